@@ -1,11 +1,17 @@
-"""How large the campaigns are: seconds in the normal suite, hours of trouble in the long form."""
+"""Settings of the whole suite: how large the campaigns are, seconds in the normal suite and hours
+of trouble in the long form, and no test that a busy machine can fail."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 SEED = 6
+
+# A slow machine is no fault of what is tested.
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
 
 
 @dataclass(frozen=True)

@@ -152,7 +152,7 @@ def test_slots_are_held_only_around_the_wire():
     assert in_flight <= 1
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     st.lists(
         st.tuples(st.integers(10, 3_000), st.one_of(st.none(), st.floats(0, 30))),

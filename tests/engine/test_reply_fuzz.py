@@ -109,7 +109,7 @@ def check(wire: Wire, status: int, body: bytes) -> None:
 
 
 @pytest.mark.parametrize(("wire", "good"), WIRES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.data())
 def test_a_reply_with_any_part_replaced_or_left_out(
     wire: Wire, good: dict[str, Any], data: st.DataObject
@@ -131,7 +131,7 @@ def test_a_reply_with_any_part_replaced_or_left_out(
 
 
 @pytest.mark.parametrize(("wire", "good"), WIRES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(at=st.floats(0, 1), byte=st.integers(0, 255), cut=st.booleans())
 def test_a_reply_with_any_byte_flipped_or_cut_off(
     wire: Wire, good: dict[str, Any], at: float, byte: int, cut: bool
@@ -146,7 +146,7 @@ def test_a_reply_with_any_byte_flipped_or_cut_off(
 
 
 @pytest.mark.parametrize(("wire", "good"), WIRES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(status=st.integers(100, 599), error=anything, code=anything)
 def test_an_error_answer_of_any_shape(
     wire: Wire, good: dict[str, Any], status: int, error: Any, code: Any
@@ -155,7 +155,7 @@ def test_an_error_answer_of_any_shape(
         check(wire, status, orjson.dumps(body))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     headers=st.dictionaries(
         st.sampled_from(
