@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from cache.call import ADDRESS, CANONICAL, Call
+from cache.call import ADDRESS, STEM, Call
 from cache.errors import AddressError
 
 SCHEMA = 1
@@ -15,6 +15,9 @@ SCHEMA = 1
 
 LARGEST = 2**53
 """Whole numbers beyond this are not the same in every program."""
+
+_DRAW = b',"draw":'
+"""In no text of a call: JSON has a backslash before a quote."""
 
 
 def call_address(call: Call) -> str:
@@ -24,7 +27,9 @@ def call_address(call: Call) -> str:
     """
     known: str | None = vars(call).get(ADDRESS)
     if known is None:
-        known = hashlib.sha256(canonical(call)).hexdigest()
+        digest = _stem(call)[1].copy()
+        digest.update(_draw(call))
+        known = digest.hexdigest()
         # A call is frozen, and its address is asked for by everyone it passes.
         vars(call)[ADDRESS] = known
     return known
@@ -45,16 +50,7 @@ def endpoint_tag(identity: str) -> str:
 
 def canonical(call: Call) -> bytes:
     """The call as canonical JSON: fields in the order of the class, no white space, UTF-8."""
-    known: bytes | None = vars(call).get(CANONICAL)
-    if known is None:
-        # orjson writes NaN as null; Call refuses NaN where it is made, so none arrives here.
-        try:
-            known = orjson.dumps([SCHEMA, call])
-        except orjson.JSONEncodeError as exc:
-            raise _named(call) from exc
-        # Written for the address, and again for the record that is stored.
-        vars(call)[CANONICAL] = known
-    return known
+    return _stem(call)[0] + _draw(call)
 
 
 def value_address(value: Any) -> str:
@@ -86,6 +82,24 @@ def plain(value: Any, place: str = "") -> Any:
     if value is None or isinstance(value, (bool, int)):
         return value
     raise AddressError(place.lstrip("."), f"a {type(value).__name__} has no address")
+
+
+def _stem(call: Call) -> "tuple[bytes, hashlib._Hash]":
+    """The canonical JSON up to the draw, and its hash so far, which all draws of a call share."""
+    shared: list[tuple[bytes, hashlib._Hash]] = vars(call).setdefault(STEM, [])
+    if not shared:
+        # orjson writes NaN as null; Call refuses NaN where it is made, so none arrives here.
+        try:
+            text = orjson.dumps([SCHEMA, call])
+        except orjson.JSONEncodeError as exc:
+            raise _named(call) from exc
+        text = text[: text.rindex(_DRAW)]
+        shared.append((text, hashlib.sha256(text)))
+    return shared[0]
+
+
+def _draw(call: Call) -> bytes:
+    return _DRAW + orjson.dumps(call.draw) + b"}]"
 
 
 def _named(call: Call) -> AddressError:

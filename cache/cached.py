@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -73,7 +74,7 @@ class Cache:
         self._endpoints: dict[str, tuple[str, str]] = {}
         self._flights: dict[str, asyncio.Task[Reply]] = {}
         self._refreshed: set[str] = set()
-        self._recent: dict[str, Reply] = {}
+        self._recent: OrderedDict[str, Reply] = OrderedDict()
         self._closed = False
         self._asked = self._stored = self._shared = self._new = self._missed = 0
 
@@ -104,6 +105,11 @@ class Cache:
     @property
     def statistics(self) -> CacheStatistics:
         return CacheStatistics(self._asked, self._stored, self._shared, self._new)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a reply that is not stored is under way."""
+        return bool(self._flights)
 
     async def close(self) -> None:
         """Let every flight land and save it. What is stored can still be read afterwards."""
@@ -138,7 +144,7 @@ class Cache:
     def _remember(self, key: str, reply: Reply) -> None:
         self._recent[key] = reply
         if len(self._recent) > RECENT:
-            del self._recent[next(iter(self._recent))]
+            self._recent.popitem(last=False)
 
     async def _fly(self, call: Call, key: str, address: str, identity: str) -> Reply:
         reply = await self._inner(call)

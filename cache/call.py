@@ -8,9 +8,9 @@ from typing import Literal, TypeAlias
 from cache.errors import AddressError
 from cache.reply import Reply, ToolCall
 
-ADDRESS, CANONICAL = "_address", "_canonical"
-"""Where a call remembers its address, and the JSON that it is the address of; orjson passes over
-names that begin with an underscore."""
+ADDRESS, STEM = "_address", "_stem"
+"""Where a call remembers its address, and what the addresses of all its draws have in common;
+orjson passes over names that begin with an underscore."""
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 Effort: TypeAlias = Literal["", "none", "minimal", "low", "medium", "high"]
@@ -73,7 +73,8 @@ class Call:
     effort: Effort = ""
     """Reasoning effort; empty leaves it to the provider."""
     draw: tuple[int, ...] = ()
-    """Which independent sample this is. Each layer that repeats a call prefixes its own index."""
+    """Which independent sample this is. Each layer that repeats a call prefixes its own index.
+    The last field: what comes before it is the same for all draws."""
 
     def __post_init__(self) -> None:
         # 0, 0.0 and -0.0 are equal and must have one address.
@@ -96,9 +97,10 @@ class Call:
         """This call as sample `index` of a layer that repeats it."""
         # Copied, not made anew: what was right once is right still, and every call comes by here.
         drawn = object.__new__(Call)
+        # Whichever of them is addressed first fills the list for the others.
+        vars(self).setdefault(STEM, [])
         vars(drawn).update(vars(self), draw=(index, *self.draw))
         vars(drawn).pop(ADDRESS, None)
-        vars(drawn).pop(CANONICAL, None)
         return drawn
 
 

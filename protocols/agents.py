@@ -159,9 +159,14 @@ class Agent(Speaker):
         words: int | None = None,
     ) -> Turn:
         speaker = self if words is None else replace(self, words=words)
-        call = speaker.compose(floor, side, brief)
-        reply, used = await ask_with_tools(call, ask, speaker.tools)
-        turn = speaker.read(reply, used, side, brief)
+        return await speaker.deliver(speaker.compose(floor, side, brief), floor, side, ask, brief)
+
+    async def deliver(
+        self, call: Call, floor: Transcript, side: Answer | None, ask: Ask, brief: Brief
+    ) -> Turn:
+        """The turn behind a composed call, or behind a draw of it."""
+        reply, used = await ask_with_tools(call, ask, self.tools)
+        turn = self.read(reply, used, side, brief)
         if not self.quotes:
             return turn
         return replace(turn, quotes=find_quotes(turn.text, inert(floor.question.passage)))

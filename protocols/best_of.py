@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from cache.call import Ask, nth
+from cache.call import Ask
 from protocols.agents import ADVOCATE, Agent, Brief, Speaker
 from protocols.errors import Unreadable
 from protocols.judges.judge import Judge
@@ -51,10 +51,15 @@ class BestOf(Speaker):
 
         A draft after which the judge cannot be read is not spoken; Unreadable if that is all.
         """
-        drafter = replace(self.agent, temperature=self.temperature)
-        draws = self.n if side else 1
+        drafter = replace(
+            self.agent,
+            temperature=self.temperature,
+            words=self.agent.words if words is None else words,
+        )
+        call = drafter.compose(floor, side, brief)
+        draws = range(self.n if side else 1)
         turns = await together(
-            *(drafter.speak(floor, side, nth(ask, i), brief, words=words) for i in range(draws))
+            *(drafter.deliver(call.drawn(n), floor, side, ask, brief) for n in draws)
         )
         if side is None:
             return turns[0]

@@ -83,17 +83,25 @@ class Worlds:
         Under `compat="solib"` and at beta = 0 it sums to the number of tied answers.
         ValueError if beta is negative or not a number.
         """
-        if not beta >= 0:
-            raise ValueError(f"inverse greed {beta} is not in [0, infinity]")
+        return self.propensities((beta,))[0]
+
+    def propensities(self, betas: Sequence[float]) -> list[tuple[float, ...]]:
+        """`propensity` for each of `betas`."""
+        if wrong := [beta for beta in betas if not beta >= 0]:
+            raise ValueError(f"inverse greed {wrong[0]} is not in [0, infinity]")
         agent_scores = self.agent_scores(log)
         most = max(agent_scores)
+        return [self._propensity([s - most for s in agent_scores], beta) for beta in betas]
+
+    def _propensity(self, distances: Sequence[float], beta: float) -> tuple[float, ...]:
+        """From how far each log score is from the largest: exp never overflows, and the sum is at
+        least 1."""
         if beta == 0:
-            weights = [float(s == most) for s in agent_scores]
+            weights = [float(distance == 0) for distance in distances]
             if self.compat == "solib":
                 return tuple(weights)
         else:
-            # Distances from the maximum: exp never overflows, and the sum is at least 1.
-            weights = [math.exp((s - most) / beta) for s in agent_scores]
+            weights = [math.exp(distance / beta) for distance in distances]
         total = sum(weights)
         return tuple(weight / total for weight in weights)
 
@@ -122,7 +130,7 @@ def measure(
     worlds: Worlds, betas: Sequence[float] = BETAS, scores: Collection[str] = tuple(SCORES)
 ) -> tuple[Measures, ...]:
     """ASD, JSE and EAS under those of the scores that the question admits, in their order."""
-    propensities = [worlds.propensity(beta) for beta in betas]
+    propensities = worlds.propensities(betas)
     rows = []
     for name, score in worlds.scores.items():
         if name not in scores:
@@ -152,6 +160,8 @@ def over_draws(draws: Sequence[tuple[Measures, ...]]) -> tuple[Measures, ...]:
     chooses between the worlds of draw d. Averaging the verdicts first would measure a judge who
     is less certain than any that was asked. Draws that lack a world are the caller's to leave out.
     """
+    if len(draws) == 1:
+        return draws[0]
     return tuple(
         Measures(
             rows[0].score,

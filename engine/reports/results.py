@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from math import isnan
 
 import numpy as np
 import numpy.typing as npt
@@ -195,10 +196,10 @@ class _Tally:
         draws = []
         for draw in range(self.sweep.draws):
             start = self._starts[problem] + (draw * len(self.sweep.rows) + row) * len(values)
-            verdicts = self.probs[start : start + len(values), : len(values)]
-            if np.isnan(verdicts).any():
+            verdicts = self.probs[start : start + len(values), : len(values)].tolist()
+            if any(isnan(verdict[0]) for verdict in verdicts):
                 continue
-            worlds = Worlds(tuple(map(tuple, verdicts.tolist())), values)
+            worlds = Worlds(tuple(map(tuple, verdicts)), values)
             draws.append(measure(worlds, betas, (score,)))
         means = over_draws(draws) if draws else ()
         # Log odds are not defined where there are more than two answers.

@@ -22,6 +22,12 @@ Keep: TypeAlias = Callable[[Cell, Outcome], None]
 STOPPING = (Halt, ReplayMiss, StoreError)
 """Faults that say nothing about the cell in which they are met."""
 
+FEW = 8
+"""Lanes that do while the store answers everything: more would only push each other out of the
+processor's caches."""
+GLANCE = 0.01
+"""Seconds between two looks at whether it still does."""
+
 ROUNDING = 1e-6
 """By how much probabilities may be off."""
 
@@ -32,9 +38,17 @@ CRASH = "crash"
 
 
 async def run_cells(
-    cells: Iterable[Cell], ask: Ask, keep: Keep, *, lanes: int, latch: Latch
+    cells: Iterable[Cell],
+    ask: Ask,
+    keep: Keep,
+    *,
+    lanes: int,
+    latch: Latch,
+    waits: Callable[[], bool] = lambda: True,
 ) -> None:
     """Run every cell, `lanes` at a time, in the order of `cells`; a lane finishes what it began.
+
+    waits: whether `ask` is waiting for any reply. Until it first does, a few lanes run alone.
 
     What a model, a judge or a protocol fails at is kept as a Failure, and the others go on. A
     Halt pulls the latch: cells that need another call end without an outcome, and all lanes
@@ -62,7 +76,10 @@ async def run_cells(
 
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(lanes):
+            first = [group.create_task(lane()) for _ in range(min(lanes, FEW))]
+            while not waits() and not all(task.done() for task in first):
+                await asyncio.sleep(GLANCE)
+            for _ in range(lanes - len(first)):
                 group.create_task(lane())
     except BaseExceptionGroup as faults:
         raise _leaf(faults) from None

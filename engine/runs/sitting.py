@@ -29,7 +29,14 @@ class Sitting:
         todo = (cell for cell in self.sweep.cells() if not self.folder.has(cell.place))
         try:
             with rare_collections():
-                await run_cells(todo, self.cache, self._keep, lanes=lanes, latch=self.latch)
+                await run_cells(
+                    todo,
+                    self.cache,
+                    self._keep,
+                    lanes=lanes,
+                    latch=self.latch,
+                    waits=lambda: self.cache.waits,
+                )
         except BaseException:
             await self.cache.abandon()
             raise
