@@ -22,6 +22,7 @@ the agent score expected, ASE.
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from operator import mul
 from statistics import fmean
 
 from protocols.scores import SCORES, Compat, Score, applicable, log
@@ -174,4 +175,4 @@ def over_draws(draws: Sequence[tuple[Measures, ...]]) -> tuple[Measures, ...]:
 
 
 def _dot(weights: Sequence[float], scores: Sequence[float]) -> float:
-    return sum(weight * score for weight, score in zip(weights, scores, strict=True))
+    return float(sum(map(mul, weights, scores)))

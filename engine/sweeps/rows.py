@@ -52,9 +52,10 @@ def _names(protocol: Protocol) -> Names:
 def _told_apart(protocol: Protocol, alike: list[Protocol]) -> Names:
     """The names of a protocol, with the settings in which it differs from its namesakes."""
     names = list(_names(protocol))
+    theirs = [_parts(other) for other in alike]
     for at, part in enumerate(_parts(protocol)):
         for setting, value in part.items():
-            if value and any(_parts(other)[at].get(setting) != value for other in alike):
+            if value and any(parts[at].get(setting) != value for parts in theirs):
                 names[at] = f"{names[at]} {setting.replace('_', ' ')} {value}"
     kind, agent, judge = names
     return kind, agent, judge
