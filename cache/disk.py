@@ -83,7 +83,7 @@ class DiskStore(RowStore):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if file.exists():
                 _refuse_foreign_settings(file)
-            self._disk = diskcache.Cache(str(folder), timeout=60, disk=RawDisk, **SETTINGS)
+            self._disk = _opened(folder)
         except (*FAULTS, diskcache.Timeout) as exc:
             raise _fault(exc, file) from exc
         except OSError as exc:
@@ -192,6 +192,21 @@ def _stamp(file: Path) -> tuple[int, int] | None:
 
 def _log(file: Path) -> Path:
     return file.with_name(file.name + "-wal")
+
+
+def _opened(folder: Path) -> diskcache.Cache:
+    """diskcache's writing half. What it raises leaves no connection behind.
+
+    One that was left to the collector would hold the log of a store that may be gone by then, and
+    with it the very room that the disk is short of.
+    """
+    disk = diskcache.Cache.__new__(diskcache.Cache)
+    try:
+        diskcache.Cache.__init__(disk, str(folder), timeout=60, disk=RawDisk, **SETTINGS)
+    except BaseException:
+        disk.close()
+        raise
+    return disk
 
 
 def _refuse_foreign_settings(file: Path) -> None:

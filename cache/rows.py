@@ -47,10 +47,15 @@ class RowStore(Store):
         self._closed = False
         try:
             self._db = connect(file, options)
-            found = self._db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'Cache'").fetchone()
         except FAULTS as exc:
             raise fault(exc, file) from exc
+        try:
+            found = self._db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'Cache'").fetchone()
+        except FAULTS as exc:
+            self._db.close()
+            raise fault(exc, file) from exc
         if not found:
+            self._db.close()
             raise StoreError(f"{file} is no store: it holds no replies and was not made for them")
 
     def get(self, key: str) -> bytes | None:

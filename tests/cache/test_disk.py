@@ -237,3 +237,24 @@ def test_keys_that_are_not_ascii_any_more_are_reported(folder):
     found = dict(store.survey())
     assert isinstance(found.pop("\\xe1\\xff"), DamagedEntry) and found == {"a": b"1", "b": b"2"}
     store.close()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs a list of open files")
+def test_what_cannot_be_opened_is_not_held_open(folder):
+    filled(folder, {"k": b"v"})
+    sql(folder, "DROP TABLE Cache")
+    with pytest.raises(StoreError) as reading:
+        ReadOnlyStore(folder)
+    # diskcache cannot write its settings into a view.
+    sql(folder, "DROP TABLE Settings")
+    sql(folder, "CREATE VIEW Settings AS SELECT 'disk_min_file_size' AS key, 1 AS value")
+    with pytest.raises(StoreError) as writing:
+        DiskStore(folder)
+    assert str(folder) in str(reading.value) and str(folder) in str(writing.value)
+    assert not [file for file in _open_files() if str(folder) in file]
+
+
+def _open_files() -> list[str]:
+    numbers = os.listdir("/proc/self/fd")
+    links = [f"/proc/self/fd/{number}" for number in numbers]
+    return [os.readlink(link) for link in links if os.path.lexists(link)]
