@@ -3,6 +3,7 @@
 import hashlib
 import math
 from dataclasses import fields, is_dataclass
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -43,6 +44,7 @@ def store_key(address: str, identity: str) -> str:
     return address + endpoint_tag(identity)
 
 
+@lru_cache(maxsize=1024)
 def endpoint_tag(identity: str) -> str:
     """A full stop and 16 hex digits, the second half of a store's key."""
     return "." + hashlib.sha256(identity.encode()).hexdigest()[:16]

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, TypeAlias
 
-from cache.address import call_address, endpoint_tag
-from cache.call import Ask, Call
+from cache.address import call_address, store_key
+from cache.call import Ask, Call, Identity
 from cache.errors import ReplayMiss, StoreError
 from cache.explain import nearest_recorded
 from cache.record import new_record, stored_reply
@@ -57,11 +57,11 @@ class Cache:
         store: Store,
         inner: Ask,
         *,
-        identity: Callable[[str], str],
+        identity: Identity,
         mode: Mode = "use",
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """identity: from a call's model to the identity of the endpoint that answers for it.
+        """identity: of the endpoint that answers a call; replies are shared under one alone.
 
         clock: seconds since 1970; only ever recorded. The store stays its opener's to close.
         """
@@ -71,7 +71,6 @@ class Cache:
         self._mode = mode
         self._clock = clock
         self._writer = Writer(store)
-        self._endpoints: dict[str, tuple[str, str]] = {}
         self._flights: dict[str, asyncio.Task[Reply]] = {}
         self._refreshed: set[str] = set()
         self._recent: OrderedDict[str, Reply] = OrderedDict()
@@ -82,8 +81,8 @@ class Cache:
         """ReplayMiss, DamagedEntry, StoreFull, StoreError, or whatever `inner` raises."""
         self._asked += 1
         address = call_address(call)
-        identity, tag = self._endpoints.get(call.model) or self._endpoint(call.model)
-        key = address + tag
+        identity = self._identity(call)
+        key = store_key(address, identity)
         flight = self._flights.get(key)
         if flight is not None:
             self._shared += 1
@@ -174,11 +173,6 @@ class Cache:
         if not flight.cancelled():
             # Everyone who waited may be gone; then nobody else looks at the exception.
             flight.exception()
-
-    def _endpoint(self, model: str) -> tuple[str, str]:
-        """Identity of the endpoint that answers for a model, and its half of a store's key."""
-        identity = self._identity(model)
-        return self._endpoints.setdefault(model, (identity, endpoint_tag(identity)))
 
     def _miss(self, call: Call, address: str, identity: str) -> ReplayMiss:
         self._missed += 1

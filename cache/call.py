@@ -107,6 +107,10 @@ class Call:
 Ask: TypeAlias = Callable[[Call], Awaitable[Reply]]
 """The one seam of the house: everything that can answer a Call has this type."""
 
+Identity: TypeAlias = Callable[[Call], str]
+"""Who answers a call: what decides its reply beside the call. Two servers that serve one model
+name have two identities."""
+
 
 def nth(ask: Ask, index: int) -> Ask:
     """The `Ask` of the repeat number `index`: its calls are draws of their own."""

@@ -97,14 +97,23 @@ class Models:
         """Those that the sweep file sets, by model."""
         self._sim = SimProvider(World(problems), self.simulated)
         self._simulating = 0
+        self._identities: dict[str, str] = {}
         self._endpoints: dict[str, Endpoint] = {}
         self._providers: dict[str, Provider] = {}
         self._books = Books(Ledger(), listed())
 
-    def identity(self, model: str) -> str:
-        """What decides a reply beside the call: the vendor and API, or the simulated world."""
+    def identity(self, call: Call) -> str:
+        """What decides a reply beside the call: the vendor and API, or a simulated model with what
+        it knows of the question."""
+        if call.model.startswith(PREFIX):
+            return self._sim.identity(call)
+        known = self._identities.get(call.model)
+        return known or self._identities.setdefault(call.model, self.model_identity(call.model))
+
+    def model_identity(self, model: str) -> str:
+        """The same of a model, whatever it is asked."""
         if model.startswith(PREFIX):
-            return self._sim.identity(model)
+            return self._sim.model_identity(model)
         return self.settings(provider_of(model)).identity
 
     def settings(self, provider: str) -> Settings:

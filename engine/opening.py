@@ -78,5 +78,5 @@ def opened(file: SweepFile, variables: Mapping[str, str] | None = None) -> Opene
         variables = environment(Path())
     models = Models(file.document, file.models, file.providers, known, variables, latch)
     draft = file.sweep({})
-    identities = {model: models.identity(model) for model in draft.models}
+    identities = {model: models.model_identity(model) for model in draft.models}
     return Opened(file, file.sweep(identities), models, latch)

@@ -22,9 +22,14 @@ def messages(
 
     order: places of the answers in the order of presentation; theirs if None.
     """
-    system = f"{task}\n\n{question_block(floor.question, order)}"
+    system = _system(task, floor.question, None if order is None else tuple(order))
     said = "\n\n".join([*map(turn_block, floor.turns), instructions])
-    return (Message("system", system), Message("user", said))
+    return (system, Message("user", said))
+
+
+@lru_cache(maxsize=1024)  # every turn about a question lays it out again
+def _system(task: str, question: Question, order: tuple[int, ...] | None) -> Message:
+    return Message("system", f"{task}\n\n{question_block(question, order)}")
 
 
 def instructions(task: str, text: str, side: Answer | None = None) -> str:
@@ -35,11 +40,6 @@ def instructions(task: str, text: str, side: Answer | None = None) -> str:
 
 def question_block(question: Question, order: Sequence[int] | None = None) -> str:
     """The passage if the reader may see it, the question, and the answers in `order`."""
-    return _question_block(question, None if order is None else tuple(order))
-
-
-@lru_cache(maxsize=1024)  # every turn about a question lays it out again
-def _question_block(question: Question, order: tuple[int, ...] | None) -> str:
     parts = [f"<question>\n{inert(question.text)}\n</question>"]
     if question.passage:
         parts.insert(0, f"<passage>\n{inert(question.passage)}\n</passage>")

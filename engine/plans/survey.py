@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TypeAlias
 
-from cache.address import call_address, endpoint_tag
-from cache.call import Call
+from cache.address import call_address, store_key
+from cache.call import Call, Identity
 from cache.errors import DamagedEntry
 from cache.record import stored_reply
 from cache.reply import Reply
@@ -53,16 +53,16 @@ class Survey:
         self,
         sweep: Sweep,
         simulated: Mapping[str, SimModel],
-        identity: Callable[[str], str],
+        identity: Identity,
         store: Store | None,
     ) -> None:
-        """identity: of the endpoint that answers for a model. store: None if there is none yet."""
+        """identity: of the endpoint that answers a call. store: None if there is none yet."""
         self.habits = Habits()
         self.cells = self.verdicts = 0
         """Cells that were walked, and those that came to a verdict."""
         self._sweep = sweep
         self._store = store
-        self._tags = {model: endpoint_tag(identity(model)) for model in sweep.models}
+        self._identity = identity
         self._sim = SimProvider(world_of(sweep), stand_ins(sweep, simulated))
         self._recalled: set[str] = set()
 
@@ -128,7 +128,7 @@ class Survey:
         if self._store is None:
             return None
         address = call_address(call)
-        key = address + self._tags[call.model]
+        key = store_key(address, self._identity(call))
         try:
             value = self._store.get(key)
             reply = None if value is None else stored_reply(key, value, address)

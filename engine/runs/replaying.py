@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from cache.address import call_address, store_key
 from cache.cached import Cache
-from cache.call import Ask, Call
+from cache.call import Ask, Call, Identity
 from cache.errors import ReplayMiss
 from cache.reply import Reply
 from cache.store import Store
@@ -16,8 +16,6 @@ from engine.sweeps.sweep import Cell
 
 LANES = 1
 """Nothing waits in a replay; and one after another, cells meet the same miss first each time."""
-
-Identity = Callable[[str], str]
 
 
 async def unreachable(call: Call) -> Reply:
@@ -70,5 +68,5 @@ class _Keys:
 
     async def __call__(self, call: Call) -> Reply:
         reply = await self.inner(call)
-        self.seen.add(store_key(call_address(call), self.identity(call.model)))
+        self.seen.add(store_key(call_address(call), self.identity(call)))
         return reply

@@ -76,10 +76,11 @@ async def run_cells(
 
     try:
         async with asyncio.TaskGroup() as group:
-            first = [group.create_task(lane()) for _ in range(min(lanes, FEW))]
-            while not waits() and not all(task.done() for task in first):
-                await asyncio.sleep(GLANCE)
-            for _ in range(lanes - len(first)):
+            few = {group.create_task(lane()) for _ in range(min(lanes, FEW))}
+            running = few
+            while running and not waits():
+                _, running = await asyncio.wait(running, timeout=GLANCE)
+            for _ in range(lanes - len(few)):
                 group.create_task(lane())
     except BaseExceptionGroup as faults:
         raise _leaf(faults) from None

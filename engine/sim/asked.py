@@ -26,6 +26,11 @@ SHORTEST, SPREAD = 0.7, 0.6
 """A speech has from 0.7 to 1.3 times the mean number of words."""
 
 
+def system_of(call: Call) -> str:
+    """The text of its last system message; empty if it has none."""
+    return next((each.text for each in reversed(call.messages) if each.role == "system"), "")
+
+
 class Asked:
     """A call, taken apart, before the model that it is put to."""
 
@@ -33,11 +38,9 @@ class Asked:
         self, call: Call, model: SimModel, chance: Chance, scene_of: Callable[[str], Scene]
     ) -> None:
         """scene_of: the Scene of a block that protocols.reading.find_question found."""
-        system = user = result = ""
+        user = result = ""
         for message in call.messages:
             match message.role:
-                case "system":
-                    system = message.text
                 case "user":
                     user = message.text
                 case "tool":
@@ -48,7 +51,7 @@ class Asked:
         self._user = user
         self._result = result
         self._todo = read_instructions(user) or Todo("", "", "")
-        self._scene = scene_of(find_question(system))
+        self._scene = scene_of(find_question(system_of(call)))
 
     def wish(self) -> ToolCall:
         """The use of a tool that the call offers."""

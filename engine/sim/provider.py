@@ -13,12 +13,13 @@ from functools import lru_cache
 from cache.address import call_address
 from cache.call import Call
 from cache.reply import Outcome, Reply, Token, ToolCall, Usage
-from engine.errors import ModelGone
-from engine.sim.asked import Asked
+from engine.errors import BadCall, ModelGone
+from engine.sim.asked import Asked, system_of
 from engine.sim.chance import chance_of, share
 from engine.sim.model import PRESETS, SimModel
 from engine.sim.scene import Scene
 from engine.sim.world import World
+from protocols.reading import find_question
 
 VERSION = 1
 """Of what simulated models say: raised when the same model would answer the same call otherwise."""
@@ -43,10 +44,9 @@ class SimProvider:
         """models: by full name, `sim/NAME`."""
         self._world = world
         self._models = dict(models)
-        self._identities = {
-            name: f"sim/{VERSION}/{model.digest}/{world.digest}" for name, model in models.items()
-        }
+        self._identities = {name: f"sim/{VERSION}/{model.digest}" for name, model in models.items()}
         self._scene = lru_cache(SCENES)(self._new_scene)
+        self._truth = lru_cache(SCENES)(self._truth_of)
 
     async def __call__(self, call: Call) -> Reply:
         """The reply, after the model's latency. Nothing is lost on cancellation."""
@@ -55,9 +55,14 @@ class SimProvider:
             await asyncio.sleep(latency)
         return self.reply(call)
 
-    def identity(self, model: str) -> str:
-        """All that a reply of `model` depends on beside the call: a reply under another identity,
-        from other parameters or from another world, must never be served for it."""
+    def identity(self, call: Call) -> str:
+        """All that a reply depends on beside the call: the model's parameters, and which answer to
+        this one question is true. A reply under another identity must never be served for it; and
+        what is known of other questions changes nothing."""
+        return f"{self.model_identity(call.model)}/{self._truth(system_of(call))}"
+
+    def model_identity(self, model: str) -> str:
+        """The part of it that all calls of a model have in common."""
         self._model(model)  # which says what to do about an unknown one
         return self._identities[model]
 
@@ -87,6 +92,12 @@ class SimProvider:
 
     def _new_scene(self, block: str) -> Scene:
         return Scene(block, self._world)
+
+    def _truth_of(self, system: str) -> str:
+        try:
+            return f"true {self._scene(find_question(system)).truth}"
+        except BadCall:
+            return "truth unknown"
 
 
 def _finish(

@@ -1,9 +1,6 @@
 """What is true where simulated models live. Prompts never say it; these models know it."""
 
-import hashlib
 from collections.abc import Iterable, Sequence
-
-import orjson
 
 from engine.errors import BadCall
 from protocols.prompt import answer_body
@@ -19,15 +16,11 @@ class World:
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self._values: dict[str, list[dict[str, float]]] = {}
-        lines = set()
         for problem in problems:
             bodies = map(answer_body, problem.question.answers)
             values = dict(zip(bodies, problem.values, strict=True))
             text = inert(problem.question.text)
             self._values.setdefault(text, []).append(values)
-            lines.add(orjson.dumps([text, sorted(values.items())]))
-        self.digest = hashlib.sha256(b"\n".join(sorted(lines))).hexdigest()[:12]
-        """12 hex digits of all it knows; the order of the problems does not count."""
 
     def __len__(self) -> int:
         """How many different questions it knows."""

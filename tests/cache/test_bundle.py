@@ -137,7 +137,7 @@ def test_a_run_is_replayed_from_its_bundle_alone(file):
     async def main():
         bundle = BundleStore(file)
         inner = Scripted(lambda call: "never")
-        replay = Cache(bundle, inner, identity=lambda model: PLACE, mode="replay")
+        replay = Cache(bundle, inner, identity=lambda call: PLACE, mode="replay")
         texts = [(await replay(call(n))).text for n in range(60)]
         with pytest.raises(ReplayMiss, match="draw"):
             await replay(replace(call(3), draw=(99,)))

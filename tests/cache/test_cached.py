@@ -19,7 +19,7 @@ from tests.virtual import run
 CALL = Call("sim/strong", (Message("user", "How many apples?"),), temperature=0.4)
 
 
-def home(model: str) -> str:
+def home(call: Call) -> str:
     return "here/v1"
 
 
@@ -212,7 +212,7 @@ def test_two_endpoints_that_serve_one_model_name_share_nothing():
 
     async def main():
         for url in ("http://one", "http://two"):
-            await Cache(store, inner, identity=lambda model, url=url: url)(CALL)
+            await Cache(store, inner, identity=lambda call, url=url: url)(CALL)
 
     run(main())
     assert len(inner.calls) == 2

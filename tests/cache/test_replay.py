@@ -19,7 +19,7 @@ from tests.virtual import run
 CALL = Call("sim/strong", (Message("user", "How many apples?"),), temperature=0.4)
 
 
-def home(model: str) -> str:
+def home(call: Call) -> str:
     return "here/v1"
 
 
@@ -89,8 +89,8 @@ def test_a_replay_of_another_endpoint_names_the_endpoint():
     store = MemoryStore()
 
     async def main():
-        await Cache(store, answers(), identity=lambda model: "http://one")(CALL)
-        await Cache(store, answers(), identity=lambda model: "http://two", mode="replay")(CALL)
+        await Cache(store, answers(), identity=lambda call: "http://one")(CALL)
+        await Cache(store, answers(), identity=lambda call: "http://two", mode="replay")(CALL)
 
     with pytest.raises(ReplayMiss, match="endpoint 'http://one' -> 'http://two'"):
         run(main())

@@ -74,7 +74,7 @@ def sit(grid: Sweep, folder: Path, asked: Asked) -> Halt | None:
         manifest = Manifest(grid.identity, grid.name, len(grid), (), "0", "")
         with RunFolder(folder / "run", manifest, b"", grid.problems) as run:
             latch = Latch()
-            cache = Cache(store, asked, identity=lambda model: "lab")
+            cache = Cache(store, asked, identity=lambda call: "lab")
 
             async def main() -> Halt | None:
                 async with noted(run, lambda: 0, latch):

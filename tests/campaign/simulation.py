@@ -87,7 +87,7 @@ class Simulation:
         budget = None if self.cap is None else Budget(self.cap)
         books = Books(ledger, listed(), budget)
         endpoint = Endpoint(MODEL, provider, self.limits, latch, books, self.chance.random)
-        cache = Cache(self.store, endpoint, identity=lambda model: "lab", clock=lambda: 0)
+        cache = Cache(self.store, endpoint, identity=lambda call: "lab", clock=lambda: 0)
         kept: dict[int, tuple[bytes, Outcome]] = {}
 
         def keep(cell: Cell, outcome: Outcome) -> None:
@@ -158,7 +158,7 @@ class Simulation:
             assert call_address(call) not in stored, "a stored call was sent again"
             return opinion(call)
 
-        cache = Cache(self.store, ask, identity=lambda model: "lab", clock=lambda: 0)
+        cache = Cache(self.store, ask, identity=lambda call: "lab", clock=lambda: 0)
         todo = [cell for cell in SWEEP.cells() if cell.place not in kept]
         rest: dict[int, bytes] = {}
         await run_cells(
@@ -179,7 +179,7 @@ async def _calm() -> dict[int, bytes]:
         async def ask(call: Call) -> Reply:
             return opinion(call)
 
-        cache = Cache(MemoryStore(), ask, identity=lambda model: "lab")
+        cache = Cache(MemoryStore(), ask, identity=lambda call: "lab")
         await run_cells(
             SWEEP.cells(),
             cache,

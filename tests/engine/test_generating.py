@@ -125,7 +125,7 @@ def simulated(call):
 async def generation_over(ask, generator=None, lanes=2):
     generation = Generation(QUESTIONS, generator or Generator("sim/strong", drafts=2))
     store = MemoryStore()
-    cache = Cache(store, ask, identity=lambda model: model)
+    cache = Cache(store, ask, identity=lambda call: call.model)
     return generation, store, await generation.run(cache, Latch(), lanes)
 
 
@@ -141,12 +141,12 @@ async def test_a_provider_that_is_down_stops_it_and_the_store_resumes_it():
 
     generation = Generation(QUESTIONS, Generator("sim/strong", drafts=2))
     store, latch = MemoryStore(), Latch()
-    first = Cache(store, Scripted(answer), identity=lambda model: model)
+    first = Cache(store, Scripted(answer), identity=lambda call: call.model)
     assert isinstance(await generation.run(first, latch, 2), ProviderDown)
     assert not generation.complete
     ask = Scripted(simulated)
     again = Generation(QUESTIONS, generation.generator)
-    second = Cache(store, ask, identity=lambda model: model)
+    second = Cache(store, ask, identity=lambda call: call.model)
     assert await again.run(second, Latch(), 2) is None
     assert len(ask.calls) == len(QUESTIONS) * 5 - 12
     assert again.complete

@@ -92,7 +92,7 @@ def test_another_run_of_the_sweep_is_answered_by_the_store_alone(
     second = command("run", "small.yaml", "--run-folder", "two")
     assert (first.code, second.code) == (0, 0)
     assert second.out == first.out
-    assert calls(first.err).new == calls(first.err).asked - calls(first.err).shared
+    assert 0 < calls(first.err).new < calls(first.err).asked
     assert calls(second.err).new == 0
     assert calls(second.err).stored > 0
     assert written(place / "one") == written(place / "two")
@@ -103,7 +103,15 @@ def test_a_larger_grid_pays_only_for_what_is_new(place: Path, command: Command) 
     more = ("--set", "protocols.debate.rounds=[1, 2]")
     second = command("run", "small.yaml", *more)
     assert (first.code, second.code) == (0, 0)
-    third = command("run", "small.yaml", *more, "--cache", "off", "--run-folder", "apart")
+    third = command("run", "small.yaml", *more, "--store", "other", "--run-folder", "apart")
+    assert calls(second.err).new == calls(third.err).new - calls(first.err).new > 0
+
+
+def test_more_problems_pay_only_for_what_is_new(place: Path, command: Command) -> None:
+    first = command("run", "small.yaml", "--limit", "1")
+    second = command("run", "small.yaml")
+    third = command("run", "small.yaml", "--store", "other", "--run-folder", "apart")
+    assert (first.code, second.code, third.code) == (0, 0, 0)
     assert calls(second.err).new == calls(third.err).new - calls(first.err).new > 0
 
 

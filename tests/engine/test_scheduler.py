@@ -19,7 +19,7 @@ from engine.errors import (
     TooLong,
 )
 from engine.limits.latch import Latch
-from engine.runs.scheduler import Outcome, attempt, run_cells
+from engine.runs.scheduler import FEW, Outcome, attempt, run_cells
 from engine.sweeps.rows import rows
 from engine.sweeps.sweep import Cell, Sweep
 from protocols.agents import Agent
@@ -250,6 +250,29 @@ def test_cells_are_taken_as_lanes_come_free_and_not_before() -> None:
     kept = Kept()
     run(main())
     assert len(kept) == 100
+
+
+def test_a_few_lanes_run_until_a_reply_is_waited_for() -> None:
+    under_way = most = 0
+
+    async def ask(call: Call) -> Reply:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0.1)
+        under_way -= 1
+        return Reply(SURE)
+
+    def most_with(waits: Callable[[], bool]) -> int:
+        nonlocal most
+        most, kept = 0, Kept()
+        cells = sweep(problems=50).cells()
+        run(run_cells(cells, ask, kept, lanes=40, latch=Latch(), waits=waits))
+        assert len(kept) == 100
+        return most
+
+    assert most_with(lambda: False) == FEW < 40
+    assert most_with(lambda: under_way > 0) == 40
 
 
 def test_cells_begin_in_the_order_of_the_sweep() -> None:

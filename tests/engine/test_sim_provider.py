@@ -99,8 +99,8 @@ async def test_a_reply_does_not_depend_on_what_was_asked_before() -> None:
     assert forwards == backwards[::-1]
 
 
-def test_the_identity_differs_where_parameters_or_truth_differ() -> None:
-    base = simulated(PROBLEMS).identity("sim/it")
+def test_the_identity_differs_where_parameters_or_the_truth_of_the_question_differ() -> None:
+    base = simulated(PROBLEMS).identity(speech_call())
     assert base.startswith("sim/1/")
     for change in (
         {"persuasion": 1.3},
@@ -112,17 +112,19 @@ def test_the_identity_differs_where_parameters_or_truth_differ() -> None:
         {"tool_use": 0.1},
         {"words": 90},
     ):
-        assert simulated(PROBLEMS, replace(QUIET, **change)).identity("sim/it") != base
-    assert simulated(PROBLEMS[:-1]).identity("sim/it") != base
+        assert simulated(PROBLEMS, replace(QUIET, **change)).identity(speech_call()) != base
     swapped = replace(PROBLEMS[0], values=PROBLEMS[0].values[::-1])
-    assert simulated([swapped, *PROBLEMS[1:]]).identity("sim/it") != base
+    assert simulated([swapped, *PROBLEMS[1:]]).identity(speech_call()) != base
+    assert simulated(PROBLEMS[1:]).identity(speech_call()) != base
 
 
-def test_the_identity_does_not_depend_on_latency_or_on_the_order_of_problems() -> None:
-    base = simulated(PROBLEMS).identity("sim/it")
-    assert simulated(PROBLEMS, replace(QUIET, latency=3)).identity("sim/it") == base
-    assert simulated(PROBLEMS[::-1]).identity("sim/it") == base
-    assert simulated(PROBLEMS + PROBLEMS[:3]).identity("sim/it") == base
+def test_the_identity_depends_on_nothing_else() -> None:
+    base = simulated(PROBLEMS).identity(speech_call())
+    assert simulated(PROBLEMS, replace(QUIET, latency=3)).identity(speech_call()) == base
+    assert simulated(PROBLEMS[::-1]).identity(speech_call()) == base
+    assert simulated(PROBLEMS[:1]).identity(speech_call()) == base
+    swapped = replace(PROBLEMS[1], values=PROBLEMS[1].values[::-1])
+    assert simulated([PROBLEMS[0], swapped]).identity(speech_call()) == base
 
 
 async def test_replies_carry_the_address_of_their_call() -> None:
@@ -285,7 +287,7 @@ async def test_a_model_that_nobody_described_is_gone() -> None:
     with pytest.raises(ModelGone, match=r"'sim/nobody'.*sim/quiet"):
         await simulated(PROBLEMS)(speech_call(model="sim/nobody"))
     with pytest.raises(ModelGone):
-        simulated(PROBLEMS).identity("sim/nobody")
+        simulated(PROBLEMS).identity(speech_call(model="sim/nobody"))
 
 
 # Prompts of other people's protocols
