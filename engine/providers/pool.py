@@ -3,6 +3,7 @@
 import ssl
 import zlib
 from collections.abc import Mapping
+from traceback import clear_frames
 
 import aiohttp
 from multidict import CIMultiDict
@@ -53,6 +54,23 @@ class Pool:
         self, url: URL, headers: Mapping[str, str], body: bytes, sending: Sending
     ) -> Response:
         """One exchange, without a deadline of its own; see Transport for what it raises."""
+        try:
+            return await self._answer(url, headers, body, sending)
+        except BaseException as exc:
+            # Some show tracebacks with their locals: these hold the key, and whatever the server
+            # made of it.
+            del headers
+            _forget(exc)
+            raise
+
+    async def close(self) -> None:
+        if self._exchange is not None:
+            await self._exchange.close()
+            self._exchange = None
+
+    async def _answer(
+        self, url: URL, headers: Mapping[str, str], body: bytes, sending: Sending
+    ) -> Response:
         if self._exchange is None:
             self._exchange = self._open()
         try:
@@ -70,11 +88,6 @@ class Pool:
         if encoding and encoding != "identity":
             said = self._inflate(said, encoding)
         return Response(came.status, self._told(came.headers), self._without_key(said))
-
-    async def close(self) -> None:
-        if self._exchange is not None:
-            await self._exchange.close()
-            self._exchange = None
 
     def _open(self) -> Exchange:
         connector = Ramped(self._connections, self._keep_alive, self._tls)
@@ -120,3 +133,10 @@ class Pool:
         if sending.sent:
             return Ambiguous(f"{self._source}: no whole answer from {url.host}: {what}")
         return Unreachable(f"{self._source}: no connection to {url.host}: {what}")
+
+
+def _forget(exc: BaseException | None) -> None:
+    """Empty the frames that an exception, and those it came of, have passed through."""
+    while exc is not None:
+        clear_frames(exc.__traceback__)
+        exc = exc.__cause__ or exc.__context__

@@ -122,11 +122,14 @@ class _Backend(httpx2.AsyncBaseTransport):
         url = self._urls.get(written)
         if url is None:
             url = self._urls[written] = URL(written, encoded=True)
-        # Decoded by hand: the library would guess an encoding anew for each look at a header.
-        headers = {name.decode(): value.decode() for name, value in request.headers.raw}
-        answer = await self._pool.post(url, headers, request.content, _SENDING.get())
+        answer = await self._pool.post(url, _decoded(request), request.content, _SENDING.get())
         # The client has no use for the body and the headers; we pick them up behind its back.
         return httpx2.Response(answer.status, request=request, extensions={_ANSWER: answer})
+
+
+def _decoded(request: httpx2.Request) -> dict[str, str]:
+    """Its headers; by hand, as the library would guess an encoding anew for each look at one."""
+    return {name.decode(): value.decode() for name, value in request.headers.raw}
 
 
 def _http_client(pool: Pool) -> httpx2.AsyncClient:

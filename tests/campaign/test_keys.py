@@ -48,6 +48,8 @@ CRASHES = (
     "engine.providers.openai_wire:OpenAIWire.body",
     "engine.providers.anthropic_wire:AnthropicWire.reply",
     "engine.providers.anthropic_wire:AnthropicWire.body",
+    "engine.providers.exchange:Straight._read",
+    "engine.providers.pool:Pool._without_key",
     "engine.books.ledger:_Page.reply",
     "cache.record:write_reply",
 )
