@@ -13,14 +13,15 @@ EngineError
 │   └── Interrupted       the user, or the system, asked the program to stop
 └── ProviderError         a model could not answer this call
     ├── TryAgain          the same call may well succeed later
-    │   ├── RateLimited   429; carries the delay to obey
+    │   ├── RateLimited   429: all who ask this model wait
     │   ├── Overloaded    5xx, 408, 409: nothing billed
     │   ├── Unreachable   no connection: nothing sent, nothing billed
     │   └── Ambiguous     sent, but no whole answer came: maybe billed
     │       └── Malformed a 200 whose body is no reply
     └── BadCall           this call will never succeed; the cell fails
         ├── TooLong       beyond the model's context, with the token counts where they are known
-        └── TooBig        one call needs more than the whole per-minute budget
+        ├── TooBig        one call needs more than the whole per-minute budget
+        └── Unheard       a whole answer, and billed, of a kind that this program does not know
 """
 
 
@@ -78,12 +79,13 @@ class ProviderError(EngineError):
 class TryAgain(ProviderError):
     """A fault that passes."""
 
-
-class RateLimited(TryAgain):
-    def __init__(self, message: str, delay: float) -> None:
+    def __init__(self, message: str, delay: float = 0.0) -> None:
         super().__init__(message)
         self.delay = delay
-        """Seconds to wait before anything is sent to this model; 0 if the server did not say."""
+        """Seconds that the server asks to wait; 0 if it did not say."""
+
+
+class RateLimited(TryAgain): ...
 
 
 class Overloaded(TryAgain): ...
@@ -110,3 +112,6 @@ class TooLong(BadCall): ...
 
 
 class TooBig(BadCall): ...
+
+
+class Unheard(BadCall): ...

@@ -10,11 +10,11 @@ from cache.reply import Outcome, Reply, Usage
 from engine.books.demand import CAUTION, prompt_tokens
 from engine.books.prices import Price
 from engine.books.quarantine import Quarantine
-from engine.errors import Ambiguous, EngineError, Malformed
+from engine.errors import Ambiguous, EngineError, Malformed, Unheard
 
 Fate: TypeAlias = Literal["failed", "ambiguous", "unsent"]
-"""How a request ends that brings no reply: answered with an error and not billed; sent without a
-whole answer, so maybe billed; or never seen by the server."""
+"""How a request ends that brings no reply: answered with an error and not billed; sent without an
+answer that can be stored, so maybe billed; or never seen by the server."""
 
 ABANDONED = "Abandoned"
 """The kind of a request that was cancelled in flight."""
@@ -202,4 +202,4 @@ def _sorted(faults: Counter[tuple[Fate, str]]) -> tuple[tuple[Fate, str, int], .
 def _fate(exc: EngineError) -> Fate:
     if not exc.sent:
         return "unsent"
-    return "ambiguous" if isinstance(exc, Ambiguous) else "failed"
+    return "ambiguous" if isinstance(exc, (Ambiguous, Unheard)) else "failed"

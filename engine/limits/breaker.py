@@ -54,19 +54,22 @@ class Breaker:
         elif sent >= self._opened:
             self._close()
 
-    def failed(self, sent: float, now: float) -> None:
-        """No answer, or none that helps: no connection, an overload, a broken or missing body."""
+    def failed(self, sent: float, now: float, delay: float = 0.0) -> None:
+        """No answer, or none that helps: no connection, an overload, a broken or missing body.
+
+        delay: seconds that the server asks to wait; no probe leaves before.
+        """
         self._mark_silence(now)
         if self.state != "closed":
             if self._is_probe(sent):
                 self._wait = min(2 * self._wait, LONGEST)
-                self._open(now)
+                self._open(now, delay)
             return
         self._row += 1
         self._last.append(False)
         full = len(self._last) == LAST
         if self._row >= IN_A_ROW or (full and 2 * self._last.count(False) > LAST):
-            self._open(now)
+            self._open(now, delay)
 
     def refused(self, sent: float, now: float) -> None:
         """A 429: no success, but the server is there; how long to wait it says itself."""
@@ -110,10 +113,10 @@ class Breaker:
         self._row = 0
         self._last.clear()
 
-    def _open(self, now: float) -> None:
+    def _open(self, now: float, delay: float = 0.0) -> None:
         self.state = "open"
         self._opened = now
-        self.probe_at = now + self._wait
+        self.probe_at = now + max(self._wait, delay)
         if self._silent_since is not None:
             # The last probe is due when time is up, not up to five minutes later.
             self.probe_at = max(min(self.probe_at, self._silent_since + GIVE_UP), now)

@@ -20,6 +20,8 @@ from engine.errors import (
     ProviderDown,
     RateLimited,
     TooBig,
+    TryAgain,
+    Unheard,
     Unreachable,
 )
 from engine.limits.breaker import GIVE_UP, Breaker
@@ -224,8 +226,7 @@ class Limited:
         self.breaker.answered(sent)
         self._replies.add(1.0, self._now())
         if flight is not None:
-            # Some servers report no usage; then what was reserved is the best that is known.
-            self._settle(flight, reply.usage if reply.usage.input_tokens else None)
+            self._settle(flight, _billed(reply))
             self._estimator.observe(flight.demand, reply.usage)
 
     def _failed(self, exc: EngineError, flight: Flight | None, sent: float) -> EngineError:
@@ -236,8 +237,6 @@ class Limited:
             case RateLimited():
                 self._settle(flight, Usage())
                 self._refused(exc.delay, sent, now)
-                if exc.delay > LONGEST_DELAY:
-                    halt = ProviderDown(_come_back(exc))
             case KeyRefused():
                 self._settle(flight, Usage())
                 halt = exc if self.breaker.doubt_key(sent, now) else None
@@ -246,14 +245,16 @@ class Limited:
                 halt = exc
             case Ambiguous() | Overloaded() | Unreachable():
                 self._settle(flight, None if isinstance(exc, Ambiguous) else Usage())
-                self.breaker.failed(sent, now)
+                self.breaker.failed(sent, now, exc.delay)
                 if not isinstance(exc, Malformed):
                     self._slots.overloaded(sent, now)
                 if isinstance(exc, Unreachable) and flight is not None and flight.requests:
                     flight.requests.settle(1.0, 0.0)
             case _:
-                self._settle(flight, Usage())
+                self._settle(flight, None if isinstance(exc, Unheard) else Usage())
                 self.breaker.answered(sent)
+        if isinstance(exc, TryAgain) and exc.delay > LONGEST_DELAY:
+            halt = ProviderDown(_come_back(exc))
         if halt is None and self.breaker.silence(now) >= GIVE_UP:
             halt = ProviderDown(f"no answer for {GIVE_UP / 60:.0f} minutes; last: {exc}")
         if halt is None:
@@ -271,7 +272,10 @@ class Limited:
             self._guessed, self._throttle.full = True, GUESSED
 
     def _settle(self, flight: Flight | None, usage: Usage | None) -> None:
-        """Give back what was reserved too much. usage: as billed; None if that is not known."""
+        """Give back what was reserved too much.
+
+        usage: as billed; None if that is not known: then what was reserved counts as spent.
+        """
         if flight is None:
             return
         if usage is not None:
@@ -297,6 +301,14 @@ class Limited:
         return asyncio.get_running_loop().time()
 
 
-def _come_back(exc: RateLimited) -> str:
+def _billed(reply: Reply) -> Usage | None:
+    """What a reply was billed for; None if that is not known: some servers report no usage."""
+    if reply.usage.input_tokens:
+        return reply.usage
+    # A policy that turns a prompt down before any model reads it bills nothing.
+    return Usage() if reply.outcome == "refused" and not reply.served_model else None
+
+
+def _come_back(exc: TryAgain) -> str:
     at = datetime.now().astimezone() + timedelta(seconds=exc.delay)
     return f"{exc}; it asks to wait {exc.delay / 60:.0f} minutes: go on at {at:%H:%M on %d %B}"

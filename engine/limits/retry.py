@@ -32,7 +32,8 @@ class Retry:
     | KeyRefused               | until the latch confirms it: `Limited` sends one probe      |
     | all others               | none                                                       |
 
-    The counts are kept apart, so that one kind of fault does not use up the tries of another.
+    Where the server asks for a longer wait than the backoff, that is waited, and up to a tenth
+    more. The counts are kept apart, so that one kind of fault does not use up the tries of another.
     Nothing is held while it waits, and a Halt ends the wait at once.
     """
 
@@ -57,16 +58,17 @@ class Retry:
                 costly += 1
                 if costly > COSTLY:
                     raise
-                tries = costly
-            except (Unreachable, Overloaded):
+                wait = self._backoff(costly)
+            except (Unreachable, Overloaded) as exc:
                 if not self.breaker.closed:
                     continue
                 passing += 1
                 if passing > PASSING:
                     raise
-                tries = passing
-            await self.latch.sleep(self._backoff(tries))
+                wait = self._backoff(passing, exc.delay)
+            await self.latch.sleep(wait)
 
-    def _backoff(self, tries: int) -> float:
-        """Seconds to wait after so many tries of one kind."""
-        return min(LONGEST, 2.0 ** (tries - 1)) * (1 + self.jitter()) / 2
+    def _backoff(self, tries: int, delay: float = 0.0) -> float:
+        """Seconds to wait after so many tries of one kind. delay: what the server asks for (s)."""
+        draw = self.jitter()
+        return max(min(LONGEST, 2.0 ** (tries - 1)) * (1 + draw) / 2, delay * (1 + draw / 10))

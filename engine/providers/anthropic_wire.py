@@ -7,10 +7,10 @@ import orjson
 
 from cache.call import Call, Effort, Message
 from cache.reply import Outcome, Reply, ToolCall, Usage
-from engine.errors import BadCall, Malformed, ModelGone
+from engine.errors import BadCall, Malformed, ModelGone, Unheard
 from engine.providers.capabilities import Abilities, abilities
 from engine.providers.fault import inside_200, read_fault
-from engine.providers.limit_headers import HeaderLimits, delay, instant_limits
+from engine.providers.limit_headers import HeaderLimits, instant_limits
 from engine.providers.payload import brief, compact, count, given_json, shown, text, tree
 from engine.providers.wire import Headers, Wire
 
@@ -104,12 +104,12 @@ class AnthropicWire(Wire):
 
     def reply(self, status: int, headers: Headers, body: bytes) -> Reply:
         if not 200 <= status < 300:
-            wait = delay(headers, self.limits(headers))
-            return read_fault(self.provider, status, body, wait).reply()
+            limits = self.limits(headers)
+            return read_fault(self.provider, status, headers, limits, body).reply()
         data = tree(body, self.provider)
         if said := data.get("error"):
-            wait = delay(headers, self.limits(headers))
-            return inside_200(self.provider, said, body, wait).embedded_reply(body)
+            limits = self.limits(headers)
+            return inside_200(self.provider, said, headers, limits, body).embedded_reply(body)
         try:
             return self._message(data)
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as exc:
@@ -137,7 +137,7 @@ class AnthropicWire(Wire):
         if not isinstance(blocks, list) or not isinstance(stop_reason, str):
             raise TypeError(f"content or stop_reason {brief(stop_reason)}")
         if stop_reason not in _OUTCOMES:
-            raise BadCall(
+            raise Unheard(
                 f"{self.provider} stopped for a reason unknown here: {brief(stop_reason)}"
             )
         said, calls, thought = [], [], False
@@ -151,7 +151,7 @@ class AnthropicWire(Wire):
             elif kind in _THINKING:
                 thought = True
             else:
-                raise BadCall(f"{self.provider} sent a kind of content unknown here: {brief(kind)}")
+                raise Unheard(f"{self.provider} sent a kind of content unknown here: {brief(kind)}")
         written = "".join(said)
         outcome = _OUTCOMES[stop_reason]
         if outcome == "ok" and not calls and not written.strip():

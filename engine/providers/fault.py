@@ -1,6 +1,7 @@
 """What a provider says in place of a reply, and which of our errors that is."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import orjson
@@ -19,6 +20,7 @@ from engine.errors import (
     TooBig,
     TooLong,
 )
+from engine.providers.limit_headers import HeaderLimits, delay
 from engine.providers.payload import shown
 
 _QUOTA_CODES = frozenset(
@@ -121,7 +123,7 @@ class Fault:
         if self.status == 429:
             return self._rate()
         if self.status in (408, 409) or (self.status >= 500 and self.status not in (501, 505)):
-            return Overloaded(str(self))
+            return Overloaded(str(self), self.delay)
         return self._bad_call()
 
     def _quota(self) -> bool:
@@ -143,30 +145,34 @@ class Fault:
         return BadCall(str(self))
 
 
-def read_fault(source: str, status: int, body: bytes, delay: float) -> Fault:
+def read_fault(
+    source: str, status: int, headers: Mapping[str, str], limits: HeaderLimits, body: bytes
+) -> Fault:
     """What the body of an error answer says; anything at all may be in it."""
     try:
         data = orjson.loads(body)
     except orjson.JSONDecodeError:
         data = None
     said = data.get("error", data) if isinstance(data, dict) else None
-    return _fault(source, status, said, shown(body), delay)
+    return _fault(source, status, said, shown(body), delay(status, headers, limits))
 
 
-def inside_200(source: str, said: object, body: bytes, delay: float) -> Fault:
+def inside_200(
+    source: str, said: object, headers: Mapping[str, str], limits: HeaderLimits, body: bytes
+) -> Fault:
     """The fault of an error inside a 200, under the status that its own code stands for."""
     code = said.get("code") if isinstance(said, dict) else None
     status = int(code) if isinstance(code, (int, str)) and str(code).isdecimal() else 200
-    return _fault(source, status, said, shown(body), delay)
+    return _fault(source, status, said, shown(body), delay(status, headers, limits))
 
 
-def _fault(source: str, status: int, said: object, otherwise: str, delay: float) -> Fault:
+def _fault(source: str, status: int, said: object, otherwise: str, wait: float) -> Fault:
     """`{message, type, param, code}`, `{type, message, details: {error_code}}`, or plain text.
 
     Proxies and imitations mix them on either wire. otherwise: the message if there is none.
     """
     if not isinstance(said, dict):
-        return Fault(source, status, "", _line(said) or otherwise, delay)
+        return Fault(source, status, "", _line(said) or otherwise, wait)
     details = said.get("details")
     named = (
         details.get("error_code") if isinstance(details, dict) else None,
@@ -178,7 +184,7 @@ def _fault(source: str, status: int, said: object, otherwise: str, delay: float)
     message, param = _line(said.get("message")) or otherwise, _line(said.get("param"))
     if param and param not in message:
         message = f"{message} (parameter {param})"
-    return Fault(source, status, _line(code), message, delay)
+    return Fault(source, status, _line(code), message, wait)
 
 
 def _line(value: object) -> str:

@@ -55,17 +55,18 @@ class HeaderLimits:
         return max((allowance.reset or 0.0 for allowance in named), default=0.0)
 
 
-def delay(headers: Mapping[str, str], limits: HeaderLimits) -> float:
+def delay(status: int, headers: Mapping[str, str], limits: HeaderLimits) -> float:
     """Seconds to wait before asking again; 0 if the server does not say.
 
-    `retry-after-ms`, else `retry-after` (seconds or an HTTP date), else the longest reset.
+    `retry-after-ms`, else `retry-after` (seconds or an HTTP date), else, of a 429, the longest
+    reset: when a budget is whole again says nothing of when a failing server is well.
     """
     for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         if (wait := _number(headers.get(name, ""))) is not None:
             return wait * unit
     if (wait := _until(headers.get("retry-after", ""), headers)) is not None:
         return wait
-    return limits.longest_reset
+    return limits.longest_reset if status == 429 else 0.0
 
 
 def duration_limits(headers: Mapping[str, str]) -> HeaderLimits:

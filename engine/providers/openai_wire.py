@@ -8,10 +8,10 @@ import orjson
 
 from cache.call import Call, Message
 from cache.reply import Outcome, Reply, Token, ToolCall, Usage
-from engine.errors import Ambiguous, BadCall, Malformed
+from engine.errors import Ambiguous, BadCall, Malformed, Unheard
 from engine.providers.capabilities import abilities
 from engine.providers.fault import inside_200, read_fault
-from engine.providers.limit_headers import HeaderLimits, delay, duration_limits
+from engine.providers.limit_headers import HeaderLimits, duration_limits
 from engine.providers.payload import brief, compact, count, given_json, shown, text, tree
 from engine.providers.wire import Headers, Wire
 
@@ -78,12 +78,12 @@ class OpenAIWire(Wire):
 
     def reply(self, status: int, headers: Headers, body: bytes) -> Reply:
         if not 200 <= status < 300:
-            wait = delay(headers, self.limits(headers))
-            return read_fault(self.provider, status, body, wait).reply()
+            limits = self.limits(headers)
+            return read_fault(self.provider, status, headers, limits, body).reply()
         data = tree(body, self.provider)
         if said := data.get("error") or _error_of_choice(data):
-            wait = delay(headers, self.limits(headers))
-            return inside_200(self.provider, said, body, wait).embedded_reply(body)
+            limits = self.limits(headers)
+            return inside_200(self.provider, said, headers, limits, body).embedded_reply(body)
         try:
             return self._completion(data)
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as exc:
@@ -105,7 +105,7 @@ class OpenAIWire(Wire):
         if not isinstance(stop_reason, str):
             raise TypeError(f"finish_reason {brief(stop_reason)}")
         if stop_reason not in _OUTCOMES:
-            raise BadCall(
+            raise Unheard(
                 f"{self.provider} stopped for a reason unknown here: {brief(stop_reason)}"
             )
         said, refusal = text(message.get("content")), text(message.get("refusal"))

@@ -14,7 +14,7 @@ Fault: TypeAlias = Literal[
     # Instead of an answer, and free:
     "rate_limit",  # 429, with a delay to obey
     "server_error",  # 500
-    "overloaded",  # 503, or 529 on the Anthropic wire
+    "overloaded",  # 503, or 529 on the Anthropic wire, with a delay to obey
     "unauthorized",  # 401
     "quota",  # the account has nothing left
     "policy",  # 400: a filter turned the prompt down

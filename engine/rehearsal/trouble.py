@@ -17,10 +17,10 @@ _PAGE = b"<html><head><title>502 Bad Gateway</title></head><body>502 Bad Gateway
 def refuse(fault: Fault, connection: Connection, dialect: Dialect, profile: Profile) -> bool:
     """Answer in place of a reply, at once and free; False if `fault` spoils a reply instead."""
     match fault:
-        case "rate_limit":
+        case "rate_limit" | "overloaded":
             status, body = dialect.complaint(fault)
             connection.answer(status, body, dialect.wait(profile.delay / profile.speed))
-        case "server_error" | "overloaded" | "unauthorized" | "quota" | "policy" | "too_long":
+        case "server_error" | "unauthorized" | "quota" | "policy" | "too_long":
             connection.answer(*dialect.complaint(fault))
         case "html":
             connection.answer(502, _PAGE, "content-type: text/html\r\n")

@@ -16,6 +16,7 @@ from engine.errors import (
     Overloaded,
     RateLimited,
     TooLong,
+    Unheard,
     Unreachable,
 )
 from engine.limits.endpoint import Books, Endpoint
@@ -50,6 +51,7 @@ def test_p12_stored_failed_and_ambiguous_add_up_to_what_the_server_saw(seed, lim
                 Malformed("no reply", b"<html>"),
                 BadCall("400"),
                 TooLong("context"),
+                Unheard("a reason unknown here"),
             ]
         )
 

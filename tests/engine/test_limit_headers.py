@@ -57,12 +57,19 @@ def test_anthropic_limits_are_read_with_resets_on_the_servers_clock() -> None:
     ],
 )
 def test_the_delay_to_obey(headers: dict[str, str], seconds: float) -> None:
-    assert delay(headers, OpenAIWire().limits(headers)) == seconds
+    assert delay(429, headers, OpenAIWire().limits(headers)) == seconds
+
+
+def test_when_a_budget_is_whole_again_says_nothing_of_when_a_failing_server_is_well() -> None:
+    headers = {"x-ratelimit-reset-tokens": "6m0s"}
+    limits = OpenAIWire().limits(headers)
+    assert [delay(status, headers, limits) for status in (429, 500, 503)] == [360.0, 0.0, 0.0]
+    assert delay(503, headers | {"retry-after": "7"}, limits) == 7.0
 
 
 def test_without_the_servers_date_an_instant_says_nothing() -> None:
     # Our own clock may be wrong by hours: it is never subtracted from theirs.
     headers = {"retry-after": "Fri, 20 Nov 2026 12:01:05 GMT"}
-    assert delay(headers, HeaderLimits()) == 0.0
+    assert delay(429, headers, HeaderLimits()) == 0.0
     reset = {"anthropic-ratelimit-requests-reset": "2026-11-20T12:00:01Z"}
     assert AnthropicWire().limits(reset).requests.reset is None

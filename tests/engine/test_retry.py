@@ -69,6 +69,33 @@ def test_the_waits_double_and_are_drawn_from_their_upper_half():
         assert gaps(times) == pytest.approx([factor * wait for wait in (1, 2, 4, 8, 16, 32)])
 
 
+def test_a_server_that_asks_for_a_longer_wait_than_the_backoff_gets_it():
+    faults = [Overloaded("503", delay) for delay in (30.0, 0.1, 0.0, 300.0)]
+    _, times = tried(*faults, jitter=lambda: 0.5)
+    # Up to a tenth more, so that not all who were told so come back at one moment.
+    assert gaps(times) == pytest.approx([30 * 1.05, 1.5, 3, 300 * 1.05])
+
+
+def test_while_the_breaker_is_open_no_probe_leaves_before_the_wait_that_was_asked_for():
+    asked = []
+
+    def fault(request):
+        asked.append(request.at)
+        return Overloaded("503", 120.0) if len(asked) <= 12 else None
+
+    async def main():
+        limited = Limited(Server(latency=0.0, fault=fault), jitter=lambda: 0.0)
+        retry = Retry(limited, limited.latch, limited.breaker, lambda: 0.0)
+        async with asyncio.TaskGroup() as group:
+            for n in range(10):
+                group.create_task(retry(call_of(10, n)))
+
+    run(main())
+    # Ten at once open the breaker; two probes fail, the third closes it and all others follow.
+    assert asked[:13] == pytest.approx([0.0] * 10 + [120.0, 240.0, 360.0], abs=1e-6)
+    assert asked[13:] == pytest.approx([360.0] * 9)
+
+
 @pytest.mark.parametrize("fault", [Ambiguous("reset"), MALFORMED])
 def test_what_may_have_been_billed_is_retried_twice_and_no_more(fault):
     outcome, times = tried(fault, fault)

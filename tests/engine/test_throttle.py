@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from engine.errors import ProviderDown, RateLimited
+from engine.errors import Overloaded, ProviderDown, RateLimited
 from engine.limits.limited import Limited
 from engine.limits.limits import Limits
 from engine.limits.retry import Retry
@@ -190,9 +190,10 @@ def test_a_limit_that_nobody_told_is_found_and_kept_near():
     assert refusals <= 0.1 * per_second * 600
 
 
-def test_a_delay_of_more_than_15_minutes_stops_the_run_and_says_when_to_come_back():
+@pytest.mark.parametrize("kind", [RateLimited, Overloaded])
+def test_a_delay_of_more_than_15_minutes_stops_the_run_and_says_when_to_come_back(kind):
     async def main():
-        server = Server(fault=lambda request: RateLimited("429: daily limit", 7_200))
+        server = Server(fault=lambda request: kind("daily limit", 7_200))
         limited = Limited(server, Limits(requests=600))
         retry = Retry(limited, limited.latch, limited.breaker)
         with pytest.raises(ProviderDown, match=r"daily limit; .* wait 120 minutes: go on at \d\d:"):

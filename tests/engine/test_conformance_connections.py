@@ -1,0 +1,205 @@
+"""How servers are reached, or are not, over both wires and both transports."""
+
+import asyncio
+import logging
+import socket
+import ssl
+import traceback
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import aiohttp
+import pytest
+
+from cache.call import Call
+from cache.reply import Reply
+from engine.errors import Ambiguous, EngineError, Malformed, ProviderDown, Unreachable
+from engine.rehearsal import Fault, Profile, Rehearsal
+from tests.lines import (
+    CANARY,
+    EACH_LINE,
+    LINES,
+    always,
+    asked,
+    canned,
+    http,
+    reached,
+    rehearsed,
+    settings_for,
+)
+
+pytestmark = EACH_LINE
+
+
+async def test_a_server_that_is_not_there_is_unreachable(line: str) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        async with reached(line, url) as ask:
+            with pytest.raises(Unreachable, match=r"no connection to 127\.0\.0\.1"):
+                await ask(asked(line))
+
+
+async def test_a_name_that_does_not_resolve_is_unreachable(
+    line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lookup(*name: object, **how: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+    async with reached(line, "http://models.invalid") as ask:
+        with pytest.raises(Unreachable, match=r"no connection to models\.invalid"):
+            await ask(asked(line))
+
+
+async def test_a_handshake_that_fails_is_unreachable(line: str) -> None:
+    async with (
+        Rehearsal() as server,
+        reached(line, server.url.replace("http:", "https:")) as ask,
+    ):
+        with pytest.raises(Unreachable):
+            await ask(asked(line))
+
+
+async def test_a_certificate_that_nobody_vouches_for_stops_the_provider(line: str) -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(Path(__file__).with_name("untrusted.pem"))
+    async with Rehearsal(tls=tls) as server, reached(line, server.url) as ask:
+        with pytest.raises(ProviderDown, match="not to be trusted"):
+            await ask(asked(line))
+        assert "requests" not in server.counts()
+
+
+async def test_a_deadline_before_anything_was_sent_is_unbilled(line: str) -> None:
+    with socket.socket() as deaf:
+        # A listener whose queue is full takes no connection and refuses none.
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(0)
+        with socket.socket() as first, socket.socket() as second:
+            for filler in (first, second):
+                filler.setblocking(False)
+                filler.connect_ex(deaf.getsockname())
+            url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
+            async with reached(line, url, deadline=0.3) as ask:
+                with pytest.raises(Unreachable, match=r"no connection within 0\.3 s"):
+                    await ask(asked(line))
+
+
+async def test_a_proxy_is_sent_the_whole_address(line: str) -> None:
+    async with Rehearsal() as proxy:
+        settings = replace(settings_for(line, "http://models.invalid"), proxy=proxy.url)
+        ask = LINES[line][3](settings, None)
+        assert (await ask(asked(line))).outcome == "ok"
+        await ask.close()
+        assert proxy.counts()["ok"] == 1
+
+
+async def test_a_hundred_calls_at_once_share_connections(line: str) -> None:
+    async with rehearsed(line, Profile(latency=0.02)) as (ask, server):
+        for _ in range(2):
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(ask(asked(line, f"{n}?"))) for n in range(100)]
+            assert all(task.result().outcome == "ok" for task in tasks)
+    assert server.counts()["requests"] == 200
+    assert server.counts()["connections"] <= 100
+
+
+async def test_connections_open_a_few_at_a_time(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    opening, most = 0, 0
+    really = aiohttp.TCPConnector._create_connection
+
+    async def create(*args: Any) -> Any:
+        nonlocal opening, most
+        opening += 1
+        most = max(most, opening)
+        try:
+            return await really(*args)
+        finally:
+            opening -= 1
+
+    monkeypatch.setattr(aiohttp.TCPConnector, "_create_connection", create)
+    async with (
+        rehearsed(line, Profile(latency=0.3)) as (ask, server),
+        asyncio.TaskGroup() as group,
+    ):
+        for n in range(200):
+            group.create_task(ask(asked(line, f"{n}?")))
+    assert server.counts()["connections"] == 200
+    assert most == 64
+
+
+async def test_a_cancelled_call_leaves_the_provider_usable(line: str) -> None:
+    arrived = asyncio.Event()
+
+    def answer(call: Call) -> Reply:
+        arrived.set()
+        return Reply("4")
+
+    async with rehearsed(line, Profile(latency=60.0), answer) as (ask, server):
+        task = asyncio.create_task(ask(asked(line)))
+        await arrived.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        server.profile = Profile()
+        assert (await ask(asked(line))).outcome == "ok"
+
+
+async def test_closing_twice_and_closing_unused_are_fine(line: str) -> None:
+    async with rehearsed(line) as (ask, server):
+        await ask(asked(line))
+        await ask.close()
+        async with reached(line, server.url):
+            pass
+
+
+def shown(exc: BaseException, way: TracebackType | None) -> str:
+    """An exception as the most talkative of loggers shows it: with all locals on its way."""
+    told = traceback.TracebackException(type(exc), exc, way, capture_locals=True)
+    return "".join(told.format())
+
+
+def shown_here(caught: pytest.ExceptionInfo[EngineError]) -> str:
+    """Without the locals of the test that caught it, which knows the key."""
+    return shown(caught.value, caught.tb.tb_next)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    ["unauthorized", "half_json", "reset", "cut", "stall", "html", "error_in_200", "unknown_stop"],
+)
+async def test_the_key_is_in_no_error_repr_or_log(
+    line: str, fault: Fault, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with rehearsed(line, always(fault), deadline=0.5) as (ask, _):
+        with pytest.raises(EngineError) as caught:
+            await ask(asked(line))
+        assert "canary" not in repr(ask)
+        assert "canary" not in shown_here(caught)
+    assert "canary" not in caplog.text
+    for record in caplog.records:
+        if record.exc_info and record.exc_info[1] is not None:
+            assert "canary" not in shown(record.exc_info[1], record.exc_info[2])
+
+
+async def test_a_server_that_repeats_the_key_is_not_quoted(line: str) -> None:
+    answer = Reply(f"Your key is {CANARY}.")
+    async with rehearsed(line, answer=lambda call: answer) as (ask, server):
+        assert (await ask(asked(line))).text == "Your key is [key]."
+        server.profile = always("half_json")
+        with pytest.raises(Malformed) as caught:
+            await ask(asked(line))
+        assert CANARY.encode() not in caught.value.body
+    torn = http(f"200 {CANARY}", f"x-request-id: {CANARY}\r\n", CANARY.encode() * 10)[:-5]
+    for answer in (torn, http("200 OK", "content-encoding: br\r\n", CANARY.encode())):
+        async with canned(line, answer) as (ask, _):
+            with pytest.raises(Ambiguous) as failed:
+                await ask(asked(line))
+            assert CANARY not in shown_here(failed)
+    async with canned(line, http("200 OK", "", CANARY.encode() * 2_000_000)) as (ask, _):
+        with pytest.raises(Malformed, match="more than 32 MB") as caught:
+            await ask(asked(line))
+        assert CANARY.encode() not in caught.value.body

@@ -1,0 +1,154 @@
+"""What goes out and what comes back, over both wires and both transports."""
+
+import gzip
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+
+import orjson
+import pytest
+
+from cache.call import Call, Message, ResponseFormat, ToolSpec
+from cache.reply import Reply, Token, ToolCall
+from engine.errors import ModelGone
+from engine.providers.anthropic_wire import AnthropicWire
+from engine.providers.openai_wire import OpenAIWire
+from engine.rehearsal import Fault
+from tests.lines import EACH_LINE, LINES, always, asked, canned, good_body, http, rehearsed
+
+pytestmark = EACH_LINE
+
+
+async def test_a_call_arrives_as_it_was_asked_and_its_reply_comes_back(line: str) -> None:
+    seen: list[Call] = []
+
+    def answer(call: Call) -> Reply:
+        seen.append(call)
+        return Reply("It is 4 – “four” – 四.")
+
+    call = replace(asked(line, "2 + 2 – “two”?"), temperature=0.5, top_p=0.9, max_tokens=50)
+    call = replace(call, stop=("END",))
+    async with rehearsed(line, answer=answer) as (ask, server):
+        reply = await ask(call)
+    name = call.model.removeprefix(f"{LINES[line][0]}/")
+    assert seen == [replace(call, model=name)]
+    assert (reply.text, reply.outcome) == ("It is 4 – “four” – 四.", "ok")
+    assert reply.served_model == name
+    assert reply.usage.input_tokens > 0
+    assert reply.usage.output_tokens > 0
+    assert server.counts()["requests"] == server.counts()["ok"] == 1
+
+
+async def test_both_transports_send_the_same_bytes(line: str) -> None:
+    wire = AnthropicWire() if "anthropic" in line else OpenAIWire(LINES[line][0])
+    async with canned(line, http("200 OK", "", good_body(line))) as (ask, requests):
+        await ask(asked(line))
+    head, _, body = requests[0].partition(b"\r\n\r\n")
+    assert body == wire.body(asked(line))
+    assert b"content-type: application/json\r\n" in head.lower() + b"\r\n"
+
+
+async def test_tools_go_out_and_their_use_comes_back(line: str) -> None:
+    spec = ToolSpec("calculator", "adds", '{"type":"object"}')
+    wish = ToolCall("t1", "calculator", '{"expression":"2+2"}')
+    seen: list[Call] = []
+
+    def answer(call: Call) -> Reply:
+        seen.append(call)
+        return Reply("", (wish,)) if call.messages[-1].role != "tool" else Reply("4")
+
+    async with rehearsed(line, answer=answer) as (ask, _):
+        call = replace(asked(line), tools=(spec,))
+        first = await ask(call)
+        assert (first.tool_calls, first.outcome) == ((wish,), "ok")
+        said = Message("assistant", first.text, first.tool_calls, opaque=first.opaque)
+        result = Message("tool", "4", tool_call_id="t1")
+        second = await ask(replace(call, messages=(*call.messages, said, result)))
+    assert second.text == "4"
+    assert seen[0].tools == (spec,)
+    assert seen[1].messages[2:] == (Message("assistant", "", (wish,)), result)
+
+
+async def test_structured_output_is_asked_for_and_kept(line: str) -> None:
+    schema = '{"type":"object","properties":{"A":{"type":"number"}},"required":["A"]}'
+    async with rehearsed(line) as (ask, _):
+        reply = await ask(replace(asked(line), response_format=ResponseFormat("v", schema)))
+    assert orjson.loads(reply.text) == {"A": 0.5}
+
+
+async def test_logprobs_come_back_where_the_wire_has_them(line: str) -> None:
+    token = Token("A", -0.25, (("A", -0.25), ("B", -1.5)))
+    call = replace(asked(line), top_logprobs=2)
+    async with rehearsed(line, answer=lambda call: Reply("A", logprobs=(token,))) as (ask, server):
+        if "anthropic" in line:
+            with pytest.raises(ModelGone, match="no logprobs"):
+                await ask(call)
+            assert "requests" not in server.counts()
+        else:
+            assert (await ask(call)).logprobs == (token,)
+
+
+async def test_reasoning_returns_to_its_provider_unread(line: str) -> None:
+    if "anthropic" in line:
+        opaque = '[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"text","text":"4"}]'
+    else:
+        opaque = '{"reasoning_content":"hm"}'
+    async with rehearsed(line, answer=lambda call: Reply("4", opaque=opaque)) as (ask, _):
+        reply = await ask(asked(line))
+        assert (reply.text, reply.opaque) == ("4", opaque)
+        said = Message("assistant", reply.text, opaque=reply.opaque)
+        again = replace(asked(line), messages=(*asked(line).messages, said, Message("user", "?")))
+        assert (await ask(again)).outcome == "ok"
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        (Reply("I would rather not.", outcome="refused"), "refused"),
+        (Reply("half a sen", outcome="truncated"), "truncated"),
+        (Reply("", outcome="empty"), "empty"),
+    ],
+)
+async def test_paid_replies_of_every_outcome_are_replies(
+    line: str, answer: Reply, outcome: str
+) -> None:
+    async with rehearsed(line, answer=lambda call: answer) as (ask, _):
+        reply = await ask(asked(line))
+    assert (reply.outcome, reply.text) == (outcome, answer.text)
+
+
+@pytest.mark.parametrize("fault", ["policy", "refusal"])
+async def test_a_refusal_is_data_whoever_refused(line: str, fault: Fault) -> None:
+    async with rehearsed(line, always(fault)) as (ask, _):
+        assert (await ask(asked(line))).outcome == "refused"
+
+
+async def test_a_reply_that_drips_but_ends_in_time_is_a_reply(line: str) -> None:
+    async with rehearsed(line, always("drip", speed=200.0, drip=4.0)) as (ask, _):
+        assert (await ask(asked(line))).outcome == "ok"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "pack"),
+    [
+        ("gzip", gzip.compress),
+        ("deflate", zlib.compress),
+        ("identity", bytes),
+        ("GZIP", gzip.compress),
+    ],
+)
+async def test_compressed_replies_are_read(
+    line: str, encoding: str, pack: Callable[[bytes], bytes]
+) -> None:
+    packed = http("200 OK", f"content-encoding: {encoding}\r\n", pack(good_body(line)))
+    async with canned(line, packed) as (ask, requests):
+        assert (await ask(asked(line))).text == "4"
+    assert b"accept-encoding: gzip, deflate\r\n" in requests[0].lower()
+
+
+async def test_a_body_in_chunks_is_read(line: str) -> None:
+    body = good_body(line)
+    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
+    head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+    async with canned(line, head + chunks) as (ask, _):
+        assert (await ask(asked(line))).text == "4"

@@ -1,0 +1,109 @@
+"""Both wires over both transports, each a line to a server of this machine."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from cache.call import Call, Message
+from cache.reply import Reply
+from engine.providers.aiohttp_transport import AiohttpTransport
+from engine.providers.anthropic_wire import AnthropicWire
+from engine.providers.catalogue import connect
+from engine.providers.pool import Pool
+from engine.providers.provider import Hear, HttpProvider, Provider
+from engine.providers.settings import Settings
+from engine.rehearsal import PROFILES, Answer, Fault, Profile, Rehearsal, Spell
+from engine.rehearsal.anthropic_dialect import AnthropicDialect
+from engine.rehearsal.openai_dialect import OpenAIDialect
+
+CANARY = "sk-canary-0123456789"
+Line = Callable[[Settings, Hear | None], Provider]
+
+
+def plain_anthropic(settings: Settings, hear: Hear | None) -> Provider:
+    wire = AnthropicWire()
+    pool = Pool(settings, keep_alive=4.0)
+    auth = wire.auth(settings.key)
+    transport = AiohttpTransport(settings.provider, settings.base_url, auth, pool)
+    return HttpProvider(wire, transport, deadline=settings.deadline, hear=hear)
+
+
+# provider, model, path below the server's address, and how the provider is made
+LINES: dict[str, tuple[str, str, str, Line]] = {
+    "openai wire, plain": ("compatible/lab", "compatible/lab/m", "/v1", connect),
+    "openai wire, sdk": ("openai", "openai/gpt-4o", "/v1", connect),
+    "anthropic wire, plain": ("anthropic", "anthropic/claude-sonnet-4-5", "", plain_anthropic),
+    "anthropic wire, sdk": ("anthropic", "anthropic/claude-sonnet-4-5", "", connect),
+}
+
+EACH_LINE = pytest.mark.parametrize("line", LINES)
+"""Of the tests that run over each of them, and take its name."""
+
+
+def settings_for(line: str, url: str, deadline: float = 20.0) -> Settings:
+    provider, _, path, _ = LINES[line]
+    options = (("version", "2023-06-01"),) if provider == "anthropic" else ()
+    return Settings(provider, url + path, "test", key=CANARY, deadline=deadline, options=options)
+
+
+@asynccontextmanager
+async def reached(
+    line: str, url: str, deadline: float = 20.0, hear: Hear | None = None
+) -> AsyncIterator[Provider]:
+    provider = LINES[line][3](settings_for(line, url, deadline), hear)
+    try:
+        yield provider
+    finally:
+        await provider.close()
+
+
+@asynccontextmanager
+async def rehearsed(
+    line: str,
+    profile: Profile = PROFILES["calm"],
+    answer: Answer | None = None,
+    deadline: float = 20.0,
+    hear: Hear | None = None,
+) -> AsyncIterator[tuple[Provider, Rehearsal]]:
+    async with Rehearsal(profile, answer) as server, reached(line, server.url, deadline, hear) as p:
+        yield p, server
+
+
+def asked(line: str, text: str = "2 + 2?") -> Call:
+    return Call(LINES[line][1], (Message("system", "Be brief."), Message("user", text)))
+
+
+def always(fault: Fault, **settings: float) -> Profile:
+    return replace(Profile((Spell(fault, 1.0),)), **settings)
+
+
+def http(status: str, headers: str, body: bytes) -> bytes:
+    return f"HTTP/1.1 {status}\r\n{headers}content-length: {len(body)}\r\n\r\n".encode() + body
+
+
+@asynccontextmanager
+async def canned(line: str, answer: bytes) -> AsyncIterator[tuple[Provider, list[bytes]]]:
+    """A provider whose server sends the same bytes to whatever it is sent, and then hangs up."""
+    requests: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        size = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+        requests.append(head + await reader.readexactly(size))
+        writer.write(answer)
+        writer.close()
+        await writer.wait_closed()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        async with reached(line, f"http://127.0.0.1:{port}") as ask:
+            yield ask, requests
+
+
+def good_body(line: str) -> bytes:
+    dialect = AnthropicDialect() if "anthropic" in line else OpenAIDialect()
+    return dialect.reply(asked(line), Reply("4"), 1)
