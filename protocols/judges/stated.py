@@ -67,16 +67,10 @@ def read_percentages(reply: Reply, question: Question) -> tuple[float, ...]:
     statement, a statement that is no plain number or only repeats the answer's own, mixed units, a
     number out of range, zeros throughout.
     """
-    text = readable(reply)
-    heads = list(_heads(question).finditer(text))
-    last = {
-        head.lastgroup: text[head.end() : following.start() if following else None]
-        for head, following in zip_longest(heads, heads[1:])
-    }
+    statements = _statements(readable(reply), question)
     stated: list[float] = []
     signs: set[bool] = set()
-    for place, answer in enumerate(question.answers):
-        said = last.get(_group(place), "").partition("\n")[0]
+    for answer, said in zip(question.answers, statements, strict=True):
         if not said:
             raise unreadable(f"no probability is stated for ({answer.label})", reply)
         signed = _PERCENTAGE.match(said)
@@ -89,6 +83,23 @@ def read_percentages(reply: Reply, question: Question) -> tuple[float, ...]:
     if len(signs) == 2:
         raise unreadable("some probabilities have a percent sign and others have none", reply)
     return as_probabilities(stated, reply, 100 if True in signs else None)
+
+
+def _statements(text: str, question: Question) -> list[str]:
+    """What is last stated for each answer, to the end of its line; empty where nothing is."""
+    plain = [line.partition(": ") for line in text.strip().split("\n")]
+    if [label for label, _, _ in plain] == [answer.label for answer in question.answers] and all(
+        said[:1].isdecimal() and ":" not in said and "=" not in said for _, _, said in plain
+    ):
+        # As it was asked for, and as nearly every reply is: no pattern need be made.
+        return [said for _, _, said in plain]
+    heads = list(_heads(question).finditer(text))
+    last = {
+        head.lastgroup: text[head.end() : following.start() if following else None]
+        for head, following in zip_longest(heads, heads[1:])
+    }
+    places = range(len(question.answers))
+    return [last.get(_group(place), "").partition("\n")[0] for place in places]
 
 
 def _leading_number(answer: Answer) -> str:

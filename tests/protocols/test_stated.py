@@ -132,3 +132,27 @@ def test_any_text_is_probabilities_or_unreadable(text: str) -> None:
         return
     assert math.isclose(sum(probs), 1) and min(probs) >= 0
     assert "A" in text and "B" in text
+
+
+said = st.text("0123456789.%:= AB*-", max_size=8)
+
+
+@given(
+    said, said, st.sampled_from(["A: {}\nB: {}", "A: {}\nB: {}\n", "B: {}\nA: {}", "A:{}\nB: {}"])
+)
+@example("70%", "30%", "A: {}\nB: {}")
+@example("70% B: 20%", "30%", "A: {}\nB: {}")
+@example("5 A=3", "2", "A: {}\nB: {}")
+def test_what_stands_before_the_statements_makes_no_difference(
+    one: str, other: str, layout: str
+) -> None:
+    """Plain replies are read by a shorter way, which must lead to the same place."""
+
+    def found(text: str) -> tuple[float, ...] | str:
+        try:
+            return stated(text)
+        except Unreadable as fault:
+            return fault.reason
+
+    text = layout.format(one, other)
+    assert found(text) == found(f"So it is.\n{text}")
