@@ -40,17 +40,15 @@ def side_by_side(title: str, found: Found) -> Table:
 
 def _goals(found: Found) -> Iterator[Goal]:
     cpu = {client: cpu_ms(readings) for client, readings in found.readings.items()}
-    yield at_most("`calls`, plain transport: CPU for a call", cpu[PLAIN] / cpu[BARE], 2, " × bare")
+    yield at_most("plain transport: CPU for a call", cpu[PLAIN] / cpu[BARE], 2, " × bare")
     for client, value in cpu.items():
         if client.script == "with_lm_eval.py":
-            yield at_most(
-                "`calls`, plain transport: CPU for a call", cpu[PLAIN] / value, 1, " × lm_eval's"
-            )
-    yield at_most("`calls`, SDK transport: CPU for a call", cpu[SDK], 0.8, " ms")
+            yield at_most("plain transport: CPU for a call", cpu[PLAIN] / value, 1, " × lm_eval's")
+    yield at_most("SDK transport: CPU for a call", cpu[SDK], 0.8, " ms")
     for client, value in cpu.items():
         if client.script == "with_openai.py":
             yield at_most(
-                "`calls`, SDK transport: CPU for a call",
+                "SDK transport: CPU for a call",
                 cpu[SDK] / value,
                 1 / 3,
                 " × the SDK's `create`",

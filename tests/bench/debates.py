@@ -15,5 +15,5 @@ def measure(options: Options) -> Measured:
         found = interleaved(clients, "debates", job, options.rounds)
     table = side_by_side("debates: 200 at once, 5 calls deep, 50 ms each", found)
     bare, ours = found.readings[BARE], found.readings[PLAIN]
-    goal = at_most("`debates`, plain transport: wall", wall(ours) / wall(bare), 1.3, " × bare")
+    goal = at_most("plain transport: wall", wall(ours) / wall(bare), 1.3, " × bare")
     return Measured("debates", table, (goal,))

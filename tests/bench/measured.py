@@ -1,10 +1,11 @@
 """What a bench found: a table, and how it stands with what was to be reached."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 
 from engine.reports.table import Table
+from tests.bench import machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,8 @@ class Measured:
     name: str
     table: Table
     goals: tuple[Goal, ...]
+    load: float = field(default_factory=machine.load)
+    """Of the machine, when it was done; see `machine.load`."""
 
 
 @dataclass(frozen=True, slots=True)
