@@ -34,7 +34,9 @@ def save_report(results: Results, folder: Path) -> None:
     except OSError as exc:
         raise RunFolderError(f"{place} cannot be written: {exc.strerror}") from exc
     for format, ending in ENDINGS.items():
-        replace_file(place / f"report.{ending}", [report(results, format).encode(), b"\n"])
+        # Nothing is lost with it: it can be written again from the outcomes.
+        content = [report(results, format).encode(), b"\n"]
+        replace_file(place / f"report.{ending}", content, durable=False)
 
 
 def is_saved(folder: Path) -> bool:
