@@ -12,6 +12,11 @@ WINDOW = 0.1
 """Seconds of budget that may be spent at one moment. A window of a minute would admit twice the
 budget in the first one: all of it at once, and all of it again as it drains."""
 
+GRAIN = 0.002
+"""Seconds that a caller waits at least if it has to wait; those behind it then pass at once. The
+clock of uvloop moves by the millisecond, and a shorter wait is rounded to none: the loop would turn
+at full speed until the next one."""
+
 SAVED = 1.0
 """Seconds of budget that may be saved up from calls that took less than they had reserved, while
 nobody waits for it."""
@@ -90,6 +95,8 @@ class Bucket:
                 part = due
                 if due > self._portion * pace and not self._limiter.has_capacity(due / pace):
                     part = self._portion * pace
+                if not self._limiter.has_capacity(part / pace):
+                    await asyncio.sleep(GRAIN)
                 await self._limiter.acquire(part / pace)
                 due -= part
                 drained += part

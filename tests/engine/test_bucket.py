@@ -1,6 +1,7 @@
 """One budget: pace, fairness, cancellation, settling."""
 
 import asyncio
+import math
 
 import pytest
 from hypothesis import given, settings
@@ -9,8 +10,9 @@ from hypothesis import strategies as st
 from engine.errors import QuotaExhausted
 from engine.limits.bucket import SAVED, WINDOW, Bucket
 from engine.limits.latch import Latch
+from tests import virtual
 from tests.server import busiest
-from tests.virtual import run
+from tests.virtual import VirtualLoop, run
 
 RATE = 100.0
 """Units a second in these tests."""
@@ -230,3 +232,38 @@ def test_at_one_request_a_minute_the_first_leaves_at_once_and_each_other_after_a
         return [*times, now() - 600]
 
     assert run(main()) == pytest.approx([0, 60, 120, 180, 180], abs=0.1)
+
+
+class Coarse(VirtualLoop):
+    """As uvloop: its clock moves by the millisecond, and its timers are rounded to one."""
+
+    turns = 0
+
+    def time(self) -> float:
+        return math.floor(super().time() * 1000) / 1000
+
+    def call_at(self, when, callback, *args, context=None):
+        whole = self.time() + round((when - self.time()) * 1000) / 1000
+        return super().call_at(whole, callback, *args, context=context)
+
+    def _run_once(self) -> None:
+        self.turns += 1
+        super()._run_once()
+
+
+def test_a_fast_budget_waits_on_a_coarse_clock_and_does_not_turn(monkeypatch):
+    monkeypatch.setattr(virtual, "TICK", 1e-5)
+
+    async def main():
+        fast = Bucket(60_000, Latch(), least=1.0)
+        async with asyncio.TaskGroup() as group:
+            for _ in range(600):
+                group.create_task(fast.take(1.0))
+        return now()
+
+    with asyncio.Runner(loop_factory=Coarse) as runner:
+        loop = runner.get_loop()
+        took = runner.run(main())
+        # 100 at once, and 500 that each take a millisecond.
+        assert took == pytest.approx(0.5, abs=0.01)
+        assert loop.turns < 3 * 600
