@@ -14,8 +14,10 @@ from engine.limits.gauge import LimitStatistics
 from engine.limits.latch import Latch
 from engine.limits.limited import Limited
 from engine.limits.limits import Limits
+from engine.limits.primed import Primed
 from engine.limits.retry import Retry
 from engine.providers.limit_headers import HeaderLimits
+from engine.providers.prompt_cache import kept_prefix
 from engine.providers.provider import Provider
 
 
@@ -32,7 +34,7 @@ class Books:
 
 
 class Endpoint:
-    """An `Ask` for one model: Retry(Limited(Metered(provider))).
+    """An `Ask` for one model: Primed(Retry(Limited(Metered(provider)))).
 
     A retry waits in line again and holds nothing meanwhile; every try takes a slot, its tokens
     and its dollars, and is a line in the ledger. Raises what is left when all retries are used up,
@@ -56,11 +58,11 @@ class Endpoint:
         self._provider = provider
         self._ledger = books.ledger
         self._limited = Limited(metered, limits, latch=latch, purse=purse, jitter=jitter)
-        self._retry = Retry(self._limited, latch, self._limited.breaker, jitter)
+        self._ask = Primed(Retry(self._limited, latch, self._limited.breaker, jitter), kept_prefix)
         self._told: tuple[int | None, ...] = ()
 
     async def __call__(self, call: Call) -> Reply:
-        return await self._retry(call)
+        return await self._ask(call)
 
     def hear(self, told: HeaderLimits) -> None:
         """Take over the limits that the server tells, where the sweep file sets none."""

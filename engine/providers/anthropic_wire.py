@@ -12,6 +12,7 @@ from engine.providers.capabilities import Abilities, abilities
 from engine.providers.fault import inside_200, read_fault
 from engine.providers.limit_headers import HeaderLimits, instant_limits
 from engine.providers.payload import brief, compact, count, given_json, shown, text, tree
+from engine.providers.prompt_cache import kept_prefix, leading
 from engine.providers.wire import Headers, Wire
 
 _OUTCOMES: dict[str, Outcome] = {
@@ -28,7 +29,6 @@ _THINKING = ("thinking", "redacted_thinking")
 _BUDGET_SHARE: dict[Effort, float] = {"low": 0.25, "medium": 0.5, "high": 0.8}
 """Of max_tokens, what thinking may use on models that want a number instead of a word."""
 _LEAST_BUDGET = 1024
-_CHARACTERS_A_TOKEN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,6 @@ class AnthropicWire(Wire):
     """Which edition of the API answers."""
     version_in_body: bool = False
     """Whether `version` goes into the body, as the clouds want it, or into a header."""
-    prompt_cache: bool = True
-    """Whether to mark a long enough system prompt for the provider's prompt cache."""
 
     @property
     def path(self) -> str:
@@ -59,18 +57,19 @@ class AnthropicWire(Wire):
             raise ModelGone(
                 f"{call.model} reports no logprobs; ask a judge for stated probabilities"
             )
-        leading = 0
-        while leading < len(call.messages) and call.messages[leading].role == "system":
-            leading += 1
+        system = leading(call)
         body: dict[str, Any] = {
             "model": call.model.removeprefix(f"{self.provider}/"),
             "max_tokens": call.max_tokens,
-            "messages": _messages(call.messages[leading:]),
+            "messages": _messages(call.messages[len(system) :]),
         }
         if self.version_in_body:
             body["anthropic_version"] = self.version
-        if leading:
-            body["system"] = self._system(call.messages[:leading], able)
+        if system:
+            blocks: list[dict[str, Any]] = [{"type": "text", "text": each.text} for each in system]
+            if kept_prefix(call) is not None:
+                blocks[-1]["cache_control"] = {"type": "ephemeral"}
+            body["system"] = blocks
         if call.temperature is not None:
             body["temperature"] = call.temperature
         if call.top_p is not None:
@@ -121,16 +120,6 @@ class AnthropicWire(Wire):
 
     def limits(self, headers: Headers) -> HeaderLimits:
         return instant_limits(headers)
-
-    def _system(self, messages: tuple[Message, ...], able: Abilities) -> list[dict[str, Any]]:
-        blocks: list[dict[str, Any]] = [
-            {"type": "text", "text": message.text} for message in messages
-        ]
-        # The system prompt is what the calls of one conversation share: question and passage.
-        tokens = sum(len(message.text) for message in messages) / _CHARACTERS_A_TOKEN
-        if self.prompt_cache and able.prompt_cache_minimum and tokens >= able.prompt_cache_minimum:
-            blocks[-1]["cache_control"] = {"type": "ephemeral"}
-        return blocks
 
     def _message(self, data: dict[str, Any]) -> Reply:
         blocks, stop_reason = data["content"], data["stop_reason"]

@@ -59,8 +59,6 @@ def test_the_edition_of_the_api_is_ours_to_say() -> None:
 def test_a_long_system_prompt_is_marked_for_the_prompt_cache(words: int, marked: bool) -> None:
     long = Call(SONNET, (Message("system", "passage " * words), Message("user", "?")))
     assert ("cache_control" in written(long)["system"][-1]) is marked
-    unmarked = AnthropicWire(prompt_cache=False)
-    assert "cache_control" not in written(long, unmarked)["system"][-1]
 
 
 def test_tools_and_structured_output_are_written() -> None:
