@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from tests.bench import calls, debates, report
+from tests.bench import calls, debates, report, rerun
 from tests.bench.measured import Measured
 from tests.bench.options import Options
 from tests.bench.peers import PEERS, installed
@@ -21,6 +21,7 @@ from tests.bench.peers import PEERS, installed
 BENCHES: dict[str, Callable[[Options], Measured]] = {
     "calls": calls.measure,
     "debates": debates.measure,
+    "rerun": rerun.measure,
 }
 
 

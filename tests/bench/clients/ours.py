@@ -1,6 +1,6 @@
 """Our own engine with everything on: addresses, durable store, limits, retries, ledger, outcomes.
 
-`calls` goes through `engine.run`, `debates` and `rerun` through the command `oversight run`.
+`calls` goes through `engine.run`, `debates` through the command `oversight run`.
 """
 
 import os
@@ -19,6 +19,7 @@ from engine.cli.run import command
 from engine.runs.runfolder import outcomes
 from protocols import Answer, Problem, Protocol, Question, StatedJudge, Transcript, Turn
 from protocols.question import Answer as Labelled
+from tests.bench.sweep import write_sweep
 
 MODELS = {"plain": f"compatible/bench/{asked.MODEL}", "sdk": f"openai/{asked.MODEL}"}
 LIMITS = {"requests": 1e9, "input_tokens": 1e11, "output_tokens": 1e11}
@@ -64,26 +65,16 @@ def _problem(n: int) -> Problem:
 
 def _sweep(job: asked.Job, protocols: dict[str, object]) -> Path:
     """A sweep file with half as many questions as debates: each has two worlds."""
-    folder, model = Path(job.folder), MODELS[job.transport]
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "problems.jsonl").open("wb") as file:
-        for n in range(job.first, job.first + job.count // 2):
-            told = zip("AB", asked.answers(n), (1, -1), strict=True)
-            shown = [dict(zip(("label", "text", "value"), each, strict=True)) for each in told]
-            line = {"id": f"q{n}", "question": asked.question(n), "answers": shown}
-            file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
-    sweep = {
-        "name": "bench",
-        "lanes": job.width,
-        "problems": {"file": {"path": "problems.jsonl"}},
-        "agents": {"model": [model], "max_tokens": asked.MAX_TOKENS},
-        "judges": [{"kind": "stated", "model": model}],
-        "protocols": protocols,
-        "models": {model: LIMITS},
-    }
-    path = folder / "bench.yaml"
-    path.write_bytes(orjson.dumps(sweep))  # JSON is YAML
-    return path
+    model = MODELS[job.transport]
+    return write_sweep(
+        Path(job.folder),
+        range(job.first, job.first + job.count // 2),
+        lanes=job.width,
+        agents={"model": [model], "max_tokens": asked.MAX_TOKENS},
+        judges=[{"kind": "stated", "model": model}],
+        protocols=protocols,
+        models={model: LIMITS},
+    )
 
 
 def _oversight(sweep: Path, store: Path, folder: Path) -> None:

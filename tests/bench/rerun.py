@@ -1,0 +1,70 @@
+"""`rerun`: a sweep whose calls are all stored, in a fresh process into a new run folder; and a
+finished run, asked again."""
+
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+from engine.reports.table import Table
+from tests.bench.command import CommandFailed, Ended, oversight
+from tests.bench.measured import Measured, at_least, at_most
+from tests.bench.options import Options
+from tests.bench.sweep import write_sweep
+from tests.command_line import calls
+
+CELLS = 58_000
+SETTINGS = {
+    "agents": {"model": "sim/strong"},
+    "judges": [{"kind": "stated", "model": "sim/judge"}],
+    "protocols": {
+        "propaganda": None,
+        "consultancy": {"turns": 2},
+        "debate": {"simultaneous": [True, False], "rounds": 2},
+    },
+}
+ROWS = 4
+"""Of the report: one a protocol."""
+
+
+def measure(options: Options) -> Measured:
+    with TemporaryDirectory(prefix="bench-") as place:
+        folder = Path(place)
+        questions = options.sized(CELLS) // (2 * ROWS)
+        sweep = write_sweep(folder, range(questions), **SETTINGS)
+        first = oversight("run", sweep, "--run-folder", "run-0", folder=folder)
+        hits, again = [], []
+        for n in range(1, options.rounds + 1):
+            hits.append(oversight("run", sweep, "--run-folder", f"run-{n}", folder=folder))
+            again.append(oversight("run", sweep, "--run-folder", "run-0", folder=folder))
+    cells, asked = questions * 2 * ROWS, calls(first.err).asked
+    for ended in hits:
+        if calls(ended.err).stored != asked:
+            raise CommandFailed(f"not all of {asked:,} calls were stored: {ended.err[-300:]}")
+    a_second = asked / _wall(hits)
+    body = (
+        ("first run, models simulated", *_figures([first]), ""),
+        ("into a new run folder, all stored", *_figures(hits), f"{a_second:,.0f}"),
+        ("the finished run, asked again", *_figures(again), ""),
+    )
+    table = Table(
+        f"rerun: {cells:,} cells, {asked:,} calls, {calls(first.err).new:,} of them distinct",
+        ("a fresh process each", "wall s", "CPU s", "peak memory", "hits/s"),
+        body,
+        1,
+        ("hits/s: calls that the store answered, read, decoded and judged, over the whole wall.",),
+    )
+    goals = (
+        at_least("hits, judged again, over the whole wall", a_second, 20_000, "/s"),
+        at_most(f"a finished run of {cells:,} cells asked again", _wall(again), 2, " s"),
+    )
+    return Measured("rerun", table, goals)
+
+
+def _figures(ended: list[Ended]) -> tuple[str, str, str]:
+    """Medians of wall and CPU, and the largest peak."""
+    cpu = median(each.cpu for each in ended)
+    return f"{_wall(ended):.2f}", f"{cpu:.2f}", f"{max(each.peak for each in ended):.0f} MB"
+
+
+def _wall(ended: list[Ended]) -> float:
+    return median(each.wall for each in ended)
