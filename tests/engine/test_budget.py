@@ -83,6 +83,7 @@ def test_p11_the_bill_stays_below_the_cap_and_most_of_the_cap_is_used(cap, model
     server = Billing(tokens=usage(random.Random(5)))
     budget = Budget(cap)
     ends, account = spend(server, budget, models=models)
+    print(f"a cap of ${cap}: ${server.bill:.4f} billed")
     assert server.bill <= cap
     # What is left would not have paid for the dearest call there was to make.
     assert server.bill >= cap - PRICE.worst(1.5 * 4_000, 1_000)
@@ -102,6 +103,7 @@ def test_p11_holds_at_every_moment_for_all_in_flight_at_their_worst():
         worst = max(worst, budget.spent + budget.reserved)
 
     spend(Billing(fault=watch, tokens=usage(random.Random(5))), budget)
+    print(f"a cap of $1: ${worst:.4f} spent or in flight at the worst moment")
     assert 0.9 < worst <= 1.0
 
 

@@ -79,6 +79,10 @@ def test_p12_stored_failed_and_ambiguous_add_up_to_what_the_server_saw(seed, lim
         return ledger.account(MODEL), ends
 
     account, ends = run(main())
+    print(
+        f"{account.stored} stored + {account.count('failed')} failed + "
+        f"{account.count('ambiguous')} ambiguous; the server saw {len(server.book)} requests"
+    )
     assert account.sent == len(server.book)
     assert account.stored == len(server.answered) == ends.count("answered")
     assert account.stored + account.count("failed") + account.count("ambiguous") == len(server.book)

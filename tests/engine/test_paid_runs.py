@@ -77,6 +77,7 @@ def test_p7_a_quota_that_runs_out_stops_the_run_and_fails_no_cell(desk, undistur
         stopped = desk.sit()
         seen = counts(url)
         status = desk.status()
+    print(f"{seen['quota']} requests met the end of the quota, {status['failed']} cells failed")
     assert stopped.returncode == 3
     assert 0 < seen["quota"] <= CONCURRENCY * len(MODELS)
     assert seen["ok"] + seen["quota"] == seen["requests"] == desk.account().sent
@@ -163,7 +164,7 @@ def test_p12_over_a_storm_and_an_interruption_the_books_are_what_the_server_saw(
     assert desk.status()["finished"] == CELLS / 2
     assert account.stored + account.count("failed") + account.count("ambiguous") == seen["requests"]
     assert account.stored == seen["ok"] + seen.get("refusal", 0)
-    spoilt = ("reset", "cut", "half_json", "error_in_200")
+    spoilt = ("reset", "cut", "half_json", "error_in_200", "unknown_stop")
     assert account.count("ambiguous") == sum(seen.get(fault, 0) for fault in spoilt)
     assert account.doubtful > 0
     assert desk.status()["requests"] == seen["requests"]
