@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from tests.bench import calls, debates, report, rerun
+from tests.bench import calls, debates, report, rerun, start
 from tests.bench.measured import Measured
 from tests.bench.options import Options
 from tests.bench.peers import PEERS, installed
@@ -22,6 +22,7 @@ BENCHES: dict[str, Callable[[Options], Measured]] = {
     "calls": calls.measure,
     "debates": debates.measure,
     "rerun": rerun.measure,
+    "start": start.measure,
 }
 
 

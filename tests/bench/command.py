@@ -1,6 +1,7 @@
 """The command `oversight`, run as its users run it: a process of its own, and what it took."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -55,9 +56,8 @@ class Running:
             machine.pin(self._process.pid, machine.CLIENT)
 
     def kill(self) -> None:
-        """kill -9, if it is still running."""
-        if self._process.poll() is None:
-            self._process.kill()
+        """kill -9; nothing happens if it has ended by itself."""
+        os.kill(self._process.pid, signal.SIGKILL)
 
     def end(self) -> Ended:
         """Wait for its end."""

@@ -6,6 +6,9 @@ import orjson
 
 from tests.bench.clients import asked
 
+MODELS = {"plain": f"compatible/bench/{asked.MODEL}", "sdk": f"openai/{asked.MODEL}"}
+"""The model of each transport, as a sweep names it."""
+
 
 def write_sweep(folder: Path, questions: range, **settings: object) -> Path:
     """A sweep file on these questions, each of which has two worlds. settings: the rest of it."""

@@ -19,9 +19,8 @@ from engine.cli.run import command
 from engine.runs.runfolder import outcomes
 from protocols import Answer, Problem, Protocol, Question, StatedJudge, Transcript, Turn
 from protocols.question import Answer as Labelled
-from tests.bench.sweep import write_sweep
+from tests.bench.sweep import MODELS, write_sweep
 
-MODELS = {"plain": f"compatible/bench/{asked.MODEL}", "sdk": f"openai/{asked.MODEL}"}
 LIMITS = {"requests": 1e9, "input_tokens": 1e11, "output_tokens": 1e11}
 """Far above what the server can do: every call passes all the limiters, and none binds."""
 
