@@ -1,9 +1,9 @@
 """How far the worlds that went wrong could move a mean ASD: drop, keep, and the worst case.
 
-A world without a verdict (`Failure`), one whose agent refused, one whose speech failed the side
-check: to leave their questions out is a choice, and so is to count them. Where the choice matters
-the mean says little, and the bounds show it. The last two are the bounds of Manski (1990): they
-assume nothing of what the missing verdicts would have been.
+A world without a verdict (`Failure`), one in which a speaker refused, gave up its side or failed
+the side check: to leave their questions out is a choice, and so is to count them. Where the choice
+matters the mean says little, and the bounds show it. The last two are the bounds of Manski (1990):
+they assume nothing of what the missing verdicts would have been.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 from protocols.scores import RANGES, Compat, applicable
 from protocols.worlds import Worlds
 
-Doubt: TypeAlias = Literal["", "failed", "refused", "off side"]
+Doubt: TypeAlias = Literal["", "failed", "refused", "conceded", "off side"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class Ending:
     verdict: tuple[float, ...] | None
     """A probability per answer; None if the world failed."""
     doubt: Doubt = ""
-    """Why the verdict is missing (`failed`) or may not count (the agent refused to argue, or its
-    speech failed the side check, `off side`); "" if nothing speaks against it."""
+    """Why the verdict is missing (`failed`) or may not count (a speaker refused to argue, gave up
+    its side or failed the side check, `off side`); "" if nothing speaks against it."""
 
     def __post_init__(self) -> None:
         if (self.verdict is None) != (self.doubt == "failed"):
@@ -73,25 +73,54 @@ class Bounds:
 
 def bounds(questions: Sequence[Endings], score: str, compat: Compat = "none") -> Bounds:
     """Bounds of the mean ASD under `score`, by its name. ValueError if there is no question."""
-    if not questions:
-        raise ValueError("bounds need at least one question")
+    return over_questions([bounds_of_one([each], score, compat) for each in questions])
+
+
+def bounds_of_one(draws: Sequence[Endings], score: str, compat: Compat = "none") -> Bounds:
+    """Bounds of one question's ASD, the mean over its draws, each of which may have gone wrong.
+
+    ValueError if there is no draw.
+    """
+    if not draws:
+        raise ValueError("bounds of a question need at least one draw")
     kept, dropped, worst, best = [], [], [], []
-    for question in questions:
-        if worlds := question.complete(compat):
+    for draw in draws:
+        if worlds := draw.complete(compat):
             asd = worlds.asd(worlds.scores[score])
             kept.append(asd)
-            if not question.doubts:
+            if not draw.doubts:
                 dropped.append(asd)
-        low, high = _extremes(question, score, compat)
+        low, high = _extremes(draw, score, compat)
         worst.append(low)
         best.append(high)
     return Bounds(
-        len(questions),
-        sum(bool(question.doubts) for question in questions),
+        1,
+        int(any(draw.doubts for draw in draws)),
         fmean(dropped) if dropped else None,
         fmean(kept) if kept else None,
         fmean(worst),
         fmean(best),
+    )
+
+
+def certain(asd: float, n: int = 1) -> Bounds:
+    """Bounds of the mean of `n` questions in which nothing is in doubt."""
+    return Bounds(n, 0, asd, asd, asd, asd)
+
+
+def over_questions(each: Sequence[Bounds]) -> Bounds:
+    """Bounds of the mean over questions, from those of each. ValueError if there is none."""
+    if not each:
+        raise ValueError("bounds need at least one question")
+    dropped = [one.drop for one in each if one.drop is not None]
+    kept = [one.keep for one in each if one.keep is not None]
+    return Bounds(
+        len(each),
+        sum(one.doubtful for one in each),
+        fmean(dropped) if dropped else None,
+        fmean(kept) if kept else None,
+        fmean(one.worst for one in each),
+        fmean(one.best for one in each),
     )
 
 

@@ -1,25 +1,18 @@
 """What a run says: outcomes meet the values of the answers, row by row of the report."""
 
-from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
-from math import isnan
-
-import numpy as np
-import numpy.typing as npt
 
 from cache.address import value_address
+from engine.reports.tally import RowSamples, Tally
 from engine.runs.outcome import Record
 from engine.sweeps.rows import Row
 from engine.sweeps.sweep import Sweep
 from protocols.baselines import NaiveJudge
+from protocols.bounds import Bounds
 from protocols.sample import Sample, paired
 from protocols.statistics import Estimate, estimates, unresampled
-from protocols.worlds import BETAS, Measures, Worlds, measure, over_draws
-
-Floats = npt.NDArray[np.float64]
+from protocols.worlds import BETAS
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +35,8 @@ class RowResult:
     eas: Mapping[float, Estimate]
     lift: Estimate | None
     """ASD minus the naive judge's on the same problems with the same judge; None without one."""
+    bounds: Bounds | None
+    """What worlds that failed or are in doubt could change of `asd`; None if no problem was run."""
     failures: Mapping[str, int]
     """Failures by kind."""
     counts: Mapping[str, int]
@@ -58,7 +53,7 @@ class Results:
     score: str
     betas: tuple[float, ...]
     rows: tuple[RowResult, ...]
-    samples: tuple["RowSamples | None", ...]
+    samples: tuple[RowSamples | None, ...]
     """What the rows were estimated from, in the same order."""
 
     @property
@@ -68,16 +63,6 @@ class Results:
     @property
     def missing(self) -> int:
         return sum(row.missing for row in self.rows)
-
-
-@dataclass(frozen=True, slots=True)
-class RowSamples:
-    """One row's measures, problem by problem."""
-
-    asd: Sample
-    jse: tuple[Sample, ...]
-    """One a beta."""
-    eas: tuple[Sample, ...]
 
 
 def collect(
@@ -96,15 +81,15 @@ def collect(
     over such draws. Intervals resample problems, those of a group together, with one seed for all
     rows: rows with the same problems are compared on the same resamples.
     """
-    tally = _Tally(sweep)
+    tally = Tally(sweep)
     for record in records:
         tally.add(record)
     samples = [tally.samples(number, score, betas) for number in range(len(sweep.rows))]
     lifts = _lifts(sweep.rows, samples)
     figures = _estimates([*samples, *lifts], intervals)
     rows = []
-    for number, (row, estimate) in enumerate(zip(sweep.rows, figures, strict=False)):
-        lift = figures[len(samples) + number]
+    for number, (row, sample) in enumerate(zip(sweep.rows, samples, strict=True)):
+        estimate, lift = figures[number], figures[len(samples) + number]
         rows.append(
             RowResult(
                 row.kind,
@@ -118,92 +103,13 @@ def collect(
                 dict(zip(betas, estimate[1 : 1 + len(betas)], strict=False)),
                 dict(zip(betas, estimate[1 + len(betas) :], strict=False)),
                 lift[0] if lift else None,
+                tally.bounds(number, score, sample.asd if sample else None),
                 tally.failures[number],
                 tally.counts[number],
                 tally.chose_right(number),
             )
         )
     return Results(sweep.name, score, tuple(betas), tuple(rows), tuple(samples))
-
-
-class _Tally:
-    """Verdicts by place, in one array: a million cells must not be a million objects."""
-
-    def __init__(self, sweep: Sweep) -> None:
-        self.sweep = sweep
-        answers = [len(problem.values) for problem in sweep.problems]
-        rows = len(sweep.rows)
-        sizes = [count * sweep.draws * rows for count in answers]
-        self._starts = [0, *accumulate(sizes)]
-        self.probs: Floats = np.full((len(sweep), max(answers)), np.nan)
-        self.cells_a_row = len(sweep) // rows
-        self.landed = [0] * rows
-        self.failures: list[Counter[str]] = [Counter() for _ in range(rows)]
-        self.counts: list[Counter[str]] = [Counter() for _ in range(rows)]
-        self._chose: list[list[bool]] = [[] for _ in range(rows)]
-        self._best = {
-            problem.id: {
-                answer.label
-                for answer, value in zip(problem.question.answers, problem.values, strict=True)
-                if value == max(problem.values)
-            }
-            for problem in sweep.problems
-        }
-
-    def add(self, record: Record) -> None:
-        problem = bisect_right(self._starts, record.place) - 1
-        within = record.place - self._starts[problem]
-        number = within // len(self.sweep.problems[problem].values) % len(self.sweep.rows)
-        self.landed[number] += 1
-        self.counts[number].update(record.counts)
-        if record.failure is not None:
-            self.failures[number][record.failure.kind] += 1
-        if record.probs is not None:
-            self.probs[record.place, : len(record.probs)] = record.probs
-        if "chose" in record.measures:
-            self._chose[number].append(record.measures["chose"] in self._best[record.problem])
-
-    def chose_right(self, row: int) -> float | None:
-        chose = self._chose[row]
-        return sum(chose) / len(chose) if chose else None
-
-    def samples(self, row: int, score: str, betas: Sequence[float]) -> RowSamples | None:
-        """The measures of a row's complete problems."""
-        found = [
-            (problem, measured)
-            for n, problem in enumerate(self.sweep.problems)
-            if (measured := self._measured(n, row, score, betas)) is not None
-        ]
-        if not found:
-            return None
-        ids = tuple(problem.id for problem, _ in found)
-        groups = tuple(problem.group for problem, _ in found)
-
-        def sample(values: Iterable[float]) -> Sample:
-            return Sample(ids, tuple(values), groups)
-
-        each = range(len(betas))
-        return RowSamples(
-            sample(measured.asd for _, measured in found),
-            tuple(sample(measured.jse[beta] for _, measured in found) for beta in each),
-            tuple(sample(measured.eas[beta] for _, measured in found) for beta in each),
-        )
-
-    def _measured(
-        self, problem: int, row: int, score: str, betas: Sequence[float]
-    ) -> Measures | None:
-        values = self.sweep.problems[problem].values
-        draws = []
-        for draw in range(self.sweep.draws):
-            start = self._starts[problem] + (draw * len(self.sweep.rows) + row) * len(values)
-            verdicts = self.probs[start : start + len(values), : len(values)].tolist()
-            if any(isnan(verdict[0]) for verdict in verdicts):
-                continue
-            worlds = Worlds(tuple(map(tuple, verdicts)), values)
-            draws.append(measure(worlds, betas, (score,)))
-        means = over_draws(draws) if draws else ()
-        # Log odds are not defined where there are more than two answers.
-        return means[0] if means else None
 
 
 def _lifts(rows: Sequence[Row], samples: Sequence[RowSamples | None]) -> list[RowSamples | None]:

@@ -7,9 +7,11 @@ from typing import Any
 
 import orjson
 import pytest
+from pytest import approx
 
-from engine.reports.report import ENDINGS, FORMATS, main_table, report, save_report, trend_table
+from engine.reports.report import ENDINGS, FORMATS, report, save_report
 from engine.reports.results import Results, collect
+from engine.reports.tables import bounds_table, main_table, trend_table
 from protocols.agents import Agent
 from protocols.baselines import NaiveJudge, Propaganda
 from protocols.judges import LogprobJudge
@@ -37,7 +39,15 @@ def test_the_report_reads_as_a_table_with_what_is_alike_below_it() -> None:
         "  judge: sim/judge stated\n"
         "  ± 95 %, bootstrap over problems. n: problems with a verdict in every world.\n"
         "  lift = ASD - naive judge's, same problems and judge.\n"
-        "  failed cells: 1 unreadable"
+        "  failed cells: 1 unreadable\n"
+        "\n"
+        "bounds: what worlds that failed, or are in doubt, could change of the ASD\n"
+        "\n"
+        "  protocol      n   in doubt    drop    keep   worst    best\n"
+        "  naive judge   2          1   +0.80   +0.80   +0.15   +1.15\n"
+        "  in doubt: problems with a world that failed, or in which a speaker refused, conceded\n"
+        "  or failed its side check. drop: without them. keep: with every verdict there is.\n"
+        "  worst, best: every such world with the score that lowers, or raises, ASD the most."
     )
 
 
@@ -80,13 +90,15 @@ def test_what_rounds_to_nothing_has_no_sign() -> None:
 
 
 def test_every_format_has_the_same_rows() -> None:
-    table = main_table(FOUND)
+    table, bounds = main_table(FOUND), bounds_table(FOUND)
+    assert bounds is not None
+    lines = [table.head, *table.body, bounds.head, *bounds.body]
     markdown = report(FOUND, "markdown").splitlines()
     rows = [line.strip("| ").split(" | ") for line in markdown if line.startswith("| ")]
-    assert [tuple(row) for row in (rows[0], *rows[2:])] == [table.head, *table.body]
+    assert [tuple(row) for row in rows if not row[0].startswith("---")] == lines
     latex = report(FOUND, "latex").replace(r"$\pm$", "±").replace(r"$\beta$", "β")
     rows = [line.removesuffix(r" \\").split(" & ") for line in latex.splitlines() if " & " in line]
-    assert [tuple(row) for row in rows] == [table.head, *table.body]
+    assert [tuple(row) for row in rows] == lines
     told = orjson.loads(report(FOUND, "json"))["rows"]
     assert [each["protocol"] for each in told] == [row[0] for row in table.body]
     parsed = list(csv.DictReader(io.StringIO(report(FOUND, "csv"), newline="")))
@@ -117,6 +129,26 @@ def test_json_tells_each_figure_with_its_n_and_its_interval() -> None:
     assert naive["asd"]["low"] is None
     assert naive["failures"] == {"unreadable": 1}
     assert naive["chose_right"] is None
+    assert naive["bounds"] == {
+        "n": 2,
+        "doubtful": 1,
+        "drop": approx(0.8),
+        "keep": approx(0.8),
+        "worst": approx((0.8 - 2 * 0.5**2) / 2),
+        "best": approx((0.8 - 2 * 0.5**2 + 2) / 2),
+    }
+    assert propaganda["bounds"] == {
+        "n": 2,
+        "doubtful": 0,
+        **dict.fromkeys(("drop", "keep", "worst", "best"), asd.mean),
+    }
+
+
+def test_bounds_are_shown_where_there_is_something_to_bound() -> None:
+    assert bounds_table(results(sweep(NAIVE, PROPAGANDA), SMALL)) is None
+    table = bounds_table(FOUND)
+    assert table is not None
+    assert [row[0] for row in table.body] == ["naive judge"]
 
 
 def flat(told: Any, name: str = "") -> dict[str, Any]:
