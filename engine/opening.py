@@ -9,6 +9,7 @@ from engine.errors import RunFolderError
 from engine.limits.latch import Latch
 from engine.models import Models
 from engine.providers.keys import environment
+from engine.runs.listing import RUNS
 from engine.runs.manifest import Manifest, read_manifest
 from engine.runs.runfolder import PROBLEMS, REPORT, SWEEP, RunFolder
 from engine.sweeps.document import Document
@@ -16,9 +17,6 @@ from engine.sweeps.examples import problems_of
 from engine.sweeps.sweep import Sweep
 from engine.sweeps.sweepfile import SweepFile, checked_sweep, read_sweep_file
 from protocols.datasets.jsonl import JsonLines
-
-RUNS = Path("runs")
-"""Where run folders are made, in the working folder."""
 
 DISTRIBUTION = "oversight-bench"
 
@@ -57,14 +55,20 @@ def open_run(folder: Path, overrides: Iterable[str] = ()) -> Opened:
     return opened(checked_sweep(document, folder / SWEEP, problems))
 
 
+def folder_of(sweep: Sweep) -> Path:
+    """Where `oversight run` keeps a sweep unless it is told."""
+    return RUNS / f"{sweep.name}-{sweep.identity[:6]}"
+
+
 def run_folder(ready: Opened, path: Path | None, overrides: Sequence[str], store: str) -> RunFolder:
     """The run folder of a sweep: that of the same sweep if there is one, else a new one."""
     sweep = ready.sweep
     manifest = Manifest(
         sweep.identity, sweep.name, len(sweep), tuple(overrides), version(DISTRIBUTION), store
     )
-    folder = path or RUNS / f"{sweep.name}-{sweep.identity[:6]}"
-    return RunFolder(folder, manifest, ready.file.document.text.encode(), sweep.problems)
+    return RunFolder(
+        path or folder_of(sweep), manifest, ready.file.document.text.encode(), sweep.problems
+    )
 
 
 def opened(file: SweepFile, variables: Mapping[str, str] | None = None) -> Opened:

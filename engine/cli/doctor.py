@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import orjson
 
+from engine.cli.completing import sweep_files
 from engine.cli.screen import show
 from engine.errors import SweepError
 from engine.opening import Opened, open_sweep
@@ -24,7 +25,7 @@ LINE = "\n"
 
 
 @click.command()
-@click.argument("what", nargs=-1, metavar="[SWEEP | MODEL…]")
+@click.argument("what", nargs=-1, metavar="[SWEEP | MODEL…]", shell_complete=sweep_files)
 @click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Of a sweep.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def command(what: tuple[str, ...], overrides: tuple[str, ...], as_json: bool) -> None:

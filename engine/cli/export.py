@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from cache.bundle import export_bundle
+from engine.cli.naming import run_argument, run_named
 from engine.cli.recorded import recorded
 from engine.cli.screen import say
 from engine.opening import open_run
@@ -14,15 +15,16 @@ from engine.runs.runfolder import outcomes
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@run_argument
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Default: RUN/replies.bundle")
 @click.option("--store", type=click.Path(path_type=Path), help="Folder of the store.")
-def command(run: Path, output: Path | None, store: Path | None) -> None:
+def command(named: str, output: Path | None, store: Path | None) -> None:
     """Write every reply that the folder RUN rests on into one file.
 
     With that file anyone can replay the run: oversight replay RUN --store FILE. The same run gives
     the same bytes.
     """
+    run = run_named(named)
     opened = open_run(run)
     done = {record.place for record in outcomes(run)}
     cells = (cell for cell in opened.sweep.cells() if cell.place in done)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from engine.cli.naming import run_argument, run_named
 from engine.cli.recorded import recorded
 from engine.cli.screen import say, show
 from engine.cli.show import fits
@@ -27,7 +28,7 @@ MEND = {
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@run_argument
 @click.option("--recipe", type=click.Choice(list(RECIPES)), required=True)
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Default: RUN/training/RECIPE."
@@ -46,7 +47,7 @@ MEND = {
 @click.option("--judge", default="", help="Only rows with this in the judge's name.")
 @click.option("--store", type=click.Path(path_type=Path), help="Folder of the store, or a bundle.")
 def command(
-    run: Path,
+    named: str,
     recipe: str,
     output: Path | None,
     least: float | None,
@@ -67,6 +68,7 @@ def command(
     Labels are the judge's verdicts, never the true values. Replies come from the store; nothing
     is sent. The same run gives the same bytes.
     """
+    run = run_named(named)
     opened = open_run(run)
     manifest = read_manifest(run)
     threshold = LEAST[recipe] if least is None else least

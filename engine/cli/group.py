@@ -11,6 +11,7 @@ COMMANDS = {
     "plan": "Say what a sweep would ask, cost and take; nothing is sent.",
     "rehearse": "Run a whole sweep against a server of this machine: no key, no cost.",
     "run": "Start a sweep, or go on with one that was stopped.",
+    "runs": "List runs: how far each is, and how it ended.",
     "status": "Say how far a run is, and who is running it.",
     "report": "Print the report of a run.",
     "show": "Print what was said about a problem, world by world.",
@@ -55,13 +56,17 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="oversight-bench", prog_name="oversight")
 def oversight() -> None:
-    """Benchmark oversight protocols: how well can a weak judge check a strong agent?"""
+    """Benchmark oversight protocols: how well can a weak judge check a strong agent?
+
+    A RUN is a run folder, the beginning of the name of one in runs/, or the sweep file that it was
+    made from.
+    """
 
 
 def main() -> None:
     """Run the command line; an error of ours is one plain message, and no traceback."""
     try:
-        oversight.main(standalone_mode=True)
+        oversight.main(prog_name="oversight")
     except Exception as exc:
         from engine.cli.faults import told
 

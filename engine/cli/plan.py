@@ -11,6 +11,7 @@ import orjson
 from cache.disk import ReadOnlyStore
 from cache.rows import FILE
 from engine.books.prices import listed, load
+from engine.cli.completing import sweep_files
 from engine.cli.screen import show
 from engine.opening import open_sweep
 from engine.plans.planning import Cost, ModelPlan, Pace, Plan, plan_sweep
@@ -23,7 +24,7 @@ HEAD = ("model", "calls", "tokens in", "out", "dollars: low", "likely", "high", 
 
 
 @click.command()
-@click.argument("sweep", type=click.Path(path_type=Path))
+@click.argument("sweep", type=click.Path(path_type=Path), shell_complete=sweep_files)
 @click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Change a setting.")
 @click.option("--limit", type=click.IntRange(1), help="Plan for the first so many problems only.")
 @click.option("--prices", type=click.Path(path_type=Path, exists=True), help="A price file.")

@@ -13,6 +13,7 @@ from cache.disk import DiskStore
 from engine.books.accounts import Accounts
 from engine.books.ledger import Account
 from engine.books.prices import PriceList, listed, load
+from engine.cli.completing import sweep_files
 from engine.cli.plan import short
 from engine.cli.screen import show
 from engine.cli.terminal import OVER_BUDGET, SOME_FAILED, STOPPED, ExitCode, Plan, run_shown
@@ -49,7 +50,7 @@ HEAD = (
 
 
 @click.command()
-@click.argument("sweep", type=click.Path(path_type=Path))
+@click.argument("sweep", type=click.Path(path_type=Path), shell_complete=sweep_files)
 @click.option(
     "--profile", default="busy", show_default=True, help="calm, busy, storm, or a file of yours."
 )

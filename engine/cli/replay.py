@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from engine.cli.naming import run_argument, run_named
 from engine.cli.recorded import recorded
 from engine.cli.screen import say, show, width
 from engine.loop import event_loop
@@ -21,30 +22,32 @@ DIFFERS = 1
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@run_argument
 @click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Change a setting.")
 @click.option("--store", type=click.Path(path_type=Path), help="Folder of the store, or a bundle.")
 @click.option("--format", "format", type=click.Choice(list(FORMATS)), default="text")
 @click.option("--json", "format", flag_value="json", help="The same as --format json.")
 @click.option("--score", type=click.Choice(list(SCORES)), default="brier", show_default=True)
 def command(
-    run: Path, overrides: tuple[str, ...], store: Path | None, format: str, score: str
+    named: str, overrides: tuple[str, ...], store: Path | None, format: str, score: str
 ) -> None:
     """Run the cells of the folder RUN again without asking any model, and print the report.
 
-    Every outcome is compared with the recorded one: exit code 1 if any differs. With --set the
-    sweep is another one, and there is nothing to compare. A call that was never recorded ends the
-    replay with exit code 5, naming the nearest recorded call and what differs. Writes nothing.
+    Every outcome is compared with the recorded one: exit code 1 if any differs. Where
+    --set makes it another sweep there is nothing to compare. A call that was never recorded ends
+    the replay with exit code 5, naming the nearest recorded call and what differs. Writes nothing.
     """
+    run = run_named(named, overrides)
     opened = open_run(run, overrides)
-    known = {} if overrides else {read(line).place: line for line in lines(run)}
+    changed = bool(overrides) and opened.sweep.identity != open_run(run).sweep.identity
+    known = {} if changed else {read(line).place: line for line in lines(run)}
     # Whatever a provider fails at has no reply that could be replayed.
     replayed = [line for line in known.values() if not _from_replies(read(line))]
     lost = {read(line).place for line in replayed}
     cells = (
         cell
         for cell in opened.sweep.cells()
-        if overrides or (cell.place in known and cell.place not in lost)
+        if changed or (cell.place in known and cell.place not in lost)
     )
     different: list[str] = []
 

@@ -1,10 +1,10 @@
 """`oversight report`: the report of a run, complete or not."""
 
 import math
-from pathlib import Path
 
 import click
 
+from engine.cli.naming import run_argument, run_named
 from engine.cli.screen import show, width
 from engine.opening import open_run
 from engine.reports.report import FORMATS, report
@@ -15,7 +15,7 @@ from protocols.worlds import BETAS
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@run_argument
 @click.option("--format", "format", type=click.Choice(list(FORMATS)), default="text")
 @click.option("--json", "format", flag_value="json", help="The same as --format json.")
 @click.option("--score", type=click.Choice(list(SCORES)), default="brier", show_default=True)
@@ -26,8 +26,9 @@ from protocols.worlds import BETAS
     multiple=True,
     help="Inverse greed of the agent for JSE and EAS; may be given again; inf is allowed.",
 )
-def command(run: Path, format: str, score: str, betas: tuple[float, ...]) -> None:
+def command(named: str, format: str, score: str, betas: tuple[float, ...]) -> None:
     """Print the report of the run folder RUN, from what has been run so far."""
+    run = run_named(named)
     if any(map(math.isnan, betas)):
         raise click.BadParameter("nan is no number", param_hint="--beta")
     opened = open_run(run)

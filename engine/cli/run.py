@@ -9,6 +9,7 @@ import click
 
 from cache.cached import Mode
 from engine.books.prices import listed, load
+from engine.cli.completing import sweep_files
 from engine.cli.screen import show
 from engine.cli.terminal import Plan, sit
 from engine.models import Terms
@@ -20,7 +21,7 @@ from protocols.scores import SCORES
 
 
 @click.command()
-@click.argument("sweep", type=click.Path(path_type=Path))
+@click.argument("sweep", type=click.Path(path_type=Path), shell_complete=sweep_files)
 @click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Change a setting.")
 @click.option("--limit", type=click.IntRange(1), help="Run the first so many problems only.")
 @click.option(

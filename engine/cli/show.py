@@ -9,6 +9,8 @@ import orjson
 from rich.console import Console
 
 from cache.call import Ask
+from engine.cli.completing import cells
+from engine.cli.naming import run_argument, run_named
 from engine.cli.recorded import recorded
 from engine.cli.screen import say, show
 from engine.errors import SweepError
@@ -28,8 +30,8 @@ MOST_LOOKED_AT = 40
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.argument("cell", required=False)
+@run_argument
+@click.argument("cell", required=False, shell_complete=cells)
 @click.option("--problem", help="Id of a problem; the same as the second argument.")
 @click.option("--protocol", default="", help="Part of the protocol's name, as in the report.")
 @click.option("--agent", default="", help="Part of the agent's name.")
@@ -39,7 +41,7 @@ MOST_LOOKED_AT = 40
 @click.option("--score", type=click.Choice(list(SCORES)), default="brier", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="For programs, with the address of calls.")
 def command(
-    run: Path,
+    named: str,
     cell: str | None,
     problem: str | None,
     protocol: str,
@@ -55,6 +57,7 @@ def command(
     CELL is the id of a problem, or of a cell as outcomes.jsonl has it. Replies come from the
     store; nothing is sent.
     """
+    run = run_named(named)
     opened = open_run(run)
     wanted = cell or problem or opened.sweep.problems[0].id
     about, rows, drawn = _found(opened, run, wanted, (protocol, agent, judge))

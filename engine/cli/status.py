@@ -1,12 +1,11 @@
 """`oversight status`: where a run stands, also while another process runs it."""
 
-from pathlib import Path
-
 import click
 import orjson
 
 from engine.books.accounts import read_accounts
 from engine.books.ledger import together
+from engine.cli.naming import run_argument, run_named
 from engine.cli.screen import show
 from engine.runs.lock import holder
 from engine.runs.manifest import read_manifest
@@ -14,10 +13,11 @@ from engine.runs.runfolder import outcomes
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@run_argument
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-def command(run: Path, as_json: bool) -> None:
+def command(named: str, as_json: bool) -> None:
     """Print how far the folder RUN is, and which process is running it, if any."""
+    run = run_named(named)
     manifest = read_manifest(run)
     finished = failed = 0
     for record in outcomes(run):

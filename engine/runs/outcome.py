@@ -10,6 +10,9 @@ from engine.sweeps.sweep import Cell
 from protocols.counts import Counts
 from protocols.transcript import Failure, Scalar, Verdict
 
+FAILED = b',"failure":{'
+"""What the line of a failure has and no other: in a text the quotes would be escaped."""
+
 
 @dataclass(frozen=True, slots=True)
 class Record:

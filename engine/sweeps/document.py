@@ -33,6 +33,8 @@ class Document:
             raise SweepError(
                 f"{path}: no such file; start one with: oversight init {path}"
             ) from None
+        except IsADirectoryError:
+            raise SweepError(f"{path} is a folder; name the sweep file") from None
         except (OSError, UnicodeDecodeError) as exc:
             raise SweepError(f"{path}: cannot be read: {exc}") from exc
         return cls.parse(text, str(path))

@@ -1,0 +1,79 @@
+"""What the shell offers on TAB: runs, sweep files, and the problems and cells of a run.
+
+Nothing can be told in the middle of a line: where something is wrong, nothing is offered.
+"""
+
+from collections.abc import Iterator
+from glob import escape, glob
+from itertools import islice
+from pathlib import Path
+
+import click
+import orjson
+from click.shell_completion import CompletionItem
+
+from engine.errors import EngineError
+from engine.runs.listing import RUNS, folder_named, is_run, newest_first, run_folders
+from engine.runs.manifest import read_manifest
+from engine.runs.runfolder import PROBLEMS, outcomes
+
+MOST = 100
+"""Cells that are offered; a run may have a million."""
+
+
+def sweep_files(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Sweep files whose paths begin so, also those one folder further down."""
+    beginning = escape(incomplete)
+    paths = map(Path, sorted([*glob(f"{beginning}*"), *glob(f"{beginning}*/*")]))
+    return [
+        CompletionItem(str(path))
+        for path in paths
+        if path.suffix in (".yaml", ".yml") and not is_run(path.parent)
+    ]
+
+
+def run_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Run folders, by the names that they have in runs/ or by their paths; and sweep files."""
+    folder, slash, beginning = incomplete.rpartition("/")
+    offered = []
+    for run in newest_first(run_folders(Path(folder or "/") if slash else RUNS)):
+        if not run.name.startswith(beginning):
+            continue
+        try:
+            manifest = read_manifest(run)
+        except EngineError:
+            continue
+        about = f"{manifest.cells:,} cells of {manifest.name}"
+        offered.append(CompletionItem(f"{folder}{slash}{run.name}", help=about))
+    return offered + sweep_files(ctx, param, incomplete)
+
+
+def cells(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Problems of the run that the line names; and its cells, once a part of one is typed."""
+    named = ctx.params.get("named")
+    if not named:
+        return []
+    try:
+        run = folder_named(named)
+        offered = list(_problems(run, incomplete))
+        if incomplete:
+            offered += islice(_cells(run, incomplete), MOST)
+    except (EngineError, OSError, ValueError):
+        return []
+    return offered
+
+
+def _problems(run: Path, beginning: str) -> Iterator[CompletionItem]:
+    with (run / PROBLEMS).open("rb") as file:
+        for line in file:
+            problem = orjson.loads(line)
+            if problem["id"].startswith(beginning):
+                yield CompletionItem(problem["id"], help=" ".join(problem["question"].split())[:60])
+
+
+def _cells(run: Path, beginning: str) -> Iterator[CompletionItem]:
+    for record in outcomes(run):
+        if record.cell.startswith(beginning):
+            yield CompletionItem(record.cell, help=f"{record.protocol} · {record.problem}")

@@ -1,0 +1,51 @@
+"""Which run a RUN on the command line means: a folder, the beginning of its name, a sweep file."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from engine.cli.completing import run_names
+from engine.cli.screen import say
+from engine.errors import RunFolderError
+from engine.opening import folder_of, open_sweep
+from engine.runs.listing import RUNS, folder_named, is_run, newest_first, run_folders
+from engine.runs.manifest import read_manifest
+
+
+def run_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the argument RUN: the `named` that is to be handed to `run_named`."""
+    return click.argument("named", metavar="RUN", shell_complete=run_names)(command)
+
+
+def run_named(word: str, overrides: Sequence[str] = ()) -> Path:
+    """The run folder that a word means.
+
+    It is a folder, the beginning of the name of just one in runs/, or a sweep file: then the
+    folder that `oversight run` makes of it, or else the newest run of that sweep, which is told.
+    overrides: the `--set` flags that go with a sweep file. RunFolderError, with the candidates,
+    if it means none or several; SweepError for a sweep file that is wrong.
+    """
+    path = Path(word)
+    if path.is_file() or (path.suffix in (".yaml", ".yml") and not is_run(path)):
+        return _run_of(path, overrides)
+    return folder_named(word)
+
+
+def _run_of(file: Path, overrides: Sequence[str]) -> Path:
+    sweep = open_sweep(file, overrides).sweep
+    if is_run(folder_of(sweep)):
+        return folder_of(sweep)
+    if overrides:
+        # Then they change a run of the file as it stands.
+        return _run_of(file, ())
+    runs = [each for each in run_folders(RUNS) if read_manifest(each).name == sweep.name]
+    if not runs:
+        raise RunFolderError(
+            f"{file}: there is no run of {sweep.name!r} in {RUNS}; start it: oversight run {file}"
+        )
+    newest = newest_first(runs)[0]
+    which = "the only run" if len(runs) == 1 else f"the newest of {len(runs)} runs"
+    say(f"{newest}: {which} of {sweep.name!r}, but not with the settings that {file} has now")
+    return newest

@@ -1,0 +1,110 @@
+"""Run folders at a glance: which there are, how far each is, and whether anybody is running it."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from engine.errors import RunFolderError
+from engine.runs.lock import holder
+from engine.runs.manifest import FILE, read_manifest
+from engine.runs.runfolder import OUTCOMES, tally
+
+RUNS = Path("runs")
+"""Where run folders are made, in the working folder."""
+
+CANDIDATES = 8
+"""Folders that are named where a word may mean several, or none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """How one run folder stands."""
+
+    folder: Path
+    sweep: str
+    """The sweep's name."""
+    touched: float
+    """When its last outcome landed, or else when it was made; seconds since 1970."""
+    cells: int
+    finished: int
+    failed: int
+    running: str | None
+    """Who is running it, as `pid 4121, since 14:02`."""
+
+    @property
+    def state(self) -> Literal["running", "finished", "stopped"]:
+        if self.running is not None:
+            return "running"
+        return "finished" if self.finished == self.cells else "stopped"
+
+
+def run_folders(place: Path) -> Iterator[Path]:
+    """The run folders that stand in a folder, by name; none if there is no such folder."""
+    if place.is_dir():
+        yield from sorted(each for each in place.iterdir() if is_run(each))
+
+
+def is_run(folder: Path) -> bool:
+    """Whether it is a run folder, sound or not."""
+    return (folder / FILE).is_file()
+
+
+def glance(folder: Path) -> Glance:
+    """RunFolderError if its manifest cannot be read."""
+    manifest = read_manifest(folder)
+    finished, failed = tally(folder)
+    return Glance(
+        folder, manifest.name, touched(folder), manifest.cells, finished, failed, holder(folder)
+    )
+
+
+def touched(folder: Path) -> float:
+    """When the last outcome of a run landed, or else when it was made; seconds since 1970."""
+    landed = folder / OUTCOMES
+    return (landed if landed.exists() else folder / FILE).stat().st_mtime
+
+
+def newest_first(folders: Iterable[Path]) -> list[Path]:
+    return sorted(folders, key=touched, reverse=True)
+
+
+def folder_named(word: str) -> Path:
+    """The run folder at a path, or the only one in runs/ whose name begins so.
+
+    The beginning of a path, as `elsewhere/sm`, is looked for where it says. RunFolderError, with
+    the candidates, if it is none or may be several.
+    """
+    path = Path(word)
+    place = RUNS if path.parent == Path() else path.parent
+    for whole in (path, place / path.name):
+        if path.name and is_run(whole):
+            return whole
+    begun = [each for each in run_folders(place) if path.name and each.name.startswith(path.name)]
+    if len(begun) == 1:
+        return begun[0]
+    if begun:
+        raise RunFolderError(f"{word!r} may mean:\n{_listed(begun)}")
+    if path.is_dir():
+        place, fault = path, f"{path} is no run folder: it has no {FILE}"
+    else:
+        fault = f"no run folder in {place} has a name that begins with {path.name!r}"
+    if there := list(run_folders(place)):
+        raise RunFolderError(f"{fault}; there are:\n{_listed(there)}")
+    raise RunFolderError(f"{fault}\n  to list runs: oversight runs; to start one: oversight run")
+
+
+def glances(place: Path) -> tuple[list[Glance], list[RunFolderError]]:
+    """Every run in a folder, the newest first; and what is wrong with those that cannot be read."""
+    found, faults = [], []
+    for folder in newest_first(run_folders(place)):
+        try:
+            found.append(glance(folder))
+        except RunFolderError as exc:
+            faults.append(exc)
+    return found, faults
+
+
+def _listed(folders: Sequence[Path]) -> str:
+    names = [f"  {each}" for each in newest_first(folders)[:CANDIDATES]]
+    return "\n".join([*names, "  …"] if len(folders) > CANDIDATES else names)
