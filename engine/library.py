@@ -17,10 +17,10 @@ from engine.opening import MADE_IN_PYTHON, opened, run_folder
 from engine.plans.walk import require_abilities
 from engine.reports.report import report, save_report
 from engine.reports.results import Results, collect
+from engine.runs.lanes import CRASH
 from engine.runs.noted import noted
 from engine.runs.replaying import LANES
 from engine.runs.runfolder import QUARANTINE, outcomes
-from engine.runs.scheduler import CRASH
 from engine.runs.sitting import Sitting
 from engine.settings import store_path
 from engine.sweeps.document import Document

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import shlex
-import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from cache.disk import DiskStore
 from cache.store import Store
 from engine.books.prices import listed
 from engine.cli.screen import console, say, show
+from engine.cli.signals import obey_signals
 from engine.datasets.generating import Generation
 from engine.errors import BudgetReached, Halt, Interrupted, SweepError
 from engine.limits.latch import Latch
@@ -86,28 +86,12 @@ async def _run(generation: Generation, models: Models, store: Store, wish: Wish)
             f"stopping: {models.latch.halt}" if models.latch.halt else "",
         )
 
-    _on_signals(models)
+    obey_signals(models)
     try:
         async with progress(snapshot, console()):
             return await generation.run(cache, models.latch, wish.lanes)
     finally:
         await models.close()
-
-
-def _on_signals(models: Models) -> None:
-    """The first signal stops admission and lets flights land; the second abandons them."""
-    loop = asyncio.get_running_loop()
-    task = asyncio.current_task()
-
-    def heard(number: int) -> None:
-        if models.latch.halt is not None and task is not None:
-            task.cancel()
-            return
-        models.latch.pull(Interrupted(number))
-        say(f"stopping: {models.in_flight:,} calls in flight; Ctrl-C again to abandon them")
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, heard, number)
 
 
 def _stopped(halt: Halt, generation: Generation) -> int:

@@ -2,7 +2,6 @@
 
 import asyncio
 import shlex
-import signal
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from engine.books.accounts import Accounts
 from engine.books.ledger import Account
 from engine.books.prices import listed, load
 from engine.cli.screen import console, say, show, width
+from engine.cli.signals import obey_signals
 from engine.errors import (
     BudgetReached,
     Halt,
@@ -30,11 +30,11 @@ from engine.opening import Opened, run_folder
 from engine.plans.walk import require_abilities
 from engine.reports.report import is_saved, report, save_report
 from engine.reports.results import collect
+from engine.runs.lanes import CRASH
 from engine.runs.noted import noted
 from engine.runs.progress import Snapshot, progress
 from engine.runs.replaying import LANES
 from engine.runs.runfolder import QUARANTINE, RunFolder, outcomes
-from engine.runs.scheduler import CRASH
 from engine.runs.sitting import Sitting
 from engine.sim.model import PREFIX
 from protocols.datasets.leak import leak_gate
@@ -120,7 +120,7 @@ async def run_shown(
     speed: how many seconds of the loop's clock pass in a real one.
     """
     models, latch = opened.models, opened.latch
-    obey_signals(opened)
+    obey_signals(models)
     await require_abilities(opened.sweep, models.simulated)
     cache = Cache(store, models, identity=models.identity, mode=plan.mode)
     sitting = Sitting(opened.sweep, folder, cache, latch)
@@ -164,25 +164,6 @@ def _spend(dollars: float, cap: float | None) -> str:
     if cap is not None:
         return f"${dollars:.2f} of ${cap:.2f}"
     return f"${dollars:.2f}" if dollars else ""
-
-
-def obey_signals(opened: Opened) -> None:
-    """The first signal stops admission and lets flights land; the second abandons them."""
-    loop = asyncio.get_running_loop()
-    task = asyncio.current_task()
-
-    def heard(number: int) -> None:
-        if opened.latch.halt is not None and task is not None:
-            task.cancel()
-            return
-        opened.latch.pull(Interrupted(number))
-        risk = sum(account.at_risk for account in opened.models.accounts().values())
-        most = f", at most ${risk:.2f}" if risk else ""
-        flights = f"{opened.models.in_flight:,} calls in flight{most}"
-        say(f"stopping: {flights}; Ctrl-C again to abandon them")
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, heard, number)
 
 
 def _stopped(halt: Halt, opened: Opened, folder: RunFolder, plan: Plan) -> ExitCode:

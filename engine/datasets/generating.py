@@ -1,18 +1,16 @@
 """Generating wrong answers for the questions of a file, so many at a time, over stored replies."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cache.cached import Cache
-from cache.errors import StoreError
-from engine.errors import Halt, ProviderError, StoreStopped, SweepError
+from engine.errors import Halt, SweepError
 from engine.limits.latch import Latch
 from engine.providers.capabilities import check
+from engine.runs.lanes import failure, run_lanes
 from engine.sim.model import PREFIX
 from protocols.datasets.generation import Draft, Generator, picked
 from protocols.datasets.known import Known
-from protocols.errors import Declined, Unreadable
 from protocols.forms import solution_form
 from protocols.question import Problem
 from protocols.transcript import Failure
@@ -46,24 +44,15 @@ class Generation:
         Replies in flight at a stop land and are saved. When cancelled they are abandoned, and
         what had landed is saved.
         """
-        waiting = iter(self.questions)
-
-        async def lane() -> None:
-            for known in waiting:
-                if latch.halt is not None:
-                    return
-                try:
-                    await self._attempt(known, cache)
-                except Halt as halt:
-                    latch.pull(halt)
-                    return
-                # What the store answers whole never waits: let signals and progress in.
-                await asyncio.sleep(0)
-
         try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(min(lanes, len(self.questions))):
-                    group.create_task(lane())
+            await run_lanes(
+                self.questions,
+                lambda known: self._attempt(known, cache),
+                self._keep,
+                lanes=lanes,
+                latch=latch,
+                waits=lambda: cache.waits,
+            )
         except BaseException:
             await cache.abandon()
             raise
@@ -79,15 +68,14 @@ class Generation:
         done = [known for known in self.questions if known.id in self.drafts]
         return picked([(known, self.drafts[known.id]) for known in done], seed=seed)
 
-    async def _attempt(self, known: Known, cache: Cache) -> None:
-        """Halt passes: it says nothing about the question."""
+    async def _attempt(self, known: Known, cache: Cache) -> tuple[Draft, ...] | Failure:
         try:
-            self.drafts[known.id] = await self.generator.write(known, cache)
-        except Declined as fault:
-            self.failures[known.id] = Failure("declined", fault.reason, fault.raw, fault.call)
-        except Unreadable as fault:
-            self.failures[known.id] = Failure("unreadable", fault.reason, fault.raw, fault.call)
-        except ProviderError as fault:
-            self.failures[known.id] = Failure(type(fault).__name__, str(fault))
-        except StoreError as fault:
-            raise StoreStopped(f"{fault}; nothing that was saved is lost") from fault
+            return await self.generator.write(known, cache)
+        except Exception as exc:
+            return failure(f"question {known.id}", exc)
+
+    def _keep(self, known: Known, landed: tuple[Draft, ...] | Failure) -> None:
+        if isinstance(landed, Failure):
+            self.failures[known.id] = landed
+        else:
+            self.drafts[known.id] = landed

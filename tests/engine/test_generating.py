@@ -187,3 +187,16 @@ def test_a_setting_that_the_model_does_not_take_is_told_with_the_mend():
     lacking = Generation(QUESTIONS, Generator("openai/o3", temperature=0.7))
     with pytest.raises(SweepError, match=r"temperature: .*\nNothing was sent"):
         lacking.require_abilities()
+
+
+async def test_a_bug_that_one_question_brings_out_costs_that_question_alone(caplog):
+    def answer(call):
+        if QUESTIONS[2].text in prompt(call).system:
+            raise ZeroDivisionError("a bug")
+        return simulated(call)
+
+    generation, _, halt = await generation_over(Scripted(answer))
+    assert halt is None
+    assert generation.failures["q4"].message == "ZeroDivisionError: a bug"
+    assert len(generation.drafts) == len(QUESTIONS) - 1
+    assert "question q4 crashed" in caplog.text

@@ -19,7 +19,8 @@ from engine.errors import (
     TooLong,
 )
 from engine.limits.latch import Latch
-from engine.runs.scheduler import FEW, Outcome, attempt, run_cells
+from engine.runs.lanes import FEW
+from engine.runs.scheduler import Outcome, attempt, run_cells
 from engine.sweeps.rows import rows
 from engine.sweeps.sweep import Cell, Sweep
 from protocols.agents import Agent
@@ -128,7 +129,7 @@ def test_text_that_cannot_be_written_is_replaced_in_a_failure(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     # A captured record of half a character could not be handed from one process to another.
-    caplog.set_level(logging.CRITICAL, "engine.runs.scheduler")
+    caplog.set_level(logging.CRITICAL, "engine.runs.lanes")
     kept, _ = ran(sweep(problems=1), failing(lambda call: True, OSError("no file \udce9.txt")))
     assert kept[0] == Failure("crash", "OSError: no file ?.txt")
 
