@@ -16,6 +16,8 @@ from tests.bench.measured import Reading
 
 ROOT = Path(__file__).parents[2]
 CLIENTS = Path(__file__).parent / "clients"
+PATIENCE = 30
+"""Seconds. A peer whose runs of a workload took longer than that in all is not run again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,11 @@ class Client:
     fault: str = ""
     """Why it cannot be run; empty if it can."""
 
+    @property
+    def ours(self) -> bool:
+        """Not a peer: it runs here, with what is installed here."""
+        return self.python == sys.executable
+
 
 BARE = Client("bare aiohttp loop", "bare.py")
 PLAIN = Client("oversight-bench, plain transport", "ours.py")
@@ -36,7 +43,12 @@ SDK = Client("oversight-bench, SDK transport", "ours.py", transport="sdk")
 
 
 class ClientFailed(Exception):
-    """A client ended without its figures; the end of what it said."""
+    """A client ended without its figures."""
+
+    def __init__(self, client: Client, told: str) -> None:
+        super().__init__(f"{client.name}: {told}")
+        self.told = told
+        """The end of what it said."""
 
 
 def run(client: Client, workload: str, job: Job) -> Reading:
@@ -52,7 +64,7 @@ def run(client: Client, workload: str, job: Job) -> Reading:
     machine.pin(process.pid, machine.CLIENT)
     out, err = process.communicate()
     if process.returncode:
-        raise ClientFailed(f"{client.name}: {(err or out).strip()[-600:]}")
+        raise ClientFailed(client, (err or out).strip()[-600:] or f"exit code {process.returncode}")
     return Reading(**json.loads(out.splitlines()[-1]))
 
 
@@ -68,20 +80,23 @@ class Found:
 def interleaved(clients: Collection[Client], workload: str, job: Job, rounds: int) -> Found:
     """So many runs of each client, taking turns: what the machine does besides hits all alike.
 
-    ClientFailed if one of our own fails; a peer that does is left out from there on.
+    ClientFailed if one of our own fails; a peer that does is left out from there on. A slow peer
+    is run less often.
     """
     failed = {client: client.fault for client in clients if client.fault}
     readings: dict[Client, list[Reading]] = {client: [] for client in clients if not client.fault}
     for _ in range(rounds):
         for client in [*readings]:
+            if not client.ours and sum(each.wall for each in readings[client]) > PATIENCE:
+                continue
             folder = mkdtemp(prefix="bench-")
             try:
                 readings[client].append(run(client, workload, replace(job, folder=folder)))
             except ClientFailed as fault:
-                if client.python == sys.executable:
+                if client.ours:
                     raise
                 del readings[client]
-                failed[client] = str(fault)
+                failed[client] = fault.told.splitlines()[-1]
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
     return Found(readings, failed)
@@ -95,6 +110,7 @@ def _environment(client: Client, job: Job) -> dict[str, str]:
         "COMPATIBLE_BENCH_BASE_URL": job.url,
         "HOME": job.folder,
     }
-    if client.python == sys.executable:
+    environment.pop("PYTHONPATH", None)
+    if client.ours:
         environment["PYTHONPATH"] = str(ROOT)
     return environment

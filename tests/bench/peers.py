@@ -1,23 +1,103 @@
 """Peers: other programs that make calls, each in a virtual environment of its own."""
 
+import hashlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+import click
+from platformdirs import user_cache_path
 
 from tests.bench.client import Client
+
+INSTALLED = user_cache_path("oversight-bench") / "peers"
+"""Where the environments lie. Each is made once for its versions; removing them costs only time."""
+READY = "ready"
+"""The file that an environment gets last."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """What to install, and the script that drives it."""
+    """What to install, and the workloads that it can do; `clients/with_<name>.py` drives it."""
 
+    version: str
     packages: tuple[str, ...]
-    script: str
+    """As pip is told them, with `{version}`."""
     workloads: tuple[str, ...]
 
 
 PEERS: dict[str, Peer] = {
-    "openai": Peer(("openai",), "with_openai.py", ("calls", "debates")),
+    "openai": Peer("3.52.0", ("openai=={version}",), ("calls", "debates")),
+    "litellm": Peer("1.106.0", ("litellm=={version}",), ("calls", "debates")),
+    "inspect_ai": Peer(
+        "0.3.285", ("inspect-ai=={version}", "openai==3.52.0"), ("calls", "debates")
+    ),
+    "lm_eval": Peer("0.4.13", ("lm_eval[api]=={version}",), ("calls",)),
+    "curator": Peer("0.1.31", ("bespokelabs-curator=={version}",), ("calls",)),
+    # Editable: its own list of packages leaves out all but the outermost, so that only its
+    # source tree can be imported. It has no release; this is the newest commit that was tried.
+    "safety_tooling": Peer(
+        "272270d18b3f81c4e210e9286eb994c0130bd57d",
+        (
+            "--editable",
+            "git+https://github.com/safety-research/safety-tooling@{version}#egg=safetytooling",
+        ),
+        ("calls", "debates"),
+    ),
 }
 
 
-def installed(names: str) -> tuple[tuple[Client, tuple[str, ...]], ...]:
-    return ()
+def installed(against: str, folder: Path = INSTALLED) -> tuple[tuple[Client, tuple[str, ...]], ...]:
+    """Those named, each with the workloads that it can do; one that pip cannot install has a fault.
+
+    against: names with commas between them; `name=PATH` takes a peer from its source tree there.
+    UsageError for a name that is none of `PEERS`, and for a PATH that is no folder.
+    """
+    named = dict(_named(each.strip()) for each in against.split(",") if each.strip())
+    return tuple(
+        (_client(name, tree, folder), PEERS[name].workloads) for name, tree in named.items()
+    )
+
+
+def _named(told: str) -> tuple[str, Path | None]:
+    name, given, path = told.partition("=")
+    if name not in PEERS:
+        raise click.UsageError(f"no peer {name!r}; there are {', '.join(PEERS)}")
+    if given and not Path(path).is_dir():
+        raise click.UsageError(f"{told}: no folder {path!r}; its source tree is wanted")
+    return name, Path(path).resolve() if given else None
+
+
+def _client(name: str, tree: Path | None, folder: Path) -> Client:
+    peer = PEERS[name]
+    told = ("--editable", str(tree)) if tree else peer.packages
+    title = f"{name}, from {tree.name}/" if tree else f"{name} {peer.version[:10]}"
+    arguments = [each.replace("{version}", peer.version) for each in told]
+    fingerprint = hashlib.sha256("\n".join([sys.version, *arguments]).encode()).hexdigest()
+    place = folder / f"{name}-{fingerprint[:12]}"
+    python = place / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+    fault = "" if (place / READY).exists() else _install(title, place, python, arguments)
+    return Client(title, f"with_{name}.py", str(python), fault=fault)
+
+
+def _install(title: str, place: Path, python: Path, arguments: Sequence[str]) -> str:
+    """Make an environment with what pip is told. Why there is none; empty if there is."""
+    click.echo(f"· installing {title} into {place}", err=True)
+    shutil.rmtree(place, ignore_errors=True)
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    for command in ([sys.executable, "-m", "venv", str(place)], [*pip, *arguments]):
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            return f"not installed: {_reason(done.stderr or done.stdout)}"
+    (place / READY).touch()
+    return ""
+
+
+def _reason(told: str) -> str:
+    """The errors among what pip said, without its lists of all versions; else its last words."""
+    lines = told.strip().splitlines() or ["no word of why"]
+    errors = [line for line in lines if line.startswith("ERROR:")] or lines[-1:]
+    return " ".join(f"{line[:200]}…" if len(line) > 200 else line for line in errors)

@@ -62,7 +62,7 @@ class Server:
 
 def answer(call: Call) -> Reply:
     """A judgement where one is asked for, else a speech."""
-    wants = call.messages[-1].text
+    wants = call.messages[-1].text if call.messages else ""  # so curator asks for the limits
     return Reply(JUDGEMENT if "percentages" in wants[-400:] else SPEECH)
 
 

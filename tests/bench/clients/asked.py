@@ -3,12 +3,13 @@
 Only the standard library: a client runs in the environment of what it measures.
 """
 
+import asyncio
 import json
 import os
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 MODEL = "gpt-4o-mini"
@@ -92,6 +93,48 @@ def turn(n: int, said: list[str]) -> list[dict[str, str]]:
         {"role": "system", "content": system(n)},
         {"role": "user", "content": f"{heard}\n\n{wanted}"},
     ]
+
+
+Say = Callable[[list[dict[str, str]]], Awaitable[str]]
+"""Sends messages through what is measured, and gives the text of the reply."""
+
+
+async def calls(job: Job, say: Say) -> int:
+    """`calls` for a client that has no way of its own to run many."""
+
+    async def one(n: int) -> int:
+        return bool(await say(call(n)))
+
+    return await _in_lanes(job, one)
+
+
+async def debates(job: Job, say: Say) -> int:
+    """`debates`, likewise."""
+
+    async def one(n: int) -> int:
+        return len(await debate(n, say))
+
+    return await _in_lanes(job, one)
+
+
+async def debate(n: int, say: Say) -> list[str]:
+    """Debate `n`: its speeches, and what the judge said of them."""
+    said: list[str] = []
+    for _ in range(TURNS + 1):
+        said.append(await say(turn(n, said)))
+    return said
+
+
+async def _in_lanes(job: Job, one: Callable[[int], Awaitable[int]]) -> int:
+    """All of a job's, `width` at once; the sum of what they give."""
+    numbers = iter(range(job.first, job.first + job.count))
+
+    async def lane() -> int:
+        return sum([await one(n) for n in numbers])
+
+    async with asyncio.TaskGroup() as group:
+        lanes = [group.create_task(lane()) for _ in range(job.width)]
+    return sum(each.result() for each in lanes)
 
 
 def main(**workloads: Callable[[Job], int]) -> None:

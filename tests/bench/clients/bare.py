@@ -1,39 +1,25 @@
 """The bare loop: aiohttp and uvloop, and nothing that a benchmark needs besides."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 
 import aiohttp
 import asked
 import orjson
 import uvloop
 
-Post = Callable[[list[dict[str, str]]], Awaitable[str]]
-
 
 def calls(job: asked.Job) -> int:
-    async def one(n: int, post: Post) -> None:
-        await post(asked.call(n))
-
-    return uvloop.run(_run(job, one))
+    return uvloop.run(_run(job, asked.calls))
 
 
 def debates(job: asked.Job) -> int:
-    async def one(n: int, post: Post) -> None:
-        said: list[str] = []
-        for _ in range(asked.TURNS + 1):
-            said.append(await post(asked.turn(n, said)))
-
-    return uvloop.run(_run(job, one))
+    return uvloop.run(_run(job, asked.debates))
 
 
-async def _run(job: asked.Job, one: Callable[[int, Post], Awaitable[None]]) -> int:
-    answered = 0
-    waiting = iter(range(job.first, job.first + job.count))
+async def _run(job: asked.Job, workload: Callable[[asked.Job, asked.Say], Awaitable[int]]) -> int:
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
 
-        async def post(messages: list[dict[str, str]]) -> str:
-            nonlocal answered
+        async def say(messages: list[dict[str, str]]) -> str:
             body = {"model": asked.MODEL, "messages": messages, "max_tokens": asked.MAX_TOKENS}
             async with session.post(
                 f"{job.url}/chat/completions",
@@ -41,18 +27,10 @@ async def _run(job: asked.Job, one: Callable[[int, Post], Awaitable[None]]) -> i
                 headers={"content-type": "application/json"},
             ) as response:
                 told = orjson.loads(await response.read())
-            answered += 1
             text: str = told["choices"][0]["message"]["content"]
             return text
 
-        async def lane(numbers: Iterator[int]) -> None:
-            for n in numbers:
-                await one(n, post)
-
-        async with asyncio.TaskGroup() as group:
-            for _ in range(job.width):
-                group.create_task(lane(waiting))
-    return answered
+        return await workload(job, say)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,71 @@
+"""What `--against` takes, and what becomes of a peer that cannot be installed or run."""
+
+from pathlib import Path
+
+import click
+import pytest
+
+from tests.bench import calls
+from tests.bench.client import CLIENTS, Client
+from tests.bench.options import Options
+from tests.bench.peers import PEERS, READY, installed
+
+
+def test_no_peers_are_asked_for_by_default() -> None:
+    assert installed("") == ()
+
+
+def test_an_unknown_peer_is_told_with_those_there_are() -> None:
+    with pytest.raises(click.UsageError, match="no peer 'opnai'; there are openai, litellm, "):
+        installed("opnai")
+
+
+def test_a_source_tree_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(click.UsageError, match=r"litellm=.*: no folder .*nowhere"):
+        installed(f"litellm={tmp_path / 'nowhere'}")
+
+
+def test_every_peer_has_a_script_with_its_workloads() -> None:
+    for name, peer in PEERS.items():
+        script = (CLIENTS / f"with_{name}.py").read_text()
+        given = ", ".join(f"{workload}={workload}" for workload in peer.workloads)
+        assert f"asked.main({given})" in script
+
+
+def test_a_peer_that_cannot_be_installed_is_in_the_notes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    tree = tmp_path / "nothing-to-install"
+    tree.mkdir()
+    peers = installed(f"lm_eval={tree}, lm_eval={tree}", tmp_path / "peers")
+    [(client, workloads)] = peers
+    assert client.fault.startswith("not installed: ERROR: ")
+    assert "nothing-to-install" in client.fault
+    assert workloads == ("calls",)
+    assert "installing lm_eval, from nothing-to-install/" in capsys.readouterr().err
+
+    [note] = calls.measure(Options(rounds=1, size=0.02, peers=peers)).table.notes
+    assert note == f"{client.name}: {client.fault}"
+
+
+def test_an_environment_is_made_once_for_its_versions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    [(failed, _)] = installed("openai", tmp_path)
+    assert "ERROR: No matching distribution found for openai==" in failed.fault
+    Path(failed.python).parents[1].joinpath(READY).touch()
+    capsys.readouterr()
+    [(ready, _)] = installed("openai", tmp_path)
+    assert ready == Client(failed.name, "with_openai.py", failed.python)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_peer_whose_script_fails_is_in_the_notes(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho 'no such module' >&2\nexit 1\n")
+    python.chmod(0o755)
+    broken = Client("openai 0", "with_openai.py", str(python))
+    found = calls.measure(Options(rounds=1, size=0.02, peers=((broken, ("calls",)),)))
+    assert found.table.notes == ("openai 0: no such module",)
