@@ -248,7 +248,8 @@ def test_without_a_store_nothing_is_kept_and_the_outcomes_are_the_same(
 ) -> None:
     command("run", "small.yaml", "--cache", "off", "--run-folder", "off")
     with_it = command("run", "small.yaml", "--run-folder", "on")
-    assert calls(with_it.err).stored == 0
+    # A cell may find what an earlier one of the same run has stored; none finds more.
+    assert calls(with_it.err).new == len_of(place / "store") > 0
     assert written(place / "off") == written(place / "on")
 
 
