@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from tests.bench import calls, debates, report, rerun, start
+from tests.bench import calls, debates, faults, kill, report, rerun, start
 from tests.bench.measured import Measured
 from tests.bench.options import Options
 from tests.bench.peers import PEERS, installed
@@ -23,6 +23,8 @@ BENCHES: dict[str, Callable[[Options], Measured]] = {
     "debates": debates.measure,
     "rerun": rerun.measure,
     "start": start.measure,
+    "faults": faults.measure,
+    "kill": kill.measure,
 }
 
 

@@ -55,6 +55,11 @@ class Running:
             # A core for each of the two; alone, it may have all.
             machine.pin(self._process.pid, machine.CLIENT)
 
+    @property
+    def ended(self) -> bool:
+        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PID, self._process.pid, flags) is not None
+
     def kill(self) -> None:
         """kill -9; nothing happens if it has ended by itself."""
         os.kill(self._process.pid, signal.SIGKILL)

@@ -8,6 +8,8 @@ from tests.bench.clients import asked
 
 MODELS = {"plain": f"compatible/bench/{asked.MODEL}", "sdk": f"openai/{asked.MODEL}"}
 """The model of each transport, as a sweep names it."""
+LIMITS = {"requests": 1e9, "input_tokens": 1e11, "output_tokens": 1e11}
+"""Far above what the server can do: every call passes all the limiters, and none binds."""
 
 
 def write_sweep(folder: Path, questions: range, **settings: object) -> Path:
@@ -23,3 +25,20 @@ def write_sweep(folder: Path, questions: range, **settings: object) -> Path:
     path = folder / "bench.yaml"
     path.write_bytes(orjson.dumps(sweep))  # JSON is YAML
     return path
+
+
+def write_debates(folder: Path, debates: int, width: int) -> Path:
+    """A sweep of so many debates over the plain transport, with as many under way as `width`.
+
+    Sequential, so that the worlds of a question share nothing: each debate is TURNS + 1 calls.
+    """
+    model = MODELS["plain"]
+    return write_sweep(
+        folder,
+        range(debates // 2),
+        lanes=width,
+        agents={"model": model, "max_tokens": asked.MAX_TOKENS},
+        judges=[{"kind": "stated", "model": model}],
+        protocols={"debate": {"simultaneous": False, "rounds": asked.TURNS // 2}},
+        models={model: LIMITS},
+    )

@@ -19,10 +19,7 @@ from engine.cli.run import command
 from engine.runs.runfolder import outcomes
 from protocols import Answer, Problem, Protocol, Question, StatedJudge, Transcript, Turn
 from protocols.question import Answer as Labelled
-from tests.bench.sweep import MODELS, write_sweep
-
-LIMITS = {"requests": 1e9, "input_tokens": 1e11, "output_tokens": 1e11}
-"""Far above what the server can do: every call passes all the limiters, and none binds."""
+from tests.bench.sweep import LIMITS, MODELS, write_sweep
 
 
 @dataclass(frozen=True)
