@@ -1,3 +1,4 @@
+from .asking import asking as asking
 from .errors import EngineError as EngineError
 from .errors import Halt as Halt
 from .library import Report as Report

@@ -1,29 +1,37 @@
 """Running protocols from Python: the same engine, store and run folders as the command line's."""
 
 import asyncio
+import io
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cache.cached import Cache, Mode
-from cache.disk import DiskStore
+from rich.console import Console
+
+from cache.cached import Mode
+from cache.disk import DiskStore, ReadOnlyStore
 from engine.books.accounts import Accounts
 from engine.books.prices import listed
 from engine.errors import Halt
+from engine.looking import Parts, found, fullest
 from engine.loop import event_loop
 from engine.models import Terms
-from engine.opening import MADE_IN_PYTHON, opened, run_folder
-from engine.plans.walk import require_abilities
+from engine.opening import MADE_IN_PYTHON, Opened, opened, run_folder
 from engine.reports.report import report, save_report
 from engine.reports.results import Results, collect
+from engine.reports.side_by_side import side_by_side
+from engine.running import run_missing
 from engine.runs.lanes import CRASH
-from engine.runs.noted import noted
-from engine.runs.replaying import LANES
+from engine.runs.progress import console
+from engine.runs.replaying import replay_cache
 from engine.runs.runfolder import QUARANTINE, outcomes
-from engine.runs.sitting import Sitting
+from engine.runs.scheduler import Outcome
 from engine.settings import store_path
 from engine.sweeps.document import Document
+from engine.sweeps.rows import Row
 from engine.sweeps.sweepfile import SweepFile, Top, check_fit
 from protocols.protocol import Protocol
 from protocols.question import Problem
@@ -37,10 +45,46 @@ class Report:
     folder: Path
     stopped: Halt | None
     """Why it stopped before its end; None if it is complete."""
+    opened: Opened = field(repr=False)
+    """The sweep that was run."""
+    store: Path = field(repr=False)
+    """Where its replies are."""
 
     def table(self, format: str = "text") -> str:
         """The report as `text`, `markdown`, `json`, `latex` or `csv`."""
         return report(self.results, format)
+
+    def show(
+        self,
+        wanted: str,
+        *,
+        protocol: str = "",
+        agent: str = "",
+        judge: str = "",
+        draw: int | None = None,
+        width: int | None = None,
+    ) -> str:
+        """What was said about a problem, world by world, in the row in which most was said.
+
+        wanted: id of a problem or of a cell. protocol, agent, judge: parts of the names of the
+        row. width: in characters; None for the terminal's. Replies come from the store. SweepError
+        for what is not there, ReplayMiss for what the store does not hold.
+        """
+        sweep, parts = self.opened.sweep, Parts(protocol, agent, judge)
+        about, rows, drawn = found(sweep, self.folder, wanted, parts, draw)
+
+        def look() -> tuple[Row, list[Outcome]]:
+            with closing(ReadOnlyStore(self.store)) as replies:
+                cache = replay_cache(replies, self.opened.models.identity)
+                return asyncio.run(fullest(rows, about, drawn, cache))
+
+        # In a thread of its own, because in a notebook a loop is running in this one.
+        with ThreadPoolExecutor(1) as other:
+            row, worlds = other.submit(look).result()
+        page = Console(file=io.StringIO(), width=width, highlight=False, force_jupyter=False)
+        with page.capture() as printed:
+            page.print(side_by_side(row, about, worlds, self.results.score, page.width))
+        return printed.get()
 
 
 def run(protocols: Iterable[Protocol], problems: Iterable[Problem], **settings: Any) -> Report:
@@ -66,15 +110,18 @@ async def run_async(
     lanes: int = 256,
     cache: Mode = "use",
     models: Mapping[str, Mapping[str, Any]] | None = None,
+    providers: Mapping[str, Mapping[str, Any]] | None = None,
     retry_failed: bool = False,
     max_cost: float | None = None,
     store: Path | None = None,
     folder: Path | None = None,
     accept_empty: bool = False,
+    quiet: bool = False,
 ) -> Report:
     """Run every protocol on every problem, in one world for each answer, and score the rows.
 
-    The parameters are those of a sweep file and of `oversight run`. Calling it again resumes: a
+    The parameters are those of a sweep file and of `oversight run`. Progress is shown on stderr
+    unless it is to be quiet. Calling it again resumes: a
     cell that has an outcome is not run again, and a call that was paid is not paid again.
     ValueError for a parameter out of range, SweepError for what cannot be run, RunFolderError for
     a folder of another sweep.
@@ -85,39 +132,28 @@ async def run_async(
         tuple(problems),
         tuple(protocols),
         models or {},
-        {},
+        providers or {},
     )
     check_fit(file.document, file.protocols, file.problems)
-    sweep = opened(file)
+    ready = opened(file)
     place = store_path(store)
     replies = DiskStore(place)
     try:
-        with run_folder(sweep, folder, (), str(place.resolve())) as landed:
-            held = len(replies)
+        with run_folder(ready, folder, (), str(place.resolve())) as landed:
             asks = not landed.complete or landed.failed
             if cache in ("use", "replay") and asks and not accept_empty:
-                landed.check_store(held, place)
+                landed.check_store(len(replies), place)
             landed.forget_failures(None if retry_failed else {CRASH})
-            ask = Cache(replies, sweep.models, identity=sweep.models.identity, mode=cache)
-            accounts = Accounts(landed.path, sweep.models.accounts)
+            accounts = Accounts(landed.path, ready.models.accounts)
             before = accounts.total()
             spent = before.dollars + before.doubtful
-            sweep.models.prepare(
-                sweep.sweep.roles, Terms(listed(), max_cost, spent, landed.path / QUARANTINE)
+            terms = Terms(listed(), max_cost, spent, landed.path / QUARANTINE)
+            ready.models.prepare(ready.sweep.roles, terms)
+            stopped = await run_missing(
+                ready, landed, replies, accounts, cache, max_cost, console(quiet)
             )
-            await require_abilities(sweep.sweep, sweep.models.simulated)
-            sitting = Sitting(sweep.sweep, landed, ask, sweep.latch)
-
-            def standing() -> int:
-                return held + (ask.statistics.new if cache == "use" else 0)
-
-            try:
-                async with noted(landed, standing, sweep.latch), accounts.kept(sweep.latch):
-                    stopped = await sitting.run(LANES if cache == "replay" else lanes)
-            finally:
-                await sweep.models.close()
-            results = collect(sweep.sweep, outcomes(landed.path), score=score)
+            results = collect(ready.sweep, outcomes(landed.path), score=score)
             save_report(results, landed.path)
-            return Report(results, landed.path, stopped)
+            return Report(results, landed.path, stopped, ready, place)
     finally:
         replies.close()

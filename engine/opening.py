@@ -46,7 +46,7 @@ def open_run(folder: Path, overrides: Iterable[str] = ()) -> Opened:
     if document.text == MADE_IN_PYTHON:
         raise RunFolderError(
             f"{folder} was made from Python, where its protocols are defined: call run() again "
-            f"there; the reports are in {folder / REPORT}"
+            f"there, and show() of what it returns; the reports are in {folder / REPORT}"
         )
     for assignment in (*manifest.overrides, *overrides):
         document.set(assignment)

@@ -16,11 +16,12 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from engine.cli.screen import console, say, show
+from engine.cli.screen import say, show
 from engine.datasets.download import download, session
 from engine.datasets.originals import Original, Originals, originals
 from engine.errors import DownloadError, SweepError
 from engine.loop import event_loop
+from engine.runs.progress import console
 
 _PIN = re.compile(r"(?:(.+)=)?([0-9a-fA-F]{64})")
 

@@ -11,7 +11,7 @@ from cache.cached import Cache
 from cache.disk import DiskStore
 from cache.store import Store
 from engine.books.prices import listed
-from engine.cli.screen import console, say, show
+from engine.cli.screen import say, show
 from engine.cli.signals import obey_signals
 from engine.datasets.generating import Generation
 from engine.errors import BudgetReached, Halt, Interrupted, SweepError
@@ -19,7 +19,7 @@ from engine.limits.latch import Latch
 from engine.loop import event_loop
 from engine.models import Models, Terms
 from engine.providers.keys import environment
-from engine.runs.progress import Snapshot, progress
+from engine.runs.progress import Snapshot, console, progress
 from engine.sweeps.document import Document
 from protocols.datasets.generation import Generator
 from protocols.datasets.jsonl import write_jsonl

@@ -8,8 +8,8 @@ import click
 from engine.cli.naming import run_argument, run_named
 from engine.cli.recorded import recorded
 from engine.cli.screen import say, show
-from engine.cli.show import fits
 from engine.errors import SweepError
+from engine.looking import Parts
 from engine.opening import open_run
 from engine.runs.manifest import read_manifest
 from engine.runs.replaying import replay_cache
@@ -72,12 +72,9 @@ def command(
     opened = open_run(run)
     manifest = read_manifest(run)
     threshold = LEAST[recipe] if least is None else least
+    parts = Parts(protocol, agent, judge)
     done = {record.place for record in outcomes(run) if record.failure is None}
-    cells = [
-        cell
-        for cell in opened.sweep.cells()
-        if cell.place in done and fits(cell.row, (protocol, agent, judge))
-    ]
+    cells = [cell for cell in opened.sweep.cells() if cell.place in done and parts.fit(cell.row)]
     with recorded(run, store) as replies:
         heard = asyncio.run(worlds(cells, replay_cache(replies, opened.models.identity)))
     found = examples(heard, recipe, threshold)

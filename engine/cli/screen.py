@@ -4,14 +4,8 @@ import shutil
 import sys
 
 import click
-from rich.console import Console
 
 from engine.reports.printable import printable
-
-
-def console() -> Console:
-    """The console for progress: stderr, live where it is a terminal."""
-    return Console(file=sys.stderr, highlight=False)
 
 
 def width() -> int | None:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from cache.cached import Cache, Mode
+from cache.cached import Mode
 from cache.disk import DiskStore
 from cache.store import Store
 from engine.books.accounts import Accounts
 from engine.books.ledger import Account
 from engine.books.prices import listed, load
-from engine.cli.screen import console, say, show, width
+from engine.cli.screen import say, show, width
 from engine.cli.signals import obey_signals
 from engine.errors import (
     BudgetReached,
@@ -27,15 +27,12 @@ from engine.errors import (
 from engine.loop import event_loop
 from engine.models import Terms
 from engine.opening import Opened, run_folder
-from engine.plans.walk import require_abilities
 from engine.reports.report import is_saved, report, save_report
 from engine.reports.results import collect
+from engine.running import run_missing
 from engine.runs.lanes import CRASH
-from engine.runs.noted import noted
-from engine.runs.progress import Snapshot, progress
-from engine.runs.replaying import LANES
+from engine.runs.progress import console
 from engine.runs.runfolder import QUARANTINE, RunFolder, outcomes
-from engine.runs.sitting import Sitting
 from engine.sim.model import PREFIX
 from protocols.datasets.leak import leak_gate
 from protocols.question import Problem
@@ -119,38 +116,10 @@ async def run_shown(
 
     speed: how many seconds of the loop's clock pass in a real one.
     """
-    models, latch = opened.models, opened.latch
-    obey_signals(models)
-    await require_abilities(opened.sweep, models.simulated)
-    cache = Cache(store, models, identity=models.identity, mode=plan.mode)
-    sitting = Sitting(opened.sweep, folder, cache, latch)
-    held = len(store)
-
-    def standing() -> int:
-        # A refreshed reply replaces one that was there.
-        return held + (cache.statistics.new if plan.mode == "use" else 0)
-
-    def snapshot() -> Snapshot:
-        calls, paid = cache.statistics, accounts.total()
-        return Snapshot(
-            len(opened.sweep),
-            folder.finished,
-            folder.failed,
-            calls.asked,
-            calls.stored,
-            calls.shared,
-            dict(paid.outcomes).get("refused", 0),
-            _spend(paid.dollars, plan.max_cost),
-            models.lines(),
-            f"stopping: {latch.halt}" if latch.halt else "",
-        )
-
-    try:
-        notes = noted(folder, standing, latch)
-        async with notes, accounts.kept(latch), progress(snapshot, console(), speed):
-            return await sitting.run(LANES if plan.mode == "replay" else opened.file.top.lanes)
-    finally:
-        await models.close()
+    obey_signals(opened.models)
+    return await run_missing(
+        opened, folder, store, accounts, plan.mode, plan.max_cost, console(), speed
+    )
 
 
 def _terms(plan: Plan, folder: RunFolder, before: Account) -> Terms:
@@ -158,12 +127,6 @@ def _terms(plan: Plan, folder: RunFolder, before: Account) -> Terms:
     prices = load(plan.prices) if plan.prices else listed()
     spent = before.dollars + before.doubtful
     return Terms(prices, plan.max_cost, spent, folder.path / QUARANTINE)
-
-
-def _spend(dollars: float, cap: float | None) -> str:
-    if cap is not None:
-        return f"${dollars:.2f} of ${cap:.2f}"
-    return f"${dollars:.2f}" if dollars else ""
 
 
 def _stopped(halt: Halt, opened: Opened, folder: RunFolder, plan: Plan) -> ExitCode:

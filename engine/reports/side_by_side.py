@@ -16,25 +16,17 @@ from protocols.quotes import marked
 from protocols.scores import SCORES
 from protocols.transcript import Failure, Turn, Verdict
 
+COLUMN, GAP = 38, 4
+"""Characters: the least width of a world that reads well, and the space between two."""
+
 
 def side_by_side(
-    row: Row, problem: Problem, outcomes: Sequence[Outcome], score: str
+    row: Row, problem: Problem, outcomes: Sequence[Outcome], score: str, width: int
 ) -> RenderableType:
-    """One column a world, in answer order."""
+    """The worlds in answer order, as many side by side as read well in so many characters."""
     question = problem.question
     best = question.answers[problem.best].label
     head = f"{problem.id} · {row.kind} · agent {row.agent or '–'} · judge {row.judge}"
-    columns = Table(box=None, padding=(0, 2), expand=True, show_edge=False, pad_edge=False)
-    for answer in question.answers:
-        columns.add_column(
-            escape(
-                printable(f"world {answer.label}: the agent argues ({answer.label}) {answer.text}")
-            ),
-            ratio=1,
-            overflow="fold",
-        )
-    columns.add_row(*(_world(outcome, problem) for outcome in outcomes))
-    columns.add_row(*(_score(outcome, place, score) for place, outcome in enumerate(outcomes)))
     foot = Text()
     if all(isinstance(outcome, Verdict) for outcome in outcomes):
         asd = sum(
@@ -43,14 +35,18 @@ def side_by_side(
             if isinstance(outcome, Verdict)
         )
         foot = Text(f"ASD for the truth ({score}): {asd:+.2f}")
+    lines = -(-len(outcomes) // max(1, (width + GAP) // (COLUMN + GAP)))
+    abreast = -(-len(outcomes) // lines)
+    parts: list[RenderableType] = []
+    for first in range(0, len(outcomes), abreast):
+        parts += [_abreast(problem, outcomes, first, abreast, score), Text()]
     return Group(
         Text(printable(head), style="bold"),
         Text(f"true answer: {best}"),
         Text(),
         Text(printable(question.text)),
         Text(),
-        columns,
-        Text(),
+        *parts,
         foot,
         *_hidden(problem, outcomes),
     )
@@ -83,6 +79,23 @@ def _plain(outcome: Outcome, place: int, score: str) -> dict[str, Any]:
         "measures": dict(outcome.measures),
         "agent_score": SCORES[score](outcome.probs, place),
     }
+
+
+def _abreast(
+    problem: Problem, outcomes: Sequence[Outcome], first: int, count: int, score: str
+) -> Table:
+    """So many worlds from the first on, one column each; the columns of a short line stay empty."""
+    columns = Table(box=None, padding=(0, GAP // 2), expand=True, show_edge=False, pad_edge=False)
+    heads = [
+        printable(f"world {answer.label}: the agent argues ({answer.label}) {answer.text}")
+        for answer in problem.question.answers
+    ]
+    for head in (heads[first : first + count] + [""] * count)[:count]:
+        columns.add_column(escape(head), ratio=1, overflow="fold")
+    shown = list(enumerate(outcomes))[first : first + count]
+    columns.add_row(*(_world(outcome, problem) for _, outcome in shown))
+    columns.add_row(*(_score(outcome, place, score) for place, outcome in shown))
+    return columns
 
 
 def _hidden(problem: Problem, outcomes: Sequence[Outcome]) -> list[Text]:

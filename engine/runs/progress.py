@@ -1,6 +1,7 @@
 """Progress on stderr: a live line on a terminal, plain lines now and then elsewhere."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ from engine.reports.printable import printable
 
 FRAME = 0.125
 """Seconds between frames on a terminal; whatever the number of calls."""
+
+LEAST_BAR = 5
+"""Characters of a bar that says anything."""
 
 PLAIN_EVERY = 10.0
 """Seconds between lines where nobody watches live: a log."""
@@ -45,6 +49,11 @@ class Snapshot:
     """One line a model that has calls waiting: how fast it goes, and what holds it back."""
     note: str
     """What the user must know now: why it is stopping."""
+
+
+def console(quiet: bool = False) -> Console:
+    """Stderr: live where it is a terminal, plain lines elsewhere, as in a notebook."""
+    return Console(file=sys.stderr, highlight=False, quiet=quiet, force_jupyter=False)
 
 
 @asynccontextmanager
@@ -94,15 +103,15 @@ async def _live(
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
             now = snapshot()
+            figures = _figures(now, clock, left=True)
             bar = Table.grid(padding=(0, 1))
+            # On a narrow terminal the figures need the room more.
+            room = min(30, console.width // 6, console.width - len(figures) - len("·   "))
+            shown = ProgressBar(total=max(now.total, 1), completed=now.finished, width=room)
             bar.add_row(
                 Text("·", style="dim"),
-                ProgressBar(
-                    total=max(now.total, 1),
-                    completed=now.finished,
-                    width=min(30, console.width // 6),
-                ),
-                Text(_figures(now, clock, left=True), no_wrap=True, overflow="ellipsis"),
+                *([shown] if room >= LEAST_BAR else []),
+                Text(figures, no_wrap=True, overflow="ellipsis"),
             )
             models = [Text(printable(f"·   {line}"), style="dim") for line in now.models]
             live.update(

@@ -187,6 +187,35 @@ def test_a_run_that_was_made_from_python_says_so_to_the_command_line() -> None:
         open_run(made.folder)
 
 
+def test_progress_is_told_unless_it_is_to_be_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+    run([NAIVE], shipments(1), quiet=True)
+    assert capsys.readouterr() == ("", "")
+    run([NAIVE], shipments(2))
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("· 4/4 cells  ")
+
+
+def test_what_was_said_in_a_run_is_shown() -> None:
+    made = run([NAIVE, Overheard(JUDGE, AGENT), PROPAGANDA], shipments(2), draws=2)
+    fullest = made.show("shipment-1", width=120)
+    assert fullest.startswith(
+        "shipment-1 · overheard · agent sim/strong · judge sim/judge stated\n"
+    )
+    assert "world A: the agent argues (A)" in fullest
+    assert fullest.count("agent score (brier)") == 2
+    cell = next(each for each in outcomes(made.folder) if each.draw == 1)
+    assert made.show(cell.cell).startswith(f"{cell.problem} · {cell.protocol} · ")
+    assert made.show("shipment-0", protocol="prop", draw=1) != made.show("shipment-0", draw=1)
+    with pytest.raises(SweepError, match="'shipment-7' is neither a problem nor a cell of runs/"):
+        made.show("shipment-7")
+
+    async def notebook() -> str:
+        return made.show("shipment-1", width=120)
+
+    assert asyncio.run(notebook()) == fullest
+
+
 def test_the_same_problem_twice_is_refused() -> None:
     with pytest.raises(ValueError, match="'shipment-0' stands twice"):
         run([NAIVE], [*shipments(1), *shipments(1)])

@@ -21,19 +21,35 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
 
 
-def test_the_protocol_of_the_readme_runs_and_has_under_30_lines(tmp_path: Path) -> None:
-    (code,) = blocks("python")
-    assert len(code.splitlines()) < 30
-    (tmp_path / "mine.py").write_text(code)
+PROTOCOL, ASKING = blocks("python")
+
+
+def ran(code: str, place: Path) -> str:
+    """What a file with this code prints, in a process of its own."""
+    (place / "mine.py").write_text(code)
     done = subprocess.run(
         [sys.executable, "mine.py"],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(ROOT), "OVERSIGHT_STORE": str(tmp_path / "store")},
+        cwd=place,
+        env={"PYTHONPATH": str(ROOT), "OVERSIGHT_STORE": str(place / "store")},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert re.search(r"^  steelman +92 +[+-]\d\.\d\d ± ", done.stdout, re.MULTILINE)
+    return done.stdout
+
+
+def test_the_protocol_of_the_readme_runs_and_has_under_30_lines(tmp_path: Path) -> None:
+    assert len(PROTOCOL.splitlines()) < 30
+    shown = ran(f'{PROTOCOL}print(report.show("apples-and-crates", protocol="steel"))', tmp_path)
+    assert re.search(r"^  steelman +92 +[+-]\d\.\d\d ± ", shown, re.MULTILINE)
+    assert "apples-and-crates · steelman · agent sim/strong · judge sim/judge stated" in shown
+
+
+def test_the_questions_of_the_readme_are_asked_one_at_a_time(tmp_path: Path) -> None:
+    *_, probs, asd = ran(ASKING, tmp_path).splitlines()
+    assert re.search(r"\(0\.\d+, 0\.\d+\)$", probs)
+    assert -3 < float(asd) < 3
+    assert ran(ASKING, tmp_path).splitlines()[-1] == asd
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,79 @@
+"""An `Ask` for Python: real or simulated models behind the durable store, without a sweep."""
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from cache.cached import Cache, Mode
+from cache.call import Call
+from cache.disk import DiskStore
+from cache.reply import Reply
+from engine.books.prices import listed
+from engine.errors import SweepError
+from engine.limits.latch import Latch
+from engine.models import Models, Terms
+from engine.opening import MADE_IN_PYTHON
+from engine.providers.catalogue import entry, provider_of
+from engine.providers.keys import environment
+from engine.settings import store_path
+from engine.sim.model import PREFIX
+from engine.sweeps.document import Document
+from protocols.question import Problem
+
+
+@asynccontextmanager
+async def asking(
+    problems: Iterable[Problem] = (),
+    *,
+    cache: Mode = "use",
+    models: Mapping[str, Mapping[str, Any]] | None = None,
+    providers: Mapping[str, Mapping[str, Any]] | None = None,
+    max_cost: float | None = None,
+    store: Path | None = None,
+) -> AsyncIterator[Cache]:
+    """An `ask` for as long as the body runs: `async with asking() as ask: reply = await ask(call)`.
+
+    Any model of any provider answers, under its limits, with retries, and is paid once a call:
+    replies come from the store that runs use too, and go there. What is in flight at the end of
+    the body lands and is saved.
+
+    problems: what simulated models are to know the truth about. models, providers: as in a sweep
+    file. max_cost: dollars that this may spend. A call raises SweepError where its model needs a
+    key that is not set, a Halt once nothing more can be asked for, and what `Cache` raises.
+    """
+    variables = environment(Path())
+    answering = Models(
+        Document("Python", MADE_IN_PYTHON, {}, {}),
+        models or {},
+        providers or {},
+        problems,
+        variables,
+        Latch(),
+    )
+    answering.prepare((), Terms(listed(), max_cost))
+
+    async def answer(call: Call) -> Reply:
+        if not call.model.startswith(PREFIX):
+            _require_key(call.model, variables)
+        return await answering(call)
+
+    replies = DiskStore(store_path(store))
+    try:
+        ask = Cache(replies, answer, identity=answering.identity, mode=cache)
+        try:
+            yield ask
+        finally:
+            await ask.close()
+            await answering.close()
+    finally:
+        replies.close()
+
+
+def _require_key(model: str, variables: Mapping[str, str]) -> None:
+    row = entry(provider_of(model))
+    if row.key_variable and row.key_needed and not variables.get(row.key_variable, "").strip():
+        raise SweepError(
+            f"{row.key_variable} is not set, and {model} needs it: put it in the environment or "
+            "in .env"
+        )

@@ -1,0 +1,77 @@
+"""An `ask` for Python, with no sweep around it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cache import Call, Message
+from cache.errors import ReplayMiss
+from engine import asking
+from engine.errors import BudgetReached, SweepError
+from engine.rehearsal.process import counts, serving
+from protocols import Agent, Debate, Problem, StatedJudge
+from tests.shipments import shipments
+
+DEBATE = Debate(StatedJudge("sim/judge"), Agent("sim/strong"))
+CALL = Call("openai/gpt-4o-mini", (Message("user", "Say hello."),))
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OVERSIGHT_STORE", str(tmp_path / "store"))
+    return tmp_path
+
+
+@pytest.fixture
+def problem() -> Problem:
+    return shipments(1)[0]
+
+
+async def test_protocols_are_asked_for_one_question_and_nothing_is_asked_twice(
+    problem: Problem,
+) -> None:
+    async with asking([problem]) as ask:
+        first = await DEBATE.agent_score_difference(problem, ask)
+        assert ask.statistics.new > 0
+    async with asking([problem]) as ask:
+        again = await DEBATE.agent_score_difference(problem, ask)
+        assert (ask.statistics.new, ask.statistics.stored > 0) == (0, True)
+    assert first == again
+
+
+async def test_a_replay_asks_nobody(problem: Problem) -> None:
+    async with asking([problem], cache="replay") as ask:
+        with pytest.raises(ReplayMiss):
+            await DEBATE.agent_score_difference(problem, ask)
+
+
+async def test_settings_of_simulated_models_are_as_in_a_sweep_file(problem: Problem) -> None:
+    with pytest.raises(SweepError, match=r"models\.sim/judge\.nois: no such setting"):
+        async with asking([problem], models={"sim/judge": {"nois": 1}}):
+            raise AssertionError
+
+
+async def test_real_models_answer_over_http_and_are_paid_once(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving([]) as url:
+        there = {"openai": {"base_url": f"{url}/v1", "identity": "here"}}
+        monkeypatch.setenv("OPENAI_API_KEY", "k")
+        async with asking(providers=there) as ask:
+            first = await ask(CALL)
+        assert first.text
+        # What is stored needs neither key nor server.
+        monkeypatch.delenv("OPENAI_API_KEY")
+        async with asking(providers=there) as ask:
+            assert await ask(CALL) == first
+            with pytest.raises(
+                SweepError, match=r"OPENAI_API_KEY is not set, and openai/gpt-4o-mini needs it"
+            ):
+                await ask(replace(CALL, draw=(1,)))
+        monkeypatch.setenv("OPENAI_API_KEY", "k")
+        async with asking(providers=there, max_cost=0.0) as ask:
+            with pytest.raises(BudgetReached):
+                await ask(replace(CALL, draw=(1,)))
+        assert counts(url)["requests"] == 1
