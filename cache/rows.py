@@ -56,7 +56,10 @@ class RowStore(Store):
             raise fault(exc, file) from exc
         if not found:
             self._db.close()
-            raise StoreError(f"{file} is no store: it holds no replies and was not made for them")
+            raise StoreError(
+                f"{file} is no store: it holds no table of replies; if it was one, save what can be "
+                f"read of it: oversight cache salvage --store {file.parent}"
+            )
 
     def get(self, key: str) -> bytes | None:
         try:

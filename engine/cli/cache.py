@@ -2,7 +2,7 @@
 
 import heapq
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from cache.merge import merge
 from cache.record import Record, checked, read_record, records
 from cache.reply import Outcome
 from cache.rows import FILE, RowStore
+from cache.salvage import salvageable
 from cache.store import MemoryStore, Store
 from engine.cli.screen import say, show
 from engine.cli.selection import Selection, entry, selecting
@@ -248,22 +249,21 @@ def salvage(given: Path | None) -> None:
     if aside.exists():
         raise click.UsageError(f"{aside} is there already, from another time; move it away first")
     # Read before anything is moved: a file of which nothing can be read stays where it is.
-    ReadOnlyStore(path).close()
-    path.rename(aside)
+    with salvageable(path):
+        path.rename(aside)
     _take_over(aside, path)
 
 
 def _take_over(source: Path, path: Path) -> None:
     """Add what can be read of `source` to the store at `path`, and tell what cannot."""
-    theirs: Store = BundleStore(source) if source.is_file() else ReadOnlyStore(source)
-    try:
-        ours = DiskStore(path)
-        try:
-            merged = merge(_reachable(theirs), ours)
-        finally:
-            ours.close()
-    finally:
-        theirs.close()
+    with ExitStack() as stack:
+        theirs: Store
+        if source.is_file():
+            theirs = stack.enter_context(closing(BundleStore(source)))
+        else:
+            theirs = stack.enter_context(salvageable(source))
+        ours = stack.enter_context(closing(DiskStore(path)))
+        merged = merge(_reachable(theirs), ours)
     show(
         f"{merged.new:,} replies added to {path}; {merged.known:,} were there already, "
         f"{merged.other:,} differ and were not replaced, {len(merged.damaged):,} damaged"

@@ -5,6 +5,7 @@ import shutil
 import signal
 import sys
 import threading
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from cache.errors import DamagedEntry, StoreError
 from cache.merge import merge
 from cache.record import checked
 from cache.rows import FILE
+from cache.salvage import salvageable
 from engine.rehearsal import Profile
 from tests.campaign.sweeps import Bench, Sitting
 from tests.campaign.vendor import Vendor
@@ -49,11 +51,19 @@ def test_p3_no_flipped_byte_serves_a_wrong_value_or_goes_unreported(
     copy.mkdir()
     counts = {"refused to open": 0, "told when read": 0, "not found, and told": 0, "harmless": 0}
     flips = campaign.size(200, 5000)
-    fewest = len(truth)
+    lost: Counter[int] = Counter()
     for _ in range(flips):
         flipped = bytearray(whole)
         flipped[chance.randrange(len(whole))] ^= chance.randrange(1, 256)
         (copy / FILE).write_bytes(flipped)
+        with salvageable(copy) as rest:
+            sound = {
+                key: record.to_bytes()
+                for key, record in checked(rest.salvage())
+                if not isinstance(record, DamagedEntry)
+            }
+        assert all(truth[key] == value for key, value in sound.items())
+        lost[len(truth) - len(sound)] += 1
         try:
             store = ReadOnlyStore(copy)
         except StoreError:
@@ -68,21 +78,18 @@ def test_p3_no_flipped_byte_serves_a_wrong_value_or_goes_unreported(
             else:
                 assert found in (value, None), "a wrong value was served"
                 missing += found is None
-        sound = {}
-        damaged = bool(list(store.faults()))
-        for key, record in checked(store.salvage()):
-            if isinstance(record, DamagedEntry):
-                damaged = True
-            else:
-                sound[key] = record.to_bytes()
+        damaged = bool(list(store.faults())) or any(
+            isinstance(record, DamagedEntry) for _, record in checked(store.salvage())
+        )
         store.close()
-        assert all(truth[key] == value for key, value in sound.items())
         if told or missing:
             assert damaged, "damage went unreported by verify"
-        fewest = min(fewest, len(sound))
         outcome = "told when read" if told else "not found, and told" if missing else "harmless"
         counts[outcome] += 1
-    print(f"{flips} flips: {counts}; at least {fewest} of {len(truth)} replies could be saved")
+    print(f"{flips} flips: {counts}")
+    print(f"of {len(truth)} replies so many were lost to a salvage, in so many flips: {lost}")
+    # A page that is hit where it leads to others takes them with it; there are few such places.
+    assert sum(count for missing, count in lost.items() if missing > 1) <= 0.01 * flips
 
 
 @pytest.mark.campaign
