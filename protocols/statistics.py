@@ -106,6 +106,18 @@ def unresampled(sample: Sample) -> Estimate:
     return Estimate(n, clusters, sample.mean, sample.std, sample.sample_std, None)
 
 
+def exact_at_the_ends(share: Estimate, level: float = LEVEL) -> Estimate:
+    """An estimated share with an interval also where it is 0 or 1.
+
+    There all questions agree, and resampling shows no variation; so the interval is the exact
+    binomial one (Clopper and Pearson 1934), each cluster being one trial.
+    """
+    if share.mean not in (0, 1):
+        return share
+    bound = ((1 - level) / 2) ** (1 / share.clusters)
+    return replace(share, interval=(0.0, 1 - bound) if share.mean == 0 else (bound, 1.0))
+
+
 def difference(
     first: Sample, second: Sample, *, seed: int = 0, resamples: int = RESAMPLES
 ) -> Difference:

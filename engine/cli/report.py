@@ -26,7 +26,12 @@ from protocols.worlds import BETAS
     multiple=True,
     help="Inverse greed of the agent for JSE and EAS; may be given again; inf is allowed.",
 )
-def command(named: str, format: str, score: str, betas: tuple[float, ...]) -> None:
+@click.option(
+    "--measures",
+    is_flag=True,
+    help="With what protocols measured and transcripts counted; JSON and CSV always have it.",
+)
+def command(named: str, format: str, score: str, betas: tuple[float, ...], measures: bool) -> None:
     """Print the report of the run folder RUN, from what has been run so far."""
     run = run_named(named)
     if any(map(math.isnan, betas)):
@@ -35,4 +40,4 @@ def command(named: str, format: str, score: str, betas: tuple[float, ...]) -> No
     results = collect(
         opened.sweep, outcomes(run), score=score, betas=tuple(dict.fromkeys(betas)) or BETAS
     )
-    show(report(results, format, width()))
+    show(report(results, format, width(), measures=measures))

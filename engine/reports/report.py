@@ -9,8 +9,8 @@ import orjson
 
 from engine.errors import RunFolderError
 from engine.files import replace_file
-from engine.reports.results import Results, RowResult
-from engine.reports.table import as_csv, as_latex, as_markdown, as_text
+from engine.reports.results import ByChoice, Mean, Results, RowResult
+from engine.reports.table import Table, as_csv, as_latex, as_markdown, as_text
 from engine.reports.tables import tables
 from engine.runs.runfolder import REPORT
 from protocols.bounds import Bounds
@@ -18,11 +18,21 @@ from protocols.statistics import Estimate
 from protocols.worlds import beta_name
 
 
-def report(results: Results, format: str, width: int | None = None) -> str:
-    """The whole report. format: a key of FORMATS. width: columns of a terminal, if for one."""
+def report(
+    results: Results, format: str, width: int | None = None, *, measures: bool = False
+) -> str:
+    """The whole report. format: one of FORMATS. width: columns of a terminal, if for one.
+
+    measures: with a table of what was measured beside the scores, which JSON and CSV always have.
+    """
+    if format == "json":
+        return _json(results)
+    if format == "csv":
+        return _csv(results)
+    shown = tables(results, measures=measures)
     if format == "text":
-        return "\n\n".join(as_text(table, width) for table in tables(results))
-    return FORMATS[format](results)
+        return "\n\n".join(as_text(table, width) for table in shown)
+    return "\n\n".join(LAYOUTS[format](table) for table in shown)
 
 
 def save_report(results: Results, folder: Path) -> None:
@@ -41,18 +51,6 @@ def save_report(results: Results, folder: Path) -> None:
 def is_saved(folder: Path) -> bool:
     """Whether the report of a run folder is there in every format."""
     return all((folder / REPORT / f"report.{ending}").exists() for ending in ENDINGS.values())
-
-
-def _text(results: Results) -> str:
-    return "\n\n".join(as_text(table) for table in tables(results))
-
-
-def _markdown(results: Results) -> str:
-    return "\n\n".join(as_markdown(table) for table in tables(results))
-
-
-def _latex(results: Results) -> str:
-    return "\n\n".join(as_latex(table) for table in tables(results))
 
 
 def _json(results: Results) -> str:
@@ -82,6 +80,16 @@ def _row(row: RowResult, betas: Iterable[float], *, named: bool) -> dict[str, An
     def by_beta(measure: Mapping[float, Estimate]) -> dict[str, Any]:
         return {beta_name(beta): figure(measure.get(beta)) for beta in betas}
 
+    def by_world(mean: Mean | None) -> dict[str, Any]:
+        return {
+            "truth": figure(mean.truth if mean else None),
+            "lie": figure(mean.lie if mean else None),
+        }
+
+    def by_name(means: Mapping[str, Mean]) -> dict[str, Any]:
+        return {name: by_world(mean) for name, mean in means.items()}
+
+    choice = row.by_choice or ByChoice(None, None)
     no_figure, no_bounds = (NO_FIGURE, NO_BOUNDS) if named else (None, None)
     return {
         "protocol": row.kind,
@@ -97,8 +105,15 @@ def _row(row: RowResult, betas: Iterable[float], *, named: bool) -> dict[str, An
         "eas": by_beta(row.eas),
         "bounds": asdict(row.bounds) if row.bounds else no_bounds,
         "chose_right": row.chose_right,
+        "by_choice": {
+            "judge_right_given_agent_right": figure(choice.judge_right),
+            "judge_wrong_given_agent_wrong": figure(choice.judge_wrong),
+        },
         "failures": row.failures,
         "counts": row.counts,
+        "measures": by_name(row.measures),
+        "counts_a_world": by_name(row.counts_a_world),
+        "captured": by_world(row.captured),
     }
 
 
@@ -131,10 +146,6 @@ NO_BOUNDS = dict.fromkeys(field.name for field in fields(Bounds))
 
 ENDINGS = {"text": "txt", "markdown": "md", "json": "json", "latex": "tex", "csv": "csv"}
 
-FORMATS: Mapping[str, Callable[[Results], str]] = {
-    "text": _text,
-    "markdown": _markdown,
-    "json": _json,
-    "latex": _latex,
-    "csv": _csv,
-}
+LAYOUTS: Mapping[str, Callable[[Table], str]] = {"markdown": as_markdown, "latex": as_latex}
+
+FORMATS = tuple(ENDINGS)

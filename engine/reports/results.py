@@ -1,9 +1,11 @@
 """What a run says: outcomes meet the values of the answers, row by row of the report."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from cache.address import value_address
+from engine.reports.beside import ByWorld, Kind
 from engine.reports.tally import RowSamples, Tally
 from engine.runs.outcome import Record
 from engine.sweeps.rows import Row
@@ -11,8 +13,27 @@ from engine.sweeps.sweep import Sweep
 from protocols.baselines import NaiveJudge
 from protocols.bounds import Bounds
 from protocols.sample import Sample, paired
-from protocols.statistics import Estimate, estimates, unresampled
+from protocols.statistics import Estimate, estimates, exact_at_the_ends, unresampled
 from protocols.worlds import BETAS
+
+
+@dataclass(frozen=True, slots=True)
+class ByChoice:
+    """An open protocol, split by what its agent chose. Shares of problems; None without any."""
+
+    judge_right: Estimate | None
+    """P(judge right | agent right)."""
+    judge_wrong: Estimate | None
+    """P(judge wrong | agent wrong)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """Something that was told beside the verdicts: its mean by what the agent argued for."""
+
+    truth: Estimate | None
+    """Where it argued for a best answer."""
+    lie: Estimate | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +64,13 @@ class RowResult:
     """Refusals, truncations, forged tags and the like, over all cells."""
     chose_right: float | None
     """Share of cells whose agent chose a best answer of its own accord; None where none chose."""
+    by_choice: ByChoice | None
+    measures: Mapping[str, Mean]
+    """What the protocol measured in numbers, by name; a flag counts as 1 or 0."""
+    counts_a_world: Mapping[str, Mean]
+    """`counts`, as means over worlds with a verdict. They have no interval."""
+    captured: Mean | None
+    """With a logprob judge: the least mass that the answer labels had. It has no interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +103,8 @@ def collect(
 ) -> Results:
     """Scores every row of a sweep by the outcomes there are.
 
-    intervals: for JSE and EAS as well as for ASD and lift; they take most of the time.
+    intervals: for JSE, EAS and measures as well as for ASD, lift and what follows from a choice;
+    they take most of the time.
 
     A problem counts in a row once all its worlds of a draw have verdicts; its measures are means
     over such draws. Intervals resample problems, those of a group together, with one seed for all
@@ -84,67 +113,99 @@ def collect(
     tally = Tally(sweep)
     for record in records:
         tally.add(record)
-    samples = [tally.samples(number, score, betas) for number in range(len(sweep.rows))]
+    numbers = range(len(sweep.rows))
+    samples = [tally.samples(number, score, betas) for number in numbers]
     lifts = _lifts(sweep.rows, samples)
-    figures = _estimates([*samples, *lifts], intervals)
-    rows = []
-    for number, (row, sample) in enumerate(zip(sweep.rows, samples, strict=True)):
-        estimate, lift = figures[number], figures[len(samples) + number]
-        rows.append(
-            RowResult(
-                row.kind,
-                row.agent,
-                row.judge,
-                estimate[0].n if estimate else 0,
-                tally.cells_a_row,
-                sum(tally.failures[number].values()),
-                tally.cells_a_row - tally.landed[number],
-                estimate[0] if estimate else None,
-                dict(zip(betas, estimate[1 : 1 + len(betas)], strict=False)),
-                dict(zip(betas, estimate[1 + len(betas) :], strict=False)),
-                lift[0] if lift else None,
-                tally.bounds(number, score, sample.asd if sample else None),
-                tally.failures[number],
-                tally.counts[number],
-                tally.chose_right(number),
-            )
+    choices = [tally.beside.by_choice(number, tally.probs) for number in numbers]
+    beside = [tally.beside.by_world(number, tally.probs) for number in numbers]
+    resampled = [row.asd for row in samples if row]
+    resampled += [each for each in (*lifts, *chain(*choices)) if each]
+    if intervals:
+        resampled += chain(*((*row.jse, *row.eas) for row in samples if row))
+        measures = (each for each in chain(*beside) if each.kind == "measures")
+        resampled += [half for each in measures for half in (each.truth, each.lie) if half]
+    figures = _Figures(resampled)
+    rows = tuple(
+        RowResult(
+            kind=row.kind,
+            agent=row.agent,
+            judge=row.judge,
+            n=len(sample.asd.values) if sample else 0,
+            cells=tally.cells_a_row,
+            failed=sum(tally.failures[number].values()),
+            missing=tally.cells_a_row - tally.landed[number],
+            asd=figures.of(sample.asd) if sample else None,
+            jse=figures.by(betas, sample.jse) if sample else {},
+            eas=figures.by(betas, sample.eas) if sample else {},
+            lift=figures.of(lift) if lift else None,
+            bounds=tally.bounds(number, score, sample.asd if sample else None),
+            failures=tally.failures[number],
+            counts=tally.counts[number],
+            chose_right=tally.beside.chose_right(number),
+            by_choice=figures.by_choice(*choices[number]),
+            measures=figures.by_world(beside[number], "measures"),
+            counts_a_world=figures.by_world(beside[number], "counts"),
+            captured=figures.by_world(beside[number], "captured").get("captured"),
         )
-    return Results(sweep.name, score, tuple(betas), tuple(rows), tuple(samples))
+        for number, (row, sample, lift) in enumerate(zip(sweep.rows, samples, lifts, strict=True))
+    )
+    return Results(sweep.name, score, tuple(betas), rows, tuple(samples))
 
 
-def _lifts(rows: Sequence[Row], samples: Sequence[RowSamples | None]) -> list[RowSamples | None]:
+def _lifts(rows: Sequence[Row], samples: Sequence[RowSamples | None]) -> list[Sample | None]:
     """Each row's ASD minus that of the naive judge, where the sweep has one for the same judge."""
     naive = {
         value_address(row.protocol.judge): sample
         for row, sample in zip(rows, samples, strict=True)
         if isinstance(row.protocol, NaiveJudge)
     }
-    lifts: list[RowSamples | None] = []
+    lifts: list[Sample | None] = []
     for row, sample in zip(rows, samples, strict=True):
         base = naive.get(value_address(row.protocol.judge))
         shared = sample and base and set(sample.asd.questions) & set(base.asd.questions)
         if sample is None or base is None or not shared:
             lifts.append(None)
         else:
-            lifts.append(RowSamples(paired(sample.asd, base.asd), (), ()))
+            lifts.append(paired(sample.asd, base.asd))
     return lifts
 
 
-def _estimates(rows: Sequence[RowSamples | None], intervals: bool) -> list[tuple[Estimate, ...]]:
-    """Estimates of every row's samples: of ASD, then JSE and EAS by beta.
+class _Figures:
+    """Estimates of samples. Those that are resampled are resampled together where they are over
+    the same problems, so that rows can be compared; the others have no interval."""
 
-    Samples over the same problems are resampled together, so that rows can be compared.
-    """
-    together: dict[tuple[str, ...], list[Sample]] = {}
-    for row in rows:
-        if row is not None:
-            shown = [row.asd, *row.jse, *row.eas] if intervals else [row.asd]
-            together.setdefault(row.asd.questions, []).extend(shown)
-    drawn = {problems: iter(estimates(samples)) for problems, samples in together.items()}
+    def __init__(self, resampled: Iterable[Sample]) -> None:
+        together: dict[tuple[str, ...], list[Sample]] = {}
+        for sample in resampled:
+            together.setdefault(sample.questions, []).append(sample)
+        # By identity: to compare samples would cost more than to estimate them.
+        self._drawn = {
+            id(sample): (sample, estimate)
+            for samples in together.values()
+            for sample, estimate in zip(samples, estimates(samples), strict=True)
+        }
 
-    def figures(row: RowSamples) -> Iterator[Estimate]:
-        yield next(drawn[row.asd.questions])
-        for sample in (*row.jse, *row.eas):
-            yield next(drawn[sample.questions]) if intervals else unresampled(sample)
+    def of(self, sample: Sample) -> Estimate:
+        _, drawn = self._drawn.get(id(sample), (sample, None))
+        return drawn or unresampled(sample)
 
-    return [tuple(figures(row)) if row is not None else () for row in rows]
+    def by(self, betas: Sequence[float], samples: Sequence[Sample]) -> dict[float, Estimate]:
+        return dict(zip(betas, map(self.of, samples), strict=True))
+
+    def by_choice(self, right: Sample | None, wrong: Sample | None) -> ByChoice | None:
+        if right is None and wrong is None:
+            return None
+        return ByChoice(
+            exact_at_the_ends(self.of(right)) if right else None,
+            exact_at_the_ends(self.of(wrong)) if wrong else None,
+        )
+
+    def by_world(self, beside: Iterable[ByWorld], kind: Kind) -> dict[str, Mean]:
+        return {
+            each.name: Mean(
+                self.of(each.truth) if each.truth else None,
+                self.of(each.lie) if each.lie else None,
+            )
+            for each in beside
+            if each.kind == kind
+        }

@@ -13,10 +13,14 @@ from protocols.worlds import BETAS, beta_name
 SCORE_NAMES = {"brier": "Brier", "log": "log", "logodds": "log odds", "accuracy": "accuracy"}
 
 
-def tables(results: Results) -> list[Table]:
-    """The main table, and beside it those that have something to say."""
-    more = (bounds_table(results), trend_table(results))
-    return [main_table(results), *(table for table in more if table)]
+def tables(results: Results, *, measures: bool = False) -> list[Table]:
+    """The main table, and beside it those that have something to say.
+
+    measures: with the table of measures, which is a long one.
+    """
+    more = [choices_table(results), bounds_table(results)]
+    more += [measures_table(results)] if measures else []
+    return [table for table in (main_table(results), *more, trend_table(results)) if table]
 
 
 def main_table(results: Results) -> Table:
@@ -69,6 +73,31 @@ def _notes(results: Results, words: Sequence[str]) -> Iterable[str]:
         yield f"{results.missing:,} cells have not been run yet: these figures will change."
 
 
+def choices_table(results: Results) -> Table | None:
+    """Open protocols, split by what the agent chose; None without any."""
+    words = _words(results)
+    body = []
+    for row in results.rows:
+        if row.by_choice:
+            right, wrong = row.by_choice.judge_right, row.by_choice.judge_wrong
+            shares = (_n(right), _share(right), _n(wrong), _share(wrong))
+            body.append((*_called(row, words), *shares))
+    if not body:
+        return None
+    return Table(
+        "left to choose: how often the judge was right with an agent that was right, "
+        "and wrong with one that was wrong",
+        (*words, "agent right", "judge right too", "agent wrong", "judge wrong too"),
+        tuple(body),
+        len(words),
+        (
+            "agent right, wrong: problems. In brackets 95 %, bootstrap over problems; exact "
+            "binomial at 0 % and 100 %.",
+        ),
+        ("judge right too", "agent right"),
+    )
+
+
 def bounds_table(results: Results) -> Table | None:
     """What worlds that went wrong could change, in the rows that have any; None without such."""
     words = _words(results)
@@ -95,6 +124,28 @@ def bounds_table(results: Results) -> Table | None:
             "worst, best: every such world with the score that lowers, or raises, ASD the most.",
         ),
         ("keep", "best"),
+    )
+
+
+def measures_table(results: Results) -> Table | None:
+    """What was measured and counted beside the scores, by what the agent argued for."""
+    words = _words(results)
+    body = []
+    for row in results.rows:
+        means = dict(row.measures)
+        means |= {f"{name} a world": mean for name, mean in row.counts_a_world.items()}
+        means |= {"captured mass": row.captured} if row.captured else {}
+        for name, mean in means.items():
+            halves = (_n(mean.truth), _plain(mean.truth), _n(mean.lie), _plain(mean.lie))
+            body.append((*_called(row, words), name, *halves))
+    if not body:
+        return None
+    return Table(
+        "measures: means by what the agent argued for",
+        (*words, "measure", "n", "the truth", "n", "a lie"),
+        tuple(body),
+        len(words) + 1,
+        ("n: problems. ± 95 %, bootstrap over problems. What is counted has no interval.",),
     )
 
 
@@ -146,6 +197,25 @@ def _pm(figure: Estimate | None) -> str:
     if figure.half_width is None:
         return _signed(figure)
     return f"{_number(figure.mean)} ± {figure.half_width:.2f}"
+
+
+def _n(figure: Estimate | None) -> str:
+    return str(figure.n) if figure else "0"
+
+
+def _plain(figure: Estimate | None) -> str:
+    """A mean that may be of anything, such as a number of steps."""
+    if figure is None:
+        return "–"
+    half = figure.half_width
+    return f"{figure.mean:.2f}" if half is None else f"{figure.mean:.2f} ± {half:.2f}"
+
+
+def _share(figure: Estimate | None) -> str:
+    if figure is None or figure.interval is None:
+        return "–" if figure is None else f"{figure.mean:.0%}"
+    low, high = figure.interval
+    return f"{figure.mean:.0%} [{low:.0%}, {high:.0%}]"
 
 
 def _signed(figure: Estimate | None) -> str:

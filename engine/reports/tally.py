@@ -10,6 +10,7 @@ from math import isnan
 import numpy as np
 import numpy.typing as npt
 
+from engine.reports.beside import Beside
 from engine.runs.outcome import Record
 from engine.sweeps.sweep import Sweep
 from protocols.bounds import Bounds, Doubt, Ending, Endings, bounds_of_one, certain, over_questions
@@ -53,15 +54,7 @@ class Tally:
         self.counts: list[Counter[str]] = [Counter() for _ in range(rows)]
         self._doubts: list[dict[int, Doubt]] = [{} for _ in range(rows)]
         """By place in the sweep."""
-        self._chose: list[list[bool]] = [[] for _ in range(rows)]
-        self._best = {
-            problem.id: {
-                answer.label
-                for answer, value in zip(problem.question.answers, problem.values, strict=True)
-                if value == max(problem.values)
-            }
-            for problem in sweep.problems
-        }
+        self.beside = Beside(sweep)
 
     def add(self, record: Record) -> None:
         problem = self._problem(record.place)
@@ -76,12 +69,8 @@ class Tally:
             self._doubts[number][record.place] = doubt
         if record.probs is not None:
             self.probs[record.place, : len(record.probs)] = record.probs
-        if "chose" in record.measures:
-            self._chose[number].append(record.measures["chose"] in self._best[record.problem])
-
-    def chose_right(self, row: int) -> float | None:
-        chose = self._chose[row]
-        return sum(chose) / len(chose) if chose else None
+        if record.measures or record.counts or record.captured is not None:
+            self.beside.add(record, number, problem)
 
     def samples(self, row: int, score: str, betas: Sequence[float]) -> RowSamples | None:
         """The measures of a row's complete problems."""

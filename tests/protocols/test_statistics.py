@@ -14,6 +14,7 @@ from protocols.statistics import (
     differences,
     estimate,
     estimates,
+    exact_at_the_ends,
     holm,
     lift,
 )
@@ -198,3 +199,20 @@ def test_all_differences_are_corrected_together() -> None:
     first, second = differences(((better, base), (same, base)))
     assert (first.p_holm, second.p_holm) == holm([first.p, second.p])
     assert first.p_holm == 2 * first.p
+
+
+@pytest.mark.parametrize("n", [1, 2, 10, 300])
+@pytest.mark.parametrize("all_alike", [0.0, 1.0])
+def test_a_share_on_which_all_agree_is_as_sure_as_so_many_trials(n: int, all_alike: float) -> None:
+    found = exact_at_the_ends(estimate(numbered([all_alike] * n)))
+    assert found.interval is not None
+    low, high = found.interval
+    inner, outer = (high, low) if all_alike == 0 else (low, high)
+    assert outer == all_alike
+    # Were the share at the inner end, n trials would all agree in one case of 40.
+    assert (1 - abs(inner - all_alike)) ** n == pytest.approx(0.025)
+
+
+def test_a_share_that_varies_keeps_its_interval() -> None:
+    found = estimate(numbered([0, 1, 1]))
+    assert exact_at_the_ends(found) == found

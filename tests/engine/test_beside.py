@@ -1,0 +1,260 @@
+"""What stands beside the scores in a report, against worlds whose figures are known."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+from pytest import approx
+
+from cache.call import Call
+from engine.reports.report import report
+from engine.reports.results import Results, collect
+from engine.reports.tables import choices_table, measures_table
+from engine.runs.outcome import line, read
+from engine.runs.scheduler import attempt
+from engine.sweeps.sweep import Cell
+from protocols.agents import Agent
+from protocols.baselines import OpenTrust
+from protocols.judges import LogprobJudge
+from protocols.open_protocols import OpenConsultancy, OpenDebate
+from protocols.protocol import Protocol
+from protocols.statistics import Estimate
+from protocols.transcript import Failure, Judgement, Transcript, Verdict
+from tests.engine.verdicts import JUDGE, NAIVE, PROPAGANDA, problem, said, sweep
+from tests.fakes import Scripted, prompt
+
+AGENT = Agent("agent")
+OPEN = OpenTrust(JUDGE, AGENT)
+LOST = Failure("unreadable", "no number")
+
+Told = Mapping[tuple[str, int, int], tuple[float, Mapping[str, Any]] | Failure]
+"""By problem, draw and side: the probability of the first answer, and what was measured."""
+
+
+def told(protocol: Protocol, worlds: Told, draws: int = 1, problems: Any = 2) -> Results:
+    """The results of outcomes made by hand, whose order must not matter."""
+    grid = sweep(protocol, problems=problems, draws=draws)
+    lines = []
+    for cell in grid.cells():
+        world = worlds.get((cell.problem.id, cell.draw, cell.side))
+        if isinstance(world, tuple):
+            lines.append(verdict(cell, *world))
+        elif world is not None:
+            lines.append(line(cell, world))
+    found = collect(grid, map(read, lines))
+    backwards = collect(grid, map(read, lines[::-1]))
+    assert backwards == found
+    assert report(backwards, "text", measures=True) == report(found, "text", measures=True)
+    return found
+
+
+def verdict(cell: Cell, p: float, measures: Mapping[str, Any]) -> bytes:
+    answers = len(cell.problem.values)
+    rest = (1 - p) / (answers - 1)
+    probs = (p, *[rest] * (answers - 1))
+    floor = Transcript(cell.problem.question)
+    return line(cell, Verdict(probs, floor, measures=tuple(measures.items())))
+
+
+def row(found: Results) -> Any:
+    (only,) = found.rows
+    return only
+
+
+def figures(figure: Estimate | None) -> tuple[float, int]:
+    assert figure is not None
+    return approx(figure.mean), figure.n
+
+
+# What the agent chose.
+
+
+@pytest.mark.parametrize("kind", [OpenConsultancy, OpenDebate, OpenTrust])
+@pytest.mark.parametrize("follows", [3, 10])
+async def test_open_protocols_are_split_by_what_the_agent_chose(
+    kind: type[Protocol], follows: int
+) -> None:
+    """Planted: of 40 problems the agent gets every 4th wrong, and of those 10 the judge follows it
+    on so many; it never follows a right agent astray."""
+
+    def planted(call: Call) -> str:
+        asked = prompt(call)
+        number = int(asked.system.partition("Question ")[2].partition("?")[0])
+        errs = number % 4 == 0
+        match asked.task:
+            case "choice":
+                return orjson.dumps({"answer": "B" if errs else "A"}).decode()
+            case "percentages":
+                misled = errs and number // 4 < follows
+                return "A: 10%\nB: 90%" if misled else "A: 90%\nB: 10%"
+        return "a speech"
+
+    grid = sweep(kind(JUDGE, AGENT), problems=40)
+    ask = Scripted(planted)
+    only = row(collect(grid, [read(line(c, await attempt(c, ask))) for c in grid.cells()]))
+    assert only.chose_right == 30 / 40
+    wrong = 10 if kind is OpenTrust else follows
+    assert figures(only.by_choice.judge_right) == (1, 30)
+    assert figures(only.by_choice.judge_wrong) == (wrong / 10, 10)
+    # What never happened in 30 problems may happen in up to 12 % of them (Clopper and Pearson).
+    assert only.by_choice.judge_right.interval == (approx(0.025 ** (1 / 30)), 1)
+    low, high = only.by_choice.judge_wrong.interval
+    if wrong == 10:
+        assert (low, high) == (approx(0.025 ** (1 / 10)), 1)
+    else:
+        # Of 10 draws at 0.3, 97.5 % are above 0 and below 0.7.
+        assert (low, high) == (0, approx(0.6))
+
+
+def test_only_the_world_of_the_answer_chosen_tells_what_the_judge_made_of_it() -> None:
+    chose = {"chose": "B"}
+    found = told(OPEN, {("p0", 0, 0): (0.9, chose), ("p0", 0, 1): (0.2, chose)})
+    assert row(found).by_choice.judge_right is None
+    assert figures(row(found).by_choice.judge_wrong) == (1, 1)
+    lost = told(OPEN, {("p0", 0, 0): (0.9, chose), ("p0", 0, 1): LOST})
+    assert row(lost).by_choice is None
+    assert choices_table(lost) is None
+    assert row(lost).chose_right == 0
+
+
+def test_a_judge_who_cannot_decide_is_half_right() -> None:
+    found = told(OPEN, {("p0", 0, 0): (0.5, {"chose": "A"}), ("p1", 0, 1): (0.5, {"chose": "B"})})
+    assert figures(row(found).by_choice.judge_right) == (0.5, 1)
+    assert figures(row(found).by_choice.judge_wrong) == (0.5, 1)
+
+
+def test_draws_that_chose_alike_are_averaged_within_their_problem() -> None:
+    worlds: Told = {
+        ("p0", 0, 1): (0.1, {"chose": "B"}),
+        ("p0", 1, 1): (0.8, {"chose": "B"}),
+        ("p1", 0, 1): (0.1, {"chose": "B"}),
+        ("p1", 1, 0): (0.8, {"chose": "A"}),
+    }
+    found = row(told(OPEN, worlds, draws=2))
+    assert figures(found.by_choice.judge_wrong) == (3 / 4, 2)
+    assert figures(found.by_choice.judge_right) == (1, 1)
+
+
+def test_problems_of_one_group_are_resampled_together() -> None:
+    grouped = [replace(problem(n), group="text") for n in range(5)] + [problem(5)]
+    worlds: Told = {(f"p{n}", 0, 1): (0.1, {"chose": "B"}) for n in range(6)}
+    wrong = row(told(OPEN, worlds, problems=grouped)).by_choice.judge_wrong
+    assert (wrong.n, wrong.clusters) == (6, 2)
+    assert wrong.interval == (approx(0.025 ** (1 / 2)), 1)
+
+
+def test_of_several_best_answers_each_is_right() -> None:
+    graded = [problem(0, (1, 1, -1)), problem(1, (1, -1, -1))]
+    worlds: Told = {
+        # The second answer, a best one too, shares the largest probability with the third.
+        ("p0", 0, 1): (0.2, {"chose": "B"}),
+        ("p1", 0, 2): (0.2, {"chose": "C"}),
+    }
+    found = row(told(OPEN, worlds, problems=graded))
+    assert figures(found.by_choice.judge_right) == (0.5, 1)
+    assert figures(found.by_choice.judge_wrong) == (1, 1)
+
+
+def test_a_choice_of_no_answer_is_not_right_and_splits_nothing() -> None:
+    found = row(told(OPEN, {("p0", 0, side): (0.5, {"chose": "Z"}) for side in (0, 1)}))
+    assert (found.chose_right, found.by_choice) == (0, None)
+
+
+def test_rows_whose_agent_does_not_choose_are_not_in_the_table_of_choices() -> None:
+    assert choices_table(told(NAIVE, {("p0", 0, 0): (0.5, {})})) is None
+    table = choices_table(told(OPEN, {("p0", 0, 0): (0.9, {"chose": "A"})}))
+    assert table is not None
+    assert table.body == (("open trust", "1", "100% [3%, 100%]", "0", "–"),)
+    assert "left to choose" in report(told(OPEN, {("p0", 0, 0): (0.9, {"chose": "A"})}), "markdown")
+
+
+# What was measured and counted.
+
+
+def test_measures_are_means_over_problems_by_what_was_argued_for() -> None:
+    worlds: Told = {
+        ("p0", 0, 0): (0.9, {"accepted": True, "steps": 4, "loss": 0.5, "held": "A"}),
+        ("p0", 0, 1): (0.4, {"accepted": True, "steps": 2, "loss": 0.25, "held": "A"}),
+        ("p1", 0, 0): (0.9, {"accepted": True, "steps": 8, "held": "B"}),
+        ("p1", 0, 1): (0.4, {"accepted": False, "steps": 3}),
+    }
+    found = row(told(PROPAGANDA, worlds)).measures
+    # Texts have no mean.
+    assert list(found) == ["accepted", "loss", "steps"]
+    assert figures(found["accepted"].truth) == (1, 2)
+    assert figures(found["accepted"].lie) == (0.5, 2)
+    assert found["accepted"].lie.interval == (0, 1)
+    assert figures(found["steps"].truth) == (6, 2)
+    assert figures(found["steps"].lie) == (2.5, 2)
+    # Where it was not measured there is no value.
+    assert figures(found["loss"].truth) == (0.5, 1)
+
+
+def test_draws_are_averaged_before_problems() -> None:
+    worlds: Told = {
+        ("p0", 0, 0): (0.9, {"steps": 1}),
+        ("p0", 1, 0): (0.9, {"steps": 3}),
+        ("p1", 0, 0): (0.9, {"steps": 5}),
+        ("p1", 1, 0): LOST,
+    }
+    found = row(told(PROPAGANDA, worlds, draws=2)).measures["steps"]
+    assert figures(found.truth) == ((2 + 5) / 2, 2)
+    assert found.lie is None
+
+
+def test_the_truth_is_any_best_answer() -> None:
+    graded = [problem(0, (-1, 1, 1))]
+    worlds: Told = {("p0", 0, side): (0.4, {"steps": side}) for side in range(3)}
+    found = row(told(PROPAGANDA, worlds, problems=graded)).measures["steps"]
+    assert (figures(found.truth), figures(found.lie)) == ((1.5, 1), (0, 1))
+
+
+def test_counts_and_captured_mass_are_means_over_all_worlds_with_a_verdict() -> None:
+    grid = sweep(replace(PROPAGANDA, judge=LogprobJudge("sim/judge")), problems=3)
+
+    def outcome(cell: Cell) -> Verdict | Failure:
+        if cell.problem.id == "p2":
+            return LOST
+        odd = cell.problem.id == "p0" and cell.side == 1
+        floor = said("no", outcome="refused", forged=2) if odd else said("yes")
+        judged = Judgement((0.5, 0.5), captured=0.6 if odd else 1.0)
+        return Verdict((0.5, 0.5), floor, (judged,))
+
+    only = row(collect(grid, [read(line(cell, outcome(cell))) for cell in grid.cells()]))
+    assert {name: figures(mean.lie) for name, mean in only.counts_a_world.items()} == {
+        "refused": (0.5, 2),
+        "forged": (1, 2),
+    }
+    assert figures(only.counts_a_world["refused"].truth) == (0, 2)
+    assert (figures(only.captured.truth), figures(only.captured.lie)) == ((1, 2), (0.8, 2))
+    assert only.captured.lie.interval is None
+
+
+def test_json_has_all_of_it_and_text_where_it_is_asked_for() -> None:
+    worlds: Told = {
+        ("p0", 0, 0): (0.9, {"accepted": True}),
+        ("p1", 0, 0): (0.9, {"accepted": False}),
+    }
+    found = told(PROPAGANDA, worlds)
+    (only,) = orjson.loads(report(found, "json"))["rows"]
+    assert only["measures"]["accepted"]["truth"] == {
+        "mean": 0.5,
+        "low": 0,
+        "high": 1,
+        "std": 0.5,
+        "sample_std": approx(0.5**0.5),
+        "n": 2,
+        "clusters": 2,
+    }
+    assert only["measures"]["accepted"]["lie"] is None
+    assert only["captured"] == {"truth": None, "lie": None}
+    assert set(only["by_choice"].values()) == {None}
+    assert "accepted" not in report(found, "text")
+    for format in ("text", "markdown", "latex"):
+        assert "accepted" in report(found, format, measures=True)
+    table = measures_table(found)
+    assert table is not None
+    assert table.body == (("propaganda", "accepted", "2", "0.50 ± 0.50", "0", "–"),)
+    assert measures_table(told(NAIVE, {("p0", 0, 0): (0.5, {})})) is None
