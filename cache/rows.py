@@ -57,8 +57,8 @@ class RowStore(Store):
         if not found:
             self._db.close()
             raise StoreError(
-                f"{file} is no store: it holds no table of replies; if it was one, save what can be "
-                f"read of it: oversight cache salvage --store {file.parent}"
+                f"{file} is no store: it holds no table of replies; if it was one, save what can "
+                f"be read of it: oversight cache salvage --store {file.parent}"
             )
 
     def get(self, key: str) -> bytes | None:
