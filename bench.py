@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from tests.bench import calls, debates, faults, kill, report, rerun, start
+from tests.bench import calls, debates, faults, kill, limits, report, rerun, start
 from tests.bench.measured import Measured
 from tests.bench.options import Options
 from tests.bench.peers import PEERS, installed
@@ -25,6 +25,7 @@ BENCHES: dict[str, Callable[[Options], Measured]] = {
     "start": start.measure,
     "faults": faults.measure,
     "kill": kill.measure,
+    "limits": limits.measure,
 }
 
 
