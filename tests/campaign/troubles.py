@@ -22,6 +22,7 @@ from engine.errors import (
     QuotaExhausted,
     RateLimited,
     TooLong,
+    Unheard,
     Unreachable,
 )
 from tests.campaign.vendor import opinion
@@ -89,14 +90,14 @@ class FaultyProvider:
         if kind < 3:
             return RateLimited("slow down", chance.choice((0.0, 1.0, 1.0, 20.0, 20.0, 60.0, 400.0)))
         if kind < 5:
-            return Overloaded("busy")
+            return Overloaded("busy", chance.choice((0.0, 0.0, 3.0, 30.0, 400.0)))
         if kind == 5:
             return Unreachable("nobody there")
         if kind == 6:
             return Ambiguous("cut off")
         if kind == 7:
             return Malformed("rubbish", b"<html>")
-        return chance.choice((BadCall, TooLong))("no")
+        return chance.choice((BadCall, TooLong, Unheard))("no")
 
     async def close(self) -> None:
         """Nothing to close."""
