@@ -12,8 +12,14 @@ from .counts import Counts as Counts
 from .critique import Critique as Critique
 from .cross_examination import CrossExamination as CrossExamination
 from .datasets.bundled import Bundled as Bundled
+from .datasets.choices import Gpqa as Gpqa
+from .datasets.choices import TruthfulQa as TruthfulQa
 from .datasets.gsm8k import Gsm8k as Gsm8k
 from .datasets.jsonl import JsonLines as JsonLines
+from .datasets.mmlu import Mmlu as Mmlu
+from .datasets.passages import BoolQ as BoolQ
+from .datasets.passages import Quality as Quality
+from .datasets.prontoqa import ProntoQa as ProntoQa
 from .datasets.solib import Solib as Solib
 from .debate import Debate as Debate
 from .debate_feedback import DebateFeedback as DebateFeedback

@@ -1,5 +1,6 @@
 """PrOntoQA (Saparov and He 2023, arXiv:2210.01240): is a statement true in a made-up ontology?"""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,8 +9,11 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from protocols.datasets.loader import Loader
-from protocols.datasets.rows import Text, read, rows
+from protocols.datasets.rows import Text, members, read, rows
 from protocols.question import Problem, labelled
+
+NESTED = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*"example\d+"\s*:')
+"""How the authors' own files begin."""
 
 
 class ProntoQaRow(BaseModel):
@@ -20,12 +24,22 @@ class ProntoQaRow(BaseModel):
     answer: Literal["True", "False"]
 
 
+class ProntoQaExample(BaseModel):
+    """An entry of the authors' own files; its examples for a prompt are of no use here."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    test_example: ProntoQaRow
+
+
 @dataclass(frozen=True, slots=True)
 class ProntoQa(Loader):
-    """Rows {"question", "query", "chain_of_thought", "answer"}: facts, and a statement about them.
+    """The authors' own JSON, `{"example1": {…, "test_example": ROW}, …}`, or ROWs, one a line.
 
-    The chain of thought proves the right answer only, so nobody is shown it: it would give the
-    label away. Problem `prontoqa-17` is the 17th row.
+    A ROW is {"question", "query", "chain_of_thought", "answer"}: facts, and a statement about
+    them. The chain of thought proves the right answer only, so nobody is shown it: it would give
+    the label away. Problem `prontoqa-17` is the 17th of the file. Files made for proofs only have
+    no answers, and cannot be used.
     """
 
     path: str
@@ -34,7 +48,16 @@ class ProntoQa(Loader):
         return self._picked(self._problems(root / self.path))
 
     def _problems(self, path: Path) -> Iterator[Problem]:
-        for place, (_, row) in enumerate(rows(str(path), read(path), ProntoQaRow), 1):
+        for place, row in enumerate(_rows(path), 1):
             pair = [(said, "", 1.0 if row.answer == said else -1.0) for said in ("True", "False")]
             text = f"{row.question}\n{row.query}"
             yield labelled(f"prontoqa-{place}", text, pair, seed=self.seed)
+
+
+def _rows(path: Path) -> Iterator[ProntoQaRow]:
+    data = read(path)
+    if not NESTED.match(data):
+        yield from (row for _, row in rows(str(path), data, ProntoQaRow))
+        return
+    for _, example in members(str(path), data, ProntoQaExample):
+        yield example.test_example

@@ -1,11 +1,12 @@
-"""Outside bytes on their way in: JSON Lines or a JSON array, row by row, each with its line.
+"""Outside bytes on their way in: JSON Lines, or one JSON array or object, row by row, each with
+its line.
 
 Whatever is wrong with a file becomes one DatasetError: file, line, the value at fault, the mend.
 """
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
 
@@ -55,8 +56,20 @@ def rows(file: str, data: bytes, model: type[Row]) -> Iterator[tuple[int, Row]]:
     """
     text = decoded(file, data)
     array = text.lstrip(" \t\r\n").startswith("[")
+    yield from _checked(file, _elements(file, text) if array else _lines(file, text), model)
+
+
+def members(file: str, data: bytes, model: type[Row]) -> Iterator[tuple[int, Row]]:
+    """(line, row) of every row of a file that is one JSON object: {NAME: ROW, …}. Otherwise as
+    `rows`."""
+    yield from _checked(file, _elements(file, decoded(file, data)), model)
+
+
+def _checked(
+    file: str, values: Iterable[tuple[int, Any]], model: type[Row]
+) -> Iterator[tuple[int, Row]]:
     line = 0
-    for line, value in _elements(file, text) if array else _lines(file, text):
+    for line, value in values:
         if not isinstance(value, dict):
             raise DatasetError(file, line, f"{_brief(value)} is not a JSON object; one a row")
         yield line, checked(file, line, value, model)
@@ -97,26 +110,47 @@ def _lines(file: str, text: str) -> Iterator[tuple[int, Any]]:
 
 
 def _elements(file: str, text: str) -> Iterator[tuple[int, Any]]:
-    """The elements of the one array that `text` is."""
+    """The elements of the one array, or the values of the one object, that `text` is."""
     line, seen = 1, 0
-    place = _skip(text, _skip(text, 0) + 1)
-    more = text[place : place + 1] != "]"
+    place = _skip(text, 0)
+    kind, end = ("object", "}") if text[place] == "{" else ("array", "]")
+    names: set[str] = set()
+    place = _skip(text, place + 1)
+    more = text[place : place + 1] != end
     while more:
         line, seen = line + text.count("\n", seen, place), place
-        value, place = _value(file, line, text, place, "the file is one JSON array of objects")
+        if kind == "object":
+            place = _named(file, line, text, place, names)
+        value, place = _value(file, line, text, place, f"the file is one JSON {kind} of objects")
         yield line, value
         place = _skip(text, place)
-        if text[place : place + 1] not in ("]", ","):
+        if text[place : place + 1] not in (end, ","):
             line += text.count("\n", seen, place)
-            raise DatasetError(file, line, "the JSON array breaks off; a row is followed by , or ]")
+            raise DatasetError(
+                file, line, f"the JSON {kind} breaks off; a row is followed by , or {end}"
+            )
         if more := text[place] == ",":
             place = _skip(text, place + 1)
     rest = _skip(text, place + 1)
     if rest < len(text):
         line = text.count("\n", 0, rest) + 1
         raise DatasetError(
-            file, line, f"{_brief(text[rest : rest + 40])} after the end of the array; remove it"
+            file, line, f"{_brief(text[rest : rest + 40])} after the end of the {kind}; remove it"
         )
+
+
+def _named(file: str, line: int, text: str, start: int, names: set[str]) -> int:
+    """Where the value begins whose name starts at `start`. names: those that came before it."""
+    name, place = _value(file, line, text, start, "each row of the JSON object has a name")
+    place = _skip(text, place)
+    if not isinstance(name, str) or text[place : place + 1] != ":":
+        raise DatasetError(file, line, f'{_brief(name)} names no row; write it as "name": {{…}}')
+    if name in names:
+        raise DatasetError(
+            file, line, f"the key {_brief(name)} stands twice in one object; keep one of them"
+        )
+    names.add(name)
+    return _skip(text, place + 1)
 
 
 def _skip(text: str, place: int) -> int:

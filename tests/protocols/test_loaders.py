@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+import protocols
 from cache.address import value_address
+from protocols import datasets
 from protocols.datasets import LOADERS, Bundled, Gsm8k, JsonLines, Solib, loader
 
 
@@ -50,6 +52,13 @@ def test_settings_that_do_not_fit_are_named(name, settings, words):
     with pytest.raises(ValueError) as caught:
         loader(name, settings)
     assert words in str(caught.value)
+
+
+def test_every_loader_is_a_public_name():
+    for kind in LOADERS.values():
+        assert getattr(datasets, kind.__name__) is getattr(protocols, kind.__name__) is kind
+        assert kind.__name__ in datasets.__all__
+        assert kind.__name__ in protocols.__all__
 
 
 def test_every_loader_has_one_setting_that_must_be_given_and_an_address():

@@ -132,6 +132,34 @@ def test_a_chain_of_thought_is_shown_to_nobody(tmp_path):
     assert not any(answer.work for answer in true.question.answers)
 
 
+def nested(path, *rows):
+    """A file as PrOntoQA's own program writes it."""
+    shown = {"question": "Every zumpus is shy.", "query": "Q", "answer": "False"}
+    examples = {
+        f"example{n}": {"in_context_example0": shown, "in_context_example1": shown} | row
+        for n, row in enumerate(rows, 1)
+    }
+    path.write_text(json.dumps(examples, indent=2))
+    return str(path)
+
+
+def test_prontoqas_own_nested_files_are_read(tmp_path):
+    rows = [WUMPUS, WUMPUS | {"answer": "False"}]
+    path = nested(tmp_path / "p.json", *({"test_example": row} for row in rows))
+    assert ProntoQa(path).load() == ProntoQa(lines(tmp_path / "p", *rows)).load()
+    assert [problem.id for problem in ProntoQa(path, limit=1).load()] == ["prontoqa-1"]
+
+
+def test_a_prontoqa_file_for_proofs_only_has_no_answers_and_says_so(tmp_path):
+    proof = {key: value for key, value in WUMPUS.items() if key != "answer"}
+    path = nested(tmp_path / "p.json", {"test_example": WUMPUS}, {"test_example": proof})
+    fault = refused(ProntoQa(path))
+    text = (tmp_path / "p.json").read_text()
+    second = text[: text.index('"example2"')].count("\n") + 1
+    assert fault.line == second
+    assert "test_example.answer: missing" in str(fault)
+
+
 @pytest.mark.parametrize("answer", [True, "true", "Unknown"])
 def test_a_prontoqa_answer_is_one_of_two_words(tmp_path, answer):
     fault = refused(ProntoQa(lines(tmp_path / "p", WUMPUS | {"answer": answer})))

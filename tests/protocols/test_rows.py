@@ -3,7 +3,7 @@
 import pytest
 from pydantic import BaseModel, ConfigDict, FiniteFloat
 
-from protocols.datasets.rows import read, rows
+from protocols.datasets.rows import members, read, rows
 from protocols.errors import DatasetError
 
 
@@ -88,3 +88,28 @@ def test_a_file_that_cannot_be_read_is_a_dataset_error(tmp_path):
         read(tmp_path / "none.jsonl")
     with pytest.raises(DatasetError, match="cannot be read"):
         read(tmp_path)
+
+
+def test_an_object_of_rows_gives_each_with_its_line():
+    data = b'\xef\xbb\xbf{\n"x": {"name": "a"},\n\n"y":\n {"name":\n "b"} }\n'
+    assert [(n, row.name) for n, row in members("d.json", data, Line)] == [(2, "a"), (4, "b")]
+
+
+@pytest.mark.parametrize(
+    ("data", "line", "words"),
+    [
+        (b"{}", 0, "has no rows"),
+        (b'{"x": {"name": "a"},\n"x": {"name": "b"}}', 2, "the key 'x' stands twice"),
+        (b'{"x": {"name": "a"}\n"y": {"name": "b"}}', 2, "the JSON object breaks off"),
+        (b'{"x": {"name": "a"},\n"y" {"name": "b"}}', 2, "'y' names no row"),
+        (b'{"x": {"name": "a"},\n7: {"name": "b"}}', 2, "7 names no row"),
+        (b'{"x": {"name": "a"},\n"y": 7}', 2, "7 is not a JSON object"),
+        (b'{"x": {"name": 7}}', 1, "name: 7 is not text"),
+        (b'{"x": {"name": "a"}}\nmore', 2, "after the end of the object"),
+        (b'{"x": {"name": "a"},', 1, "not valid JSON"),
+    ],
+)
+def test_what_is_wrong_in_an_object_of_rows_is_named_with_its_line(data, line, words):
+    with pytest.raises(DatasetError) as caught:
+        list(members("d.json", data, Line))
+    assert (caught.value.line, words in str(caught.value)) == (line, True), caught.value
