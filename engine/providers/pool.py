@@ -137,6 +137,8 @@ class Pool:
 
 def _forget(exc: BaseException | None) -> None:
     """Empty the frames that an exception, and those it came of, have passed through."""
-    while exc is not None:
+    seen: list[BaseException] = []
+    while exc is not None and exc not in seen:
+        seen.append(exc)
         clear_frames(exc.__traceback__)
         exc = exc.__cause__ or exc.__context__
