@@ -9,34 +9,22 @@ from engine.reports.table import Table
 from tests.bench.command import CommandFailed, Ended, oversight
 from tests.bench.measured import Measured, at_least, at_most
 from tests.bench.options import Options
-from tests.bench.sweep import write_sweep
+from tests.bench.sweep import write_simulated
 from tests.command_line import calls
 
 CELLS = 58_000
-SETTINGS = {
-    "agents": {"model": "sim/strong"},
-    "judges": [{"kind": "stated", "model": "sim/judge"}],
-    "protocols": {
-        "propaganda": None,
-        "consultancy": {"turns": 2},
-        "debate": {"simultaneous": [True, False], "rounds": 2},
-    },
-}
-ROWS = 4
-"""Of the report: one a protocol."""
 
 
 def measure(options: Options) -> Measured:
     with TemporaryDirectory(prefix="bench-") as place:
         folder = Path(place)
-        questions = options.sized(CELLS) // (2 * ROWS)
-        sweep = write_sweep(folder, range(questions), **SETTINGS)
+        cells, sweep = write_simulated(folder, options.sized(CELLS))
         first = oversight("run", sweep, "--run-folder", "run-0", folder=folder)
         hits, again = [], []
         for n in range(1, options.rounds + 1):
             hits.append(oversight("run", sweep, "--run-folder", f"run-{n}", folder=folder))
             again.append(oversight("run", sweep, "--run-folder", "run-0", folder=folder))
-    cells, asked = questions * 2 * ROWS, calls(first.err).asked
+    asked = calls(first.err).asked
     for ended in hits:
         if calls(ended.err).stored != asked:
             raise CommandFailed(f"not all of {asked:,} calls were stored: {ended.err[-300:]}")

@@ -10,6 +10,10 @@ MODELS = {"plain": f"compatible/bench/{asked.MODEL}", "sdk": f"openai/{asked.MOD
 """The model of each transport, as a sweep names it."""
 LIMITS = {"requests": 1e9, "input_tokens": 1e11, "output_tokens": 1e11}
 """Far above what the server can do: every call passes all the limiters, and none binds."""
+SIMULATED = {
+    "agents": {"model": "sim/strong"},
+    "judges": [{"kind": "stated", "model": "sim/judge"}],
+}
 
 
 def write_sweep(folder: Path, questions: range, **settings: object) -> Path:
@@ -42,3 +46,16 @@ def write_debates(folder: Path, debates: int, width: int) -> Path:
         protocols={"debate": {"simultaneous": False, "rounds": asked.TURNS // 2}},
         models={model: LIMITS},
     )
+
+
+def write_simulated(folder: Path, cells: int) -> tuple[int, Path]:
+    """A sweep on simulated models of about so many cells: how many exactly, and its file."""
+    protocols = {
+        "propaganda": None,
+        "consultancy": {"turns": 2},
+        "debate": {"simultaneous": [True, False], "rounds": 2},
+    }
+    worlds = 2 * 4  # of a question: two for each of four rows
+    questions = max(cells // worlds, 1)
+    sweep = write_sweep(folder, range(questions), **SIMULATED, protocols=protocols)
+    return questions * worlds, sweep
