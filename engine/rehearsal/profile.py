@@ -66,7 +66,7 @@ class Profile:
     quota: int = 0
     """Replies until the account has nothing left; 0: endless."""
     delay: float = 1.0
-    """What a `rate_limit` fault asks to wait."""
+    """What a `rate_limit` or an `overloaded` fault asks to wait."""
     drip: float = 30.0
     """How long a dripping reply drips before it comes."""
     speed: float = 1.0
