@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from tests.bench import calls, debates, faults, kill, limits, report, rerun, scale, start
+from tests.bench import calls, debates, faults, kill, limits, report, rerun, scale, start, twin
 from tests.bench.measured import Measured
 from tests.bench.options import Options
 from tests.bench.peers import PEERS, installed
@@ -27,6 +27,7 @@ BENCHES: dict[str, Callable[[Options], Measured]] = {
     "kill": kill.measure,
     "limits": limits.measure,
     "scale": scale.measure,
+    "twin": twin.measure,
 }
 
 
