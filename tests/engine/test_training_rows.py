@@ -1,0 +1,12 @@
+"""What docs/training.md says of the mechanisms and recipes is so."""
+
+from tests.training_rows import given, mechanisms, table, written
+
+
+def test_the_document_says_which_mechanism_gives_rows_under_which_recipe() -> None:
+    assert written() == table()
+
+
+def test_drafts_make_pairs_wherever_there_are_speeches() -> None:
+    drafted = mechanisms("agents.best_of=2")
+    assert given(drafted, "preference") == given(drafted, "sft") != set()
