@@ -1,25 +1,169 @@
-"""The table of mechanisms in docs/protocols.md, counted from the protocols themselves.
+"""The tables of mechanisms in docs/protocols.md, made from the protocols and tests themselves.
 
-Write it anew with: python -m tests.mechanisms
+Write them anew with: python -m tests.mechanisms
 """
 
 import asyncio
 import inspect
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 
 from cache.address import call_address
 from cache.call import Call
 from cache.reply import Reply
+from engine.sim import expected_scores
 from protocols.agents import Agent
 from protocols.catalogue import PROTOCOLS
 from protocols.judges import StatedJudge
 from protocols.protocol import Protocol
+from tests.engine.test_sim_expected import MODELS
+from tests.engine.test_sim_expected import PROTOCOLS as PLANTED
 from tests.shipments import shipment, simulated
 
 DOCS = Path(__file__).parents[1] / "docs" / "protocols.md"
-HEAD = "| in a sweep file | class and file | calls in world A, in world B | shared | paid in all |"
-BEGIN, END = "<!-- counted: begin -->", "<!-- counted: end -->"
+COUNTED = (
+    "| in a sweep file | class and file | lines | calls in world A, B | shared | paid in all |"
+)
+KNOWN = "| mechanism | what must come out | test |"
+
+SIM = "engine/test_sim_expected::test_protocols_score_what_the_closed_form_says"
+
+TRUTHS = (
+    ("naive_judge", SIM),
+    (
+        "open_trust",
+        "protocols/test_baselines::test_open_trust_shares_everything_and_is_worth_nothing",
+    ),
+    ("propaganda", SIM),
+    ("consultancy", SIM),
+    ("debate", SIM),
+    (
+        "interactive_debate",
+        "protocols/test_interactive_debate"
+        "::test_a_judge_whose_questions_change_nothing_decides_as_in_a_plain_debate",
+    ),
+    (
+        "open_consultancy",
+        "engine/test_beside::test_open_protocols_are_split_by_what_the_agent_chose",
+    ),
+    ("open_debate", "engine/test_beside::test_open_protocols_are_split_by_what_the_agent_chose"),
+    (
+        "double_consultancy",
+        "protocols/test_double_consultancy"
+        "::test_without_clients_it_is_one_simultaneous_round_of_debate",
+    ),
+    (
+        "cross_examination",
+        "protocols/test_cross_examination"
+        "::test_a_speaker_who_shifts_its_meaning_is_caught_wherever_the_copy_does_not_know_it",
+    ),
+    (
+        "critique",
+        "protocols/test_critique"
+        "::test_a_critic_who_always_says_the_same_leaves_the_judge_with_the_proposal",
+    ),
+    (
+        "critique",
+        "protocols/test_critique"
+        "::test_an_honest_critic_finds_a_planted_flaw_as_often_as_its_draws_allow",
+    ),
+    (
+        "critique",
+        "protocols/test_critique::test_a_dishonest_critic_finds_no_flaw_however_often_it_is_drawn",
+    ),
+    (
+        "proposer_critic",
+        "protocols/test_proposer_critic"
+        "::test_a_judge_who_trusts_the_critic_is_as_good_as_the_critic",
+    ),
+    (
+        "market_making",
+        "protocols/test_market_making::test_trade_ends_at_the_fixed_point_of_the_market",
+    ),
+    (
+        "amplification",
+        "protocols/test_amplification::test_with_honest_helpers_it_answers_what_nobody_in_it_could",
+    ),
+    (
+        "amplification",
+        "protocols/test_amplification::test_each_helper_that_steers_takes_what_it_is_worth_of_asd",
+    ),
+    (
+        "amplification",
+        "protocols/test_amplification::test_over_many_problems_asd_falls_as_the_dose_rises",
+    ),
+    (
+        "recursive_reward_modelling",
+        "protocols/test_recursive_reward_modelling"
+        "::test_honest_helpers_give_the_judge_what_it_cannot_see_and_adversarial_ones_take_it",
+    ),
+    (
+        "recursive_reward_modelling",
+        "protocols/test_recursive_reward_modelling"
+        "::test_best_of_n_against_a_reward_without_truth_gains_what_the_largest_of_n_gains",
+    ),
+    (
+        "doubly_efficient_debate",
+        "protocols/test_doubly_efficient_debate"
+        "::test_a_planted_flaw_is_found_as_often_as_most_votes_see_it",
+    ),
+    (
+        "prover_estimator_debate",
+        "protocols/test_prover_estimator_debate"
+        "::test_an_estimator_who_knows_the_truth_cannot_be_evaded",
+    ),
+    (
+        "prover_estimator_debate",
+        "protocols/test_prover_estimator_debate"
+        "::test_a_calibrated_estimator_who_cannot_find_the_flaw_is_right_on_average",
+    ),
+    (
+        "debate_feedback",
+        "protocols/test_debate_feedback"
+        "::test_the_ranking_raises_the_share_of_sound_responses_as_it_should",
+    ),
+    (
+        "debate_feedback",
+        "protocols/test_debate_feedback::test_a_model_that_is_kinder_to_its_own_shows_in_the_score",
+    ),
+    (
+        "weak_to_strong",
+        "protocols/test_weak_to_strong"
+        "::test_the_error_that_each_judge_makes_for_itself_falls_with_their_number",
+    ),
+    ("jury", "protocols/test_jury::test_independent_jurors_are_right_as_often_as_condorcet_says"),
+    (
+        "ensemble",
+        "protocols/test_ensemble::test_members_count_by_what_they_get_right_on_what_is_held_out",
+    ),
+    (
+        "ensemble",
+        "protocols/test_ensemble::test_independent_members_are_right_as_often_as_condorcet_says",
+    ),
+    (
+        "ensemble",
+        "protocols/test_weighing"
+        "::test_votes_weighed_by_log_odds_are_right_more_often_than_any_other_way",
+    ),
+    (
+        "best_of",
+        "protocols/test_best_of"
+        "::test_the_spoken_draft_scores_at_least_as_draft_0_on_any_side_in_any_seat",
+    ),
+    (
+        "quotes",
+        "protocols/test_quotes"
+        "::test_a_judge_who_goes_by_our_marks_is_fooled_by_quotes_out_of_context_alone",
+    ),
+    (
+        "side_check",
+        "engine/test_doubts"
+        "::test_speeches_that_fail_their_side_check_widen_the_bounds_by_their_share",
+    ),
+)
+"""By mechanism, as sweep files call it: the test of a planted world in which the right outcome is
+known; its docstring tells the world and the outcome."""
 
 
 def plain(kind: type[Protocol]) -> Protocol:
@@ -47,22 +191,60 @@ async def calls(protocol: Protocol) -> list[set[str]]:
     return worlds
 
 
-def table() -> str:
-    """The table as Markdown."""
-    lines = [HEAD, "|---|---|---:|---:|---:|"]
+def counted() -> str:
+    """File, length and calls of every protocol, as Markdown."""
+    lines = [COUNTED, "|---|---|---:|---:|---:|---:|"]
     for name, kind in PROTOCOLS.items():
         a, b = asyncio.run(calls(plain(kind)))
-        file = Path(inspect.getfile(kind)).name
-        link = f"[`{kind.__name__}`](../protocols/{file})"
-        lines.append(f"| `{name}` | {link} | {len(a)}, {len(b)} | {len(a & b)} | {len(a | b)} |")
+        file = Path(inspect.getfile(kind))
+        link = f"[`{kind.__name__}`](../protocols/{file.name})"
+        long = len(file.read_text().splitlines())
+        calls_made = f"{len(a)}, {len(b)} | {len(a & b)} | {len(a | b)}"
+        lines.append(f"| `{name}` | {link} | {long} | {calls_made} |")
     return "\n".join(lines)
 
 
-def written() -> str:
-    """The table as the document has it."""
-    return DOCS.read_text().partition(BEGIN)[2].partition(END)[0].strip()
+def known() -> str:
+    """The known truth of every mechanism, as Markdown. AttributeError for a test that is gone."""
+    lines = [KNOWN, "|---|---|---|"]
+    for mechanism, place in TRUTHS:
+        file, _, name = place.partition("::")
+        test = getattr(import_module(f"tests.{file.replace('/', '.')}"), name)
+        truth = " ".join(inspect.cleandoc(test.__doc__).split())
+        truth = truth.removeprefix("The known truth").removeprefix(": ").strip()
+        truth = f"{truth[0].upper()}{truth[1:]}".replace("|", r"\|")
+        if place == SIM:
+            truth += f" Here {', '.join(closed_forms(PROTOCOLS[mechanism]))}."
+        lines.append(f"| `{mechanism}` | {truth} | [`{name}`](../tests/{file}.py) |")
+    return "\n".join(lines)
+
+
+def closed_forms(kind: type[Protocol]) -> list[str]:
+    """The ASD that the closed form gives the protocols of its test that are of this kind."""
+    planted = [make(StatedJudge("sim/judge")) for make in PLANTED.values()]
+    return [
+        f"{expected_scores(protocol, MODELS).asd:+.3f} for {protocol.name}"
+        for protocol in planted
+        if type(protocol) is kind
+    ]
+
+
+TABLES = {"counted": counted, "known": known}
+
+
+def written(name: str) -> str:
+    """A table as the document has it."""
+    _, _, rest = DOCS.read_text().partition(f"<!-- {name}: begin -->")
+    return rest.partition(f"<!-- {name}: end -->")[0].strip()
+
+
+def write(name: str) -> None:
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, _, rest = DOCS.read_text().partition(begin)
+    _, _, after = rest.partition(end)
+    DOCS.write_text(f"{before}{begin}\n{TABLES[name]()}\n{end}{after}")
 
 
 if __name__ == "__main__":
-    before, _, rest = DOCS.read_text().partition(BEGIN)
-    DOCS.write_text(f"{before}{BEGIN}\n{table()}\n{END}{rest.partition(END)[2]}")
+    for table in TABLES:
+        write(table)

@@ -76,8 +76,9 @@ def figures(figure: Estimate | None) -> tuple[float, int]:
 async def test_open_protocols_are_split_by_what_the_agent_chose(
     kind: type[Protocol], follows: int
 ) -> None:
-    """Planted: of 40 problems the agent gets every 4th wrong, and of those 10 the judge follows it
-    on so many; it never follows a right agent astray."""
+    """The known truth: of 40 problems the agent gets every 4th wrong, and of those 10 the judge
+    follows it on 3, or on all; it is never wrong with a right agent. So P(judge wrong | agent
+    wrong) is 0.3, or 1, over 10 problems, and always 1 where the agent is trusted blindly."""
 
     def planted(call: Call) -> str:
         asked = prompt(call)

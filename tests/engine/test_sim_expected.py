@@ -61,6 +61,8 @@ def beliefs(protocol: Protocol) -> list[list[tuple[float, ...]]]:
 @pytest.mark.parametrize("judge", JUDGES)
 @pytest.mark.parametrize("kind", PROTOCOLS)
 def test_protocols_score_what_the_closed_form_says(kind: str, judge: str, score: str) -> None:
+    """The known truth: with simulated models every expected score is a finite sum over coins. Mean
+    and deviation over 2,000 problems are met within 4 standard errors, under every score."""
     protocol = PROTOCOLS[kind](JUDGES[judge])
     measure = SCORES[score]
     true, false = [], []

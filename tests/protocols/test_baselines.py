@@ -59,6 +59,8 @@ async def test_propaganda_is_one_speech_and_shares_nothing() -> None:
 
 
 async def test_open_trust_shares_everything_and_is_worth_nothing() -> None:
+    """The known truth: whoever is trusted blindly is believed for the lie as for the truth, so ASD
+    is 0."""
     ask = Scripted(script)
     protocol = OpenTrust(JUDGE, ALICE)
     assert await protocol.agent_score_difference(APPLES, ask) == 0

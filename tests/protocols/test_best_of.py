@@ -52,6 +52,8 @@ async def test_the_draft_that_makes_the_judge_believe_the_side_most_is_spoken() 
 async def test_the_spoken_draft_scores_at_least_as_draft_0_on_any_side_in_any_seat(
     shares: list[int], side: Answer, speeches: int
 ) -> None:
+    """The known truth: of drafts whose scores are known the best is spoken, so never one that
+    scores less than draft 0, for any side, in any seat."""
     floor = FLOOR.then(*(Turn("Debater B", "So.", B) for _ in range(speeches)))
     beliefs = {f"draft {n}": share for n, share in enumerate(shares)}
     turn = await BestOf(len(shares), ALICE, JUDGE).speak(floor, side, drafted(beliefs))

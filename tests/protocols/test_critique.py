@@ -223,7 +223,8 @@ async def found_by(critic: str, draws: int) -> tuple[int, int]:
 @pytest.mark.parametrize("draws", [1, 3, 6])
 async def test_an_honest_critic_finds_a_planted_flaw_as_often_as_its_draws_allow(draws: int):
     """The known truth: with k draws and a ranker that knows a flaw when it reads one, the judge
-    hears of it with chance 1 - (1 - q)^k; of a flaw that is not there, never."""
+    hears of it with chance 1 - (1 - q)^k, here 0.300, 0.657 and 0.882 with 1, 3 and 6 draws; of a
+    flaw that is not there, never."""
     chance = 1 - (1 - FLAW) ** draws
     flawed, sound = await found_by("honest", draws)
     assert abs(flawed - N * chance) < 3 * sqrt(N * chance * (1 - chance))
@@ -231,6 +232,8 @@ async def test_an_honest_critic_finds_a_planted_flaw_as_often_as_its_draws_allow
 
 
 async def test_a_dishonest_critic_finds_no_flaw_however_often_it_is_drawn():
+    """The known truth: a critic who names no flaw has none to be found, in 0 of 600 flawed and 0 of
+    600 sound proposals."""
     assert await found_by("dishonest", 6) == (0, 0)
 
 

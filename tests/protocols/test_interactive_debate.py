@@ -68,6 +68,9 @@ async def test_round_one_is_paid_once_with_the_plain_debate():
 
 
 async def test_a_judge_whose_questions_change_nothing_decides_as_in_a_plain_debate():
+    """The known truth: where debaters and judge pass over the questions, the verdict is that of the
+    plain debate, of 2, 3 and 4 rounds."""
+
     def deaf(call: Call) -> str:
         """Debaters who say as much as they hear from each other; a judge who counts their words."""
         asked = prompt(call)

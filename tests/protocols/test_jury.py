@@ -1,10 +1,12 @@
 import math
+import random
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cache.address import call_address
 from cache.call import Call
 from protocols.agents import Agent
 from protocols.consultancy import Consultancy
@@ -95,6 +97,28 @@ async def test_a_jury_is_its_jurors_calls_and_keeps_their_judgements() -> None:
     assert addresses(together) == addresses(alone)
     assert len(verdict.judgements) == 5
     assert verdict.transcript == FLOOR
+
+
+@pytest.mark.parametrize(("size", "q"), [(1, 0.7), (3, 0.7), (7, 0.7), (5, 0.4)])
+async def test_independent_jurors_are_right_as_often_as_condorcet_says(size: int, q: float) -> None:
+    """The known truth (Condorcet 1785): each of K jurors is sure of the right answer with
+    probability q, for itself; the jury is right with the probability that most of them are: at 0.7
+    that is 0.700, 0.784 and 0.874 with 1, 3 and 7 jurors."""
+    n = 2000
+    most = sum(
+        math.comb(size, k) * q**k * (1 - q) ** (size - k) for k in range(size // 2 + 1, size + 1)
+    )
+
+    def sure(call: Call) -> str:
+        right = random.Random(call_address(call)).random() < q
+        return "A: 100%\nB: 0%" if right else "A: 0%\nB: 100%"
+
+    jury, ask = Jury(tuple(StatedJudge(f"juror {k}") for k in range(size))), Scripted(sure)
+    right = 0
+    for number in range(n):
+        question = replace(CRATES, text=f"Which is number {number}?")
+        right += (await jury.judge(Transcript(question), ask)).probs[0] > 0.5
+    assert abs(right - n * most) <= 4.5 * math.sqrt(n * most * (1 - most))
 
 
 async def test_an_unreadable_juror_leaves_no_verdict() -> None:
