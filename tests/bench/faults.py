@@ -28,7 +28,7 @@ STORM = Profile(
 
 
 def measure(options: Options) -> Measured:
-    debates = options.sized(100)
+    debates = options.sized(100, 4)
     with TemporaryDirectory(prefix="bench-") as place, Server(STORM) as server:
         folder = Path(place)
         sweep = write_debates(folder, debates, width=200)

@@ -48,7 +48,7 @@ class Share:
 
 
 def measure(options: Options) -> Measured:
-    questions = options.sized(100, 4)
+    questions = options.sized(100, 2)
     # Once only: what takes half a minute of waiting varies little.
     wall, shares = _run(questions)
     chain = (TURNS + 1) * LATENCY

@@ -10,7 +10,7 @@ from engine.reports.table import Table
 from tests.bench.command import Ended, oversight
 from tests.bench.measured import Goal, Measured, at_most
 from tests.bench.options import Options
-from tests.bench.sweep import SIMULATED, write_simulated, write_sweep
+from tests.bench.sweep import write_simulated, write_sweep
 
 SIZES = 1_000, 10_000
 """Cells; and then the largest, as the command line says."""
@@ -34,8 +34,8 @@ class Size:
 
 
 def measure(options: Options) -> Measured:
-    _, few = _run(1)
-    base = min(few.cpu, _run(1)[1].cpu)
+    few = [_run(1) for _ in range(2)]
+    base = min(run.cpu for _, run in few)
     wanted = *map(options.sized, SIZES), options.sized(options.cells)
     sizes = [Size(*_run(cells), base) for cells in wanted]
     calls, stored, plain = _bytes(options.sized(400))
@@ -51,7 +51,7 @@ def measure(options: Options) -> Measured:
     )
     head = ("cells", "wall s", "CPU s", "CPU ms/cell", "peak memory")
     notes = (
-        f"CPU of a cell without the {base:.2f} s that a sweep of eight cells takes.",
+        f"CPU of a cell without the {base:.2f} s that a sweep of {few[0][0]} cells takes.",
         f"{calls:,} calls of debates of {TURNS} turns: {stored / calls:,.0f} bytes of store for "
         f"one, {plain / calls:,.0f} as JSON.",
     )
@@ -83,10 +83,15 @@ def _run(cells: int) -> tuple[int, Ended]:
 
 def _bytes(debates: int) -> tuple[int, int, int]:
     """Calls of so many debates, the bytes of their store, and those of their JSON."""
-    debate = {"debate": {"simultaneous": False, "rounds": TURNS // 2}}
     with TemporaryDirectory(prefix="bench-") as place:
         folder = Path(place)
-        sweep = write_sweep(folder, range(debates // 2), **SIMULATED, protocols=debate)
+        sweep = write_sweep(
+            folder,
+            range(debates // 2),
+            agents={"model": "sim/strong"},
+            judges=[{"kind": "stated", "model": "sim/judge"}],
+            protocols={"debate": {"simultaneous": False, "rounds": TURNS // 2}},
+        )
         oversight("run", sweep, "--run-folder", "run", folder=folder)
         told = json.loads(oversight("cache", "stats", "--json", folder=folder).out)
     return told["total"]["replies"], told["size"], told["total"]["plain_size"]

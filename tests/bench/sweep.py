@@ -10,10 +10,6 @@ MODELS = {"plain": f"compatible/bench/{asked.MODEL}", "sdk": f"openai/{asked.MOD
 """The model of each transport, as a sweep names it."""
 LIMITS = {"requests": 1e9, "input_tokens": 1e11, "output_tokens": 1e11}
 """Far above what the server can do: every call passes all the limiters, and none binds."""
-SIMULATED = {
-    "agents": {"model": "sim/strong"},
-    "judges": [{"kind": "stated", "model": "sim/judge"}],
-}
 
 
 def write_sweep(folder: Path, questions: range, **settings: object) -> Path:
@@ -50,12 +46,16 @@ def write_debates(folder: Path, debates: int, width: int) -> Path:
 
 def write_simulated(folder: Path, cells: int) -> tuple[int, Path]:
     """A sweep on simulated models of about so many cells: how many exactly, and its file."""
+    agents = ["sim/strong", "sim/medium", "sim/weak", "sim/deceptive"]
+    judges = [{"kind": kind, "model": "sim/judge"} for kind in ("stated", "logprob")]
     protocols = {
         "propaganda": None,
         "consultancy": {"turns": 2},
         "debate": {"simultaneous": [True, False], "rounds": 2},
     }
-    worlds = 2 * 4  # of a question: two for each of four rows
-    questions = max(cells // worlds, 1)
-    sweep = write_sweep(folder, range(questions), **SIMULATED, protocols=protocols)
-    return questions * worlds, sweep
+    of_a_question = 4 * len(agents) * len(judges) * 2  # rows, and two worlds of each
+    questions = max(cells // of_a_question, 1)
+    sweep = write_sweep(
+        folder, range(questions), agents={"model": agents}, judges=judges, protocols=protocols
+    )
+    return questions * of_a_question, sweep

@@ -22,7 +22,7 @@ def measure(options: Options) -> Measured:
     problems: dict[str, object] = {"bundled": "arithmetic"}
     if options.gsm8k:
         problems = {"gsm8k": {"folder": str(options.gsm8k.resolve())}}
-    limit = str(options.sized(PROBLEMS, 2))
+    limit = str(options.sized(PROBLEMS, 1))
     with TemporaryDirectory(prefix="bench-") as place:
         folder = Path(place)
         sweep = folder / EXAMPLE.name

@@ -1,0 +1,80 @@
+"""Every bench, as small as it gets: it runs, and tells what it is there to tell. No figure of time
+is looked at."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from bench import BENCHES, main
+from engine.reports.table import Table
+from tests.bench import report
+from tests.bench.document import BEGIN, END
+from tests.bench.measured import Measured, at_least, at_most, exactly
+from tests.bench.options import Options
+
+SMALL = Options(rounds=1, size=0.0, cells=40)
+DOCS = f"# How fast\n\n{BEGIN}\n\n{END}\n\nThe end.\n"
+
+
+@pytest.mark.parametrize("name", BENCHES)
+def test_a_bench_tells_its_figures_and_goals(name: str) -> None:
+    measured = BENCHES[name](SMALL)
+    assert measured.name == name
+    assert measured.table.body
+    assert {len(row) for row in measured.table.body} == {len(measured.table.head)}
+    assert measured.goals
+    assert all(any(map(str.isdigit, goal.measured)) for goal in measured.goals)
+    # What may never happen must not happen on a slow machine either.
+    assert all(goal.met for goal in measured.goals if goal.target == "0")
+
+
+def test_a_bench_that_is_not_there_is_told_with_those_that_are() -> None:
+    told = CliRunner().invoke(main, ["cals"])
+    assert told.exit_code == 2
+    assert "no bench 'cals'" in told.output
+    assert "calls" in told.output
+
+
+def test_goals_hold_at_their_limits() -> None:
+    assert at_most("wall", 2.0, 2, " s").met
+    assert not at_most("wall", 2.001, 2, " s").met
+    assert at_least("hits", 20_000, 20_000).met
+    assert not at_least("hits", 19_999, 20_000).met
+    assert exactly("lost", 0, 0).met
+    assert not exactly("lost", -5, 0).met
+
+
+def test_a_bench_replaces_its_own_figures_in_the_document(tmp_path: Path) -> None:
+    docs = tmp_path / "performance.md"
+    docs.write_text(DOCS)
+    for name, seconds in (("calls", 1.25), ("start", 0.5), ("calls", 3.75)):
+        report.written([_measured(name, seconds)], "docs", docs)
+    text = docs.read_text()
+    assert text.startswith("# How fast\n\n<!--")
+    assert text.endswith("-->\n\nThe end.\n")
+    assert "1.25" not in text
+    rows = [row for row in text.splitlines() if " at most " in row]
+    assert rows == [
+        "| calls | wall | at most 2 s | 3.75 s | no |",
+        "| start | wall | at most 2 s | 0.50 s | yes |",
+    ]
+    assert text.index("calls: a table") < text.index("start: a table")
+
+
+def test_a_document_without_a_place_for_figures_is_left_alone(tmp_path: Path) -> None:
+    docs = tmp_path / "performance.md"
+    docs.write_text("# How fast\n")
+    with pytest.raises(ValueError, match="has no place for figures"):
+        report.written([_measured("calls", 1.0)], "docs", docs)
+    assert docs.read_text() == "# How fast\n"
+
+
+def test_the_document_of_the_project_has_its_place() -> None:
+    text = report.DOCS.read_text()
+    assert text.index(BEGIN) < text.index(END)
+
+
+def _measured(name: str, seconds: float) -> Measured:
+    table = Table(f"{name}: a table", ("what", "s"), (("this", f"{seconds}"),), 1)
+    return Measured(name, table, (at_most("wall", seconds, 2, " s"),))
