@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from engine.cli.screen import say
 from engine.cli.terminal import Plan, sit
 from engine.opening import open_sweep
 from engine.settings import store_path
@@ -20,4 +21,7 @@ def command(store: Path | None, run_folder: Path | None) -> None:
         plan = Plan(
             "oversight demo", "use", store_path(store), run_folder, (), False, "text", "brier"
         )
-        raise SystemExit(sit(opened, plan))
+        code = sit(opened, plan)
+    if code == 0:
+        say("your own    oversight init my-sweep.yaml")
+    raise SystemExit(code)

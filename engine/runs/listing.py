@@ -84,7 +84,7 @@ def folder_named(word: str) -> Path:
     if len(begun) == 1:
         return begun[0]
     if begun:
-        raise RunFolderError(f"{word!r} may mean:\n{_listed(begun)}")
+        raise RunFolderError(f"{word!r} may mean, the newest first:\n{_listed(begun)}")
     if path.is_dir():
         place, fault = path, f"{path} is no run folder: it has no {FILE}"
     else:

@@ -4,6 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from engine.datasets.originals import originals
+from engine.errors import SweepError
 from engine.sweeps.document import Document, Key
 from protocols.datasets.catalogue import LOADERS, loader
 from protocols.datasets.loader import Loader
@@ -29,7 +31,9 @@ def load(
         if "seed" not in given:
             made = replace(made, seed=seed)
         return made.load(_root(document, key, made, folder))
-    except DatasetError:
+    except DatasetError as exc:
+        if name in originals() and not Path(exc.file).exists():
+            raise SweepError(f"{exc}\n  to have it: oversight dataset fetch {name}") from None
         raise
     except ValueError as exc:
         setting, _, message = str(exc).removeprefix(f"{name}.").partition(": ")

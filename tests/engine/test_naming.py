@@ -65,7 +65,7 @@ def test_a_name_that_is_whole_is_no_beginning_of_another(
     assert "fine: 40/40" in command("status", "fine").out
     several = command("status", "fi")
     assert several.code == 2
-    assert several.err.splitlines()[0] == "'fi' may mean:"
+    assert several.err.splitlines()[0] == "'fi' may mean, the newest first:"
     assert set(several.err.splitlines()[1:]) == {"  runs/fine", "  runs/fine-2"}
 
 
@@ -124,6 +124,18 @@ def test_a_replay_of_a_sweep_file_with_flags_is_of_the_run_with_these_flags(
     # Of these settings there is no run: they change the one of the file as it stands.
     missed = command("replay", "small.yaml", "--set", "protocols.debate.rounds=4")
     assert missed.code == 5
+
+
+def test_a_data_set_that_is_not_there_comes_with_the_way_to_fetch_it(
+    place: Path, command: Command
+) -> None:
+    (place / "gsm8k.yaml").write_text(
+        "problems: {gsm8k: {folder: data}}\njudges: sim/judge\nprotocols: naive_judge\n"
+    )
+    ran = command("status", "gsm8k.yaml")
+    assert ran.code == 2
+    assert "data/test.jsonl: no such file" in ran.err
+    assert ran.err.endswith("\n  to have it: oversight dataset fetch gsm8k\n")
 
 
 # The list.

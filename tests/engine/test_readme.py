@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 
 from engine.cli.group import COMMANDS
-from engine.opening import opened
+from engine.opening import open_run, opened
+from engine.reports.report import report
+from engine.reports.results import collect
+from engine.runs.runfolder import outcomes
 from engine.sweeps.document import Document
 from engine.sweeps.sweepfile import checked_sweep
+from tests.command_line import oversight
 from tests.shipments import shipments
 
 ROOT = Path(__file__).parents[2]
@@ -50,6 +54,18 @@ def test_the_questions_of_the_readme_are_asked_one_at_a_time(tmp_path: Path) -> 
     assert re.search(r"\(0\.\d+, 0\.\d+\)$", probs)
     assert -3 < float(asd) < 3
     assert ran(ASKING, tmp_path).splitlines()[-1] == asd
+
+
+def test_the_demo_prints_what_the_readme_shows(tmp_path: Path) -> None:
+    shown = next(text for text in blocks("") if text.startswith("· sweep demo"))
+    told = oversight("demo", cwd=tmp_path)
+    (run,) = (tmp_path / "runs").iterdir()
+    results = collect(open_run(run).sweep, outcomes(run), score="brier")
+    printed = [*told.err.splitlines(), *report(results, "text", width=120).splitlines()]
+    for line in re.sub(r"demo-[0-9a-f]{6}", run.name, shown).splitlines():
+        # How calls were answered, and how long it took, is not the same twice.
+        if line.strip(" …") and " calls (" not in line:
+            assert line in printed
 
 
 @pytest.mark.parametrize(
