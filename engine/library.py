@@ -50,9 +50,12 @@ class Report:
     store: Path = field(repr=False)
     """Where its replies are."""
 
-    def table(self, format: str = "text") -> str:
-        """The report as `text`, `markdown`, `json`, `latex` or `csv`."""
-        return report(self.results, format)
+    def table(self, format: str = "text", *, measures: bool = False) -> str:
+        """The report as `text`, `markdown`, `json`, `latex` or `csv`.
+
+        measures: with what was measured beside the scores, which JSON and CSV always have.
+        """
+        return report(self.results, format, measures=measures)
 
     def show(
         self,

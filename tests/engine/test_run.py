@@ -310,6 +310,23 @@ def test_a_report_of_an_unfinished_run_says_so(place: Path, command: Command) ->
     assert json.loads(command("report", folder, "--json", "--score", "log").out)["score"] == "log"
 
 
+def test_what_was_measured_is_told_where_it_is_asked_for(place: Path, command: Command) -> None:
+    small = (place / "small.yaml").read_text()
+    (place / "steps.yaml").write_text(f"{small}  doubly_efficient_debate:\n")
+    ran = command("run", "steps.yaml")
+    folder = only_run(place)
+    asked = command("report", folder, "--measures").out
+    table = asked.partition("measures: means by what the agent argued for")[2]
+    rows = [line for line in table.splitlines() if " accepted " in line]
+    assert len(rows) == 2, "one an agent"
+    assert "accepted" not in ran.out
+    assert asked.startswith(ran.out.strip())
+    told = json.loads(command("report", folder, "--json").out)["rows"]
+    assert [sorted(row["measures"]) for row in told if row["measures"]] == [
+        ["accepted", "challenged", "queries", "steps"]
+    ] * 2
+
+
 def test_status_tells_how_far_a_run_is(place: Path, command: Command) -> None:
     command("run", "small.yaml")
     folder = only_run(place)
