@@ -7,11 +7,10 @@ import orjson
 
 from cache.call import Call, Effort, Message
 from cache.reply import Outcome, Reply, ToolCall, Usage
-from engine.errors import BadCall, Malformed, ModelGone, Unheard
+from engine.errors import BadCall, ModelGone, Unheard
 from engine.providers.capabilities import Abilities, abilities
-from engine.providers.fault import inside_200, read_fault
 from engine.providers.limit_headers import HeaderLimits, instant_limits
-from engine.providers.payload import brief, compact, count, given_json, shown, text, tree
+from engine.providers.payload import brief, compact, count, given_json, shown, text
 from engine.providers.prompt_cache import kept_prefix, leading
 from engine.providers.wire import Headers, Wire
 
@@ -101,27 +100,10 @@ class AnthropicWire(Wire):
             body["output_config"] = output
         return orjson.dumps(body)
 
-    def reply(self, status: int, headers: Headers, body: bytes) -> Reply:
-        if not 200 <= status < 300:
-            limits = self.limits(headers)
-            return read_fault(self.provider, status, headers, limits, body).reply()
-        data = tree(body, self.provider)
-        if said := data.get("error"):
-            limits = self.limits(headers)
-            return inside_200(self.provider, said, headers, limits, body).embedded_reply(body)
-        try:
-            return self._message(data)
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as exc:
-            raise Malformed(
-                f"{self.provider} sent a 200 that is no message ({type(exc).__name__}: {exc}): "
-                f"{shown(body)}",
-                body,
-            ) from exc
-
     def limits(self, headers: Headers) -> HeaderLimits:
         return instant_limits(headers)
 
-    def _message(self, data: dict[str, Any]) -> Reply:
+    def read(self, data: dict[str, Any]) -> Reply:
         blocks, stop_reason = data["content"], data["stop_reason"]
         if not isinstance(blocks, list) or not isinstance(stop_reason, str):
             raise TypeError(f"content or stop_reason {brief(stop_reason)}")

@@ -8,11 +8,10 @@ import orjson
 
 from cache.call import Call, Message
 from cache.reply import Outcome, Reply, Token, ToolCall, Usage
-from engine.errors import Ambiguous, BadCall, Malformed, Unheard
+from engine.errors import Ambiguous, BadCall, Unheard
 from engine.providers.capabilities import abilities
-from engine.providers.fault import inside_200, read_fault
 from engine.providers.limit_headers import HeaderLimits, duration_limits
-from engine.providers.payload import brief, compact, count, given_json, shown, text, tree
+from engine.providers.payload import brief, compact, count, given_json, shown, text
 from engine.providers.wire import Headers, Wire
 
 _OUTCOMES: dict[str, Outcome] = {
@@ -76,27 +75,13 @@ class OpenAIWire(Wire):
             }
         return orjson.dumps(body)
 
-    def reply(self, status: int, headers: Headers, body: bytes) -> Reply:
-        if not 200 <= status < 300:
-            limits = self.limits(headers)
-            return read_fault(self.provider, status, headers, limits, body).reply()
-        data = tree(body, self.provider)
-        if said := data.get("error") or _error_of_choice(data):
-            limits = self.limits(headers)
-            return inside_200(self.provider, said, headers, limits, body).embedded_reply(body)
-        try:
-            return self._completion(data)
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as exc:
-            raise Malformed(
-                f"{self.provider} sent a 200 that is no completion ({type(exc).__name__}: {exc}): "
-                f"{shown(body)}",
-                body,
-            ) from exc
-
     def limits(self, headers: Headers) -> HeaderLimits:
         return duration_limits(headers)
 
-    def _completion(self, data: dict[str, Any]) -> Reply:
+    def error(self, data: dict[str, Any]) -> object:
+        return data.get("error") or _error_of_choice(data)
+
+    def read(self, data: dict[str, Any]) -> Reply:
         choice = data["choices"][0]
         message = choice["message"]
         stop_reason = choice["finish_reason"]

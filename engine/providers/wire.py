@@ -2,11 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from cache.call import Call
 from cache.reply import Reply
+from engine.errors import Malformed
+from engine.providers.fault import inside_200, read_fault
 from engine.providers.limit_headers import HeaderLimits
+from engine.providers.payload import shown, tree
 
 Headers: TypeAlias = Mapping[str, str]
 """HTTP headers, looked up by lower-case name."""
@@ -20,6 +23,9 @@ class Wire(ABC):
     """
 
     __slots__ = ()
+
+    provider: str
+    """As the user writes it."""
 
     @property
     @abstractmethod
@@ -43,6 +49,18 @@ class Wire(ABC):
         """
 
     @abstractmethod
+    def read(self, data: dict[str, Any]) -> Reply:
+        """The reply in the JSON of a 200. Unheard where it says what is unknown here; LookupError,
+        TypeError, ValueError or AttributeError where it holds no reply."""
+
+    def error(self, data: dict[str, Any]) -> object:
+        """The error that stands in a 200 in place of a reply; falsy if there is none."""
+        return data.get("error")
+
+    @abstractmethod
+    def limits(self, headers: Headers) -> HeaderLimits:
+        """What the server says of its rate limits, on good and bad answers alike."""
+
     def reply(self, status: int, headers: Headers, body: bytes) -> Reply:
         """What the server said.
 
@@ -50,7 +68,18 @@ class Wire(ABC):
         turned down: its outcome is `refused`. All else raises what `engine.errors` has for it;
         a 200 that holds no reply raises Malformed with its bytes.
         """
-
-    @abstractmethod
-    def limits(self, headers: Headers) -> HeaderLimits:
-        """What the server says of its rate limits, on good and bad answers alike."""
+        if not 200 <= status < 300:
+            limits = self.limits(headers)
+            return read_fault(self.provider, status, headers, limits, body).reply()
+        data = tree(body, self.provider)
+        if said := self.error(data):
+            limits = self.limits(headers)
+            return inside_200(self.provider, said, headers, limits, body).embedded_reply(body)
+        try:
+            return self.read(data)
+        except (LookupError, TypeError, ValueError, AttributeError) as exc:
+            raise Malformed(
+                f"{self.provider} sent a 200 that holds no reply ({type(exc).__name__}: {exc}): "
+                f"{shown(body)}",
+                body,
+            ) from exc
