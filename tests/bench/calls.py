@@ -34,17 +34,7 @@ def side_by_side(title: str, found: Found) -> Table:
         for client, readings in found.readings.items()
     ]
     head = ("client", "CPU ms/call", "× bare", "wall s", "× bare", "peak memory")
-    return Table(title, head, tuple(body), 1, tuple(_notes(found)))
-
-
-def _notes(found: Found) -> Iterator[str]:
-    """Which clients have fewer figures than the others, or none."""
-    rounds = len(found.readings[BARE])
-    for client, readings in found.readings.items():
-        if len(readings) < rounds:
-            yield f"{client.name}: slow, so run {len(readings)} times instead of {rounds}"
-    for client, why in found.failed.items():
-        yield f"{client.name}: {why}"
+    return Table(title, head, tuple(body), 1, found.notes)
 
 
 def _goals(found: Found) -> Iterator[Goal]:

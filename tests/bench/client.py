@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import mkdtemp
+from time import perf_counter
 
 from tests.bench import machine
 from tests.bench.clients.asked import Job
@@ -16,8 +17,8 @@ from tests.bench.measured import Reading
 
 ROOT = Path(__file__).parents[2]
 CLIENTS = Path(__file__).parent / "clients"
-PATIENCE = 30
-"""Seconds. A peer whose runs of a workload took longer than that in all is not run again."""
+PATIENCE = 45
+"""Seconds. A peer whose runs of a workload have taken longer than that in all is not run again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,17 @@ class Found:
     failed: Mapping[Client, str]
     """Peers that could not be measured, and why."""
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Which clients have fewer figures than the others, or none."""
+        rounds = max(map(len, self.readings.values()), default=0)
+        fewer = (
+            f"{client.name}: slow, so {len(readings)} of {rounds} rounds"
+            for client, readings in self.readings.items()
+            if len(readings) < rounds
+        )
+        return (*fewer, *(f"{client.name}: {why}" for client, why in self.failed.items()))
+
 
 def interleaved(clients: Collection[Client], workload: str, job: Job, rounds: int) -> Found:
     """So many runs of each client, taking turns: what the machine does besides hits all alike.
@@ -85,11 +97,13 @@ def interleaved(clients: Collection[Client], workload: str, job: Job, rounds: in
     """
     failed = {client: client.fault for client in clients if client.fault}
     readings: dict[Client, list[Reading]] = {client: [] for client in clients if not client.fault}
+    taken = dict.fromkeys(readings, 0.0)
     for _ in range(rounds):
         for client in [*readings]:
-            if not client.ours and sum(each.wall for each in readings[client]) > PATIENCE:
+            if not client.ours and taken[client] > PATIENCE:
                 continue
             folder = mkdtemp(prefix="bench-")
+            began = perf_counter()
             try:
                 readings[client].append(run(client, workload, replace(job, folder=folder)))
             except ClientFailed as fault:
@@ -97,6 +111,8 @@ def interleaved(clients: Collection[Client], workload: str, job: Job, rounds: in
                     raise
                 del readings[client]
                 failed[client] = fault.told.splitlines()[-1]
+            else:
+                taken[client] += perf_counter() - began
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
     return Found(readings, failed)

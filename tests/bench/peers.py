@@ -29,14 +29,14 @@ class Peer:
     workloads: tuple[str, ...]
 
 
+CHAINS_AND_CACHE = ("calls", "debates", "rerun")
 PEERS: dict[str, Peer] = {
     "openai": Peer("3.52.0", ("openai=={version}",), ("calls", "debates")),
-    "litellm": Peer("1.106.0", ("litellm=={version}",), ("calls", "debates")),
-    "inspect_ai": Peer(
-        "0.3.285", ("inspect-ai=={version}", "openai==3.52.0"), ("calls", "debates")
-    ),
-    "lm_eval": Peer("0.4.13", ("lm_eval[api]=={version}",), ("calls",)),
-    "curator": Peer("0.1.31", ("bespokelabs-curator=={version}",), ("calls",)),
+    # A hit of its cache imports what only its proxy declares.
+    "litellm": Peer("1.106.0", ("litellm[caching,proxy]=={version}",), CHAINS_AND_CACHE),
+    "inspect_ai": Peer("0.3.285", ("inspect-ai=={version}", "openai==3.52.0"), CHAINS_AND_CACHE),
+    "lm_eval": Peer("0.4.13", ("lm_eval[api]=={version}",), ("calls", "rerun")),
+    "curator": Peer("0.1.31", ("bespokelabs-curator=={version}",), ("calls", "rerun")),
     # Editable: its own list of packages leaves out all but the outermost, so that only its
     # source tree can be imported. It has no release; this is the newest commit that was tried.
     "safety_tooling": Peer(
@@ -45,7 +45,7 @@ PEERS: dict[str, Peer] = {
             "--editable",
             "git+https://github.com/safety-research/safety-tooling@{version}#egg=safetytooling",
         ),
-        ("calls", "debates"),
+        CHAINS_AND_CACHE,
     ),
 }
 

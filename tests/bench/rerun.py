@@ -6,13 +6,18 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from engine.reports.table import Table
+from tests.bench.client import interleaved
+from tests.bench.clients.asked import Job
 from tests.bench.command import CommandFailed, Ended, oversight
-from tests.bench.measured import Measured, at_least, at_most
+from tests.bench.measured import Measured, at_least, at_most, wall
 from tests.bench.options import Options
+from tests.bench.server import Server
 from tests.bench.sweep import write_simulated
 from tests.command_line import calls
 
 CELLS = 58_000
+PEERS_CALLS = 1000
+"""What peers are asked again: most would take minutes for as many as a sweep has."""
 
 
 def measure(options: Options) -> Measured:
@@ -34,18 +39,44 @@ def measure(options: Options) -> Measured:
         ("into a new run folder, all stored", *_figures(hits), f"{a_second:,.0f}"),
         ("the finished run, asked again", *_figures(again), ""),
     )
+    beside, notes = _peers(options)
     table = Table(
         f"rerun: {cells:,} cells, {asked:,} calls, {calls(first.err).new:,} of them distinct",
         ("a fresh process each", "wall s", "CPU s", "peak memory", "hits/s"),
-        body,
+        (*body, *beside),
         1,
-        ("hits/s: calls that the store answered, read, decoded and judged, over the whole wall.",),
+        (
+            "hits/s: calls that the store answered, read, decoded and judged, over the whole wall.",
+            *notes,
+        ),
     )
     goals = (
         at_least("hits, judged again, over the whole wall", a_second, 20_000, "/s"),
         at_most(f"a finished run of {cells:,} cells asked again", _wall(again), 2, " s"),
     )
     return Measured("rerun", table, goals)
+
+
+def _peers(options: Options) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]:
+    """A row for each, and notes; nothing without peers."""
+    clients = options.peers_for("rerun")
+    if not clients:
+        return (), ()
+    count = options.sized(PEERS_CALLS)
+    with Server() as server:
+        found = interleaved(clients, "rerun", Job(server.url, count, 200, ""), options.rounds)
+    rows = tuple(
+        (
+            client.name,
+            f"{wall(readings):.2f}",
+            f"{median(reading.cpu for reading in readings):.2f}",
+            f"{max(reading.peak for reading in readings):.0f} MB",
+            f"{count / wall(readings):,.0f}",
+        )
+        for client, readings in found.readings.items()
+    )
+    told = f"peers: {count:,} calls, asked again in one process, whose start is not counted."
+    return rows, (told, *found.notes)
 
 
 def _figures(ended: list[Ended]) -> tuple[str, str, str]:

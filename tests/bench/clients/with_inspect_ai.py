@@ -10,7 +10,15 @@ from inspect_ai.solver import generate, solver
 
 
 def calls(job: asked.Job) -> int:
-    log = _evaluated(job, [Sample(_messages(asked.call(n))) for n in _numbers(job)], generate())
+    return _calls(job, generate())
+
+
+def rerun(job: asked.Job) -> int:
+    return _calls(job, generate(cache=True))
+
+
+def _calls(job: asked.Job, solver) -> int:
+    log = _evaluated(job, [Sample(_messages(asked.call(n))) for n in _numbers(job)], solver)
     return sum(bool(sample.output.completion) for sample in log.samples)
 
 
@@ -57,4 +65,4 @@ def _messages(messages: list[dict[str, str]]) -> list[ChatMessageSystem | ChatMe
 
 
 if __name__ == "__main__":
-    asked.main(calls=calls, debates=debates)
+    asked.main(calls=calls, debates=debates, rerun=rerun)

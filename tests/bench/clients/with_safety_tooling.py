@@ -33,4 +33,4 @@ async def _run(job: asked.Job, workload) -> int:
 
 
 if __name__ == "__main__":
-    asked.main(calls=calls, debates=debates)
+    asked.main(calls=calls, debates=debates, rerun=calls)
