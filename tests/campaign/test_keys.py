@@ -6,6 +6,7 @@ import socketserver
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import ClassVar
@@ -24,11 +25,10 @@ CANARY = "sk-canary/+0123456789abcdefABCDEF=="
 TALKATIVE = """\
 import logging, os, sys
 import rich.logging, rich.traceback
-logging.basicConfig(
-    level=logging.DEBUG,
-    handlers=[rich.logging.RichHandler(rich_tracebacks=True, tracebacks_show_locals=True)],
-)
-rich.traceback.install(show_locals=True)
+whole = {"locals_max_length": None, "locals_max_string": None}
+handler = rich.logging.RichHandler(rich_tracebacks=True, tracebacks_show_locals=True, **whole)
+logging.basicConfig(level=logging.DEBUG, handlers=[handler])
+rich.traceback.install(show_locals=True, **whole)
 if crash := os.environ.get("CRASH"):
     import importlib
     module, _, name = crash.partition(":")
@@ -40,7 +40,7 @@ if crash := os.environ.get("CRASH"):
         raise ZeroDivisionError("a bug, with everything in its locals")
     setattr(place, last, broken)
 """
-"""Everything a user may turn on to find a fault: DEBUG everywhere, tracebacks with locals."""
+"""Everything a user may turn on to find a fault: DEBUG everywhere, tracebacks with all locals."""
 
 FAULTS = ("401", "403", "500", "429", "html", "cut", "half", "silence", "answer")
 CRASHES = (
@@ -58,9 +58,10 @@ CRASHES = (
 class Parrot(BaseHTTPRequestHandler):
     """A server that repeats all headers it was sent in whatever it says."""
 
-    fault: ClassVar[str] = ""
+    fault: ClassVar[str]
     protocol_version = "HTTP/1.1"
     seen: ClassVar[int] = 0
+    """Requests that brought the key."""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("content-length", 0)))
@@ -115,22 +116,29 @@ def test_p13_a_key_is_found_in_nothing_that_was_written(campaign: Campaign, tmp_
     pairs = [(provider, *case) for provider in providers for case in cases]
     if not campaign.long:
         pairs = [pair for n, pair in enumerate(pairs) if n % 15 == campaign.seed % 15]
-    with _Server(("127.0.0.1", 0), Parrot) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_address[1]}"
-        for n, (provider, fault, crash) in enumerate(pairs):
-            Parrot.fault, Parrot.seen = fault, 0
-            folder = tmp_path / f"case-{n}"
-            _run(folder, url, provider, {"CRASH": crash, "PYTHONPATH": f"{site}:{ROOT}"})
-            if not crash.endswith(".body"):
-                assert Parrot.seen, f"{provider} {fault}: the key was never sent"
-            for told in _stored(folder):
-                assert not _where(told), f"{provider}, {fault} {crash}: in a stored reply"
-            for path in folder.rglob("*"):
-                if path.is_file():
-                    found = _where(path.read_bytes())
-                    assert not found, f"{provider}, {fault} {crash}: {path}: {found}"
-        server.shutdown()
+
+    def try_out(case: tuple[int, tuple[str, str, str]]) -> None:
+        n, (provider, fault, crash) = case
+        folder, name = tmp_path / f"case-{n}", f"{provider} {fault} {crash}"
+        environment = {"CRASH": crash, "PYTHONPATH": f"{site}:{ROOT}"}
+        parrot = type("Parrot", (Parrot,), {"fault": fault})
+        with _Server(("127.0.0.1", 0), parrot) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            url = f"http://127.0.0.1:{server.server_address[1]}"
+            _run(folder, url, provider, environment, parrot)
+            server.shutdown()
+        if not crash.endswith(".body"):
+            assert parrot.seen, f"{name}: the key was never sent"
+        for told in _stored(folder):
+            assert not _where(told), f"{name}: in a stored reply"
+        for path in folder.rglob("*"):
+            if path.is_file():
+                found = _where(path.read_bytes())
+                assert not found, f"{name}: {path}: {found}"
+
+    # Most of the time of a case is waiting, for the program to begin and for pauses to end.
+    with ThreadPoolExecutor(4) as together:
+        list(together.map(try_out, enumerate(pairs)))
     print(f"{len(pairs)} cases: {len(providers)} providers, {len(FAULTS)} faults, crashes")
 
 
@@ -145,7 +153,9 @@ def _stored(folder: Path) -> Iterator[bytes]:
         store.close()
 
 
-def _run(folder: Path, url: str, provider: str, environment: dict[str, str]) -> None:
+def _run(
+    folder: Path, url: str, provider: str, environment: dict[str, str], parrot: type[Parrot]
+) -> None:
     bench = Bench(folder, url, problems=1, lanes=2, deadline=1.0)
     path = "" if provider == "anthropic" else "/v1"
     told = bench.sweep.read_text().replace("compatible/lab/", f"{provider}/")
@@ -163,7 +173,7 @@ def _run(folder: Path, url: str, provider: str, environment: dict[str, str]) -> 
     sitting = bench.start()
     # Some faults are asked again for many minutes; a few tries are enough.
     for _ in range(600):
-        if sitting.process.poll() is not None or Parrot.seen >= 6:
+        if sitting.process.poll() is not None or parrot.seen >= 6:
             break
         time.sleep(0.05)
     sitting.signal_after(1.0)
