@@ -170,5 +170,5 @@ def _sent(job: Job) -> int:
 
 def _spent() -> tuple[float, float]:
     """Seconds of this process on the CPU, all its threads, and by the clock."""
-    spent = os.times()
-    return spent.user + spent.system, time.perf_counter()
+    # Not os.times: it counts in hundredths.
+    return time.process_time(), time.perf_counter()
