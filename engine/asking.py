@@ -13,7 +13,6 @@ from engine.books.prices import listed
 from engine.errors import SweepError
 from engine.limits.latch import Latch
 from engine.models import Models, Terms
-from engine.opening import MADE_IN_PYTHON
 from engine.providers.catalogue import entry, provider_of
 from engine.providers.keys import environment
 from engine.settings import store_path
@@ -44,7 +43,7 @@ async def asking(
     """
     variables = environment(Path())
     answering = Models(
-        Document("Python", MADE_IN_PYTHON, {}, {}),
+        Document("Python", "", {}, {}),
         models or {},
         providers or {},
         problems,

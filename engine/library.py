@@ -19,7 +19,7 @@ from engine.errors import Halt
 from engine.looking import Parts, found, fullest
 from engine.loop import event_loop
 from engine.models import Terms
-from engine.opening import MADE_IN_PYTHON, Opened, opened, run_folder
+from engine.opening import Opened, opened, run_folder
 from engine.reports.report import report, save_report
 from engine.reports.results import Results, collect
 from engine.reports.side_by_side import side_by_side
@@ -30,9 +30,9 @@ from engine.runs.replaying import replay_cache
 from engine.runs.runfolder import QUARANTINE, outcomes
 from engine.runs.scheduler import Outcome
 from engine.settings import store_path
-from engine.sweeps.document import Document
+from engine.sweeps.in_python import python_sweep
 from engine.sweeps.rows import Row
-from engine.sweeps.sweepfile import SweepFile, Top, check_fit
+from engine.sweeps.sweepfile import Top, check_fit
 from protocols.protocol import Protocol
 from protocols.question import Problem
 
@@ -129,14 +129,8 @@ async def run_async(
     ValueError for a parameter out of range, SweepError for what cannot be run, RunFolderError for
     a folder of another sweep.
     """
-    file = SweepFile(
-        Document("Python", MADE_IN_PYTHON, {}, {}),
-        Top(name, seed, draws, lanes),
-        tuple(problems),
-        tuple(protocols),
-        models or {},
-        providers or {},
-    )
+    top = Top(name, seed, draws, lanes)
+    file = python_sweep(top, problems, protocols, models or {}, providers or {})
     check_fit(file.document, file.protocols, file.problems)
     ready = opened(file)
     place = store_path(store)

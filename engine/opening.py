@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from engine.errors import RunFolderError
+from engine.errors import RunFolderError, SweepError
 from engine.limits.latch import Latch
 from engine.models import Models
 from engine.providers.keys import environment
@@ -14,14 +14,13 @@ from engine.runs.manifest import Manifest, read_manifest
 from engine.runs.runfolder import PROBLEMS, REPORT, SWEEP, RunFolder
 from engine.sweeps.document import Document
 from engine.sweeps.examples import problems_of
+from engine.sweeps.in_python import HEAD, read_python_sweep
 from engine.sweeps.sweep import Sweep
 from engine.sweeps.sweepfile import SweepFile, checked_sweep, read_sweep_file
 from protocols.datasets.jsonl import JsonLines
+from protocols.question import Problem
 
 DISTRIBUTION = "oversight-bench"
-
-MADE_IN_PYTHON = "# This run was started from Python; its protocols are defined there.\n"
-"""What stands in place of a sweep file where there was none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +41,28 @@ def open_sweep(path: Path, overrides: Sequence[str] = (), limit: int | None = No
 def open_run(folder: Path, overrides: Iterable[str] = ()) -> Opened:
     """The sweep of a run folder, from the folder alone: its file, its overrides, its problems."""
     manifest = read_manifest(folder)
+    problems = JsonLines(str((folder / PROBLEMS).resolve())).load()
     document = Document.read(folder / SWEEP)
-    if document.text == MADE_IN_PYTHON:
-        raise RunFolderError(
-            f"{folder} was made from Python, where its protocols are defined: call run() again "
-            f"there, and show() of what it returns; the reports are in {folder / REPORT}"
-        )
+    if document.text.startswith(HEAD):
+        return _open_python_run(folder, document.text, problems, tuple(overrides))
     for assignment in (*manifest.overrides, *overrides):
         document.set(assignment)
-    problems = JsonLines(str((folder / PROBLEMS).resolve())).load()
     document.value.setdefault("name", manifest.name)
     return opened(checked_sweep(document, folder / SWEEP, problems))
+
+
+def _open_python_run(
+    folder: Path, text: str, problems: tuple[Problem, ...], overrides: tuple[str, ...]
+) -> Opened:
+    if overrides:
+        raise SweepError(f"--set {overrides[0]}: {folder} was made from Python; set it there")
+    try:
+        return opened(read_python_sweep(text, problems))
+    except RunFolderError as exc:
+        raise RunFolderError(
+            f"{folder} was made from Python, and {exc}: call run() again there, and show() of what "
+            f"it returns; the reports are in {folder / REPORT}"
+        ) from exc
 
 
 def folder_of(sweep: Sweep) -> Path:

@@ -6,17 +6,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from cache import Ask
 from cache.errors import ReplayMiss
 from engine import EngineError, run, run_async
+from engine.cli.group import oversight
 from engine.errors import QuotaExhausted, RunFolderError, SweepError
 from engine.opening import open_run
+from engine.runs.manifest import read_manifest
 from engine.runs.runfolder import outcomes
 from protocols import (
     Agent,
     Answer,
+    BestOf,
     Debate,
+    LogprobJudge,
     NaiveJudge,
     Problem,
     Propaganda,
@@ -181,9 +186,49 @@ def test_a_replay_from_python_asks_nobody() -> None:
     assert again.table() == paid.table()
 
 
-def test_a_run_that_was_made_from_python_says_so_to_the_command_line() -> None:
-    made = run([NAIVE], shipments(1))
-    with pytest.raises(RunFolderError, match=r"was made from Python, .*: call run\(\) again"):
+def test_a_run_of_the_librarys_own_protocols_is_opened_by_the_command_line() -> None:
+    judge = LogprobJudge("sim/judge")
+    agent = Agent("sim/strong", tools=("calculator",), temperature=1.0)
+    protocols = [NAIVE, Debate(judge, agent, rounds=1), Propaganda(judge, BestOf(2, agent, judge))]
+    made = run(protocols, shipments(2), draws=2, models={"sim/judge": {"noise": 2.0}})
+    again = open_run(made.folder)
+    assert again.file.protocols == tuple(protocols)
+    assert again.sweep.identity == read_manifest(made.folder).identity
+    told = CliRunner().invoke(oversight, ["report", made.folder.name])
+    assert told.stdout == made.table() + "\n"
+    shown = CliRunner().invoke(oversight, ["show", str(made.folder), "--protocol", "debate"])
+    assert shown.stdout == made.show("shipment-0", protocol="debate", width=80)
+    replayed = CliRunner().invoke(oversight, ["replay", made.folder.name])
+    assert "24 of 24 outcomes are equal to the byte" in replayed.stderr
+    refused = CliRunner().invoke(oversight, ["replay", made.folder.name, "--set", "draws=1"])
+    assert "was made from Python; set it there" in str(refused.exception)
+
+
+def test_a_run_of_ones_own_protocols_says_so_to_the_command_line() -> None:
+    made = run([NAIVE, Overheard(JUDGE, AGENT)], shipments(1))
+    message = r"was made from Python, and Overheard is defined in your own .*test_library: call run"
+    with pytest.raises(RunFolderError, match=message):
+        open_run(made.folder)
+
+
+@pytest.mark.parametrize(
+    ("was", "is_now"),
+    [
+        ('"protocols.debate:Debate"', '"protocols.debate:DebaTe"'),
+        ('"protocols.debate:Debate"', '"protocols.debate:run"'),
+        ('"protocols.debate:Debate"', '"os:system"'),
+        ('"rounds": 2', '"rounds": 0'),
+        ('"rounds": 2', '"rundes": 2'),
+        ('"draws": 1', '"draws": 0'),
+    ],
+)
+def test_what_was_made_in_python_and_cannot_be_made_again_is_told(was: str, is_now: str) -> None:
+    made = run([Debate(JUDGE, AGENT)], shipments(1))
+    file = made.folder / "sweep.yaml"
+    text = file.read_text()
+    assert was in text
+    file.write_text(text.replace(was, is_now))
+    with pytest.raises(RunFolderError, match=r"was made from Python, and "):
         open_run(made.folder)
 
 

@@ -1,0 +1,81 @@
+"""A sweep that was made in Python: what its run folder keeps of it, and how it is opened again."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from importlib import import_module
+from typing import Any, TypeAlias
+
+import orjson
+
+from engine.errors import RunFolderError
+from engine.sweeps.document import Document
+from engine.sweeps.sweepfile import SweepFile, Top
+from protocols.protocol import Protocol
+from protocols.question import Problem
+
+HEAD = "# This run was started from Python.\n"
+"""What stands first in place of a sweep file where there was none."""
+
+HOME = "protocols"
+"""The package whose classes are made again from what is told of them. A protocol of the user's own
+is in no package that every reader of a run folder has, and nothing is imported from elsewhere."""
+
+
+Sections: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""The `models` or the `providers` of a sweep file."""
+
+
+def python_sweep(
+    top: Top,
+    problems: Iterable[Problem],
+    protocols: Iterable[Protocol],
+    models: Sections,
+    providers: Sections,
+) -> SweepFile:
+    """The sweep of protocols that are at hand."""
+    made = tuple(protocols)
+    told = {
+        **{field.name: getattr(top, field.name) for field in fields(Top)},
+        "models": models,
+        "providers": providers,
+        "protocols": _told(made),
+    }
+    text = HEAD + orjson.dumps(told, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode()
+    document = Document("Python", f"{text}\n", {}, {})
+    return SweepFile(document, top, tuple(problems), made, models, providers)
+
+
+def read_python_sweep(text: str, problems: tuple[Problem, ...]) -> SweepFile:
+    """The same again, from what its run folder keeps. RunFolderError where a protocol of it, or a
+    part of one, is defined in nobody's package but the user's."""
+    try:
+        told = orjson.loads(text.removeprefix(HEAD))
+        protocols = _made(told.pop("protocols"))
+        models, providers = told.pop("models"), told.pop("providers")
+        return python_sweep(Top(**told), problems, protocols, models, providers)
+    except (ValueError, TypeError, LookupError, AttributeError, ImportError) as exc:
+        raise RunFolderError(f"what was made in Python cannot be made again: {exc}") from exc
+
+
+def _told(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_told(part) for part in value]
+    if is_dataclass(value):
+        inner = {f.name: _told(getattr(value, f.name)) for f in fields(value) if f.init}
+        return {"is": f"{type(value).__module__}:{type(value).__qualname__}"} | inner
+    return value
+
+
+def _made(told: Any) -> Any:
+    if isinstance(told, list):
+        return tuple(_made(part) for part in told)
+    if not isinstance(told, dict):
+        return told
+    settings = dict(told)
+    module, _, name = settings.pop("is").partition(":")
+    if module.partition(".")[0] != HOME:
+        raise RunFolderError(f"{name} is defined in your own {module}")
+    kind = getattr(import_module(module), name)
+    if not (isinstance(kind, type) and is_dataclass(kind)):
+        raise TypeError(f"{module}.{name} is nothing that a protocol is made of")
+    return kind(**{field: _made(part) for field, part in settings.items()})
