@@ -14,8 +14,9 @@ from cache.call import Call
 from cache.reply import Reply
 from engine.sim import expected_scores
 from protocols.agents import Agent
+from protocols.baselines import NaiveJudge
 from protocols.catalogue import PROTOCOLS
-from protocols.judges import StatedJudge
+from protocols.judges import Ensemble, StatedJudge
 from protocols.protocol import Protocol
 from tests.engine.test_sim_expected import MODELS
 from tests.engine.test_sim_expected import PROTOCOLS as PLANTED
@@ -192,16 +193,22 @@ async def calls(protocol: Protocol) -> list[set[str]]:
 
 
 def counted() -> str:
-    """File, length and calls of every protocol, as Markdown."""
+    """File, length and calls of every mechanism, as Markdown."""
     lines = [COUNTED, "|---|---|---:|---:|---:|---:|"]
     for name, kind in PROTOCOLS.items():
-        a, b = asyncio.run(calls(plain(kind)))
-        file = Path(inspect.getfile(kind))
-        link = f"[`{kind.__name__}`](../protocols/{file.name})"
-        long = len(file.read_text().splitlines())
-        calls_made = f"{len(a)}, {len(b)} | {len(a & b)} | {len(a | b)}"
-        lines.append(f"| `{name}` | {link} | {long} | {calls_made} |")
+        lines.append(_counted(name, kind, plain(kind)))
+    ensemble = NaiveJudge(Ensemble(StatedJudge("sim/quiet")))
+    lines.append(_counted("ensemble", Ensemble, ensemble))
     return "\n".join(lines)
+
+
+def _counted(name: str, kind: type, protocol: Protocol) -> str:
+    a, b = asyncio.run(calls(protocol))
+    file = Path(inspect.getfile(kind))
+    link = f"[`{kind.__name__}`](../{file.relative_to(DOCS.parents[1])})"
+    long = len(file.read_text().splitlines())
+    calls_made = f"{len(a)}, {len(b)} | {len(a & b)} | {len(a | b)}"
+    return f"| `{name}` | {link} | {long} | {calls_made} |"
 
 
 def known() -> str:
