@@ -14,7 +14,7 @@ from engine.runs.manifest import Manifest, read_manifest
 from engine.runs.runfolder import PROBLEMS, REPORT, SWEEP, RunFolder
 from engine.sweeps.document import Document
 from engine.sweeps.examples import problems_of
-from engine.sweeps.in_python import HEAD, read_python_sweep
+from engine.sweeps.in_python import MARK, read_python_sweep
 from engine.sweeps.sweep import Sweep
 from engine.sweeps.sweepfile import SweepFile, checked_sweep, read_sweep_file
 from protocols.datasets.jsonl import JsonLines
@@ -43,7 +43,7 @@ def open_run(folder: Path, overrides: Iterable[str] = ()) -> Opened:
     manifest = read_manifest(folder)
     problems = JsonLines(str((folder / PROBLEMS).resolve())).load()
     document = Document.read(folder / SWEEP)
-    if document.text.startswith(HEAD):
+    if document.text.startswith(MARK):
         return _open_python_run(folder, document.text, problems, tuple(overrides))
     for assignment in (*manifest.overrides, *overrides):
         document.set(assignment)

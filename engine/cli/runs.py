@@ -8,6 +8,7 @@ import click
 import orjson
 
 from engine.cli.screen import say, show, width
+from engine.errors import RunFolderError
 from engine.reports.table import Table, as_text
 from engine.runs.listing import RUNS, Glance, glances
 
@@ -26,6 +27,8 @@ def command(place: Path, as_json: bool) -> None:
     A run is finished, stopped (go on with the command that started it) or running. Exit code 1 if
     one of them cannot be read.
     """
+    if place != RUNS and not place.is_dir():
+        raise RunFolderError(f"{place}: no such folder")
     found, faults = glances(place)
     if as_json:
         show(orjson.dumps([_plain(each) for each in found], option=orjson.OPT_INDENT_2).decode())

@@ -66,6 +66,7 @@ def _narrowed(table: Table, width: int) -> Table:
         kept = [n for n, head in enumerate(table.head) if head != gone[-1]]
         table = replace(
             table,
+            left=sum(n < table.left for n in kept),
             head=tuple(table.head[n] for n in kept),
             body=tuple(tuple(row[n] for n in kept) for row in table.body),
         )

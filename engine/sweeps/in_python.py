@@ -13,8 +13,8 @@ from engine.sweeps.sweepfile import SweepFile, Top
 from protocols.protocol import Protocol
 from protocols.question import Problem
 
-HEAD = "# This run was started from Python.\n"
-"""What stands first in place of a sweep file where there was none."""
+MARK = "# This run was started from Python"
+"""How the file begins that stands in place of a sweep file where there was none."""
 
 HOME = "protocols"
 """The package whose classes are made again from what is told of them. A protocol of the user's own
@@ -40,7 +40,10 @@ def python_sweep(
         "providers": providers,
         "protocols": _told(made),
     }
-    text = HEAD + orjson.dumps(told, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode()
+    text = (
+        f"{MARK}.\n"
+        + orjson.dumps(told, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode()
+    )
     document = Document("Python", f"{text}\n", {}, {})
     return SweepFile(document, top, tuple(problems), made, models, providers)
 
@@ -49,7 +52,7 @@ def read_python_sweep(text: str, problems: tuple[Problem, ...]) -> SweepFile:
     """The same again, from what its run folder keeps. RunFolderError where a protocol of it, or a
     part of one, is defined in nobody's package but the user's."""
     try:
-        told = orjson.loads(text.removeprefix(HEAD))
+        told = orjson.loads(text.partition("\n")[2])
         protocols = _made(told.pop("protocols"))
         models, providers = told.pop("models"), told.pop("providers")
         return python_sweep(Top(**told), problems, protocols, models, providers)

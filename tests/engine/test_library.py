@@ -204,6 +204,13 @@ def test_a_run_of_the_librarys_own_protocols_is_opened_by_the_command_line() -> 
     assert "was made from Python; set it there" in str(refused.exception)
 
 
+def test_a_run_that_kept_nothing_of_its_protocols_is_told() -> None:
+    made = run([NAIVE], shipments(1))
+    (made.folder / "sweep.yaml").write_text("# This run was started from Python, long ago.\n")
+    with pytest.raises(RunFolderError, match=r"made from Python, and .* cannot be made again"):
+        open_run(made.folder)
+
+
 def test_a_run_of_ones_own_protocols_says_so_to_the_command_line() -> None:
     made = run([NAIVE, Overheard(JUDGE, AGENT)], shipments(1))
     message = r"was made from Python, and Overheard is defined in your own .*test_library: call run"

@@ -181,6 +181,7 @@ def test_where_there_is_no_run_the_next_step_is_told(place: Path, command: Comma
         "· there is no run in runs yet; start one: oversight demo, or oversight run SWEEP\n"
     )
     assert json.loads(command("runs", "--json").out) == []
+    assert command("runs", "ruins").err == "ruins: no such folder\n"
 
 
 def test_a_run_that_cannot_be_read_is_told_and_hides_no_other(

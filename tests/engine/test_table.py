@@ -1,5 +1,6 @@
 import csv
 import io
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -26,6 +27,15 @@ def test_text_is_aligned_words_to_the_left_and_numbers_to_the_right() -> None:
         "  debate        weak    +0.92 ± 0.11",
         "  naive judge   –               0.00",
         "  a note",
+    ]
+
+
+def test_numbers_stand_right_also_where_words_were_left_out_for_the_width() -> None:
+    narrow = as_text(replace(TABLE, spare=("judge",)), 30)
+    assert narrow.splitlines()[2:5] == [
+        "  protocol               ASD",
+        "  debate        +0.92 ± 0.11",
+        "  naive judge           0.00",
     ]
 
 
