@@ -19,7 +19,7 @@ MARK = "# This run was started from Python"
 HOME = "protocols"
 """The package whose classes are made again from what is told of them. A protocol of the user's own
 is in no package that every reader of a run folder has, and nothing is imported from elsewhere."""
-
+OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 
 Sections: TypeAlias = Mapping[str, Mapping[str, Any]]
 """The `models` or the `providers` of a sweep file."""
@@ -40,11 +40,9 @@ def python_sweep(
         "providers": providers,
         "protocols": _told(made),
     }
-    text = (
-        f"{MARK}.\n"
-        + orjson.dumps(told, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode()
-    )
-    document = Document("Python", f"{text}\n", {}, {})
+    # What cannot be told is some setting that is no good, and is found to be when it is used.
+    text = orjson.dumps(told, default=repr, option=OPTIONS).decode()
+    document = Document("Python", f"{MARK}.\n{text}\n", {}, {})
     return SweepFile(document, top, tuple(problems), made, models, providers)
 
 

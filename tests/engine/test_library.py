@@ -128,6 +128,12 @@ def test_a_loop_that_runs_already_is_told_the_other_way() -> None:
             {"models": {"sim/judge": {"nois": 1}}},
             "Python: models.sim/judge.nois: no such setting; did you mean 'noise'?",
         ),
+        (
+            [NAIVE],
+            shipments(1),
+            {"models": {"sim/judge": {"noise": {1, 2}}}},
+            "Python: models.sim/judge.noise: {1, 2}",
+        ),
         ([NaiveJudge(StatedJudge("sim/none"))], shipments(1), {}, "no simulated model 'sim/none'"),
     ],
 )
