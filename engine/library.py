@@ -25,7 +25,7 @@ from engine.reports.results import Results, collect
 from engine.reports.side_by_side import side_by_side
 from engine.running import run_missing
 from engine.runs.lanes import CRASH
-from engine.runs.progress import console
+from engine.runs.progress import console as stderr
 from engine.runs.replaying import replay_cache
 from engine.runs.runfolder import QUARANTINE, outcomes
 from engine.runs.scheduler import Outcome
@@ -84,10 +84,10 @@ class Report:
         # In a thread of its own, because in a notebook a loop is running in this one.
         with ThreadPoolExecutor(1) as other:
             row, worlds = other.submit(look).result()
-        page = Console(file=io.StringIO(), width=width, highlight=False, force_jupyter=False)
-        with page.capture() as printed:
-            page.print(side_by_side(row, about, worlds, self.results.score, page.width))
-        return printed.get()
+        page = io.StringIO()
+        console = Console(file=page, width=width, highlight=False, force_jupyter=False)
+        console.print(side_by_side(row, about, worlds, self.results.score, console.width))
+        return page.getvalue()
 
 
 def run(protocols: Iterable[Protocol], problems: Iterable[Problem], **settings: Any) -> Report:
@@ -124,8 +124,9 @@ async def run_async(
     """Run every protocol on every problem, in one world for each answer, and score the rows.
 
     The parameters are those of a sweep file and of `oversight run`. Progress is shown on stderr
-    unless it is to be quiet. Calling it again resumes: a
-    cell that has an outcome is not run again, and a call that was paid is not paid again.
+    unless it is to be quiet. Calling it again resumes: a cell that has an outcome is not run again,
+    and a call that was paid is not paid again.
+
     ValueError for a parameter out of range, SweepError for what cannot be run, RunFolderError for
     a folder of another sweep.
     """
@@ -147,7 +148,7 @@ async def run_async(
             terms = Terms(listed(), max_cost, spent, landed.path / QUARANTINE)
             ready.models.prepare(ready.sweep.roles, terms)
             stopped = await run_missing(
-                ready, landed, replies, accounts, cache, max_cost, console(quiet)
+                ready, landed, replies, accounts, cache, max_cost, stderr(quiet)
             )
             results = collect(ready.sweep, outcomes(landed.path), score=score)
             save_report(results, landed.path)

@@ -60,7 +60,7 @@ def cells(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
         offered = list(_problems(run, incomplete))
         if incomplete:
             offered += islice(_cells(run, incomplete), MOST)
-    except (EngineError, OSError, ValueError):
+    except (EngineError, OSError, ValueError, LookupError, TypeError):
         return []
     return offered
 

@@ -72,8 +72,9 @@ def test_commands_runs_sweep_files_problems_and_cells_are_offered(offered: Offer
 
 def test_where_nothing_can_be_read_nothing_is_offered_and_nothing_told(offered: Offered) -> None:
     (run,) = (offered.place / "runs").iterdir()
-    (run / "problems.jsonl").write_text("{")
-    assert offered("show", run.name, "") == []
+    for damaged in ("{", "{}", "[]"):
+        (run / "problems.jsonl").write_text(damaged)
+        assert offered("show", run.name, "") == []
     (run / "manifest.json").write_text("{")
     assert offered("report", "sm") == ["small.yaml"]
     assert offered("show", "nowhere", "x") == []
