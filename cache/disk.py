@@ -25,6 +25,9 @@ SETTINGS: dict[str, str | int] = {
     "sqlite_synchronous": 2,
     "sqlite_journal_mode": "wal",
     "sqlite_mmap_size": 0,
+    # Pages, 8 MB a connection: keys are random, so that a larger cache of a large store only
+    # takes memory; the system has the file in its own.
+    "sqlite_cache_size": 2**11,
     # No side files: diskcache never syncs them.
     "disk_min_file_size": 2**31 - 1,
 }
