@@ -114,12 +114,13 @@ def test_a_missing_file_says_how_to_start_one(tmp_path: Path) -> None:
     assert str(fault.value) == f"{file}: no such file; start one with: oversight init {file}"
 
 
-@pytest.mark.parametrize("content", [b"a: caf\xe9\n", None])
-def test_what_is_no_text_file_cannot_be_read(tmp_path: Path, content: bytes | None) -> None:
+def test_what_is_no_text_file_cannot_be_read(tmp_path: Path) -> None:
     file = tmp_path / "s.yaml"
-    file.mkdir() if content is None else file.write_bytes(content)
+    file.write_bytes(b"a: caf\xe9\n")
     with pytest.raises(SweepError, match=r"s\.yaml: cannot be read: "):
         Document.read(file)
+    with pytest.raises(SweepError, match="is a folder; name the sweep file"):
+        Document.read(tmp_path)
 
 
 def test_places_name_the_line_of_a_value_or_of_what_is_around_it() -> None:
