@@ -97,7 +97,7 @@ def _install(title: str, place: Path, python: Path, arguments: Sequence[str]) ->
 
 
 def _reason(told: str) -> str:
-    """The errors among what pip said, without its lists of all versions; else its last words."""
-    lines = told.strip().splitlines() or ["no word of why"]
-    errors = [line for line in lines if line.startswith("ERROR:")] or lines[-1:]
+    """The errors among what pip and git said, lists of all versions cut; else the last words."""
+    lines = [line.strip() for line in told.strip().splitlines()] or ["no word of why"]
+    errors = [line for line in lines if line.startswith(("ERROR:", "fatal:"))] or lines[-1:]
     return " ".join(f"{line[:200]}…" if len(line) > 200 else line for line in errors)

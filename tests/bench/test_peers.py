@@ -1,6 +1,7 @@
 """What `--against` takes, and what becomes of a peer that cannot be installed or run."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -48,6 +49,15 @@ def test_a_peer_that_cannot_be_installed_is_in_the_notes(
 
     [note] = calls.measure(Options(rounds=1, size=0.02, peers=peers)).table.notes
     assert note == f"{client.name}: {client.fault}"
+
+
+def test_a_source_tree_that_cannot_be_cloned_is_told_in_words_of_git(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nowhere = f"git+file://{tmp_path}/nowhere#egg=nothing"
+    monkeypatch.setitem(PEERS, "openai", replace(PEERS["openai"], packages=("-e", nowhere)))
+    [(client, _)] = installed("openai", tmp_path)
+    assert client.fault.startswith("not installed: fatal: ")
 
 
 def test_an_environment_is_made_once_for_its_versions(
