@@ -33,9 +33,18 @@ BENCHES: dict[str, Callable[[Options], Measured]] = {
 
 @click.command(help=__doc__)
 @click.argument("names", nargs=-1, metavar="[BENCH]…")
-@click.option("--rounds", default=5, help="Runs of each client; figures are medians.")
-@click.option("--size", default=1.0, help="Part of each workload to run: quicker and rougher.")
-@click.option("--cells", default=100_000, help="The largest sweep of `scale`.")
+@click.option(
+    "--rounds", default=5, type=click.IntRange(1), help="Runs of each client; figures are medians."
+)
+@click.option(
+    "--size",
+    default=1.0,
+    type=click.FloatRange(0),
+    help="Part of each workload to run: quicker and rougher.",
+)
+@click.option(
+    "--cells", default=100_000, type=click.IntRange(1), help="The largest sweep of `scale`."
+)
 @click.option(
     "--gsm8k", type=click.Path(path_type=Path, exists=True), help="Its folder, for `twin`."
 )
@@ -59,7 +68,11 @@ def main(
     for name in names or BENCHES:
         click.echo(f"· {name}", err=True)
         measured.append(BENCHES[name](options))
-    click.echo(report.written(measured, form or "text"))
+        if form == "docs":
+            # Each as soon as it is done: a later one may fail.
+            click.echo(report.written(measured[-1:], form))
+    if form != "docs":
+        click.echo(report.written(measured, form or "text"))
 
 
 if __name__ == "__main__":
