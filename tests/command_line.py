@@ -5,10 +5,10 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 ROOT = Path(__file__).parents[1]
 
@@ -17,6 +17,10 @@ class Ran(NamedTuple):
     code: int
     out: str
     err: str
+
+
+Command: TypeAlias = Callable[..., Ran]
+"""Runs `oversight` with these words."""
 
 
 class Calls(NamedTuple):

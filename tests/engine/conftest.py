@@ -1,13 +1,12 @@
 """A working folder with a small sweep on simulated models, and the command line in this process."""
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from engine.cli.group import main
-from tests.command_line import Ran
+from tests.command_line import Command, Ran
 
 SWEEP = """\
 name: small
@@ -31,9 +30,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-Command = Callable[..., Ran]
-
-
 @pytest.fixture
 def command(
     place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
@@ -49,3 +45,11 @@ def command(
         return Ran(int(left.value.code or 0), out, err)
 
     return run
+
+
+@pytest.fixture
+def muddled(place: Path) -> None:
+    """Of what the judge says, a third cannot be read."""
+    text = (place / "small.yaml").read_text()
+    models = "models: {sim/judge: {muddle: 0.3}}\n"
+    (place / "small.yaml").write_text(text + models)
