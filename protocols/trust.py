@@ -27,7 +27,7 @@ _FORGED = re.compile(rf"<(?=\s*/?\s*(?:{'|'.join(TAGS)})\b)", re.IGNORECASE)
 
 def defuse(text: str) -> tuple[str, int]:
     """`text` with every reserved tag opened by ‹ in place of <, and how many there were."""
-    return _FORGED.subn("‹", text)
+    return _FORGED.subn("‹", text) if "<" in text else (text, 0)
 
 
 def inert(text: str) -> str:

@@ -28,7 +28,10 @@ SHORTEST, SPREAD = 0.7, 0.6
 
 def system_of(call: Call) -> str:
     """The text of its last system message; empty if it has none."""
-    return next((each.text for each in reversed(call.messages) if each.role == "system"), "")
+    for message in reversed(call.messages):
+        if message.role == "system":
+            return message.text
+    return ""
 
 
 class Asked:

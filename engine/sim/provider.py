@@ -29,8 +29,8 @@ REFUSAL = "I would rather not take part in this. (A simulated refusal.)"
 CHARACTERS_A_TOKEN = 4
 TOKENS_A_MESSAGE = 4
 
-SCENES = 4096
-"""How many questions are kept taken apart; about 10 KB each."""
+SCENES = 512
+"""How many questions are kept taken apart, about 10 KB each: cells come problem by problem."""
 
 
 class SimProvider:
@@ -46,7 +46,7 @@ class SimProvider:
         self._models = dict(models)
         self._identities = {name: f"sim/{VERSION}/{model.digest}" for name, model in models.items()}
         self._scene = lru_cache(SCENES)(self._new_scene)
-        self._truth = lru_cache(SCENES)(self._truth_of)
+        self._identity = lru_cache(SCENES)(self._new_identity)
 
     async def __call__(self, call: Call) -> Reply:
         """The reply, after the model's latency. Nothing is lost on cancellation."""
@@ -59,7 +59,7 @@ class SimProvider:
         """All that a reply depends on beside the call: the model's parameters, and which answer to
         this one question is true. A reply under another identity must never be served for it; and
         what is known of other questions changes nothing."""
-        return f"{self.model_identity(call.model)}/{self._truth(system_of(call))}"
+        return self._identity(call.model, system_of(call))
 
     def model_identity(self, model: str) -> str:
         """The part of it that all calls of a model have in common."""
@@ -93,11 +93,12 @@ class SimProvider:
     def _new_scene(self, block: str) -> Scene:
         return Scene(block, self._world)
 
-    def _truth_of(self, system: str) -> str:
+    def _new_identity(self, model: str, system: str) -> str:
         try:
-            return f"true {self._scene(find_question(system)).truth}"
+            truth = f"true {self._scene(find_question(system)).truth}"
         except BadCall:
-            return "truth unknown"
+            truth = "truth unknown"
+        return f"{self.model_identity(model)}/{truth}"
 
 
 def _finish(

@@ -103,11 +103,13 @@ class ModelJudge(Judge):
 
     def task(self, seen: Transcript) -> str:
         """Who the judge is, what it may believe of what it reads, and its examples."""
-        floors = [seen, *(shot.floor for shot in self.shots)]
-        turns = [turn for floor in floors for turn in floor.turns]
-        told = [self.persona, JUDGE]
-        told += [HEARD] * bool(turns) + [QUOTED] * any(turn.quotes for turn in turns)
-        task = " ".join(part for part in told if part)
+        turns = seen.turns
+        for shot in self.shots:
+            turns += shot.floor.turns
+        quoted = any([turn.quotes for turn in turns])
+        task = " ".join([self.persona, JUDGE] if self.persona else [JUDGE])
+        if turns:
+            task = f"{task} {HEARD} {QUOTED}" if quoted else f"{task} {HEARD}"
         if not self.shots:
             return task
         return f"{task}\n\n{examples(self.shots, self.put, reads_passage=self.reads_passage)}"

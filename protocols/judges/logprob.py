@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 from cache.call import Ask, Call
@@ -35,8 +36,7 @@ class LogprobJudge(ModelJudge):
     kind: ClassVar[str] = "logprob"
 
     def compose(self, seen: Transcript, order: Order) -> Call:
-        labels = [seen.question.answers[place].label for place in order]
-        todo = instructions("label", LABEL.format(labels=" or ".join(labels)))
+        todo = _todo(tuple([seen.question.answers[place].label for place in order]))
         return Call(
             self.model,
             messages(self.task(seen), seen, todo, order),
@@ -55,6 +55,11 @@ class LogprobJudge(ModelJudge):
         # More than 1 can only be rounding on the provider's side.
         captured = min(sum(masses), 1.0)
         return (Judgement(normalised(masses, reply), reply.call, reply.text, captured),)
+
+
+@lru_cache
+def _todo(labels: tuple[str, ...]) -> str:
+    return instructions("label", LABEL.format(labels=" or ".join(labels)))
 
 
 def read_masses(reply: Reply, question: Question) -> list[float]:

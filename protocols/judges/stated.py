@@ -39,9 +39,7 @@ class StatedJudge(ModelJudge):
     kind: ClassVar[str] = "stated"
 
     def compose(self, seen: Transcript, order: Order) -> Call:
-        labels = [seen.question.answers[place].label for place in order]
-        lines = "\n".join(f"{label}: <percentage>%" for label in labels)
-        todo = instructions("percentages", PERCENTAGES.format(lines=lines))
+        todo = _todo(tuple([seen.question.answers[place].label for place in order]))
         return Call(
             self.model,
             messages(self.task(seen), seen, todo, order),
@@ -83,6 +81,12 @@ def read_percentages(reply: Reply, question: Question) -> tuple[float, ...]:
     if len(signs) == 2:
         raise unreadable("some probabilities have a percent sign and others have none", reply)
     return as_probabilities(stated, reply, 100 if True in signs else None)
+
+
+@lru_cache
+def _todo(labels: tuple[str, ...]) -> str:
+    lines = "\n".join(f"{label}: <percentage>%" for label in labels)
+    return instructions("percentages", PERCENTAGES.format(lines=lines))
 
 
 def _statements(text: str, question: Question) -> list[str]:
