@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -60,26 +60,6 @@ def line(cell: Cell, outcome: Verdict | Failure) -> bytes:
         if captured and min(captured) < 1:
             told["captured"] = min(captured)
     return orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)
-
-
-class Glance(NamedTuple):
-    """As much of a line as tells which cell is done."""
-
-    place: int
-    cell: str
-    failed: bool
-
-
-def glance(line: bytes) -> Glance:
-    """ValueError if the line is no outcome; a third of the time of `read`."""
-    told = orjson.loads(line)
-    try:
-        glance = Glance(told["place"], told["cell"], "failure" in told)
-    except (KeyError, TypeError) as exc:
-        raise ValueError(f"no outcome of a cell: {exc}") from exc
-    if type(glance.place) is not int:
-        raise ValueError(f"no outcome of a cell: its place is {glance.place!r}")
-    return glance
 
 
 def read(line: bytes) -> Record:

@@ -4,22 +4,20 @@ import errno
 import mmap
 import os
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
 
 from engine.errors import RunFolderError
 from engine.files import replace_file
 from engine.runs import lock
 from engine.runs.lock import take_lock
 from engine.runs.manifest import FILE, Manifest, read_manifest, write_manifest
-from engine.runs.outcome import FAILED, Record, glance, read
+from engine.runs.outcome import FAILED, Record, read
 from protocols.datasets.jsonl import jsonl
 from protocols.question import Problem
-
-T = TypeVar("T")
 
 SWEEP, PROBLEMS, OUTCOMES = "sweep.yaml", "problems.jsonl", "outcomes.jsonl"
 REPORT, QUARANTINE = "report", "quarantine"
@@ -206,13 +204,13 @@ class RunFolder:
         file = self.path / OUTCOMES
         if not file.exists():
             return
-        for line, done in _lines(file, glance):
-            if not 0 <= done.place < len(self._starts) or self.has(done.place):
+        for line, record in self._lines():
+            if not 0 <= record.place < len(self._starts) or self.has(record.place):
                 raise RunFolderError(
-                    f"{file}: cell {done.cell} stands there twice, or is none of this sweep; "
+                    f"{file}: cell {record.cell} stands there twice, or is none of this sweep; "
                     "move the file away to run its cells again from the store"
                 )
-            self._mark(done.place, len(line), done.failed)
+            self._mark(record.place, len(line), record.failure is not None)
         if self._end < file.stat().st_size:
             os.truncate(file, self._end)
 
@@ -239,17 +237,17 @@ class RunFolder:
         self._open_for_appending()
 
     def _lines(self) -> Iterator[tuple[bytes, Record]]:
-        return _lines(self.path / OUTCOMES, read)
+        return _lines(self.path / OUTCOMES)
 
 
 def lines(path: Path) -> Iterator[bytes]:
     """Every whole line of a run folder's outcomes."""
-    return (line for line, _ in _lines(path / OUTCOMES, read))
+    return (line for line, _ in _lines(path / OUTCOMES))
 
 
 def outcomes(path: Path) -> Iterator[Record]:
     """Every whole outcome of a run folder; a torn last line is passed over, not mended."""
-    return (record for _, record in _lines(path / OUTCOMES, read))
+    return (record for _, record in _lines(path / OUTCOMES))
 
 
 def tally(path: Path) -> tuple[int, int]:
@@ -267,7 +265,7 @@ def tally(path: Path) -> tuple[int, int]:
     return finished, failed
 
 
-def _lines(file: Path, read: Callable[[bytes], T]) -> Iterator[tuple[bytes, T]]:
+def _lines(file: Path) -> Iterator[tuple[bytes, Record]]:
     if not file.exists():
         return
     with file.open("rb") as lines:
