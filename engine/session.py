@@ -13,8 +13,7 @@ from engine.books.prices import listed
 from engine.errors import SweepError
 from engine.limits.latch import Latch
 from engine.models import Models, Terms
-from engine.providers.catalogue import entry, provider_of
-from engine.providers.keys import environment
+from engine.providers.keys import environment, missing_key
 from engine.settings import store_path
 from engine.sim.model import PREFIX
 from engine.sweeps.document import Document
@@ -53,8 +52,11 @@ async def asking(
     answering.prepare((), Terms(listed(), max_cost))
 
     async def answer(call: Call) -> Reply:
-        if not call.model.startswith(PREFIX):
-            _require_key(call.model, variables)
+        if not call.model.startswith(PREFIX) and (missing := missing_key(call.model, variables)):
+            raise SweepError(
+                f"{missing} is not set, and {call.model} needs it: put it in the environment or "
+                "in .env"
+            )
         return await answering(call)
 
     replies = DiskStore(store_path(store))
@@ -67,12 +69,3 @@ async def asking(
             await answering.close()
     finally:
         replies.close()
-
-
-def _require_key(model: str, variables: Mapping[str, str]) -> None:
-    row = entry(provider_of(model))
-    if row.key_variable and row.key_needed and not variables.get(row.key_variable, "").strip():
-        raise SweepError(
-            f"{row.key_variable} is not set, and {model} needs it: put it in the environment or "
-            "in .env"
-        )

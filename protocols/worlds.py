@@ -92,7 +92,8 @@ class Worlds:
             raise ValueError(f"inverse greed {wrong[0]} is not in [0, infinity]")
         agent_scores = self.agent_scores(log)
         most = max(agent_scores)
-        return [self._propensity([s - most for s in agent_scores], beta) for beta in betas]
+        distances = [s - most for s in agent_scores]
+        return [self._propensity(distances, beta) for beta in betas]
 
     def _propensity(self, distances: Sequence[float], beta: float) -> tuple[float, ...]:
         """From how far each log score is from the largest: exp never overflows, and the sum is at

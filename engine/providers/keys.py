@@ -27,9 +27,8 @@ def require_keys(uses: Sequence[tuple[str, str]], environment: Mapping[str, str]
     """
     missing: dict[str, list[tuple[str, str]]] = {}
     for model, role in uses:
-        row = entry(provider_of(model))
-        if row.key_variable and row.key_needed and not _key(row.key_variable, environment):
-            missing.setdefault(row.key_variable, []).append((f"{model} ({role})", role))
+        if variable := missing_key(model, environment):
+            missing.setdefault(variable, []).append((f"{model} ({role})", role))
     if not missing:
         return
     lines = []
@@ -45,6 +44,13 @@ def require_keys(uses: Sequence[tuple[str, str]], environment: Mapping[str, str]
         f"--set {role}s.model=ollama/llama3.1:8b"
     )
     raise SweepError("\n".join(lines))
+
+
+def missing_key(model: str, environment: Mapping[str, str]) -> str:
+    """The variable whose key a model needs, where it is not set; else empty."""
+    row = entry(provider_of(model))
+    needed = row.key_variable and row.key_needed
+    return row.key_variable if needed and not _key(row.key_variable, environment) else ""
 
 
 def settings_of(

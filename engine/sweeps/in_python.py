@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import orjson
 
 from engine.errors import RunFolderError
+from engine.sweeps.code import HOME
 from engine.sweeps.document import Document
 from engine.sweeps.sweepfile import SweepFile, Top
 from protocols.protocol import Protocol
@@ -16,9 +17,6 @@ from protocols.question import Problem
 MARK = "# This run was started from Python"
 """How the file begins that stands in place of a sweep file where there was none."""
 
-HOME = "protocols"
-"""The package whose classes are made again from what is told of them. A protocol of the user's own
-is in no package that every reader of a run folder has, and nothing is imported from elsewhere."""
 OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 
 Sections: TypeAlias = Mapping[str, Mapping[str, Any]]
@@ -74,6 +72,7 @@ def _made(told: Any) -> Any:
         return told
     settings = dict(told)
     module, _, name = settings.pop("is").partition(":")
+    # The user's own package is none that every reader has; nothing is imported from elsewhere.
     if module.partition(".")[0] != HOME:
         raise RunFolderError(f"{name} is defined in your own {module}")
     kind = getattr(import_module(module), name)

@@ -107,7 +107,7 @@ class ModelJudge(Judge):
         for shot in self.shots:
             turns += shot.floor.turns
         quoted = any([turn.quotes for turn in turns])
-        task = " ".join([self.persona, JUDGE] if self.persona else [JUDGE])
+        task = f"{self.persona} {JUDGE}" if self.persona else JUDGE
         if turns:
             task = f"{task} {HEARD} {QUOTED}" if quoted else f"{task} {HEARD}"
         if not self.shots:
