@@ -1,11 +1,50 @@
 """Run folders and stores that a test looks into, or does something to."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from cache.disk import ReadOnlyStore
+from engine.errors import RunFolderError
+from engine.runs.manifest import Manifest
 from engine.runs.outcome import line, read
+from engine.runs.runfolder import RunFolder
+from engine.sweeps.rows import rows
+from engine.sweeps.sweep import Cell, Sweep
 from engine.sweeps.sweepfile import read_sweep_file
-from protocols.transcript import Failure
+from protocols.baselines import NaiveJudge
+from protocols.judges import StatedJudge
+from protocols.transcript import Failure, Transcript, Verdict
+from tests.shipments import shipments
+
+TEXT = b"# the sweep file, as written\n"
+GRID = Sweep("s", tuple(shipments(4)), rows([NaiveJudge(StatedJudge("sim/judge"))]))
+CELLS = list(GRID.cells())
+
+
+def folder(path: Path, grid: Sweep = GRID, text: bytes = TEXT) -> RunFolder:
+    manifest = Manifest(grid.identity, grid.name, len(grid), (), "0.1.0", "/store")
+    return RunFolder(path, manifest, text, grid.problems)
+
+
+def outcome(cell: Cell, failed: bool = False) -> bytes:
+    if failed:
+        return line(cell, Failure("unreadable", f"cell {cell.place}"))
+    p = 1 / (cell.place + 2)
+    return line(cell, Verdict((p, 1 - p), Transcript(cell.problem.question)))
+
+
+def land(into: RunFolder, cells: Sequence[Cell], failed: Sequence[int] = ()) -> None:
+    for cell in cells:
+        bad = cell.place in failed
+        into.append(cell.place, outcome(cell, bad), failed=bad)
+
+
+def refused(path: Path, grid: Sweep = GRID) -> str:
+    with pytest.raises(RunFolderError) as fault, folder(path, grid):
+        pass
+    return str(fault.value)
 
 
 def only_run(place: Path) -> Path:

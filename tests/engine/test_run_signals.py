@@ -31,9 +31,6 @@ FAST = ("--set", "models.sim/slow.latency=0", "--set", "lanes=64")
 """How long models take is no part of what they say: this goes on with the slow run, quickly."""
 
 
-# Signals, with a real process.
-
-
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The outcomes of the slow sweep when nothing disturbs it."""

@@ -1,7 +1,3 @@
-import subprocess
-import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,49 +6,12 @@ from hypothesis import strategies as st
 
 from engine.errors import RunFolderError
 from engine.runs.lock import holder
-from engine.runs.manifest import Manifest, read_manifest
-from engine.runs.outcome import line
-from engine.runs.runfolder import OUTCOMES, PROBLEMS, SWEEP, RunFolder, lines, outcomes
-from engine.sweeps.rows import rows
+from engine.runs.manifest import read_manifest
+from engine.runs.runfolder import OUTCOMES, PROBLEMS, SWEEP, lines, outcomes
 from engine.sweeps.sweep import Cell, Sweep
-from protocols.baselines import NaiveJudge
 from protocols.datasets.jsonl import JsonLines
-from protocols.judges import StatedJudge
-from protocols.transcript import Failure, Transcript, Verdict
 from tests.disks import disk, read_only
-from tests.shipments import shipments
-
-TEXT = b"# the sweep file, as written\n"
-GRID = Sweep("s", tuple(shipments(4)), rows([NaiveJudge(StatedJudge("sim/judge"))]))
-CELLS = list(GRID.cells())
-
-
-def folder(path: Path, grid: Sweep = GRID, text: bytes = TEXT) -> RunFolder:
-    manifest = Manifest(grid.identity, grid.name, len(grid), (), "0.1.0", "/store")
-    return RunFolder(path, manifest, text, grid.problems)
-
-
-def outcome(cell: Cell, failed: bool = False) -> bytes:
-    if failed:
-        return line(cell, Failure("unreadable", f"cell {cell.place}"))
-    p = 1 / (cell.place + 2)
-    return line(cell, Verdict((p, 1 - p), Transcript(cell.problem.question)))
-
-
-def land(into: RunFolder, cells: Sequence[Cell], failed: Sequence[int] = ()) -> None:
-    for cell in cells:
-        bad = cell.place in failed
-        into.append(cell.place, outcome(cell, bad), failed=bad)
-
-
-def written(path: Path) -> bytes:
-    return (path / OUTCOMES).read_bytes()
-
-
-def refused(path: Path, grid: Sweep = GRID) -> str:
-    with pytest.raises(RunFolderError) as fault, folder(path, grid):
-        pass
-    return str(fault.value)
+from tests.run_folders import CELLS, GRID, TEXT, folder, land, outcome, refused, written
 
 
 @pytest.fixture
@@ -296,92 +255,6 @@ def test_a_run_that_cannot_be_settled_for_want_of_room_is_as_it_was(tmp_path: Pa
         small.make_room()
         run.settle()
         assert written(path) == b"".join(map(outcome, cells))
-
-
-@pytest.fixture
-def child(path: Path) -> Iterator[Callable[[str], "subprocess.Popen[str]"]]:
-    """Starts another process that runs Python with `path`; it says when it is ready."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start(code: str) -> "subprocess.Popen[str]":
-        process = subprocess.Popen(
-            [sys.executable, "-c", f"import sys; path = sys.argv[1]\n{code}", str(path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        started.append(process)
-        assert process.stdout
-        assert process.stdout.readline() == "ready\n"
-        return process
-
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()
-
-
-RUNNING = """
-from pathlib import Path
-from engine.runs.lock import take_lock
-lock = take_lock(Path(path))
-print("ready", flush=True)
-sys.stdin.read()
-"""
-
-LOOKING = """
-import fcntl, os
-lock = os.open(path + "/lock", os.O_RDONLY)
-fcntl.flock(lock, fcntl.LOCK_SH)
-print("ready", flush=True)
-sys.stdin.read()
-"""
-
-
-def test_a_second_process_is_told_who_runs_the_folder_and_where_to_watch(
-    half: Path, child: Callable[[str], "subprocess.Popen[str]"]
-) -> None:
-    other = child(RUNNING)
-    told = refused(half)
-    assert told.startswith(f"another process (pid {other.pid}, since ")
-    assert told.endswith(f") is running {half}. Watch it: oversight status {half}")
-    assert (holder(half) or "").startswith(f"pid {other.pid}, since ")
-    assert len(list(outcomes(half))) == 4, "it can be read meanwhile"
-
-
-def test_a_lock_ends_with_its_process_also_when_that_is_killed(
-    half: Path, child: Callable[[str], "subprocess.Popen[str]"]
-) -> None:
-    other = child(RUNNING)
-    other.kill()
-    other.wait()
-    assert holder(half) is None
-    with folder(half) as run:
-        assert run.finished == 4
-
-
-def test_who_only_looks_at_the_lock_keeps_nobody_from_running(
-    half: Path, child: Callable[[str], "subprocess.Popen[str]"]
-) -> None:
-    other = child(LOOKING)
-    entered = threading.Event()
-
-    def enter() -> None:
-        with folder(half):
-            entered.set()
-
-    running = threading.Thread(target=enter)
-    running.start()
-    other.communicate("")
-    running.join()
-    assert entered.is_set()
-
-
-def test_one_folder_is_not_run_twice_in_one_process_either(half: Path) -> None:
-    with folder(half):
-        assert "another process (pid " in refused(half)
-    with folder(half):
-        pass
 
 
 def test_a_store_that_has_fewer_replies_than_the_run_left_in_it_is_told(half: Path) -> None:

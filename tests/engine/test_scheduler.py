@@ -56,6 +56,21 @@ class Kept(dict[int, Outcome]):
         return [each.kind if isinstance(each, Failure) else "ok" for each in found]
 
 
+@dataclass
+class Crowd:
+    """An `Ask` that takes a second, and notes how many wait for it at most."""
+
+    under_way: int = 0
+    most: int = 0
+
+    async def __call__(self, call: Call) -> Reply:
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        await asyncio.sleep(1)
+        self.under_way -= 1
+        return Reply(SURE)
+
+
 def ran(grid: Sweep, ask: Ask, *, lanes: int = 4, latch: Latch | None = None) -> tuple[Kept, Latch]:
     kept, latch = Kept(), latch or Latch()
     run(run_cells(grid.cells(), ask, kept, lanes=lanes, latch=latch))
@@ -213,18 +228,9 @@ def test_what_keeps_outcomes_may_not_fail_in_silence() -> None:
 
 
 def test_so_many_lanes_are_under_way_and_no_more() -> None:
-    under_way = most = 0
-
-    async def ask(call: Call) -> Reply:
-        nonlocal under_way, most
-        under_way += 1
-        most = max(most, under_way)
-        await asyncio.sleep(1)
-        under_way -= 1
-        return Reply(SURE)
-
-    kept, _ = ran(sweep(problems=20), ask, lanes=7)
-    assert (len(kept), most) == (40, 7)
+    crowd = Crowd()
+    kept, _ = ran(sweep(problems=20), crowd, lanes=7)
+    assert (len(kept), crowd.most) == (40, 7)
 
 
 def test_cells_are_taken_as_lanes_come_free_and_not_before() -> None:
@@ -254,26 +260,16 @@ def test_cells_are_taken_as_lanes_come_free_and_not_before() -> None:
 
 
 def test_a_few_lanes_run_until_a_reply_is_waited_for() -> None:
-    under_way = most = 0
-
-    async def ask(call: Call) -> Reply:
-        nonlocal under_way, most
-        under_way += 1
-        most = max(most, under_way)
-        await asyncio.sleep(0.1)
-        under_way -= 1
-        return Reply(SURE)
-
-    def most_with(waits: Callable[[], bool]) -> int:
-        nonlocal most
-        most, kept = 0, Kept()
+    def most_with(crowd: Crowd, waits: Callable[[], bool]) -> int:
+        kept = Kept()
         cells = sweep(problems=50).cells()
-        run(run_cells(cells, ask, kept, lanes=40, latch=Latch(), waits=waits))
+        run(run_cells(cells, crowd, kept, lanes=40, latch=Latch(), waits=waits))
         assert len(kept) == 100
-        return most
+        return crowd.most
 
-    assert most_with(lambda: False) == FEW < 40
-    assert most_with(lambda: under_way > 0) == 40
+    assert most_with(Crowd(), lambda: False) == FEW < 40
+    crowd = Crowd()
+    assert most_with(crowd, lambda: crowd.under_way > 0) == 40
 
 
 def test_cells_begin_in_the_order_of_the_sweep() -> None:
