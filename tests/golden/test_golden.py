@@ -69,8 +69,10 @@ def command(
 def figures(report: str) -> list[list[object]]:
     """Of each row of a JSON report: its names, how many problems and failed cells, and its ASD."""
     return [
-        [row["protocol"], row["agent"], row["judge"], row["n"], row["failed"], row["failures"]]
-        + [round(row["asd"]["mean"], 9) if row["asd"] else None]
+        [
+            *(row[key] for key in ("protocol", "agent", "judge", "n", "failed", "failures")),
+            round(row["asd"]["mean"], 9) if row["asd"] else None,
+        ]
         for row in json.loads(report)["rows"]
     ]
 
