@@ -24,10 +24,15 @@ EngineError
         └── Unheard       a whole answer, and billed, of a kind that this program does not know
 """
 
+from typing import ClassVar
+
 
 class EngineError(Exception):
     """The root of everything that `engine` raises on purpose."""
 
+    slug: ClassVar[str] = "EngineError"
+    """What outcomes and ledgers call it. It stays when the class is renamed: they are read again
+    long after they were written."""
     sent = True
     """Whether a server saw the request that failed, where there was one."""
 
@@ -35,38 +40,54 @@ class EngineError(Exception):
 class SweepError(EngineError):
     """What the user wrote cannot be run. The text names place, value and mend."""
 
+    slug = "SweepError"
+
 
 class RunFolderError(EngineError):
     """The run folder cannot be used as it is; nothing in it was changed."""
+
+    slug = "RunFolderError"
 
 
 class DownloadError(EngineError):
     """A file could not be had. Nothing stands in its place; the text says what is kept."""
 
+    slug = "DownloadError"
+
 
 class Halt(EngineError):
     """Stop admitting work; what is in flight lands and is saved; the same command resumes."""
 
-
-class QuotaExhausted(Halt): ...
-
-
-class KeyRefused(Halt): ...
+    slug = "Halt"
 
 
-class ModelGone(Halt): ...
+class QuotaExhausted(Halt):
+    slug = "QuotaExhausted"
 
 
-class ProviderDown(Halt): ...
+class KeyRefused(Halt):
+    slug = "KeyRefused"
 
 
-class BudgetReached(Halt): ...
+class ModelGone(Halt):
+    slug = "ModelGone"
 
 
-class StoreStopped(Halt): ...
+class ProviderDown(Halt):
+    slug = "ProviderDown"
+
+
+class BudgetReached(Halt):
+    slug = "BudgetReached"
+
+
+class StoreStopped(Halt):
+    slug = "StoreStopped"
 
 
 class Interrupted(Halt):
+    slug = "Interrupted"
+
     def __init__(self, signal: int) -> None:
         super().__init__(f"stopped by signal {signal}")
         self.signal = signal
@@ -75,9 +96,13 @@ class Interrupted(Halt):
 class ProviderError(EngineError):
     """A model could not answer one call."""
 
+    slug = "ProviderError"
+
 
 class TryAgain(ProviderError):
     """A fault that passes."""
+
+    slug = "TryAgain"
 
     def __init__(self, message: str, delay: float = 0.0) -> None:
         super().__init__(message)
@@ -85,33 +110,43 @@ class TryAgain(ProviderError):
         """Seconds that the server asks to wait; 0 if it did not say."""
 
 
-class RateLimited(TryAgain): ...
+class RateLimited(TryAgain):
+    slug = "RateLimited"
 
 
-class Overloaded(TryAgain): ...
+class Overloaded(TryAgain):
+    slug = "Overloaded"
 
 
 class Unreachable(TryAgain):
+    slug = "Unreachable"
     sent = False
 
 
-class Ambiguous(TryAgain): ...
+class Ambiguous(TryAgain):
+    slug = "Ambiguous"
 
 
 class Malformed(Ambiguous):
+    slug = "Malformed"
+
     def __init__(self, message: str, body: bytes) -> None:
         super().__init__(message)
         self.body = body
         """The bytes as they came, for quarantine."""
 
 
-class BadCall(ProviderError): ...
+class BadCall(ProviderError):
+    slug = "BadCall"
 
 
-class TooLong(BadCall): ...
+class TooLong(BadCall):
+    slug = "TooLong"
 
 
-class TooBig(BadCall): ...
+class TooBig(BadCall):
+    slug = "TooBig"
 
 
-class Unheard(BadCall): ...
+class Unheard(BadCall):
+    slug = "Unheard"

@@ -27,7 +27,7 @@ class Account:
     outcomes: tuple[tuple[Outcome, int], ...]
     """(outcome, count) of the replies."""
     faults: tuple[tuple[Fate, str, int], ...]
-    """(fate, name of the error, count) of what ended without a reply."""
+    """(fate, slug of the error, count) of what ended without a reply."""
     usage: Usage
     """Tokens of the replies, all added up."""
     dollars: float
@@ -156,7 +156,7 @@ class Metered:
         try:
             reply = await self._inner(call)
         except EngineError as exc:
-            self._page.fault(_fate(exc), type(exc).__name__, worst)
+            self._page.fault(_fate(exc), exc.slug, worst)
             if self._quarantine is not None and isinstance(exc, Malformed):
                 self._quarantine.keep(call, exc)
             raise

@@ -17,7 +17,7 @@ from engine.cli.completing import sweep_files
 from engine.cli.plan import short
 from engine.cli.screen import show
 from engine.cli.terminal import OVER_BUDGET, SOME_FAILED, STOPPED, ExitCode, Plan, run_shown
-from engine.errors import BudgetReached, Halt, Interrupted, SweepError
+from engine.errors import BudgetReached, Halt, Interrupted, RateLimited, SweepError
 from engine.models import Terms, clipped
 from engine.opening import run_folder
 from engine.plans.planning import plan_sweep
@@ -166,7 +166,7 @@ def _table(rehearsed: Rehearsed) -> Table:
 
 
 def _figures(account: Account) -> tuple[str, ...]:
-    limited = sum(count for _, kind, count in account.faults if kind == "RateLimited")
+    limited = sum(count for _, kind, count in account.faults if kind == RateLimited.slug)
     others = account.count("failed") - limited + account.count("unsent")
     return (
         f"{account.sent:,}",

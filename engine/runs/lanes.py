@@ -99,7 +99,7 @@ def failure(work: str, raised: BaseException) -> Failure:
         case Unreadable():
             return Failure("unreadable", fault.reason, fault.raw, fault.call)
         case ProviderError():
-            return Failure(type(fault).__name__, str(fault))
+            return Failure(fault.slug, str(fault))
         case Exception():
             # A bug in one protocol must not throw away a night of the others; it is loud here,
             # counted in the report, and `--retry-failed` runs the cell again once it is mended.
