@@ -2,13 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
-from importlib import import_module
 from typing import Any, TypeAlias
 
 import orjson
 
+import protocols
 from engine.errors import RunFolderError
-from engine.sweeps.code import HOME
 from engine.sweeps.document import Document
 from engine.sweeps.sweepfile import SweepFile, Top
 from protocols.protocol import Protocol
@@ -16,6 +15,10 @@ from protocols.question import Problem
 
 MARK = "# This run was started from Python"
 """How the file begins that stands in place of a sweep file where there was none."""
+
+PART = "protocols"
+"""Before the name of each part of a protocol that is ours. It is written into run folders, so it
+stays; runs of version 0.1 name the part's module here too, which may have moved since."""
 
 OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 
@@ -49,9 +52,9 @@ def read_python_sweep(text: str, problems: tuple[Problem, ...]) -> SweepFile:
     part of one, is defined in nobody's package but the user's."""
     try:
         told = orjson.loads(text.partition("\n")[2])
-        protocols = _made(told.pop("protocols"))
+        made = _made(told.pop("protocols"))
         models, providers = told.pop("models"), told.pop("providers")
-        return python_sweep(Top(**told), problems, protocols, models, providers)
+        return python_sweep(Top(**told), problems, made, models, providers)
     except (ValueError, TypeError, LookupError, AttributeError, ImportError) as exc:
         raise RunFolderError(f"what was made in Python cannot be made again: {exc}") from exc
 
@@ -61,8 +64,14 @@ def _told(value: Any) -> Any:
         return [_told(part) for part in value]
     if is_dataclass(value):
         inner = {f.name: _told(getattr(value, f.name)) for f in fields(value) if f.init}
-        return {"is": f"{type(value).__module__}:{type(value).__qualname__}"} | inner
+        return {"is": _part(type(value))} | inner
     return value
+
+
+def _part(kind: type) -> str:
+    """`protocols:NAME` of what is ours, whichever module it lies in; MODULE:NAME of what is not."""
+    ours = getattr(protocols, kind.__name__, None) is kind
+    return f"{PART if ours else kind.__module__}:{kind.__qualname__}"
 
 
 def _made(told: Any) -> Any:
@@ -73,9 +82,9 @@ def _made(told: Any) -> Any:
     settings = dict(told)
     module, _, name = settings.pop("is").partition(":")
     # The user's own package is none that every reader has; nothing is imported from elsewhere.
-    if module.partition(".")[0] != HOME:
+    if module.partition(".")[0] != PART:
         raise RunFolderError(f"{name} is defined in your own {module}")
-    kind = getattr(import_module(module), name)
+    kind = getattr(protocols, name)
     if not (isinstance(kind, type) and is_dataclass(kind)):
-        raise TypeError(f"{module}.{name} is nothing that a protocol is made of")
+        raise TypeError(f"{name} is nothing that a protocol is made of")
     return kind(**{field: _made(part) for field, part in settings.items()})

@@ -227,9 +227,9 @@ def test_a_run_of_ones_own_protocols_says_so_to_the_command_line() -> None:
 @pytest.mark.parametrize(
     ("was", "is_now"),
     [
-        ('"protocols.debate:Debate"', '"protocols.debate:DebaTe"'),
-        ('"protocols.debate:Debate"', '"protocols.debate:run"'),
-        ('"protocols.debate:Debate"', '"os:system"'),
+        ('"protocols:Debate"', '"protocols:DebaTe"'),
+        ('"protocols:Debate"', '"protocols:agents"'),
+        ('"protocols:Debate"', '"os:system"'),
         ('"rounds": 2', '"rounds": 0'),
         ('"rounds": 2', '"rundes": 2'),
         ('"draws": 1', '"draws": 0'),
