@@ -2,42 +2,95 @@
 
 import hashlib
 import inspect
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import fields, is_dataclass
 from functools import cache
-from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 from protocols.protocol import Protocol
 
-HOME = "protocols"
-"""The package of our own protocols, agents, judges and prompts; they all count together."""
+HOME = "protocols."
+"""How the names of the modules begin in which our own protocols, agents and judges are."""
+
+UNCOUNTED = (
+    "protocols.bounds",
+    "protocols.datasets",
+    "protocols.sample",
+    "protocols.statistics",
+    "protocols.trend",
+    "protocols.worlds",
+)
+"""What reads verdicts and decides none, and what loads problems, which count by their contents.
+Scores count: a jury pools by one, and market making asks by one."""
+
+_IMPORTED = re.compile(rf"^[ \t]*(?:from|import)[ \t]+({re.escape(HOME)}[\w.]+)", re.MULTILINE)
 
 
 def code_digest(protocols: Iterable[Protocol]) -> str:
-    """12 hex digits: others once a prompt, a reader or a protocol is written otherwise.
+    """12 hex digits: others once a prompt, a reader or a protocol of it is written otherwise.
 
-    Outcomes of other code are never taken for those of this one: an edited protocol is a new run,
-    which pays only for calls that are new. A class without a source file counts by its name.
+    Counted are the modules of the protocols and of their agents and judges, and of ours all that
+    those import; by what is in them, so that a module that is only moved changes nothing. What
+    reports do with verdicts is not counted, and no other protocol is. Outcomes of other code are
+    never taken for those of this one: an edited protocol is a new run, which pays only for calls
+    that are new. A class without a source file counts by its name.
     """
-    classes = {cls for protocol in protocols for cls in type(protocol).__mro__}
+    classes = {cls for protocol in protocols for cls in _classes(protocol)}
+    modules = {cls.__module__ for cls in classes}
+    ours = {name for name in modules if name.startswith(HOME)}
     foreign = sorted(
         (cls.__module__, cls.__qualname__, _source(cls))
         for cls in classes
-        if cls.__module__.partition(".")[0] not in (HOME, "abc", "builtins")
+        if cls.__module__ not in {*ours, "abc", "builtins"}
     )
-    told = "\0".join([_ours(), *("\0".join(each) for each in foreign)])
+    counted = sorted(_digest(module) for module in closure(ours))
+    told = "\0".join([*counted, *("\0".join(each) for each in foreign)])
     return hashlib.sha256(told.encode()).hexdigest()[:12]
 
 
+def closure(modules: Iterable[str]) -> set[str]:
+    """Those of our modules, and all that they import of ours, without what is not counted."""
+    found: set[str] = set()
+    todo = list(modules)
+    while todo:
+        module = todo.pop()
+        if module not in found and not f"{module}.".startswith(tuple(f"{u}." for u in UNCOUNTED)):
+            found.add(module)
+            todo += _imports(module)
+    return found
+
+
+def _classes(value: Any) -> Iterator[type]:
+    """The classes of a tree of roles and settings, with all that they inherit from."""
+    if isinstance(value, tuple):
+        for part in value:
+            yield from _classes(part)
+    elif is_dataclass(value):
+        kind: type = type(value)
+        yield from kind.__mro__
+        for field in fields(value):
+            yield from _classes(getattr(value, field.name))
+
+
 @cache
-def _ours() -> str:
-    """One digest of every Python file of the package, the data sets' loaders left aside."""
-    whole = hashlib.sha256()
-    rooms = [files(HOME), files(HOME).joinpath("judges")]
-    for room in rooms:
-        for file in sorted(room.iterdir(), key=lambda each: each.name):
-            if file.name.endswith(".py"):
-                whole.update(file.name.encode() + b"\0" + file.read_bytes())
-    return whole.hexdigest()
+def _file(module: str) -> Path:
+    spec = find_spec(module)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"{module} has no source file")
+    return Path(spec.origin)
+
+
+@cache
+def _imports(module: str) -> tuple[str, ...]:
+    return tuple(_IMPORTED.findall(_file(module).read_text(encoding="utf-8")))
+
+
+@cache
+def _digest(module: str) -> str:
+    return hashlib.sha256(_file(module).read_bytes()).hexdigest()
 
 
 def _source(cls: type) -> str:
