@@ -1,4 +1,4 @@
-"""`python -m engine.local`: serve the local model until standard input ends; prints its base URL."""
+"""`python -m engine.local`: serve the local model until stdin ends; prints its base URL."""
 
 import os
 import signal

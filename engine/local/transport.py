@@ -1,4 +1,4 @@
-"""A transport that brings its own server: llama.cpp in a child process, from first call to close."""
+"""A transport that brings its own server: llama.cpp in a child process."""
 
 import asyncio
 import sys
