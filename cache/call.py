@@ -13,7 +13,7 @@ ADDRESS, STEM = "_address", "_stem"
 orjson passes over names that begin with an underscore."""
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
-Effort: TypeAlias = Literal["", "none", "minimal", "low", "medium", "high"]
+Effort: TypeAlias = Literal["", "none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from engine.providers.catalogue import connect, provider_of
 from engine.providers.keys import require_keys, settings_of
 from engine.providers.limit_headers import HeaderLimits
 from engine.providers.provider import Provider
+from engine.providers.retirements import Retirement, retirement
 from engine.providers.settings import Settings
 from engine.providers.transport import DEADLINE
 from engine.sim import PRESETS, SimModel, SimProvider, World
@@ -131,6 +132,16 @@ class Models:
             connections=reach.connections,
             version=reach.version,
         )
+
+    def retirements(self, models: Iterable[str]) -> list[Retirement]:
+        """When the vendors stop serving these, for those that are asked at their vendor's."""
+        return [
+            told
+            for model in models
+            if not model.startswith(PREFIX)
+            and (told := retirement(model)) is not None
+            and self.settings(provider_of(model)).vendors_own
+        ]
 
     def prepare(self, roles: Iterable[tuple[str, str]], terms: Terms) -> None:
         """Get ready to ask, without asking. roles: (model, role) of every model of the sweep.

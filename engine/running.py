@@ -1,5 +1,7 @@
 """Running what is missing of a sweep, with its progress shown: for the command line and Python."""
 
+from datetime import date
+
 from rich.console import Console
 
 from cache.cached import Cache, Mode
@@ -7,7 +9,7 @@ from cache.store import Store
 from engine.books.accounts import Accounts
 from engine.errors import Halt
 from engine.opening import Opened
-from engine.plans.walk import require_abilities
+from engine.plans.walk import require_abilities, require_service
 from engine.runs.noted import noted
 from engine.runs.progress import Snapshot, progress
 from engine.runs.replaying import LANES
@@ -33,6 +35,8 @@ async def run_missing(
     """
     models, latch = opened.models, opened.latch
     await require_abilities(opened.sweep, models.simulated)
+    if mode != "replay":
+        require_service(models.retirements(opened.sweep.models), date.today())
     cache = Cache(store, models, identity=models.identity, mode=mode)
     sitting = Sitting(opened.sweep, folder, cache, latch)
     held = len(store)

@@ -3,14 +3,21 @@
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from cache.reply import Usage
 from engine.errors import SweepError
@@ -36,21 +43,31 @@ class Price:
     as_of: date
     """The day on which the list was made."""
     source: str
+    above: int = 0
+    """Prompt tokens beyond which a call is priced by `beyond`; 0 if length makes no difference."""
+    beyond: "Price | None" = None
+    """What every token of such a long call costs."""
 
-    def cost(self, usage: Usage) -> float:
-        """Dollars for the tokens of one call, as billed."""
+    def of(self, input_tokens: float) -> "Price":
+        """What the tokens of a call with so long a prompt cost."""
+        return self.beyond if self.beyond is not None and input_tokens > self.above else self
+
+    def cost(self, usage: Usage, calls: float = 1) -> float:
+        """Dollars for the tokens of one call, as billed; or of several, with prompts alike."""
+        price = self.of(usage.input_tokens / calls)
         fresh = usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens
         return (
-            fresh * self.input
-            + usage.cache_read_tokens * self.cache_read
-            + usage.cache_write_tokens * self.cache_write
-            + usage.output_tokens * self.output
+            fresh * price.input
+            + usage.cache_read_tokens * price.cache_read
+            + usage.cache_write_tokens * price.cache_write
+            + usage.output_tokens * price.output
         ) / MILLION
 
     def worst(self, input_tokens: float, output_tokens: float) -> float:
         """Dollars at most for so many tokens, whatever the provider's prompt cache does."""
-        dearest = max(self.input, self.cache_write)
-        return (input_tokens * dearest + output_tokens * self.output) / MILLION
+        price = self.of(input_tokens)
+        dearest = max(price.input, price.cache_write)
+        return (input_tokens * dearest + output_tokens * price.output) / MILLION
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +126,23 @@ class _Closed(BaseModel):
 Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class _Model(_Closed):
+class _Rates(_Closed):
     input: Dollars
     output: Dollars
     cache_read: Dollars | None = None
     cache_write: Dollars | None = None
     batch: Annotated[float, Field(ge=0, le=1)] | None = None
+
+
+class _Model(_Rates):
+    above: Annotated[int, Field(gt=0)] | None = None
+    beyond: _Rates | None = None
+
+    @model_validator(mode="after")
+    def _both_or_neither(self) -> "_Model":
+        if (self.above is None) != (self.beyond is None):
+            raise ValueError("above and beyond belong together: give both or neither")
+        return self
 
 
 class _Vendor(_Closed):
@@ -142,11 +170,14 @@ def _read(text: str, name: str) -> dict[str, Price]:
         if vendor.free:
             prices[f"{provider}/*"] = Price(0, 0, 0, 0, 1, vendor.as_of, vendor.source)
         for model, entry in vendor.models.items():
-            prices[f"{provider}/{model}"] = _price(vendor, entry)
+            price = _price(vendor, entry)
+            if entry.above is not None and entry.beyond is not None:
+                price = replace(price, above=entry.above, beyond=_price(vendor, entry.beyond))
+            prices[f"{provider}/{model}"] = price
     return prices
 
 
-def _price(vendor: _Vendor, entry: _Model) -> Price:
+def _price(vendor: _Vendor, entry: _Rates) -> Price:
     """Where no price for cached input is given, it costs as much as any other."""
     return Price(
         input=entry.input,

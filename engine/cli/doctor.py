@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import date
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -13,7 +14,7 @@ from engine.cli.completing import sweep_files
 from engine.cli.screen import show
 from engine.errors import SweepError
 from engine.opening import Opened, open_sweep
-from engine.plans.checkup import Finding, examine, key_of
+from engine.plans.checkup import Finding, ending, examine, key_of
 from engine.plans.walk import require_abilities
 from engine.providers import sdk_clients
 from engine.providers.catalogue import PROVIDERS
@@ -32,7 +33,7 @@ def command(what: tuple[str, ...], overrides: tuple[str, ...], as_json: bool) ->
     """Check keys, addresses, models, limits and the clock, with one request for one token a model.
 
     SWEEP: all its models are asked, and its calls are held against what they can do. MODEL: just
-    these, as `openai/gpt-4o-mini`. With neither, only what keys are set is told. Exit code 1 if
+    these, as `openai/gpt-6-luna`. With neither, only what keys are set is told. Exit code 1 if
     anything is not well.
     """
     variables = environment(Path())
@@ -65,7 +66,8 @@ async def _sweep(opened: Opened, variables: Mapping[str, str]) -> list[Finding]:
     except SweepError as exc:
         able = Finding(sweep.name, False, str(exc))
     real = [model for model in sweep.models if not model.startswith(PREFIX)]
-    return [able, *await examine(real, models.settings, variables)]
+    ends = [ending(told, date.today()) for told in models.retirements(sweep.models)]
+    return [able, *ends, *await examine(real, models.settings, variables)]
 
 
 def _lines(findings: Iterable[Finding]) -> Iterator[str]:

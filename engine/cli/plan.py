@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from collections.abc import Iterable
 from datetime import date
 from pathlib import Path
 
@@ -53,12 +54,19 @@ def command(
             replies.close()
     gate = leak_gate(opened.sweep.problems).line
     if as_json:
-        told = {"plan": plan, "cost": plan.cost, "pace": plan.pace, "leak_gate": gate}
+        told = {
+            "plan": plan,
+            "cost": plan.cost,
+            "pace": plan.pace,
+            "leak_gate": gate,
+            "retirements": opened.models.retirements(opened.sweep.models),
+        }
         show(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode())
         return
     show(as_text(_table(_headline(sweep, plan, gate), plan)))
     show("")
-    show("\n".join(_notes(sweep, plan)))
+    ending = [f"{told}: name another" for told in opened.models.retirements(opened.sweep.models)]
+    show("\n".join(_notes(sweep, plan, ending)))
 
 
 def _headline(sweep: Path, plan: Plan, gate: str) -> str:
@@ -92,7 +100,7 @@ def _row(model: ModelPlan) -> tuple[str, ...]:
     )
 
 
-def _notes(sweep: Path, plan: Plan) -> list[str]:
+def _notes(sweep: Path, plan: Plan, ending: Iterable[str]) -> list[str]:
     notes = []
     if plan.walked < plan.problems:
         notes.append(f"{plan.walked:,} of {plan.problems:,} problems were walked, with all cells")
@@ -104,6 +112,7 @@ def _notes(sweep: Path, plan: Plan) -> list[str]:
         notes.append(f"learnt from {plan.learnt:,} stored replies of this sweep")
     else:
         notes.append("no reply of this sweep is stored: lengths are guessed; run a few first")
+    notes += ending
     unpriced = [model.model for model in plan.models if model.cost is None]
     if unpriced:
         notes.append(f"no price is known of {', '.join(unpriced)}; give a file with --prices")

@@ -3,6 +3,7 @@
 import asyncio
 import shlex
 import sys
+from datetime import date
 from pathlib import Path
 
 import click
@@ -14,7 +15,7 @@ from engine.cli.screen import show
 from engine.cli.terminal import Plan, sit
 from engine.models import Terms
 from engine.opening import open_sweep
-from engine.plans.walk import require_abilities
+from engine.plans.walk import require_abilities, require_service
 from engine.reports.report import FORMATS
 from engine.settings import store_path
 from protocols.scores import SCORES
@@ -72,6 +73,7 @@ def command(
     if dry_run:
         grid = opened.sweep
         asyncio.run(require_abilities(grid, opened.models.simulated))
+        require_service(opened.models.retirements(grid.models), date.today())
         opened.models.prepare(grid.roles, Terms(load(prices) if prices else listed(), max_cost))
         show(f"{sweep}: fine. {len(grid):,} cells; models: {', '.join(grid.models)}")
         return

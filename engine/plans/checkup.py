@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 from cache.call import Call, Message
 from engine.errors import (
@@ -20,6 +20,7 @@ from engine.providers.capabilities import abilities
 from engine.providers.catalogue import connect, entry, provider_of
 from engine.providers.limit_headers import HeaderLimits
 from engine.providers.provider import Provider
+from engine.providers.retirements import Retirement
 from engine.providers.settings import Settings
 
 PATIENCE = 60.0
@@ -76,6 +77,13 @@ def key_of(provider: str, environment: Mapping[str, str]) -> Finding | None:
     return Finding(
         provider, False, f"{row.key_variable} is not set", "put it in the environment or in .env"
     )
+
+
+def ending(told: Retirement, today: date) -> Finding:
+    """What the retirement of a model means on a given day."""
+    due = told.past(today) or told.near(today)
+    mend = "name another model; what is stored of it can still be replayed" if due else ""
+    return Finding(provider_of(told.model), not due, str(told), mend)
 
 
 def clock_of(provider: str, told: Iterable[HeaderLimits], now: datetime) -> list[Finding]:

@@ -18,7 +18,14 @@ ENOUGH = 12
 KEPT = 256
 """Replies of one kind that are kept to draw from; all count for the spread."""
 
-HIDDEN: dict[Effort, float] = {"minimal": 0.02, "low": 0.1, "medium": 0.3, "high": 0.6}
+HIDDEN: dict[Effort, float] = {
+    "minimal": 0.02,
+    "low": 0.1,
+    "medium": 0.3,
+    "high": 0.6,
+    "xhigh": 0.75,
+    "max": 0.9,
+}
 """The part of max_tokens that hidden reasoning is taken to use before any reply is known."""
 
 Kind: TypeAlias = tuple[str, str, str, int, str, int, bool, str]
@@ -153,6 +160,7 @@ def _output(reply: Reply) -> float:
 
 def _hidden(call: Call) -> float:
     """Tokens of reasoning that nobody sees, of a model that was not told to do without."""
-    efforts = abilities(call.model).efforts
-    always = bool(efforts) and "none" not in efforts
-    return call.max_tokens * HIDDEN.get(call.effort or ("medium" if always else ""), 0.0)
+    able = abilities(call.model)
+    # Where sampling needs effort to be said, a model that is told nothing reasons.
+    reasons = bool(able.efforts) and ("none" not in able.efforts or "" not in able.sampling_needs)
+    return call.max_tokens * HIDDEN.get(call.effort or ("medium" if reasons else ""), 0.0)

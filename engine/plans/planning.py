@@ -184,7 +184,8 @@ def _cost(
 
     def dollars(input: float, output: float) -> float:
         read, wrote = (round(part * input) for part in cached)
-        return price.cost(Usage(round(input), round(output), read, wrote))
+        usage = Usage(round(input), round(output), read, wrote)
+        return price.cost(usage, max(amounts.calls - amounts.stored, 1))
 
     def weigh(amounts: Amounts) -> float:
         return dollars(amounts.input, amounts.output)

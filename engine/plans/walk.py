@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from datetime import date
 
 from cache.address import call_address
 from cache.call import Call
 from cache.reply import Reply
 from engine.errors import SweepError
 from engine.providers.capabilities import Lack, check
+from engine.providers.retirements import Retirement
 from engine.runs.scheduler import attempt
 from engine.sim import SimModel, SimProvider, World
 from engine.sim.model import PREFIX
@@ -81,6 +83,19 @@ async def require_abilities(sweep: Sweep, simulated: Mapping[str, SimModel]) -> 
     if lacks:
         told = "\n".join(f"{lack}\n  asked for in: {_named(row)}" for lack, row in lacks.items())
         raise SweepError(f"{told}\nNothing was sent.")
+
+
+def require_service(retirements: Iterable[Retirement], today: date) -> None:
+    """SweepError if a model is no longer served: who, since when, and the mend."""
+    gone = [told for told in retirements if told.past(today)]
+    if gone:
+        lines = "\n".join(
+            f"{told.model}: its vendor stopped serving it on {told.day}" for told in gone
+        )
+        raise SweepError(
+            f"{lines}\nname another model; what the store holds of it can still be had with "
+            "--cache replay. Nothing was sent."
+        )
 
 
 def _named(row: Row) -> str:

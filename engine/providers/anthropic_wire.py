@@ -142,7 +142,9 @@ class AnthropicWire(Wire):
 def _thinking(call: Call, able: Abilities) -> dict[str, Any]:
     """The word for an effort: off, as much as it likes, or a number of tokens."""
     if call.effort == "none":
-        return {"type": "disabled"}
+        if "none" not in able.efforts:
+            raise ModelGone(f"{call.model} always thinks; leave effort 'none' out")
+        return {"type": able.thinking_off}
     if able.thinking == "adaptive" and call.effort != "minimal":
         return {"type": "adaptive"}
     share = _BUDGET_SHARE.get(call.effort)

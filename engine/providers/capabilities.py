@@ -1,7 +1,7 @@
 """What each model can be asked for: a table of facts, and the check of a call against it."""
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from cache.call import Call, Effort
 
-_EVERY_EFFORT: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high")
+_EVERY_EFFORT: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,10 @@ class Abilities:
     temperature_with_top_p: bool = True
     sampling_needs: tuple[Effort, ...] = (*_EVERY_EFFORT, "")
     """The efforts at which temperature, top_p and logprobs are taken."""
+    sampling_ignored: bool = False
+    """Whether, at other efforts, they are accepted and have no effect, instead of being refused."""
+    chat_tools_need: tuple[Effort, ...] = (*_EVERY_EFFORT, "")
+    """The efforts at which the chat completions endpoint takes tools; none where it never does."""
     stop: int = 16
     """The most stop sequences; 0 where none are taken."""
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
@@ -36,8 +40,11 @@ class Abilities:
     tools: bool = True
     efforts: tuple[Effort, ...] = _EVERY_EFFORT
     """The words for effort that are taken, besides leaving it out."""
-    thinking: Literal["", "budget", "adaptive"] = ""
-    """On the Anthropic wire, how effort is put: as a number of tokens, or as a word."""
+    thinking: Literal["", "budget", "adaptive", "toggle"] = ""
+    """How effort is put: on the Anthropic wire as a number of tokens or as a word; `toggle`: on the
+    OpenAI wire, where thinking is switched on and off by a field of its own."""
+    thinking_off: Literal["disabled", "between_tools"] = "disabled"
+    """On the Anthropic wire, the type of thinking that effort `none` asks for."""
     context: int = 0
     """Tokens of prompt and reply together; 0 if not known."""
     max_output: int = 0
@@ -69,6 +76,12 @@ def abilities(model: str) -> Abilities:
     )
 
 
+def takes_temperature(model: str, effort: Effort = "") -> bool:
+    """Whether `provider/name` heeds a temperature at that effort."""
+    able = abilities(model)
+    return bool(able.max_temperature) and effort in able.sampling_needs
+
+
 def check(call: Call) -> tuple[Lack, ...]:
     """Every parameter of `call` that its model will not take, in the order of the call's fields."""
     able = abilities(call.model)
@@ -93,6 +106,8 @@ def _lacks(call: Call, able: Abilities) -> Iterator[tuple[str, str, str]]:
         yield "stop", f"{len(call.stop)} stop sequences, {able.stop} are taken", fix
     if call.tools and not able.tools:
         yield "tools", "this model uses none", "leave them out, or choose another model"
+    elif call.tools and call.effort not in able.chat_tools_need:
+        yield "tools", *_tools_lack(call, able)
     if call.response_format is not None and not able.structured:
         yield "response_format", "this model keeps to no JSON schema", "leave it out"
     if call.top_logprobs > able.top_logprobs:
@@ -102,13 +117,26 @@ def _lacks(call: Call, able: Abilities) -> Iterator[tuple[str, str, str]]:
         yield "effort", f"{call.effort!r} is not taken", f"leave it out, or choose of: {takes}"
     samples = (call.temperature, call.top_p, call.top_logprobs or None) != (None, None, None)
     if samples and call.effort not in able.sampling_needs:
-        needs = " or ".join(repr(effort) if effort else "unset" for effort in able.sampling_needs)
-        now = repr(call.effort) if call.effort else "unset"
-        yield (
-            "effort",
-            f"temperature, top_p and logprobs need it {needs}, not {now}",
-            f"set {needs}",
-        )
+        needs = _either(able.sampling_needs)
+        now = _either((call.effort,))
+        if able.sampling_ignored:
+            reason = f"at effort {now} temperature, top_p and logprobs are taken and have no effect"
+        else:
+            reason = f"temperature, top_p and logprobs need it {needs}, not {now}"
+        yield "effort", reason, f"set {needs}, or leave temperature and logprobs out"
+
+
+def _either(efforts: Iterable[Effort]) -> str:
+    return " or ".join(repr(effort) if effort else "unset" for effort in efforts)
+
+
+def _tools_lack(call: Call, able: Abilities) -> tuple[str, str]:
+    if not able.chat_tools_need:
+        reason = "this model calls no tools over chat completions"
+        return reason, "leave them out, or choose another model"
+    needs = _either(able.chat_tools_need)
+    now = _either((call.effort,))
+    return f"over chat completions they need effort {needs}, not {now}", f"set effort {needs}"
 
 
 def _logprobs_lack(call: Call, able: Abilities) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from engine.errors import SweepError
+from engine.local.weights import IDENTITY, SLOTS
 from engine.providers import sdk_clients
 from engine.providers.anthropic_wire import AnthropicWire
 from engine.providers.openai_wire import OpenAIWire
@@ -128,6 +129,23 @@ def _sdk(
     return HttpProvider(write(settings), Deferred(transport), deadline=settings.deadline, hear=hear)
 
 
+def _local(settings: Settings, hear: Hear | None) -> Provider:
+    """The small model that this program serves itself."""
+
+    def transport() -> Transport:
+        from engine.local.transport import LocalTransport
+        from engine.providers.aiohttp_transport import AiohttpTransport
+        from engine.providers.pool import Pool
+
+        def server(url: str) -> Transport:
+            return AiohttpTransport(settings.provider, url, {}, Pool(settings, keep_alive=4.0))
+
+        return LocalTransport(server, SLOTS)
+
+    wire = OpenAIWire(settings.provider)
+    return HttpProvider(wire, Deferred(transport), deadline=settings.deadline, hear=hear)
+
+
 PROVIDERS: dict[str, Entry] = {
     "openai": Entry(
         partial(_sdk, _openai_wire, sdk_clients.openai_client),
@@ -171,6 +189,7 @@ PROVIDERS: dict[str, Entry] = {
         key_variable="VLLM_API_KEY",
         key_needed=False,
     ),
+    "local": Entry(_local, base_url="http://127.0.0.1", api=IDENTITY),
     "compatible": Entry(partial(_plain, _openai_wire), key_needed=False),
     "azure": Entry(
         partial(_sdk, _openai_wire, sdk_clients.azure_client, as_tree=True),

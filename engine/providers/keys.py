@@ -88,7 +88,8 @@ def settings_of(
             f"{provider} has no address; set base_url in the sweep file, or {row.base_url_variable}"
         )
     url = _url(provider, url)
-    if row.api and url == own:
+    vendors_own = bool(row.api) and url == own
+    if vendors_own:
         found = row.api.format(**options)
     else:
         found = f"{url} {options.get('version', '')}".strip()
@@ -96,6 +97,7 @@ def settings_of(
         provider,
         url,
         identity or found,
+        vendors_own,
         key=_key(row.key_variable, environment),
         deadline=deadline,
         connections=connections,

@@ -6,10 +6,10 @@ from typing import Any
 
 import orjson
 
-from cache.call import Call, Message
+from cache.call import Call, Effort, Message
 from cache.reply import Outcome, Reply, Token, ToolCall, Usage
 from engine.errors import Ambiguous, BadCall, Unheard
-from engine.providers.capabilities import abilities
+from engine.providers.capabilities import Abilities, abilities
 from engine.providers.limit_headers import HeaderLimits, duration_limits
 from engine.providers.payload import brief, compact, count, given_json, shown, text
 from engine.providers.wire import Headers, Wire
@@ -40,10 +40,11 @@ class OpenAIWire(Wire):
         return {"authorization": f"Bearer {key}"}
 
     def body(self, call: Call) -> bytes:
+        able = abilities(call.model)
         body: dict[str, Any] = {
             "model": call.model.removeprefix(f"{self.provider}/"),
             "messages": [_message(message) for message in call.messages],
-            abilities(call.model).max_tokens_field: call.max_tokens,
+            able.max_tokens_field: call.max_tokens,
         }
         if call.temperature is not None:
             body["temperature"] = call.temperature
@@ -54,7 +55,7 @@ class OpenAIWire(Wire):
         if call.top_logprobs:
             body |= {"logprobs": True, "top_logprobs": call.top_logprobs}
         if call.effort:
-            body["reasoning_effort"] = call.effort
+            body |= _reasoning(call.effort, able)
         if call.tools:
             body["tools"] = [
                 {
@@ -111,6 +112,14 @@ class OpenAIWire(Wire):
             served_model=text(data.get("model")),
             opaque=compact(reasoning) if reasoning else "",
         )
+
+
+def _reasoning(effort: Effort, able: Abilities) -> dict[str, Any]:
+    if able.thinking != "toggle":
+        return {"reasoning_effort": effort}
+    if effort == "none":
+        return {"thinking": {"type": "disabled"}}
+    return {"thinking": {"type": "enabled"}, "reasoning_effort": effort}
 
 
 def _error_of_choice(data: dict[str, Any]) -> Any:

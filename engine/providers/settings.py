@@ -12,6 +12,8 @@ class Settings:
     base_url: str
     identity: str
     """What joins a call's address in the store: replies are shared under one identity only."""
+    vendors_own: bool = False
+    """Whether this is the vendor's own endpoint: no proxy, rehearsal or server of the user's."""
     key: str = field(default="", repr=False)
     """Empty where the server asks for none, or where a cloud's own client finds credentials."""
     deadline: float = DEADLINE

@@ -4,10 +4,11 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, TypeAlias, Union, get_args, get_origin
+from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 
-from cache.call import Call
+from cache.call import Call, Effort
 from engine.errors import SweepError
+from engine.providers.capabilities import takes_temperature
 from engine.providers.catalogue import provider_of
 from engine.sim.model import PREFIX, PRESETS
 from engine.sweeps.document import Document, Key
@@ -25,6 +26,11 @@ from protocols.side_check import SideCheck
 Settings: TypeAlias = dict[str, Any]
 OF_CALLS = ("temperature", "max_tokens", "top_logprobs")
 """Settings of roles that go as they are into each of their calls, which know what they may be."""
+
+TEMPERATURES = ("temperature", "best_of_temperature")
+AUTO = "auto"
+"""A temperature that is ours where the model heeds one, and otherwise the model's own: what holds
+where a role says nothing of it."""
 
 MakeSpeaker: TypeAlias = Callable[[Judge], Speaker]
 """A speaker for a given judge: best-of-N selects with the judge of its row."""
@@ -81,6 +87,11 @@ def judges(document: Document, key: Key, value: Any) -> list[Judge]:
             types_ = settings_of(JUDGES[kind])
             for point in _points(document, at, rest, types_, needs=required_of(JUDGES[kind])):
                 _check_calls(document, at, point)
+                if "model" in point:
+                    point = _tempered(point, point["model"], point.get("effort", ""))
+                elif "temperature" in types_:
+                    member = point["member"].mind
+                    point = _tempered(point, member.model, member.effort)
                 made.append(made_of(document, at, JUDGES[kind], point))
     return made
 
@@ -117,7 +128,10 @@ def protocols(
                     roles: Settings = {"judge": judge}
                     if make is not None:
                         roles["agent"] = make(judge)
-                    yield made_of(document, at, cls, _seated(point, judge) | roles)
+                    settings_ = _seated(point, judge) | roles
+                    if "temperature" in types_:
+                        settings_ = _tempered(settings_, judge.mind.model, judge.mind.effort)
+                    yield made_of(document, at, cls, settings_)
 
 
 def _seated(point: Settings, judge: Judge) -> Settings:
@@ -128,6 +142,8 @@ def _speaker(document: Document, at: Key, point: Settings) -> MakeSpeaker:
     around, within = settings_of(Seat), settings_of(Agent)
     # A role within a role: its settings have become what makes it, once the judge is known.
     checker: MakeSpeaker | None = point.pop("side_check", None)
+    model, effort = point["model"], point.get("effort", "")
+    point = _tempered(point, model, effort, "temperature", "best_of_temperature")
     seat = made_of(document, at, Seat, {k: v for k, v in point.items() if k in around})
     plain = made_of(document, at, Agent, {k: v for k, v in point.items() if k in within})
     _check_calls(document, at, point)
@@ -138,7 +154,8 @@ def _speaker(document: Document, at: Key, point: Settings) -> MakeSpeaker:
         if seat.best_of > 1:
             speaker = BestOf(seat.best_of, plain, picks, seat.best_of_temperature)
         if seat.refine:
-            speaker = Refine(speaker, picks, seat.refine)
+            critics = _tempered({}, model, effort)
+            speaker = Refine(speaker, picks, seat.refine, **critics)
         if checker is not None:
             speaker = SideCheck(speaker, checker(judge).mind, seat.side_check_retries)
         return speaker
@@ -146,12 +163,25 @@ def _speaker(document: Document, at: Key, point: Settings) -> MakeSpeaker:
     return make
 
 
+def _tempered(point: Settings, model: str, effort: Effort, *names: str) -> Settings:
+    """`point` with each temperature that is left open settled by what its model heeds.
+
+    names: of the settings; `temperature` unless others are named.
+    """
+    names = names or ("temperature",)
+    settled = {name: value for name, value in point.items() if name not in names or value != AUTO}
+    if not model.startswith(PREFIX) and not takes_temperature(model, effort):
+        for name in names:
+            settled.setdefault(name, None)
+    return settled
+
+
 def _check_calls(document: Document, at: Key, point: Settings) -> None:
     """What every call of a role would be refused for is refused here, before any is made."""
     model = point.get("model")
     if model is None:
         return
-    settings = {name: point[name] for name in OF_CALLS if name in point}
+    settings = {name: point[name] for name in OF_CALLS if point.get(name, AUTO) != AUTO}
     made_of(document, at, Call, {"model": model, "messages": (), **settings})
     if not model.startswith(PREFIX):
         try:
@@ -195,7 +225,8 @@ def _points(
         key = (*at, name)
         if name not in types_:
             raise document.unknown(key, types_)
-        axes.append([(name, made) for made in _values(document, key, value, types_[name])])
+        of_type = types_[name] | Literal["auto"] if name in TEMPERATURES else types_[name]
+        axes.append([(name, made) for made in _values(document, key, value, of_type)])
     for point in product(*axes):
         yield dict(point)
 

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from cache.call import Call, Message, ResponseFormat, ToolSpec
+from cache.call import Call, Effort, Message, ResponseFormat, ToolSpec
 from engine.providers.capabilities import Abilities, abilities, check
 
 GPT = Call("openai/gpt-4o-mini", (Message("user", "?"),), temperature=0.4, top_logprobs=5)
@@ -22,13 +22,15 @@ def test_a_model_that_takes_everything_lacks_nothing() -> None:
         ("openai/o3", ["temperature", "top_logprobs"]),
         ("openai/gpt-5-mini", ["temperature", "top_logprobs"]),
         ("openai/gpt-5-chat-latest", []),
-        ("openai/gpt-5.2", ["effort"]),
+        ("openai/gpt-5.2", []),
+        ("openai/gpt-5.6-luna", ["effort"]),
+        ("openai/gpt-6-luna", ["effort"]),
+        ("openai/gpt-6-astra", ["temperature", "top_logprobs"]),
         ("anthropic/claude-sonnet-4-5", ["top_logprobs"]),
         ("anthropic/claude-opus-4-8", ["temperature", "top_logprobs"]),
         ("bedrock/us.anthropic.claude-opus-4-8-v1:0", ["temperature", "top_logprobs"]),
         ("vertex/claude-3-5-haiku@20241022", ["top_logprobs"]),
-        ("deepseek/deepseek-reasoner", ["temperature", "top_logprobs"]),
-        ("deepseek/deepseek-chat", []),
+        ("deepseek/deepseek-flash", ["effort"]),
         ("ollama/llama3.1:8b", []),
         ("openrouter/openai/o3-mini", ["temperature", "top_logprobs"]),
     ],
@@ -68,8 +70,47 @@ def test_a_lack_says_what_to_write_instead() -> None:
         "anthropic/claude-sonnet-4-5: top_logprobs: this model reports no logprobs; "
         "judge by stated probabilities or votes"
     )
-    (lack,) = check(replace(GPT, model="openai/gpt-5.2", effort="high"))
-    assert lack.mend == "set 'none'"
+    (lack,) = check(replace(GPT, model="openai/gpt-5.6-luna", effort="high"))
+    assert lack.mend == "set 'none', or leave temperature and logprobs out"
+
+
+@pytest.mark.parametrize(
+    ("model", "effort", "taken"),
+    [
+        ("openai/gpt-5.3", "high", True),
+        ("openai/gpt-5.4", "", True),
+        ("openai/gpt-5.4", "low", False),
+        ("openai/gpt-6-luna", "none", True),
+        ("openai/gpt-6-luna", "", False),
+        ("openai/gpt-6-astra", "low", False),
+        ("anthropic/claude-opus-5-5", "", True),
+    ],
+)
+def test_tools_over_chat_completions_depend_on_effort(model: str, effort: Effort, taken: bool):
+    call = Call(model, (Message("user", "?"),), tools=(ToolSpec("t", "d", "{}"),), effort=effort)
+    assert lacking(call) == ([] if taken else ["tools"])
+
+
+@pytest.mark.parametrize(
+    ("model", "effort"),
+    [
+        ("anthropic/claude-opus-5-5", "none"),
+        ("anthropic/claude-fable-5-1", "none"),
+        ("openai/gpt-6.1-sol", "none"),
+        ("openai/gpt-5.5", "max"),
+        ("anthropic/claude-sonnet-4-6", "xhigh"),
+        ("deepseek/deepseek-flash", "medium"),
+    ],
+)
+def test_words_for_effort_that_a_family_refuses(model: str, effort: Effort):
+    assert lacking(Call(model, (Message("user", "?"),), effort=effort)) == ["effort"]
+
+
+def test_a_temperature_that_would_be_taken_and_not_heeded_is_a_lack():
+    (lack,) = check(Call("deepseek/deepseek-flash", (Message("user", "?"),), temperature=0.8))
+    assert "have no effect" in lack.reason
+    calm = Call("deepseek/deepseek-flash", (Message("user", "?"),), temperature=0.8, effort="none")
+    assert check(calm) == ()
 
 
 def test_an_unknown_model_is_permitted_everything_and_says_so() -> None:

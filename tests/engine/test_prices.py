@@ -56,6 +56,21 @@ def test_no_call_costs_more_than_its_worst_case():
         assert price.cost(usage) <= worst + 1e-12
 
 
+def test_a_long_prompt_is_priced_by_its_own_rates_and_a_sum_of_short_ones_is_not():
+    price = listed().need("anthropic/claude-haiku-5-5")
+    assert price.cost(Usage(100_000, 1_000)) == pytest.approx(0.01 + 0.0005)
+    assert price.cost(Usage(100_001, 1_000)) == pytest.approx(0.0500005 + 0.0025)
+    assert price.cost(Usage(1_000_000, 10_000), calls=100) == pytest.approx(0.1 + 0.005)
+    assert price.worst(100_001, 1_000) >= price.cost(Usage(100_001, 1_000))
+
+
+def test_a_price_beyond_a_length_needs_the_length(tmp_path):
+    file = tmp_path / "prices.toml"
+    file.write_text('[openai.models]\n"x" = { input = 1, output = 2, above = 100 }\n')
+    with pytest.raises(SweepError, match="above and beyond belong together"):
+        load(file)
+
+
 def test_a_batch_call_costs_half_where_the_vendor_says_so():
     assert listed().need("openai/gpt-4o").batch == 0.5
     assert listed().need("deepseek/deepseek-flash").batch == 1

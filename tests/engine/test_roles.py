@@ -393,3 +393,35 @@ def test_refining_and_checking_are_axes_like_any_other() -> None:
 
 def test_fewer_than_no_critiques_are_refused() -> None:
     assert "-1 is less than none" in refused(speakers, "{model: sim/strong, refine: -1}")
+
+
+@pytest.mark.parametrize(
+    ("model", "effort", "heeded"),
+    [
+        ("openai/gpt-6-luna", "none", True),
+        ("openai/gpt-6-luna", "low", False),
+        ("anthropic/claude-sonnet-5-5", "none", False),
+        ("deepseek/deepseek-flash", "high", False),
+        ("sim/strong", "none", True),
+        ("compatible/lab/llama", "none", True),
+    ],
+)
+@pytest.mark.parametrize("said", ["", ", temperature: auto"])
+def test_a_temperature_left_open_is_ours_where_the_model_heeds_one(
+    model: str, effort: str, heeded: bool, said: str
+) -> None:
+    role = f"model: {model}, effort: {effort}{said}"
+    (agent,) = speakers(f"{{{role}, best_of: 2, refine: 1, best_of_temperature: auto}}")
+    assert isinstance(agent, Refine) and isinstance(agent.agent, BestOf)
+    given = agent.agent.agent.temperature, agent.agent.temperature, agent.temperature
+    assert given == ((0.4, 0.8, 0.8) if heeded else (None, None, None))
+    (votes,) = judged(f"{{kind: votes, {role}}}")
+    assert isinstance(votes, VotesJudge) and votes.temperature == (1.0 if heeded else None)
+
+
+def test_a_temperature_that_is_given_stands() -> None:
+    (agent,) = speakers("{model: anthropic/claude-sonnet-5-5, temperature: 0.7}")
+    assert isinstance(agent, Agent) and agent.temperature == 0.7
+    one, two = speakers("{model: openai/gpt-6-luna, temperature: [auto, 1.0]}")
+    assert isinstance(one, Agent) and isinstance(two, Agent)
+    assert (one.temperature, two.temperature) == (None, 1.0)

@@ -101,6 +101,18 @@ def test_a_dry_run_leaves_nothing(place: Path, command: Command) -> None:
     assert everything(place) == before
 
 
+def test_a_retired_model_is_refused_unless_a_server_of_ones_own_answers_for_it(
+    place: Path, command: Command
+) -> None:
+    dry = ("run", "small.yaml", "--dry-run", "--set", "judges=openai/o1")
+    ran = command(*dry)
+    assert ran.code == 2
+    assert "openai/o1: its vendor stopped serving it on 2026-10-23" in ran.err
+    own = '{openai: {base_url: "http://127.0.0.1:9/v1"}}'
+    told = command(*dry, "--set", f"providers={own}").err
+    assert told.startswith("OPENAI_API_KEY is not set") and "stopped" not in told
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -1,6 +1,7 @@
 """Walking a sweep: what it would ask is known before anything is sent."""
 
 from dataclasses import replace
+from datetime import date
 
 import pytest
 
@@ -8,7 +9,8 @@ from cache.address import call_address
 from cache.call import Call
 from cache.reply import Reply
 from engine.errors import SweepError
-from engine.plans.walk import Walker, require_abilities, stand_ins
+from engine.plans.walk import Walker, require_abilities, require_service, stand_ins
+from engine.providers.retirements import retirement
 from engine.sim import PRESETS, SimProvider, World
 from engine.sweeps.sweep import Sweep
 from engine.sweeps.sweepfile import rows
@@ -92,3 +94,17 @@ async def test_cells_whose_replies_cannot_be_read_are_walked_but_are_no_verdicts
     walker = Walker(lambda call: Reply("who knows"), lambda call, _: seen.append(call))
     assert await walker.walk(sweep_of(NaiveJudge(JUDGE)).cells()) == 0
     assert len(seen) == 1
+
+
+def test_a_model_that_its_vendor_no_longer_serves_is_refused_with_the_day():
+    told = [retirement("openai/o1"), retirement("openai/gpt-4o")]
+    ends = [each for each in told if each is not None]
+    assert len(ends) == 2
+    require_service(ends, date(2026, 10, 22))
+    with pytest.raises(SweepError) as refused:
+        require_service(ends, date(2026, 10, 23))
+    assert str(refused.value).splitlines() == [
+        "openai/o1: its vendor stopped serving it on 2026-10-23",
+        "name another model; what the store holds of it can still be had with --cache replay. "
+        "Nothing was sent.",
+    ]
