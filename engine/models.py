@@ -11,6 +11,7 @@ from engine.books.budget import Budget
 from engine.books.ledger import Account, Ledger
 from engine.books.prices import PriceList, listed
 from engine.books.quarantine import Quarantine
+from engine.errors import SweepError
 from engine.limits.endpoint import Books, Endpoint
 from engine.limits.gauge import LimitStatistics
 from engine.limits.latch import Latch
@@ -25,10 +26,17 @@ from engine.sim import PRESETS, SimModel, SimProvider, World
 from engine.sim.model import PREFIX
 from engine.sweeps.document import Document
 from engine.sweeps.fields import filled
+from engine.sweeps.named import check_names, naming
 from protocols.question import Problem
 
 NAME = 36
 """Characters of a model's name that the display has room for."""
+
+LONGEST = 86_400.0
+"""Seconds that one exchange may be given: a day."""
+
+WIDEST = 65_535
+"""Connections from one address to another: there are no more ports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,15 @@ class Reach:
     """Seconds for one exchange, all told."""
     connections: int = 1000
     """The most that are open at one time."""
+
+    def __post_init__(self) -> None:
+        for name in ("base_url", "identity", "version"):
+            if not getattr(self, name).isprintable():
+                raise ValueError(f"{name}: {getattr(self, name)!r} has a character that is no text")
+        if not 0 < self.deadline <= LONGEST:
+            raise ValueError(f"deadline: {self.deadline:g} is not in (0, {LONGEST:g}] seconds")
+        if not 1 <= self.connections <= WIDEST:
+            raise ValueError(f"connections: {self.connections} is not between 1 and {WIDEST:,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +94,9 @@ class Models:
     ) -> None:
         """models, providers: the sections of the sweep file. environment: variables by name."""
         self.latch = latch
+        self._document = document
         self._environment = environment
+        check_names(document, models, providers)
         self._reach = {
             name: filled(document, ("providers", name), Reach, given)
             for name, given in providers.items()
@@ -122,15 +141,18 @@ class Models:
         SweepError where neither says what is needed; a missing key is for `prepare` to report.
         """
         reach = self._reach.get(provider, Reach())
-        return settings_of(
-            provider,
-            self._environment,
-            base_url=reach.base_url,
-            identity=reach.identity,
-            deadline=reach.deadline,
-            connections=reach.connections,
-            version=reach.version,
-        )
+        try:
+            return settings_of(
+                provider,
+                self._environment,
+                base_url=reach.base_url,
+                identity=reach.identity,
+                deadline=reach.deadline,
+                connections=reach.connections,
+                version=reach.version,
+            )
+        except SweepError as exc:
+            raise self._document.fault(naming(self._document, provider), str(exc)) from None
 
     def prepare(self, roles: Iterable[tuple[str, str]], terms: Terms) -> None:
         """Get ready to ask, without asking. roles: (model, role) of every model of the sweep.

@@ -15,6 +15,7 @@ from engine.runs.runfolder import PROBLEMS, REPORT, SWEEP, RunFolder
 from engine.sweeps.document import Document
 from engine.sweeps.examples import problems_of
 from engine.sweeps.in_python import MARK, read_python_sweep
+from engine.sweeps.named import check_use
 from engine.sweeps.sweep import Sweep
 from engine.sweeps.sweepfile import SweepFile, checked_sweep, read_sweep_file
 from protocols.datasets.jsonl import JsonLines
@@ -92,5 +93,6 @@ def opened(file: SweepFile, variables: Mapping[str, str] | None = None) -> Opene
         variables = environment(Path())
     models = Models(file.document, file.models, file.providers, known, variables, latch)
     draft = file.sweep({})
+    check_use(file.document, file.models, file.providers, draft.models)
     identities = {model: models.model_identity(model) for model in draft.models}
     return Opened(file, file.sweep(identities), models, latch)

@@ -14,6 +14,7 @@ from engine.books.accounts import Accounts
 from engine.books.ledger import Account
 from engine.books.prices import PriceList, listed, load
 from engine.cli.completing import sweep_files
+from engine.cli.number import Number
 from engine.cli.plan import short
 from engine.cli.screen import show
 from engine.cli.terminal import OVER_BUDGET, SOME_FAILED, STOPPED, ExitCode, Plan, run_shown
@@ -56,14 +57,14 @@ HEAD = (
 )
 @click.option(
     "--speed",
-    type=click.FloatRange(0, 1000, min_open=True),
+    type=Number(0, 1000, min_open=True),
     default=10.0,
     show_default=True,
     help="How many seconds of the story pass in a real one.",
 )
 @click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Change a setting.")
 @click.option("--limit", type=click.IntRange(1), help="Rehearse the first so many problems only.")
-@click.option("--max-cost", type=click.FloatRange(0), help="Dollars for the whole run.")
+@click.option("--max-cost", type=Number(0), help="Dollars for the whole run.")
 @click.option("--prices", type=click.Path(path_type=Path, exists=True), help="A price file.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def command(

@@ -10,6 +10,7 @@ import click
 from cache.cached import Mode
 from engine.books.prices import listed, load
 from engine.cli.completing import sweep_files
+from engine.cli.number import Number
 from engine.cli.screen import show
 from engine.cli.terminal import Plan, sit
 from engine.models import Terms
@@ -35,9 +36,7 @@ from protocols.scores import SCORES
 @click.option("--store", type=click.Path(path_type=Path), help="Folder of the store of replies.")
 @click.option("--run-folder", type=click.Path(path_type=Path), help="Default: runs/NAME-xxxxxx.")
 @click.option("--retry-failed", is_flag=True, help="Run cells that failed once more.")
-@click.option(
-    "--max-cost", type=click.FloatRange(0), help="Dollars for the whole run; stops there."
-)
+@click.option("--max-cost", type=Number(0), help="Dollars for the whole run; stops there.")
 @click.option("--prices", type=click.Path(path_type=Path, exists=True), help="A price file.")
 @click.option("--accept-empty", is_flag=True, help="Pay again for replies that the store has lost.")
 @click.option("--dry-run", is_flag=True, help="Check everything and send nothing.")

@@ -45,7 +45,7 @@ def obey_signals(models: Models) -> None:
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(heard, number)
         elif models.latch.halt is None:
-            raise SystemExit(128 + number)
+            raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
 
     # Not the loop's own handlers: it takes them away when it closes, and a signal that comes
     # between that moment and the end would kill the process.

@@ -120,7 +120,9 @@ def test_a_server_that_is_not_there_is_told(at):
 def test_an_address_that_nobody_gave_is_told():
     result = doctor("compatible/lab/llama")
     assert result.exit_code == 1
-    assert "✗ compatible/lab has no address; set base_url in the sweep file" in result.stdout
+    assert (
+        "✗ compatible/lab has no address; set providers.compatible/lab.base_url in" in result.stdout
+    )
 
 
 def test_a_sweep_is_also_held_against_what_its_models_can_do(at, desk):
