@@ -16,6 +16,7 @@ from engine.limits.endpoint import Books, Endpoint
 from engine.limits.gauge import LimitStatistics
 from engine.limits.latch import Latch
 from engine.limits.limits import Limits
+from engine.limits.refusals import Refusals
 from engine.providers.catalogue import connect, provider_of
 from engine.providers.keys import require_keys, settings_of
 from engine.providers.limit_headers import HeaderLimits
@@ -120,6 +121,7 @@ class Models:
         self._endpoints: dict[str, Endpoint] = {}
         self._providers: dict[str, Provider] = {}
         self._books = Books(Ledger(), listed())
+        self._refusals = Refusals(latch)
 
     def identity(self, call: Call) -> str:
         """What decides a reply beside the call: the vendor and API, or a simulated model with what
@@ -169,7 +171,9 @@ class Models:
 
     async def __call__(self, call: Call) -> Reply:
         if not call.model.startswith(PREFIX):
-            return await self._endpoint(call.model)(call)
+            endpoint = self._endpoint(call.model)
+            with self._refusals.watched(call.model):
+                return await endpoint(call)
         self.latch.check()
         self._simulating += 1
         try:

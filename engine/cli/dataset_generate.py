@@ -19,6 +19,7 @@ from engine.limits.latch import Latch
 from engine.loop import event_loop
 from engine.models import Models, Terms
 from engine.providers.keys import environment
+from engine.reports.failures import called
 from engine.runs.progress import Snapshot, console, progress
 from engine.sweeps.document import Document
 from protocols.datasets.generation import Generator
@@ -108,7 +109,7 @@ def _stopped(halt: Halt, generation: Generation) -> int:
 
 def _finished(generation: Generation, wish: Wish) -> int:
     for id, failure in list(generation.failures.items())[:NAMED]:
-        say(f"{id}: {failure.kind}: {failure.message}")
+        say(f"{id}: {called(failure.kind)}: {failure.message}")
     if (more := len(generation.failures) - NAMED) > 0:
         say(f"… and {more:,} more without a wrong answer")
     problems = generation.problems(wish.seed)

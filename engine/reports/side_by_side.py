@@ -8,6 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from engine.reports.failures import called
 from engine.reports.printable import controls, printable
 from engine.runs.scheduler import Outcome
 from engine.sweeps.rows import Row
@@ -120,7 +121,7 @@ def _hidden(problem: Problem, outcomes: Sequence[Outcome]) -> list[Text]:
 
 def _world(outcome: Outcome, problem: Problem) -> RenderableType:
     if isinstance(outcome, Failure):
-        told = f"failed ({outcome.kind}): {outcome.message}\n{outcome.raw}"
+        told = f"failed ({called(outcome.kind)}): {outcome.message}\n{outcome.raw}"
         return Text(printable(told), style="red")
     parts: list[RenderableType] = [Text("─" * 30, style="dim")]
     for turn in outcome.transcript.turns:

@@ -66,7 +66,8 @@ def _notes(results: Results, words: Sequence[str]) -> Iterable[str]:
         counts.update(row.counts)
         failures.update(row.failures)
     if failures:
-        yield "failed cells: " + _listed(failures)
+        cells = sum(row.cells - row.missing for row in results.rows)
+        yield f"failed cells: {_listed(failures)} ({failures.total() / cells:.0%} of all)"
     if counts:
         yield "in the transcripts: " + _listed(counts)
     if results.missing:
