@@ -78,7 +78,7 @@ class Report:
 
         def look() -> tuple[Row, list[Outcome]]:
             with closing(ReadOnlyStore(self.store)) as replies:
-                cache = replay_cache(replies, self.opened.models.identity)
+                cache = replay_cache(replies, self.opened.models.identity_in(replies))
                 return asyncio.run(fullest(rows, about, drawn, cache))
 
         # In a thread of its own, because in a notebook a loop is running in this one.

@@ -5,8 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cache.call import Call
+from cache.address import call_address, store_key
+from cache.call import Call, Identity
+from cache.errors import DamagedEntry
 from cache.reply import Reply
+from cache.store import Store
 from engine.books.budget import Budget
 from engine.books.ledger import Account, Ledger
 from engine.books.prices import PriceList, listed
@@ -118,6 +121,7 @@ class Models:
         self._sim = SimProvider(World(problems), self.simulated)
         self._simulating = 0
         self._identities: dict[str, str] = {}
+        self._before: dict[str, str] = {}
         self._endpoints: dict[str, Endpoint] = {}
         self._providers: dict[str, Provider] = {}
         self._books = Books(Ledger(), listed())
@@ -130,6 +134,28 @@ class Models:
             return self._sim.identity(call)
         known = self._identities.get(call.model)
         return known or self._identities.setdefault(call.model, self.model_identity(call.model))
+
+    def identity_in(self, store: Store) -> Identity:
+        """The same for the calls of a run on this store.
+
+        A server of the user's goes by its name; but replies that the store holds under its address
+        alone, as they were stored at one time, go on answering for it.
+        """
+
+        def identity(call: Call) -> str:
+            name = self.identity(call)
+            before = self._formerly(call.model)
+            if before and not _holds(store, call, name) and _holds(store, call, before):
+                return before
+            return name
+
+        return identity
+
+    def _formerly(self, model: str) -> str:
+        if model not in self._before:
+            simulated = model.startswith(PREFIX)
+            self._before[model] = "" if simulated else self.settings(provider_of(model)).formerly
+        return self._before[model]
 
     def model_identity(self, model: str) -> str:
         """The same of a model, whatever it is asked."""
@@ -220,6 +246,14 @@ class Models:
 
     def _hear(self, model: str, told: HeaderLimits) -> None:
         self._endpoints[model].hear(told)
+
+
+def _holds(store: Store, call: Call, identity: str) -> bool:
+    try:
+        return store.get(store_key(call_address(call), identity)) is not None
+    except DamagedEntry:
+        # It is there, and whoever reads it is told what is wrong with it.
+        return True
 
 
 def clipped(name: str) -> str:

@@ -34,7 +34,7 @@ async def run_missing(
     """
     models, latch = opened.models, opened.latch
     await require_abilities(opened.sweep, models.simulated)
-    cache = Cache(store, models, identity=models.identity, mode=mode)
+    cache = Cache(store, models, identity=models.identity_in(store), mode=mode)
     sitting = Sitting(opened.sweep, folder, cache, latch)
     held = len(store)
 

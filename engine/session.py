@@ -61,7 +61,7 @@ async def asking(
 
     replies = DiskStore(store_path(store))
     try:
-        ask = Cache(replies, answer, identity=answering.identity, mode=cache)
+        ask = Cache(replies, answer, identity=answering.identity_in(replies), mode=cache)
         try:
             yield ask
         finally:

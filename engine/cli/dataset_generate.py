@@ -69,7 +69,7 @@ def generate_all(wish: Wish, generator: Generator) -> int:
 
 
 async def _run(generation: Generation, models: Models, store: Store, wish: Wish) -> Halt | None:
-    cache = Cache(store, models, identity=models.identity)
+    cache = Cache(store, models, identity=models.identity_in(store))
 
     def snapshot() -> Snapshot:
         calls = cache.statistics

@@ -75,7 +75,9 @@ def command(
     done = {record.place for record in outcomes(run) if record.failure is None}
     cells = [cell for cell in opened.sweep.cells() if cell.place in done and parts.fit(cell.row)]
     with recorded(run, store) as replies:
-        heard = asyncio.run(worlds(cells, replay_cache(replies, opened.models.identity)))
+        heard = asyncio.run(
+            worlds(cells, replay_cache(replies, opened.models.identity_in(replies)))
+        )
     found = examples(heard, recipe, threshold)
     if not found:
         raise SweepError(f"{run}: no {recipe} example in {len(heard):,} worlds; {MEND[recipe]}")

@@ -67,7 +67,8 @@ def settings_of(
 
     base_url, identity, version: the sweep file's; empty for the environment's or the default.
     The vendor's identity is used at the vendor's own address only, so a rehearsal or a proxy
-    never mixes its replies with the vendor's, unless the sweep file gives it that identity.
+    never mixes its replies with the vendor's, unless the sweep file gives it that identity. A
+    server of the user's own goes by its name, so that it may move.
     SweepError where something is missing; a missing key is for `require_keys` to report.
     """
     row = entry(provider)
@@ -93,6 +94,9 @@ def settings_of(
         found = row.api.format(**options)
     else:
         found = f"{url} {options.get('version', '')}".strip()
+    formerly = found if row.own and not identity else ""
+    if row.own:
+        found = provider
     return Settings(
         provider,
         url,
@@ -102,6 +106,7 @@ def settings_of(
         connections=connections,
         proxy=_proxy(url, environment),
         options=tuple(options.items()),
+        formerly=formerly,
     )
 
 
