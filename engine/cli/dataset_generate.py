@@ -21,6 +21,7 @@ from engine.models import Models, Terms
 from engine.providers.keys import environment
 from engine.reports.failures import called
 from engine.runs.progress import Snapshot, console, progress
+from engine.sim.model import PREFIX
 from engine.sweeps.document import Document
 from protocols.datasets.generation import Generator
 from protocols.datasets.jsonl import write_jsonl
@@ -53,6 +54,8 @@ def generate_all(wish: Wish, generator: Generator) -> int:
         raise SweepError(f"-o {wish.output}: that is the file of the questions; name another")
     generation = Generation(questions, generator)
     generation.require_abilities()
+    if generator.model.startswith(PREFIX):
+        say(f"{generator.model} is simulated: its wrong answers are made up, to try this out only")
     models = Models(Document.parse("", "generate-wrong"), {}, {}, (), environment(Path()), Latch())
     models.prepare([(generator.model, "--model")], Terms(listed(), wish.max_cost))
     store = DiskStore(wish.store)

@@ -35,6 +35,9 @@ from engine.sweeps.sweepfile import SweepFile, read_sweep_file
 BUSY = 0.7
 """The share of the time from which on this machine, and no limit, decides how fast it goes."""
 
+STAND_IN = "openai/gpt-4o-mini"
+"""A model that anybody may rehearse with."""
+
 HEAD = (
     "model",
     "requests",
@@ -85,7 +88,11 @@ def command(
     load_profile(profile)
     file = read_sweep_file(sweep, overrides, limit)
     if all(model.startswith(PREFIX) for model in file.sweep({}).models):
-        raise SweepError(f"{sweep}: every model is simulated: there is nothing to rehearse")
+        real = " ".join(f"--set {role}.model={STAND_IN}" for role in ("agents", "judges"))
+        raise SweepError(
+            f"{sweep}: every model is simulated: there is nothing to rehearse\n"
+            f"  name real ones; no key is needed: oversight rehearse {sweep} {real}"
+        )
     flags = ["--sweep", str(sweep), "--profile", profile, "--speed", "1", "--clock", str(speed)]
     flags += [flag for override in overrides for flag in ("--set", override)]
     flags += [] if limit is None else ["--limit", str(limit)]

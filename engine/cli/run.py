@@ -11,12 +11,13 @@ from cache.cached import Mode
 from engine.books.prices import listed, load
 from engine.cli.completing import sweep_files
 from engine.cli.number import Number
-from engine.cli.screen import show
+from engine.cli.screen import say, show
 from engine.cli.terminal import Plan, sit
 from engine.models import Terms
 from engine.opening import open_sweep
 from engine.plans.walk import require_abilities
 from engine.reports.report import FORMATS
+from engine.runs.listing import is_run
 from engine.settings import store_path
 from protocols.scores import SCORES
 
@@ -74,6 +75,9 @@ def command(
         opened.models.prepare(grid.roles, Terms(load(prices) if prices else listed(), max_cost))
         show(f"{sweep}: fine. {len(grid):,} cells; models: {', '.join(grid.models)}")
         return
+    if is_run(sweep.parent):
+        say(f"{sweep} is that of a run: without its replies in your store they are paid again")
+        say(f"whoever has them: oversight export {sweep.parent}; then here: oversight cache import")
     again = shlex.join(["oversight", *sys.argv[1:]])
     plan = Plan(
         again,

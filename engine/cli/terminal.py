@@ -35,6 +35,7 @@ from engine.running import run_missing
 from engine.runs.lanes import CRASH
 from engine.runs.progress import console
 from engine.runs.runfolder import QUARANTINE, RunFolder, outcomes
+from engine.settings import homely
 from engine.sim.model import PREFIX
 from protocols.datasets.leak import leak_gate
 from protocols.question import Problem
@@ -70,7 +71,7 @@ def sit(opened: Opened, plan: Plan) -> ExitCode:
         store = DiskStore(plan.store)
         stack.callback(store.close)
         folder = stack.enter_context(
-            run_folder(opened, plan.folder, plan.overrides, str(plan.store.resolve()))
+            run_folder(opened, plan.folder, plan.overrides, homely(plan.store))
         )
         asks = not folder.complete or folder.failed
         if plan.mode in ("use", "replay") and asks and not plan.accept_empty:
@@ -172,6 +173,8 @@ def _finished(opened: Opened, folder: RunFolder, plan: Plan, ran: bool) -> ExitC
     show(report(results, plan.format, width()))
     say("")
     say(f"run folder  {folder.path}")
+    if not all(model.startswith(PREFIX) for model in opened.sweep.models):
+        say(f"replies     {homely(plan.store)}   (paid for: keep them)")
     first = opened.sweep.problems[0].id
     say(f"look closer {shlex.join(['oversight', 'show', str(folder.path), first])}")
     say(f"again       {plan.again}   (all from the store)")

@@ -110,6 +110,7 @@ def _hidden(problem: Problem, outcomes: Sequence[Outcome]) -> list[Text]:
         else:
             turns = outcome.transcript.turns
             texts += [turn.text for turn in turns]
+            texts += [judgement.text for judgement in outcome.judgements]
             forged += sum(turn.forged for turn in turns)
     escaped = sum(map(controls, texts))
     counts = (
@@ -129,6 +130,12 @@ def _world(outcome: Outcome, problem: Problem) -> RenderableType:
     labels = [answer.label for answer in problem.question.answers]
     said = "  ".join(f"{label} {p:.2f}" for label, p in zip(labels, outcome.probs, strict=True))
     parts.append(Text.assemble(("judge  ", "bold"), said))
+    for judgement in outcome.judgements:
+        if written := judgement.text.strip():
+            parts.append(Text(printable(f"wrote: {written}"), style="dim"))
+        if judgement.captured < 1:
+            mass = f"the labels had {judgement.captured:.0%} of the probability"
+            parts.append(Text(mass, style="dim"))
     parts += [Text(printable(f"{name}: {value}"), style="dim") for name, value in outcome.measures]
     return Group(*parts)
 

@@ -1,16 +1,11 @@
 """What is told of cells that failed: shares, causes, an example, and a mend that works."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
-
-import orjson
 
 from engine.reports.failures import PASSING, WORDS, called, failure_lines
 from engine.runs.outcome import Record
 from protocols.transcript import Failure
+from tests.answering import answering
 from tests.command_line import Command
 from tests.engine.sweeps import sweep
 from tests.run_folders import only_run, with_failures
@@ -80,37 +75,11 @@ def test_failed_cells_are_told_by_their_cause_and_retried_only_where_it_helps(
     assert "once more   oversight run small.yaml --retry-failed   (3 cells whose fault" in told
 
 
-@contextmanager
-def refusing() -> Iterator[tuple[str, list[bytes]]]:
-    """A server that refuses every call, for one reason; its URL, and what it was asked."""
-    asked: list[bytes] = []
-
-    class Refusing(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            asked.append(self.rfile.read(int(self.headers["Content-Length"])))
-            body = orjson.dumps({"error": {"message": f"no logprobs here ({len(asked)})"}})
-            self.send_response(400)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/v1", asked
-        finally:
-            server.shutdown()
-            thread.join()
-
-
 def test_a_grid_whose_every_call_is_refused_for_one_reason_is_stopped(
     place: Path, command: Command
 ) -> None:
-    with refusing() as (url, asked):
+    refusal = b'{"error": {"message": "no logprobs here"}}'
+    with answering(400, refusal) as (url, asked):
         (place / "hopeless.yaml").write_text(
             "problems: {bundled: arithmetic}\njudges: compatible/lab/m\nprotocols: naive_judge\n"
             f"providers: {{compatible/lab: {{base_url: '{url}'}}}}\n"
