@@ -3,13 +3,15 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from engine.library import run
 from engine.runs.manifest import read_manifest
 from protocols.agents import Agent
 from protocols.baselines import Propaganda
 from protocols.judges import StatedJudge
 from tests.answering import answering
-from tests.command_line import Command
+from tests.command_line import ROOT, Command
 from tests.run_folders import only_run
 from tests.shipments import shipments
 
@@ -88,3 +90,18 @@ def test_wrong_answers_of_a_simulated_model_are_told_to_be_made_up(
     words = ("known.jsonl", "--model", "sim/strong", "-o", "wrong.jsonl")
     told = command("dataset", "generate-wrong", *words).err
     assert "sim/strong is simulated: its wrong answers are made up, to try this out only" in told
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.yaml")))
+def test_every_example_can_be_started_from(place: Path, command: Command, example: Path) -> None:
+    assert command("init", "mine.yaml", "--example", example.stem).code == 0
+    assert (place / "mine.yaml").read_text() == example.read_text()
+    help = command("init", "--help").out
+    assert example.stem in help
+
+
+def test_an_example_that_there_is_not_is_told_with_those_that_there_are(command: Command) -> None:
+    assert (
+        "there are appendix_a, appendix_a_sim, mechanisms"
+        in command("init", "mine.yaml", "--example", "nothing").err
+    )
