@@ -30,7 +30,7 @@ from engine.sim import PRESETS, SimModel, SimProvider, World
 from engine.sim.model import PREFIX
 from engine.sweeps.document import Document
 from engine.sweeps.fields import filled
-from engine.sweeps.named import check_names, naming
+from engine.sweeps.named import naming
 from protocols.question import Problem
 
 NAME = 36
@@ -100,7 +100,6 @@ class Models:
         self.latch = latch
         self._document = document
         self._environment = environment
-        check_names(document, models, providers)
         self._reach = {
             name: filled(document, ("providers", name), Reach, given)
             for name, given in providers.items()

@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from engine.errors import SweepError
-from engine.models import Models
 from engine.opening import Opened, opened
+from engine.session import asking
+from tests.command_line import Command
 from tests.engine.sweeps import sweep_file
+from tests.run_folders import only_run
 
 TEXT = """\
 agents: openai/gpt-4o-mini
@@ -135,15 +137,24 @@ def test_more_than_a_machine_can_hold_is_refused(top: str, told: str) -> None:
     assert refused(f"{top}\nproviders: {AT}").startswith(told)
 
 
-def test_python_is_told_the_same_as_a_file() -> None:
-    from engine.limits.latch import Latch
-    from engine.sweeps.document import Document
-
-    document = Document("Python", "", {}, {})
+async def test_python_is_told_the_same_as_a_file() -> None:
     with pytest.raises(SweepError, match=r"Python: providers.opnai: no such provider"):
-        Models(document, {}, {"opnai": {}}, [], {}, Latch())
+        async with asking(providers={"opnai": {}}):
+            pass
     with pytest.raises(SweepError, match=r"Python: models.gpt-4o: 'gpt-4o': no such provider"):
-        Models(document, {"gpt-4o": {"requests": 5}}, {}, [], {}, Latch())
+        async with asking(models={"gpt-4o": {"requests": 5}}):
+            pass
+
+
+def test_a_run_that_was_made_with_such_settings_can_still_be_looked_into(
+    place: Path, command: Command
+) -> None:
+    command("run", "small.yaml")
+    folder = only_run(place)
+    with (folder / "sweep.yaml").open("a") as file:
+        file.write("models: {smollm2-135m: {concurrency: 4}}\nproviders: {opnai: {}}\n")
+    assert command("report", folder).code == 0
+    assert command("run", folder / "sweep.yaml").code == 2
 
 
 @pytest.mark.parametrize("cost", ["nan", "inf", "-1", "1" * 5000])
