@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test campaign audit clean
+.PHONY: demo test docs campaign audit clean
 
 demo: .venv/installed            ## install, then run the main job on simulated models
 	$(BIN)/oversight demo
@@ -13,6 +13,10 @@ test: .venv/installed-dev        ## lint, types, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -q -n auto
+
+docs: .venv/installed            ## the reference of the sweep file, from the code
+	$(BIN)/python -m engine.sweeps.reference > docs/.sweep-file.md
+	mv docs/.sweep-file.md docs/sweep-file.md
 
 campaign: .venv/installed-dev    ## the long form of the reliability campaigns
 	$(BIN)/pytest -q -m campaign --campaign=long --timeout=3600

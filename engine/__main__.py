@@ -1,6 +1,33 @@
 """`python -m engine` and the command `oversight`."""
 
-from engine.cli.group import main
+import os
+import signal
+from types import FrameType
+
+INTERRUPTED = 130
+
+
+def main() -> None:
+    """Run the command line. Ctrl-C is quiet while the program loads and once it has ended."""
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, _gone)
+    from engine.cli.group import main
+
+    try:
+        if signal.getsignal(signal.SIGINT) is _gone:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        main()
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
+    finally:
+        # All is done and said; while Python winds up, one more would only change the exit code.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _gone(number: int, frame: FrameType | None) -> None:
+    """Nothing has begun: there is nothing to stop, to save or to say."""
+    os._exit(INTERRUPTED)
+
 
 if __name__ == "__main__":
     main()

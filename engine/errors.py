@@ -7,6 +7,7 @@ EngineError
 │   ├── QuotaExhausted    the account's quota, credit or spend limit is used up
 │   ├── KeyRefused        the key is missing, wrong or not allowed
 │   ├── ModelGone         the provider does not know the model, or the model lacks a needed ability
+│   ├── AllRefused        the first calls to a model were all refused for one and the same reason
 │   ├── ProviderDown      the breaker stayed open too long, or the server asks for a very long wait
 │   ├── BudgetReached     the next call could exceed --max-cost
 │   ├── StoreStopped      the store takes no more replies: paying on would be paying for nothing
@@ -71,6 +72,10 @@ class KeyRefused(Halt):
 
 class ModelGone(Halt):
     slug = "ModelGone"
+
+
+class AllRefused(Halt):
+    slug = "AllRefused"
 
 
 class ProviderDown(Halt):

@@ -29,7 +29,7 @@ from engine.runs.progress import console as stderr
 from engine.runs.replaying import replay_cache
 from engine.runs.runfolder import QUARANTINE, outcomes
 from engine.runs.scheduler import Outcome
-from engine.settings import store_path
+from engine.settings import homely, store_path
 from engine.sweeps.in_python import python_sweep
 from engine.sweeps.rows import Row
 from engine.sweeps.sweepfile import Top, check_fit
@@ -41,7 +41,7 @@ from protocols.question import Problem
 class Report:
     """What a run came to."""
 
-    results: Results
+    results: Results = field(repr=False)
     folder: Path
     stopped: Halt | None
     """Why it stopped before its end; None if it is complete."""
@@ -49,6 +49,10 @@ class Report:
     """The sweep that was run."""
     store: Path = field(repr=False)
     """Where its replies are."""
+
+    def _repr_markdown_(self) -> str:
+        """What a notebook shows of it."""
+        return self.table("markdown")
 
     def table(self, format: str = "text", *, measures: bool = False) -> str:
         """The report as `text`, `markdown`, `json`, `latex` or `csv`.
@@ -78,7 +82,7 @@ class Report:
 
         def look() -> tuple[Row, list[Outcome]]:
             with closing(ReadOnlyStore(self.store)) as replies:
-                cache = replay_cache(replies, self.opened.models.identity)
+                cache = replay_cache(replies, self.opened.models.identity_in(replies))
                 return asyncio.run(fullest(rows, about, drawn, cache))
 
         # In a thread of its own, because in a notebook a loop is running in this one.
@@ -137,7 +141,7 @@ async def run_async(
     place = store_path(store)
     replies = DiskStore(place)
     try:
-        with run_folder(ready, folder, (), str(place.resolve())) as landed:
+        with run_folder(ready, folder, (), homely(place)) as landed:
             asks = not landed.complete or landed.failed
             if cache in ("use", "replay") and asks and not accept_empty:
                 landed.check_store(len(replies), place)

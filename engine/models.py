@@ -5,16 +5,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cache.call import Call
+from cache.address import call_address, store_key
+from cache.call import Call, Identity
+from cache.errors import DamagedEntry
 from cache.reply import Reply
+from cache.store import Store
 from engine.books.budget import Budget
 from engine.books.ledger import Account, Ledger
 from engine.books.prices import PriceList, listed
 from engine.books.quarantine import Quarantine
+from engine.errors import SweepError
 from engine.limits.endpoint import Books, Endpoint
 from engine.limits.gauge import LimitStatistics
 from engine.limits.latch import Latch
 from engine.limits.limits import Limits
+from engine.limits.refusals import Refusals
 from engine.providers.catalogue import connect, provider_of
 from engine.providers.keys import require_keys, settings_of
 from engine.providers.limit_headers import HeaderLimits
@@ -26,10 +31,17 @@ from engine.sim import PRESETS, SimModel, SimProvider, World
 from engine.sim.model import PREFIX
 from engine.sweeps.document import Document
 from engine.sweeps.fields import filled
+from engine.sweeps.named import naming
 from protocols.question import Problem
 
 NAME = 36
 """Characters of a model's name that the display has room for."""
+
+LONGEST = 86_400.0
+"""Seconds that one exchange may be given: a day."""
+
+WIDEST = 65_535
+"""Connections from one address to another: there are no more ports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +58,15 @@ class Reach:
     """Seconds for one exchange, all told."""
     connections: int = 1000
     """The most that are open at one time."""
+
+    def __post_init__(self) -> None:
+        for name in ("base_url", "identity", "version"):
+            if not getattr(self, name).isprintable():
+                raise ValueError(f"{name}: {getattr(self, name)!r} has a character that is no text")
+        if not 0 < self.deadline <= LONGEST:
+            raise ValueError(f"deadline: {self.deadline:g} is not in (0, {LONGEST:g}] seconds")
+        if not 1 <= self.connections <= WIDEST:
+            raise ValueError(f"connections: {self.connections} is not between 1 and {WIDEST:,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +99,7 @@ class Models:
     ) -> None:
         """models, providers: the sections of the sweep file. environment: variables by name."""
         self.latch = latch
+        self._document = document
         self._environment = environment
         self._reach = {
             name: filled(document, ("providers", name), Reach, given)
@@ -99,9 +121,11 @@ class Models:
         self._sim = SimProvider(World(problems), self.simulated)
         self._simulating = 0
         self._identities: dict[str, str] = {}
+        self._before: dict[str, str] = {}
         self._endpoints: dict[str, Endpoint] = {}
         self._providers: dict[str, Provider] = {}
         self._books = Books(Ledger(), listed())
+        self._refusals = Refusals(latch)
 
     def identity(self, call: Call) -> str:
         """What decides a reply beside the call: the vendor and API, or a simulated model with what
@@ -110,6 +134,28 @@ class Models:
             return self._sim.identity(call)
         known = self._identities.get(call.model)
         return known or self._identities.setdefault(call.model, self.model_identity(call.model))
+
+    def identity_in(self, store: Store) -> Identity:
+        """The same for the calls of a run on this store.
+
+        A server of the user's goes by its name; but replies that the store holds under its address
+        alone, as they were stored at one time, go on answering for it.
+        """
+
+        def identity(call: Call) -> str:
+            name = self.identity(call)
+            before = self._formerly(call.model)
+            if before and not _holds(store, call, name) and _holds(store, call, before):
+                return before
+            return name
+
+        return identity
+
+    def _formerly(self, model: str) -> str:
+        if model not in self._before:
+            simulated = model.startswith(PREFIX)
+            self._before[model] = "" if simulated else self.settings(provider_of(model)).formerly
+        return self._before[model]
 
     def model_identity(self, model: str) -> str:
         """The same of a model, whatever it is asked."""
@@ -123,15 +169,18 @@ class Models:
         SweepError where neither says what is needed; a missing key is for `prepare` to report.
         """
         reach = self._reach.get(provider, Reach())
-        return settings_of(
-            provider,
-            self._environment,
-            base_url=reach.base_url,
-            identity=reach.identity,
-            deadline=reach.deadline,
-            connections=reach.connections,
-            version=reach.version,
-        )
+        try:
+            return settings_of(
+                provider,
+                self._environment,
+                base_url=reach.base_url,
+                identity=reach.identity,
+                deadline=reach.deadline,
+                connections=reach.connections,
+                version=reach.version,
+            )
+        except SweepError as exc:
+            raise self._document.fault(naming(self._document, provider), str(exc)) from None
 
     def retirements(self, models: Iterable[str]) -> list[Retirement]:
         """When the vendors stop serving these, for those that are asked at their vendor's."""
@@ -158,7 +207,9 @@ class Models:
 
     async def __call__(self, call: Call) -> Reply:
         if not call.model.startswith(PREFIX):
-            return await self._endpoint(call.model)(call)
+            endpoint = self._endpoint(call.model)
+            with self._refusals.watched(call.model):
+                return await endpoint(call)
         self.latch.check()
         self._simulating += 1
         try:
@@ -205,6 +256,14 @@ class Models:
 
     def _hear(self, model: str, told: HeaderLimits) -> None:
         self._endpoints[model].hear(told)
+
+
+def _holds(store: Store, call: Call, identity: str) -> bool:
+    try:
+        return store.get(store_key(call_address(call), identity)) is not None
+    except DamagedEntry:
+        # It is there, and whoever reads it is told what is wrong with it.
+        return True
 
 
 def clipped(name: str) -> str:

@@ -15,6 +15,7 @@ from engine.runs.runfolder import PROBLEMS, REPORT, SWEEP, RunFolder
 from engine.sweeps.document import Document
 from engine.sweeps.examples import problems_of
 from engine.sweeps.in_python import MARK, read_python_sweep
+from engine.sweeps.named import check_names, check_use
 from engine.sweeps.sweep import Sweep
 from engine.sweeps.sweepfile import SweepFile, checked_sweep, read_sweep_file
 from protocols.datasets.jsonl import JsonLines
@@ -48,7 +49,7 @@ def open_run(folder: Path, overrides: Iterable[str] = ()) -> Opened:
     for assignment in (*manifest.overrides, *overrides):
         document.set(assignment)
     document.value.setdefault("name", manifest.name)
-    return opened(checked_sweep(document, folder / SWEEP, problems))
+    return _made(checked_sweep(document, folder / SWEEP, problems))
 
 
 def _open_python_run(
@@ -57,7 +58,7 @@ def _open_python_run(
     if overrides:
         raise SweepError(f"--set {overrides[0]}: {folder} was made from Python; set it there")
     try:
-        return opened(read_python_sweep(text, problems))
+        return _made(read_python_sweep(text, problems))
     except RunFolderError as exc:
         raise RunFolderError(
             f"{folder} was made from Python, and {exc}: call run() again there, and show() of what "
@@ -82,10 +83,19 @@ def run_folder(ready: Opened, path: Path | None, overrides: Sequence[str], store
 
 
 def opened(file: SweepFile, variables: Mapping[str, str] | None = None) -> Opened:
-    """The sweep of a file, or of what stands for one.
+    """The sweep of a file, or of what stands for one. SweepError for settings of nobody.
 
     variables: of the environment, by name; None for the process's own and those of `.env`.
     """
+    check_names(file.document, file.models, file.providers)
+    ready = _made(file, variables)
+    check_use(file.document, file.models, file.providers, ready.sweep.models)
+    return ready
+
+
+def _made(file: SweepFile, variables: Mapping[str, str] | None = None) -> Opened:
+    """The same, without a look at settings that mean nothing: a run that was made with such is to
+    be opened all the same."""
     latch = Latch()
     known = (*file.problems, *problems_of(file.protocols))
     if variables is None:

@@ -7,6 +7,7 @@ from rich.console import Console
 from cache.cached import Cache, Mode
 from cache.store import Store
 from engine.books.accounts import Accounts
+from engine.books.budget import dollars
 from engine.errors import Halt
 from engine.opening import Opened
 from engine.plans.walk import require_abilities, require_service
@@ -37,7 +38,7 @@ async def run_missing(
     await require_abilities(opened.sweep, models.simulated)
     if mode != "replay":
         require_service(models.retirements(opened.sweep.models), date.today())
-    cache = Cache(store, models, identity=models.identity, mode=mode)
+    cache = Cache(store, models, identity=models.identity_in(store), mode=mode)
     sitting = Sitting(opened.sweep, folder, cache, latch)
     held = len(store)
 
@@ -69,7 +70,7 @@ async def run_missing(
         await models.close()
 
 
-def _spend(dollars: float, cap: float | None) -> str:
+def _spend(spent: float, cap: float | None) -> str:
     if cap is not None:
-        return f"${dollars:.2f} of ${cap:.2f}"
-    return f"${dollars:.2f}" if dollars else ""
+        return f"{dollars(spent)} of {dollars(cap)}"
+    return dollars(spent) if spent else ""

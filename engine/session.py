@@ -17,6 +17,7 @@ from engine.providers.keys import environment, missing_key
 from engine.settings import store_path
 from engine.sim.model import PREFIX
 from engine.sweeps.document import Document
+from engine.sweeps.named import check_names
 from protocols.question import Problem
 
 
@@ -41,8 +42,10 @@ async def asking(
     key that is not set, a Halt once nothing more can be asked for, and what `Cache` raises.
     """
     variables = environment(Path())
+    document = Document("Python", "", {}, {})
+    check_names(document, models or {}, providers or {})
     answering = Models(
-        Document("Python", "", {}, {}),
+        document,
         models or {},
         providers or {},
         problems,
@@ -61,7 +64,7 @@ async def asking(
 
     replies = DiskStore(store_path(store))
     try:
-        ask = Cache(replies, answer, identity=answering.identity, mode=cache)
+        ask = Cache(replies, answer, identity=answering.identity_in(replies), mode=cache)
         try:
             yield ask
         finally:

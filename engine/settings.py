@@ -8,6 +8,12 @@ import platformdirs
 STORE_VARIABLE = "OVERSIGHT_STORE"
 
 
+def homely(path: Path) -> str:
+    """A path that tells nobody who its owner is: whole, with `~` for the home folder."""
+    whole, home = path.resolve(), Path.home().resolve()
+    return f"~/{whole.relative_to(home)}" if whole.is_relative_to(home) else str(whole)
+
+
 def store_path(given: Path | None) -> Path:
     """The folder of the store: the one given, else $OVERSIGHT_STORE, else the user's cache."""
     if given is not None:

@@ -1,5 +1,6 @@
 """Money: what a run may cost, what it has cost, and what calls in flight may still come to."""
 
+import math
 from collections.abc import Callable
 
 from cache.reply import Usage
@@ -16,8 +17,8 @@ class Budget:
 
     def __init__(self, cap: float, spent: float = 0.0) -> None:
         """cap: dollars; spent: dollars that earlier starts of the same run have cost."""
-        if cap < 0:
-            raise ValueError(f"--max-cost: {cap} is less than nothing")
+        if not 0 <= cap < math.inf:
+            raise ValueError(f"max_cost: {cap} is not a number of dollars, 0 or more")
         self.cap = cap
         self.spent = spent
         """Dollars for calls that have landed; those that may have been billed count whole."""
@@ -49,10 +50,17 @@ class Budget:
 
     def reached(self, worst: float) -> str:
         """Why a call that costs at most `worst` dollars cannot leave any more, and the mend."""
+        # Rounded up: a cap that is a part of a cent too low stops the next sitting at once.
+        needed = math.ceil((max(self.cap, self.spent) + max(worst, self.cap)) * 100) / 100
         return (
-            f"budget reached: ${self.spent:.2f} of ${self.cap:.2f} are spent and the next call "
-            f"may cost ${worst:.4f}; to go on: --max-cost {self.cap + max(worst, self.cap):.2f}"
+            f"budget reached: {dollars(self.spent)} of {dollars(self.cap)} are spent and the next "
+            f"call may cost ${worst:.4f}; to go on: --max-cost {needed:.2f}"
         )
+
+
+def dollars(amount: float) -> str:
+    """`$12.30`; of less than a dollar, so many digits that a call's cost does not vanish."""
+    return f"${amount:.2f}" if amount == 0 or amount >= 1 else f"${amount:.4f}"
 
 
 class Purse:

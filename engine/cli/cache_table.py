@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table
+from rich.text import Text
 
 from cache.call import Call
 from cache.census import Census, Tally
@@ -18,6 +19,8 @@ from engine.reports.printable import printable
 ADDRESS = 12
 """Digits of an address that are shown; they tell a million calls apart."""
 TOKENS_SHOWN = 8
+SHORTEST = 8
+"""Columns of a reply that are shown on the narrowest terminal."""
 
 
 def print_census(path: Path, size: int, counted: Census) -> None:
@@ -38,22 +41,34 @@ def print_census(path: Path, size: int, counted: Census) -> None:
 
 
 def print_list(chosen: Iterable[Record]) -> None:
+    listed = list(chosen)
     table = Table(box=None, pad_edge=False)
-    for name, width in (("address", ADDRESS), ("stored", 10), ("outcome", 9)):
-        table.add_column(name, no_wrap=True, min_width=width)
-    table.add_column("model", no_wrap=True, overflow="ellipsis", max_width=28)
-    table.add_column("reply", no_wrap=True, overflow="ellipsis", ratio=1)
-    for record in chosen:
+    # Only the reply gives way: what tells calls apart is of no use when it is cut.
+    model = min(max((len(record.model) for record in listed), default=0), 28)
+    told = (("address", ADDRESS), ("stored", 10), ("outcome", 9), ("model", model))
+    for name, width in told:
+        table.add_column(name, no_wrap=True, overflow="ellipsis", min_width=width, max_width=width)
+    table.add_column("reply", no_wrap=True)
+    console = _console()
+    room = console.width - sum(width + 2 for _, width in told)
+    for record in listed:
         beginning = " ".join(record.reply().text[:200].split())
         table.add_row(
             record.address[:ADDRESS],
             _when(record)[:10],
             record.outcome,
             printable(record.model),
-            printable(beginning),
+            _clipped(printable(beginning), max(room, SHORTEST)),
         )
     if table.row_count:
-        _console().print(table)
+        console.print(table)
+
+
+def _clipped(text: str, width: int) -> str:
+    """As much of a line as stands in so many columns, of which some letters take two."""
+    clipped = Text(text)
+    clipped.truncate(width, overflow="ellipsis")
+    return clipped.plain
 
 
 def print_entry(record: Record) -> None:

@@ -7,6 +7,7 @@ import click
 import orjson
 
 from engine.cli.dataset_table import told
+from engine.cli.number import Number
 from engine.cli.screen import show
 from engine.errors import SweepError
 from engine.settings import store_path
@@ -82,11 +83,11 @@ def fetch(name: str, output: Path | None, pins: tuple[str, ...], mirror: str | N
 @click.option("--model", required=True, help="Who writes them: provider/name, or sim/NAME.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @click.option("--drafts", type=click.IntRange(1), default=4, show_default=True)
-@click.option("--temperature", type=click.FloatRange(0, 2), help="Default: the provider's.")
+@click.option("--temperature", type=Number(0, 2), help="Default: the provider's.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the labels.")
 @click.option("--limit", type=click.IntRange(1), help="The first so many questions only.")
 @click.option("--lanes", type=click.IntRange(1), default=64, show_default=True)
-@click.option("--max-cost", type=click.FloatRange(0), help="Dollars for this sitting.")
+@click.option("--max-cost", type=Number(0), help="Dollars for this sitting.")
 @click.option("--store", type=click.Path(path_type=Path), help="Folder of the store of replies.")
 def generate_wrong(
     file: Path,

@@ -19,7 +19,9 @@ from engine.limits.latch import Latch
 from engine.loop import event_loop
 from engine.models import Models, Terms
 from engine.providers.keys import environment
+from engine.reports.failures import called
 from engine.runs.progress import Snapshot, console, progress
+from engine.sim.model import PREFIX
 from engine.sweeps.document import Document
 from protocols.datasets.generation import Generator
 from protocols.datasets.jsonl import write_jsonl
@@ -52,6 +54,8 @@ def generate_all(wish: Wish, generator: Generator) -> int:
         raise SweepError(f"-o {wish.output}: that is the file of the questions; name another")
     generation = Generation(questions, generator)
     generation.require_abilities()
+    if generator.model.startswith(PREFIX):
+        say(f"{generator.model} is simulated: its wrong answers are made up, to try this out only")
     models = Models(Document.parse("", "generate-wrong"), {}, {}, (), environment(Path()), Latch())
     models.prepare([(generator.model, "--model")], Terms(listed(), wish.max_cost))
     store = DiskStore(wish.store)
@@ -68,7 +72,7 @@ def generate_all(wish: Wish, generator: Generator) -> int:
 
 
 async def _run(generation: Generation, models: Models, store: Store, wish: Wish) -> Halt | None:
-    cache = Cache(store, models, identity=models.identity)
+    cache = Cache(store, models, identity=models.identity_in(store))
 
     def snapshot() -> Snapshot:
         calls = cache.statistics
@@ -108,7 +112,7 @@ def _stopped(halt: Halt, generation: Generation) -> int:
 
 def _finished(generation: Generation, wish: Wish) -> int:
     for id, failure in list(generation.failures.items())[:NAMED]:
-        say(f"{id}: {failure.kind}: {failure.message}")
+        say(f"{id}: {called(failure.kind)}: {failure.message}")
     if (more := len(generation.failures) - NAMED) > 0:
         say(f"… and {more:,} more without a wrong answer")
     problems = generation.problems(wish.seed)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import date
 from functools import partial
 from itertools import groupby
@@ -48,7 +49,12 @@ def command(what: tuple[str, ...], overrides: tuple[str, ...], as_json: bool) ->
             examine(what, partial(settings_of, environment=variables), variables)
         )
     if not what:
-        findings = [found for each in PROVIDERS if (found := key_of(each, variables)) is not None]
+        # Nobody has asked for any of them: a key that is not set is no fault.
+        findings = [
+            replace(found, fine=True, mend="")
+            for each in PROVIDERS
+            if (found := key_of(each, variables)) is not None
+        ]
     if as_json:
         show(orjson.dumps(findings, option=orjson.OPT_INDENT_2).decode())
     else:

@@ -30,7 +30,7 @@ def command(named: str, output: Path | None, store: Path | None) -> None:
     cells = (cell for cell in opened.sweep.cells() if cell.place in done)
     path = output or run / "replies.bundle"
     with recorded(run, store) as replies:
-        keys = asyncio.run(keys_of(cells, replies, opened.models.identity))
+        keys = asyncio.run(keys_of(cells, replies, opened.models.identity_in(replies)))
         export_bundle(replies, keys, path)
     say(f"{len(keys):,} replies in {path} ({path.stat().st_size:,} bytes)")
     say(f"replay it anywhere: oversight replay {run} --store {path}")

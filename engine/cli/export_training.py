@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from engine.cli.naming import run_argument, run_named
+from engine.cli.number import Number
 from engine.cli.recorded import recorded
 from engine.cli.screen import say, show
 from engine.errors import SweepError
@@ -35,12 +36,10 @@ MEND = {
 )
 @click.option(
     "--least",
-    type=click.FloatRange(0, 1),
+    type=Number(0, 1),
     help="sft: least belief in what a speech argues for (0.5); else least difference (0.05).",
 )
-@click.option(
-    "--eval-share", type=click.FloatRange(0, 1, max_open=True), default=0.1, show_default=True
-)
+@click.option("--eval-share", type=Number(0, 1, max_open=True), default=0.1, show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the split.")
 @click.option("--protocol", default="", help="Only rows with this in the protocol's name.")
 @click.option("--agent", default="", help="Only rows with this in the agent's name.")
@@ -76,7 +75,9 @@ def command(
     done = {record.place for record in outcomes(run) if record.failure is None}
     cells = [cell for cell in opened.sweep.cells() if cell.place in done and parts.fit(cell.row)]
     with recorded(run, store) as replies:
-        heard = asyncio.run(worlds(cells, replay_cache(replies, opened.models.identity)))
+        heard = asyncio.run(
+            worlds(cells, replay_cache(replies, opened.models.identity_in(replies)))
+        )
     found = examples(heard, recipe, threshold)
     if not found:
         raise SweepError(f"{run}: no {recipe} example in {len(heard):,} worlds; {MEND[recipe]}")

@@ -1,6 +1,7 @@
 """`oversight init`: a sweep file to start from."""
 
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 import click
@@ -11,9 +12,13 @@ from engine.errors import SweepError
 
 @click.command()
 @click.argument("sweep", type=click.Path(path_type=Path), default="sweep.yaml")
-def command(sweep: Path) -> None:
-    """Write a commented sweep file to SWEEP. It runs as it is, on simulated models."""
-    text = files("engine").joinpath("data", "starter.yaml").read_text(encoding="utf-8")
+@click.option("--example", help="Start from an example: appendix_a, appendix_a_sim, mechanisms.")
+def command(sweep: Path, example: str | None) -> None:
+    """Write a commented sweep file to SWEEP. It runs as it is, on simulated models.
+
+    An example may need a data set or keys; it says so itself.
+    """
+    text = _text(example)
     try:
         sweep.parent.mkdir(parents=True, exist_ok=True)
         with sweep.open("x", encoding="utf-8") as file:
@@ -23,3 +28,23 @@ def command(sweep: Path) -> None:
     except OSError as exc:
         raise SweepError(f"{sweep}: cannot be written: {exc.strerror}") from exc
     say(f"wrote {sweep}. Look at it, then: oversight run {sweep}")
+
+
+def _text(example: str | None) -> str:
+    if example is None:
+        return files("engine").joinpath("data", "starter.yaml").read_text(encoding="utf-8")
+    there = {
+        file.name.removesuffix(".yaml"): file
+        for file in _examples().iterdir()
+        if file.name.endswith(".yaml")
+    }
+    if example not in there:
+        raise SweepError(f"--example {example}: there are {', '.join(sorted(there))}")
+    return there[example].read_text(encoding="utf-8")
+
+
+def _examples() -> Traversable:
+    """Where examples are: within the package, or beside it where that is a working tree."""
+    package = files("engine")
+    installed = package.joinpath("data", "examples")
+    return installed if installed.is_dir() else package.joinpath("..", "examples")

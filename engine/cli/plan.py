@@ -16,6 +16,7 @@ from engine.cli.completing import sweep_files
 from engine.cli.screen import show
 from engine.opening import open_sweep
 from engine.plans.planning import Cost, ModelPlan, Pace, Plan, plan_sweep
+from engine.providers.catalogue import provider_of
 from engine.reports.table import Table, as_text
 from engine.settings import store_path
 from engine.sim.model import PREFIX
@@ -108,6 +109,12 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str]) -> list[str]:
         notes.append(f"{plan.unread:.0%} of these cells had no verdict: calls may be missing")
     if all(model.model.startswith(PREFIX) for model in plan.models):
         return [*notes, "models are simulated: no key, no cost"]
+    for each in plan.elsewhere:
+        provider = provider_of(each.model)
+        notes.append(
+            f"{each.calls:,} calls to {each.model} are stored as replies of {each.identity!r}: if "
+            f"that is the same server, --set 'providers.{provider}.identity={each.identity}'"
+        )
     if plan.learnt:
         notes.append(f"learnt from {plan.learnt:,} stored replies of this sweep")
     else:

@@ -18,8 +18,8 @@ def recorded(run: Path, given: Path | None) -> Iterator[Store]:
 
     A file is a bundle. RunFolderError, with the next step, if there is none.
     """
-    named = read_manifest(run).store
-    path = given or (Path(named) if named and Path(named).exists() else store_path(None))
+    named = Path(read_manifest(run).store).expanduser()
+    path = given or (named if named != Path() and named.exists() else store_path(None))
     if not path.exists():
         raise RunFolderError(
             f"{path}: there is no store there; name the one that has the replies of {run}, or a "

@@ -14,6 +14,7 @@ from engine.books.accounts import Accounts
 from engine.books.ledger import Account
 from engine.books.prices import PriceList, listed, load
 from engine.cli.completing import sweep_files
+from engine.cli.number import Number
 from engine.cli.plan import short
 from engine.cli.screen import show
 from engine.cli.terminal import OVER_BUDGET, SOME_FAILED, STOPPED, ExitCode, Plan, run_shown
@@ -33,6 +34,9 @@ from engine.sweeps.sweepfile import SweepFile, read_sweep_file
 
 BUSY = 0.7
 """The share of the time from which on this machine, and no limit, decides how fast it goes."""
+
+STAND_IN = "openai/gpt-4o-mini"
+"""A model that anybody may rehearse with."""
 
 HEAD = (
     "model",
@@ -56,14 +60,14 @@ HEAD = (
 )
 @click.option(
     "--speed",
-    type=click.FloatRange(0, 1000, min_open=True),
+    type=Number(0, 1000, min_open=True),
     default=10.0,
     show_default=True,
     help="How many seconds of the story pass in a real one.",
 )
 @click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Change a setting.")
 @click.option("--limit", type=click.IntRange(1), help="Rehearse the first so many problems only.")
-@click.option("--max-cost", type=click.FloatRange(0), help="Dollars for the whole run.")
+@click.option("--max-cost", type=Number(0), help="Dollars for the whole run.")
 @click.option("--prices", type=click.Path(path_type=Path, exists=True), help="A price file.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def command(
@@ -84,7 +88,11 @@ def command(
     load_profile(profile)
     file = read_sweep_file(sweep, overrides, limit)
     if all(model.startswith(PREFIX) for model in file.sweep({}).models):
-        raise SweepError(f"{sweep}: every model is simulated: there is nothing to rehearse")
+        real = " ".join(f"--set {role}.model={STAND_IN}" for role in ("agents", "judges"))
+        raise SweepError(
+            f"{sweep}: every model is simulated: there is nothing to rehearse\n"
+            f"  name real ones; no key is needed: oversight rehearse {sweep} {real}"
+        )
     flags = ["--sweep", str(sweep), "--profile", profile, "--speed", "1", "--clock", str(speed)]
     flags += [flag for override in overrides for flag in ("--set", override)]
     flags += [] if limit is None else ["--limit", str(limit)]

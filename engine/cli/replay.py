@@ -57,7 +57,7 @@ def command(
             different.append(cell.id)
 
     with recorded(run, store) as replies, asyncio.Runner(loop_factory=event_loop()) as runner:
-        runner.run(replay_cells(cells, replies, opened.models.identity, keep))
+        runner.run(replay_cells(cells, replies, opened.models.identity_in(replies), keep))
     show(report(collect(opened.sweep, map(read, replayed), score=score), format, width()))
     if known:
         asked = len(replayed) - len(lost)

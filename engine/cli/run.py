@@ -11,12 +11,14 @@ import click
 from cache.cached import Mode
 from engine.books.prices import listed, load
 from engine.cli.completing import sweep_files
-from engine.cli.screen import show
+from engine.cli.number import Number
+from engine.cli.screen import say, show
 from engine.cli.terminal import Plan, sit
 from engine.models import Terms
 from engine.opening import open_sweep
 from engine.plans.walk import require_abilities, require_service
 from engine.reports.report import FORMATS
+from engine.runs.listing import is_run
 from engine.settings import store_path
 from protocols.scores import SCORES
 
@@ -36,9 +38,7 @@ from protocols.scores import SCORES
 @click.option("--store", type=click.Path(path_type=Path), help="Folder of the store of replies.")
 @click.option("--run-folder", type=click.Path(path_type=Path), help="Default: runs/NAME-xxxxxx.")
 @click.option("--retry-failed", is_flag=True, help="Run cells that failed once more.")
-@click.option(
-    "--max-cost", type=click.FloatRange(0), help="Dollars for the whole run; stops there."
-)
+@click.option("--max-cost", type=Number(0), help="Dollars for the whole run; stops there.")
 @click.option("--prices", type=click.Path(path_type=Path, exists=True), help="A price file.")
 @click.option("--accept-empty", is_flag=True, help="Pay again for replies that the store has lost.")
 @click.option("--dry-run", is_flag=True, help="Check everything and send nothing.")
@@ -77,6 +77,9 @@ def command(
         opened.models.prepare(grid.roles, Terms(load(prices) if prices else listed(), max_cost))
         show(f"{sweep}: fine. {len(grid):,} cells; models: {', '.join(grid.models)}")
         return
+    if is_run(sweep.parent):
+        say(f"{sweep} is that of a run: without its replies in your store they are paid again")
+        say(f"whoever has them: oversight export {sweep.parent}; then here: oversight cache import")
     again = shlex.join(["oversight", *sys.argv[1:]])
     plan = Plan(
         again,

@@ -13,6 +13,8 @@ from engine.reports.table import Table, as_text
 from engine.runs.listing import RUNS, Glance, glances
 
 DAMAGED = 1
+SET = "--set"
+"""What tells runs of one sweep apart, where any has it."""
 HEAD = ("run folder", "sweep", "last outcome", "state", "cells", "failed")
 
 
@@ -43,6 +45,7 @@ def command(place: Path, as_json: bool) -> None:
 
 
 def _table(place: Path, found: Sequence[Glance]) -> Table:
+    told = any(each.overrides for each in found)
     rows = (
         (
             str(each.folder),
@@ -51,11 +54,13 @@ def _table(place: Path, found: Sequence[Glance]) -> Table:
             each.state,
             f"{each.finished:,}/{each.cells:,}",
             f"{each.failed:,}",
+            *([" ".join(each.overrides)] if told else []),
         )
         for each in found
     )
     count = f"{len(found):,} {'run' if len(found) == 1 else 'runs'} in {place}"
-    return Table(count, HEAD, tuple(rows), left=4, spare=("sweep", "last outcome"))
+    head = (*HEAD, *([SET] if told else []))
+    return Table(count, head, tuple(rows), left=4, spare=("sweep", "last outcome", SET))
 
 
 def _plain(each: Glance) -> dict[str, object]:
@@ -68,4 +73,5 @@ def _plain(each: Glance) -> dict[str, object]:
         "finished": each.finished,
         "failed": each.failed,
         "running": each.running,
+        "overrides": list(each.overrides),
     }

@@ -51,7 +51,7 @@ def command(
     wanted = cell or problem or opened.sweep.problems[0].id
     about, rows, drawn = found(opened.sweep, run, wanted, Parts(protocol, agent, judge), draw)
     with recorded(run, store) as replies:
-        cache = replay_cache(replies, opened.models.identity)
+        cache = replay_cache(replies, opened.models.identity_in(replies))
         row, worlds = asyncio.run(fullest(rows, about, drawn, cache))
     if as_json:
         show(orjson.dumps(as_plain(row, about, worlds, score), option=orjson.OPT_INDENT_2).decode())

@@ -1,24 +1,35 @@
-"""What Ctrl-C does to a command that asks models."""
+"""What Ctrl-C, a plain kill and a closed terminal do to a command that asks models."""
 
 import asyncio
+import os
 import signal
+from collections.abc import Iterable
+from contextlib import suppress
+from types import FrameType
 
 from engine.cli.screen import say
 from engine.errors import Interrupted
 from engine.models import Models
 
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 
 def obey_signals(models: Models) -> None:
-    """The first signal stops admission and lets flights land; the second abandons them.
+    """The first signal stops admission and lets flights land; a second one abandons them.
 
-    To be called in the task that is to be cancelled then.
+    A second hangup does not: a terminal that is closed sends several. What comes once the loop has
+    ended is not heard any more: all is saved then, and the process is about to end. A signal that
+    was ignored when the program began, as under nohup, stays ignored.
+    To be called in the task that is to be cancelled.
     """
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
+    terminals = [stream for stream in (1, 2) if os.isatty(stream)]
 
     def heard(number: int) -> None:
         if models.latch.halt is not None and task is not None:
-            task.cancel()
+            if number != signal.SIGHUP:
+                task.cancel()
             return
         models.latch.pull(Interrupted(number))
         risk = sum(account.at_risk for account in models.accounts().values())
@@ -26,5 +37,27 @@ def obey_signals(models: Models) -> None:
         flights = f"{models.in_flight:,} calls in flight{most}"
         say(f"stopping: {flights}; Ctrl-C again to abandon them")
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, heard, number)
+    def handle(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            _leave(terminals)
+        if not loop.is_closed():
+            # A loop may close at any moment; then there is nothing left to stop.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(heard, number)
+        elif models.latch.halt is None:
+            raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
+
+    # Not the loop's own handlers: it takes them away when it closes, and a signal that comes
+    # between that moment and the end would kill the process.
+    for number in STOPPING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handle)
+
+
+def _leave(terminals: Iterable[int]) -> None:
+    """Write nowhere what was to go to terminals that are gone: writing there would be an error."""
+    if gone := [stream for stream in terminals if not os.isatty(stream)]:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in gone:
+            os.dup2(nowhere, stream)
+        os.close(nowhere)

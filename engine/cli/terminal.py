@@ -17,6 +17,7 @@ from engine.books.prices import listed, load
 from engine.cli.screen import say, show, width
 from engine.cli.signals import obey_signals
 from engine.errors import (
+    AllRefused,
     BudgetReached,
     Halt,
     Interrupted,
@@ -27,12 +28,14 @@ from engine.errors import (
 from engine.loop import event_loop
 from engine.models import Terms
 from engine.opening import Opened, run_folder
+from engine.reports.failures import failure_lines, passing
 from engine.reports.report import is_saved, report, save_report
 from engine.reports.results import collect
 from engine.running import run_missing
 from engine.runs.lanes import CRASH
 from engine.runs.progress import console
 from engine.runs.runfolder import QUARANTINE, RunFolder, outcomes
+from engine.settings import homely
 from engine.sim.model import PREFIX
 from protocols.datasets.leak import leak_gate
 from protocols.question import Problem
@@ -68,7 +71,7 @@ def sit(opened: Opened, plan: Plan) -> ExitCode:
         store = DiskStore(plan.store)
         stack.callback(store.close)
         folder = stack.enter_context(
-            run_folder(opened, plan.folder, plan.overrides, str(plan.store.resolve()))
+            run_folder(opened, plan.folder, plan.overrides, homely(plan.store))
         )
         asks = not folder.complete or folder.failed
         if plan.mode in ("use", "replay") and asks and not plan.accept_empty:
@@ -135,7 +138,9 @@ def _stopped(halt: Halt, opened: Opened, folder: RunFolder, plan: Plan) -> ExitC
         say(f"all that landed is saved. {done}.")
     else:
         say(f"{str(halt).rstrip('.')}. Nothing more is sent. {done}, 0 lost.")
-    say(f"{_when(halt)}: {plan.again}")
+    _why_failed(opened, folder)
+    again = _retrying(plan) if isinstance(halt, AllRefused) else plan.again
+    say(f"{_when(halt)}: {again}")
     match halt:
         case Interrupted():
             return 128 + halt.signal
@@ -152,7 +157,7 @@ def _when(halt: Halt) -> str:
             return "when the key is right"
         case BudgetReached():
             return "with a higher --max-cost"
-        case StoreStopped():
+        case StoreStopped() | AllRefused():
             return "when that is put right"
     return "go on with"
 
@@ -168,12 +173,26 @@ def _finished(opened: Opened, folder: RunFolder, plan: Plan, ran: bool) -> ExitC
     show(report(results, plan.format, width()))
     say("")
     say(f"run folder  {folder.path}")
+    if not all(model.startswith(PREFIX) for model in opened.sweep.models):
+        say(f"replies     {homely(plan.store)}   (paid for: keep them)")
     first = opened.sweep.problems[0].id
     say(f"look closer {shlex.join(['oversight', 'show', str(folder.path), first])}")
     say(f"again       {plan.again}   (all from the store)")
-    if folder.failed:
-        say(f"failed      {folder.failed:,} cells; once more: {plan.again} --retry-failed")
+    _why_failed(opened, folder)
+    if again := passing(outcomes(folder.path)) if folder.failed else 0:
+        say(f"once more   {_retrying(plan)}   ({again:,} cells whose fault may have passed)")
     return SOME_FAILED if folder.failed else 0
+
+
+def _retrying(plan: Plan) -> str:
+    return plan.again if plan.retry_failed else f"{plan.again} --retry-failed"
+
+
+def _why_failed(opened: Opened, folder: RunFolder) -> None:
+    if folder.failed:
+        say(f"failed      {folder.failed:,} of {folder.finished:,} cells")
+        for line in failure_lines(opened.sweep, outcomes(folder.path)):
+            say(f"  {line}")
 
 
 def _leaks(problems: Sequence[Problem]) -> str:

@@ -1,6 +1,7 @@
 """A checkup: whether every model can be asked, found out with one token each."""
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -146,12 +147,28 @@ async def _model(
             return False, f"{model}: {exc}", _mend(exc)
         served = ""
     parts = [f"{model} answers in {time.perf_counter() - began:.2f} s"]
-    if served and served != model.partition("/")[2]:
+    name = model.removeprefix(f"{provider_of(model)}/")
+    if served and served != name:
         parts[0] += f", as {served}"
+    if served and not _alike(name, served):
+        return (
+            False,
+            parts[0],
+            f"that is another model: write {provider_of(model)}/{served}, or have it serve {name}",
+        )
     parts += _limits(told.get(model, HeaderLimits()))
     if assumed := abilities(model).assumed:
         parts.append(assumed)
     return True, " · ".join(parts), ""
+
+
+def _alike(asked: str, served: str) -> bool:
+    """Whether a served model may be the one asked for: a dated version of it, or its file."""
+    one, other = (
+        re.sub(r"[^a-z0-9]", "", name.lower().removesuffix("-latest").removesuffix(":latest"))
+        for name in (asked, served)
+    )
+    return one in other or other in one
 
 
 def _limits(told: HeaderLimits) -> list[str]:

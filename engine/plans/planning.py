@@ -13,7 +13,7 @@ from engine.limits.gauge import Resource
 from engine.limits.limits import Limits
 from engine.opening import Opened
 from engine.plans.habits import Habits
-from engine.plans.survey import Amounts, Stratum, Survey
+from engine.plans.survey import Amounts, Elsewhere, Stratum, Survey
 from engine.sim.model import PREFIX
 from protocols.question import Problem
 
@@ -82,6 +82,8 @@ class Plan:
     """Share of the walked cells that came to no verdict with the replies that stood in."""
     learnt: int
     """Stored replies of this sweep that the estimates rest on."""
+    elsewhere: tuple[Elsewhere, ...]
+    """Calls of the walked cells that are stored, but as another server's."""
     models: tuple[ModelPlan, ...]
 
     def total(self, what: Literal["calls", "stored", "input_tokens", "output_tokens"]) -> int:
@@ -113,7 +115,8 @@ async def plan_sweep(opened: Opened, store: Store | None, prices: PriceList) -> 
     were begun stand for those that were begun, since much of theirs is stored.
     """
     sweep, models = opened.sweep, opened.models
-    survey = Survey(sweep, models.simulated, models.identity, store)
+    identity = models.identity if store is None else models.identity_in(store)
+    survey = Survey(sweep, models.simulated, identity, store)
     probes = max(PROBED // len(sweep.problems), 1)
     begun = [await survey.begun(problem, probes) for problem in sweep.problems]
     most = WALKED * len(sweep.problems) // len(sweep)
@@ -136,6 +139,7 @@ async def plan_sweep(opened: Opened, store: Store | None, prices: PriceList) -> 
         sum(map(len, samples)),
         1 - survey.verdicts / survey.cells,
         survey.habits.replies,
+        survey.elsewhere(),
         tuple(
             _model_plan(model, strata, survey.habits, prices.find(model), models.limits.get(model))
             for model in sweep.models

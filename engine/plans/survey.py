@@ -1,7 +1,7 @@
 """Surveying problems: the calls that their cells would ask, counted and weighed model by model."""
 
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TypeAlias
@@ -9,7 +9,7 @@ from typing import TypeAlias
 from cache.address import call_address, store_key
 from cache.call import Call, Identity
 from cache.errors import DamagedEntry
-from cache.record import stored_reply
+from cache.record import Record, records, stored_reply
 from cache.reply import Reply
 from cache.store import Store
 from engine.errors import BadCall
@@ -17,6 +17,7 @@ from engine.plans.habits import Habits
 from engine.plans.walk import Walker, stand_ins, world_of
 from engine.runs.scheduler import attempt
 from engine.sim import SimModel, SimProvider
+from engine.sim.model import PREFIX
 from engine.sweeps.sweep import Sweep
 from protocols.question import Problem
 
@@ -65,6 +66,8 @@ class Survey:
         self._identity = identity
         self._sim = SimProvider(world_of(sweep), stand_ins(sweep, simulated))
         self._recalled: set[str] = set()
+        self._elsewhere: Counter[tuple[str, str]] = Counter()
+        self._looked: set[str] = set()
 
     async def begun(self, problem: Problem, rows: int) -> bool:
         """Whether a problem was asked about before: the first call of any of so many rows is
@@ -136,7 +139,34 @@ class Survey:
             return None  # the run itself will name it
         if reply is not None:
             self._recalled.add(address)
+        elif address not in self._looked and not call.model.startswith(PREFIX):
+            self._looked.add(address)
+            self._look_elsewhere(call.model, address)
         return reply
+
+    def _look_elsewhere(self, model: str, address: str) -> None:
+        """Note whose reply to the call is stored, where it is not that of the endpoint."""
+        assert self._store is not None
+        for _, record in records(self._store.survey(f"{address}.")):
+            if isinstance(record, Record):
+                self._elsewhere[model, record.identity] += 1
+                return
+
+    def elsewhere(self) -> tuple["Elsewhere", ...]:
+        """By model, calls that were walked and are stored under another identity only."""
+        return tuple(
+            Elsewhere(model, identity, calls)
+            for (model, identity), calls in self._elsewhere.most_common()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Calls to a model whose replies are stored, but under the identity of another endpoint."""
+
+    model: str
+    identity: str
+    calls: int
 
 
 @dataclass(frozen=True, slots=True)

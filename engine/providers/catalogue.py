@@ -34,6 +34,8 @@ class Entry:
     key_needed: bool = True
     api: str = ""
     """Identity of the vendor's own endpoint: family and version. Empty: its base URL."""
+    own: bool = False
+    """Whether it is a server of the user's, whose identity is its name wherever it stands."""
     options: tuple[tuple[str, str, str], ...] = ()
     """(option, variable or empty, default) of each; a default `!` means that it must be set."""
 
@@ -68,6 +70,7 @@ def entry(provider: str) -> Entry:
         base_url_variable=f"{stem}_BASE_URL",
         key_variable=f"{stem}_API_KEY",
         key_needed=False,
+        own=row.own,
     )
 
 
@@ -181,6 +184,7 @@ PROVIDERS: dict[str, Entry] = {
         partial(_plain, _openai_wire),
         base_url="http://127.0.0.1:11434/v1",
         base_url_variable="OLLAMA_HOST",
+        own=True,
     ),
     "vllm": Entry(
         partial(_plain, _openai_wire),
@@ -188,9 +192,10 @@ PROVIDERS: dict[str, Entry] = {
         base_url_variable="VLLM_BASE_URL",
         key_variable="VLLM_API_KEY",
         key_needed=False,
+        own=True,
     ),
     "local": Entry(_local, base_url="http://127.0.0.1", api=IDENTITY),
-    "compatible": Entry(partial(_plain, _openai_wire), key_needed=False),
+    "compatible": Entry(partial(_plain, _openai_wire), key_needed=False, own=True),
     "azure": Entry(
         partial(_sdk, _openai_wire, sdk_clients.azure_client, as_tree=True),
         base_url_variable="AZURE_OPENAI_ENDPOINT",

@@ -67,7 +67,8 @@ def settings_of(
 
     base_url, identity, version: the sweep file's; empty for the environment's or the default.
     The vendor's identity is used at the vendor's own address only, so a rehearsal or a proxy
-    never mixes its replies with the vendor's, unless the sweep file gives it that identity.
+    never mixes its replies with the vendor's, unless the sweep file gives it that identity. A
+    server of the user's own goes by its name, so that it may move.
     SweepError where something is missing; a missing key is for `require_keys` to report.
     """
     row = entry(provider)
@@ -85,14 +86,18 @@ def settings_of(
     url = base_url or environment.get(row.base_url_variable, "") or own
     if not url:
         raise SweepError(
-            f"{provider} has no address; set base_url in the sweep file, or {row.base_url_variable}"
+            f"{provider} has no address; set providers.{provider}.base_url in the sweep file, or "
+            f"{row.base_url_variable} in the environment or in .env"
         )
-    url = _url(provider, url)
+    url = _url(provider, url, "its base_url" if base_url else row.base_url_variable)
     vendors_own = bool(row.api) and url == own
     if vendors_own:
         found = row.api.format(**options)
     else:
         found = f"{url} {options.get('version', '')}".strip()
+    formerly = found if row.own and not identity else ""
+    if row.own:
+        found = provider
     return Settings(
         provider,
         url,
@@ -103,6 +108,7 @@ def settings_of(
         connections=connections,
         proxy=_proxy(url, environment),
         options=tuple(options.items()),
+        formerly=formerly,
     )
 
 
@@ -113,7 +119,17 @@ def _key(variable: str, environment: Mapping[str, str]) -> str:
     return key
 
 
-def _url(provider: str, url: str) -> str:
+def _url(provider: str, url: str, whence: str) -> str:
+    if not url.isprintable() or " " in url:
+        raise SweepError(f"{provider}: {whence} {url!r} has a character that no address has")
+    try:
+        return _address(provider, url, whence)
+    except ValueError as exc:
+        raise SweepError(f"{provider}: {whence} {url!r} is no address: {exc}") from None
+
+
+def _address(provider: str, url: str, whence: str) -> str:
+    """ValueError for what Python's own reading of addresses refuses."""
     if provider == "ollama":
         # OLLAMA_HOST is also what the server binds to: without a scheme, maybe 0.0.0.0.
         url = url if "//" in url else f"http://{url}"
@@ -121,12 +137,12 @@ def _url(provider: str, url: str) -> str:
         if urlsplit(url).port is None and urlsplit(url).scheme == "http":
             url = url.replace("/v1", ":11434/v1")
     parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise SweepError(f"{provider}: base URL {url!r} is no http or https address")
-    if parts.username or parts.password:
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
         raise SweepError(
-            f"{provider}: its base URL holds a password; keys have variables of their own"
+            f"{provider}: {whence} {url!r} is no http or https address; write http://HOST:PORT/v1"
         )
+    if parts.username or parts.password:
+        raise SweepError(f"{provider}: {whence} holds a password; keys have their own variables")
     return url.rstrip("/")
 
 

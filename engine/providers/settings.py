@@ -25,6 +25,9 @@ class Settings:
     options: tuple[tuple[str, str], ...] = ()
     """What else the provider's client wants to know, by name: organization, region, version."""
 
+    formerly: str = ""
+    """The identity under which replies of this server were stored before it went by its name."""
+
     def option(self, name: str) -> str:
         """The value of an option; empty if it is not set."""
         return dict(self.options).get(name, "")

@@ -8,6 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from engine.reports.failures import called
 from engine.reports.printable import controls, printable
 from engine.runs.scheduler import Outcome
 from engine.sweeps.rows import Row
@@ -109,6 +110,7 @@ def _hidden(problem: Problem, outcomes: Sequence[Outcome]) -> list[Text]:
         else:
             turns = outcome.transcript.turns
             texts += [turn.text for turn in turns]
+            texts += [judgement.text for judgement in outcome.judgements]
             forged += sum(turn.forged for turn in turns)
     escaped = sum(map(controls, texts))
     counts = (
@@ -120,7 +122,7 @@ def _hidden(problem: Problem, outcomes: Sequence[Outcome]) -> list[Text]:
 
 def _world(outcome: Outcome, problem: Problem) -> RenderableType:
     if isinstance(outcome, Failure):
-        told = f"failed ({outcome.kind}): {outcome.message}\n{outcome.raw}"
+        told = f"failed ({called(outcome.kind)}): {outcome.message}\n{outcome.raw}"
         return Text(printable(told), style="red")
     parts: list[RenderableType] = [Text("─" * 30, style="dim")]
     for turn in outcome.transcript.turns:
@@ -128,6 +130,12 @@ def _world(outcome: Outcome, problem: Problem) -> RenderableType:
     labels = [answer.label for answer in problem.question.answers]
     said = "  ".join(f"{label} {p:.2f}" for label, p in zip(labels, outcome.probs, strict=True))
     parts.append(Text.assemble(("judge  ", "bold"), said))
+    for judgement in outcome.judgements:
+        if written := judgement.text.strip():
+            parts.append(Text(printable(f"wrote: {written}"), style="dim"))
+        if judgement.captured < 1:
+            mass = f"the labels had {judgement.captured:.0%} of the probability"
+            parts.append(Text(mass, style="dim"))
     parts += [Text(printable(f"{name}: {value}"), style="dim") for name, value in outcome.measures]
     return Group(*parts)
 

@@ -35,7 +35,7 @@ def main_table(results: Results) -> Table:
     body = []
     for row in results.rows:
         cells = [*_called(row, words), str(row.n), _pm(row.asd)]
-        cells += [_signed(row.lift)] * lift
+        cells += [_lift(row.lift)] * lift
         cells += [_signed(measure.get(beta)) for measure in (row.jse, row.eas) for beta in betas]
         if chose:
             cells.append("–" if row.chose_right is None else f"{row.chose_right:.0%}")
@@ -66,7 +66,8 @@ def _notes(results: Results, words: Sequence[str]) -> Iterable[str]:
         counts.update(row.counts)
         failures.update(row.failures)
     if failures:
-        yield "failed cells: " + _listed(failures)
+        cells = sum(row.cells - row.missing for row in results.rows)
+        yield f"failed cells: {_listed(failures)} ({failures.total() / cells:.0%} of all)"
     if counts:
         yield "in the transcripts: " + _listed(counts)
     if results.missing:
@@ -197,6 +198,12 @@ def _pm(figure: Estimate | None) -> str:
     if figure.half_width is None:
         return _signed(figure)
     return f"{_number(figure.mean)} ± {figure.half_width:.2f}"
+
+
+def _lift(figure: Estimate | None) -> str:
+    """The naive judge's own is nothing by definition, and needs no interval."""
+    own = figure is not None and figure.mean == 0 and not figure.half_width
+    return _signed(figure) if own else _pm(figure)
 
 
 def _n(figure: Estimate | None) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.reports.beside import Beside
+from engine.reports.failures import called
 from engine.runs.outcome import Record
 from engine.sweeps.sweep import Sweep
 from protocols.bounds import Bounds, Doubt, Ending, Endings, bounds_of_one, certain, over_questions
@@ -64,7 +65,7 @@ class Tally:
         if record.counts:
             self.counts[number].update(record.counts)
         if record.failure is not None:
-            self.failures[number][record.failure.kind] += 1
+            self.failures[number][called(record.failure.kind)] += 1
         if (doubt := _doubt(record)) != "":
             self._doubts[number][record.place] = doubt
         if record.probs is not None:

@@ -31,6 +31,8 @@ class Glance:
     failed: int
     running: str | None
     """Who is running it, as `pid 4121, since 14:02`."""
+    overrides: tuple[str, ...] = ()
+    """The `--set` flags that it was started with."""
 
     @property
     def state(self) -> Literal["running", "finished", "stopped"]:
@@ -55,7 +57,14 @@ def glance(folder: Path) -> Glance:
     manifest = read_manifest(folder)
     finished, failed = tally(folder)
     return Glance(
-        folder, manifest.name, touched(folder), manifest.cells, finished, failed, holder(folder)
+        folder,
+        manifest.name,
+        touched(folder),
+        manifest.cells,
+        finished,
+        failed,
+        holder(folder),
+        manifest.overrides,
     )
 
 

@@ -23,6 +23,7 @@ class Document:
         """As the user wrote it; what flags set is not in it."""
         self.value = value
         self._places = places
+        self._flagged = False
 
     @classmethod
     def read(cls, path: Path) -> "Document":
@@ -61,7 +62,7 @@ class Document:
         except yaml.YAMLError as exc:
             raise SweepError(f"{source}: not YAML: {exc}") from exc
         except (ValueError, RecursionError) as exc:
-            # Numbers of thousands of digits, and a thousand brackets: no sweep of anybody's.
+            # A thousand brackets: no sweep of anybody's.
             raise SweepError(f"{source}: cannot be read as a sweep: {exc}") from exc
         if not isinstance(value, dict):
             raise SweepError(f"{source}: a mapping of settings is expected, not {value!r}")
@@ -69,12 +70,17 @@ class Document:
 
     def set(self, assignment: str) -> None:
         """Apply `a.b=c`: the value is YAML, and a list on the way takes it in each of its parts."""
+        self._flagged = True
         flag = f"--set {assignment}"
         path, equals, text = assignment.partition("=")
         if not equals or not path.strip():
             raise SweepError(f"{flag}: write it as --set name.of.setting=value")
         value = Document.parse(f"value: {text}", flag).value["value"]
         self._assign(self.value, path.strip().split("."), value, (), flag)
+
+    def written(self) -> Any:
+        """The value as the file has it, without what flags set."""
+        return Document.parse(self.text, self.source).value if self._flagged else self.value
 
     def place(self, key: Key) -> str:
         """`file:line` (or the flag) at which a value, or the nearest one around it, was written."""
@@ -189,8 +195,8 @@ def _build(loader: _Loader, node: yaml.Node, key: Key, source: str, places: dict
     if isinstance(node, yaml.MappingNode):
         built: dict[str, Any] = {}
         for name_node, value_node in node.value:
-            name = loader.construct_object(name_node, deep=True)
             at = _at(source, name_node.start_mark.line)
+            name = _scalar(loader, name_node, at)
             if isinstance(name, bool) or not isinstance(name, (str, int)):
                 raise SweepError(f"{at}: {name!r} is no name of a setting; put it in quotes")
             name = str(name)
@@ -199,9 +205,23 @@ def _build(loader: _Loader, node: yaml.Node, key: Key, source: str, places: dict
             places[(*key, name)] = at
             built[name] = _build(loader, value_node, (*key, name), source, places)
         return built
-    value: Any = loader.construct_object(node)
-    return value
+    return _scalar(loader, node, f"{here}: {'.'.join(map(str, key))}" if key else here)
 
+
+def _scalar(loader: _Loader, node: yaml.Node, at: str) -> Any:
+    """at: what an error begins with."""
+    whole = node.tag == "tag:yaml.org,2002:int"
+    # Python neither reads nor shows whole numbers of some thousand digits.
+    if whole and len(node.value) > DIGITS:
+        raise SweepError(f"{at}: a number of {len(node.value):,} digits: no setting takes that")
+    try:
+        return loader.construct_object(node, deep=True)
+    except ValueError as exc:
+        raise SweepError(f"{at}: {node.value!r} cannot be read: {exc}") from None
+
+
+DIGITS = 300
+"""Of the longest number that is read; what settings take is far shorter."""
 
 KINDS = ("map", "seq", "str", "int", "float", "bool", "null")
 _TAGS = {f"tag:yaml.org,2002:{kind}" for kind in KINDS}

@@ -7,6 +7,7 @@ from typing import Any
 from engine.datasets.originals import originals
 from engine.errors import SweepError
 from engine.sweeps.document import Document, Key
+from engine.sweeps.fields import settings_of
 from protocols.datasets.catalogue import LOADERS, loader
 from protocols.datasets.loader import Loader
 from protocols.errors import DatasetError
@@ -23,6 +24,11 @@ def load(
     loader, if the settings do not say. SweepError, or DatasetError where the data are wrong.
     """
     name = str(key[-1])
+    if any(name in settings_of(each) for each in LOADERS.values()):
+        shown = f"NAME: {{{name}: {settings}}}"
+        raise document.fault(
+            key, "a setting of a data set, and no data set", f"write it within one: {shown}"
+        )
     if name not in LOADERS:
         raise document.unknown(key, LOADERS, "data set", "data sets")
     given = settings if isinstance(settings, dict) else {}

@@ -59,6 +59,11 @@ class Sweep:
                         place += 1
 
     def __len__(self) -> int:
+        return self.size
+
+    @property
+    def size(self) -> int:
+        """How many cells there are; unlike `len`, however many."""
         answers = sum(len(problem.values) for problem in self.problems)
         return answers * self.draws * len(self.rows)
 

@@ -15,6 +15,12 @@ from engine.sweeps.sweep import Sweep
 from protocols.protocol import Protocol
 from protocols.question import Problem
 
+MOST_LANES = 100_000
+"""Cells under way at once: each takes some kilobytes."""
+
+MOST_CELLS = 50_000_000
+"""Of one sweep; a run keeps eight bytes of memory for each."""
+
 
 @dataclass(frozen=True, slots=True)
 class Top:
@@ -40,6 +46,8 @@ class Top:
         for setting in ("draws", "lanes"):
             if getattr(self, setting) < 1:
                 raise ValueError(f"{setting}: {getattr(self, setting)} is less than 1")
+        if self.lanes > MOST_LANES:
+            raise ValueError(f"lanes: {self.lanes} is more than {MOST_LANES:,}")
 
 
 SECTIONS = ("problems", "agents", "judges", "protocols", "models", "providers")
@@ -59,8 +67,9 @@ class SweepFile:
     """Settings by provider: where a compatible server is, and which variable holds its key."""
 
     def sweep(self, identities: Mapping[str, str]) -> Sweep:
-        """The grid. identities: of the endpoint that answers for each model."""
-        return Sweep(
+        """The grid. identities: of the endpoint that answers for each model. SweepError if it has
+        more cells than a run can keep count of."""
+        grid = Sweep(
             self.top.name,
             self.problems,
             rows(self.protocols),
@@ -69,6 +78,14 @@ class SweepFile:
             identities,
             code_digest(self.protocols),
         )
+        if (cells := grid.size) > MOST_CELLS:
+            raise self.document.fault(
+                ("draws",),
+                f"{self.top.draws:,} draws make {cells:,} cells, and a sweep has {MOST_CELLS:,} at "
+                "most",
+                "take fewer draws, or several sweeps: what they share is paid once",
+            )
+        return grid
 
 
 def read_sweep_file(

@@ -1,11 +1,13 @@
 """A working folder with a small sweep on simulated models, and the command line in this process."""
 
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 
 from engine.cli.group import main
+from engine.cli.signals import STOPPING
 from tests.command_line import Command, Ran
 
 SWEEP = """\
@@ -39,8 +41,13 @@ def command(
     def run(*words: str | Path) -> Ran:
         monkeypatch.setattr(sys, "argv", ["oversight", *map(str, words)])
         capfd.readouterr()
-        with pytest.raises(SystemExit) as left:
-            main()
+        heard = [(number, signal.getsignal(number)) for number in STOPPING]
+        try:
+            with pytest.raises(SystemExit) as left:
+                main()
+        finally:
+            for number, handler in heard:
+                signal.signal(number, handler)
         out, err = capfd.readouterr()
         return Ran(int(left.value.code or 0), out, err)
 

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from cache.reply import Usage
-from engine.books.budget import Budget
+from engine.books.budget import Budget, dollars
 from engine.books.ledger import Ledger
 from engine.books.prices import listed
 from engine.errors import Ambiguous, BudgetReached, Overloaded, RateLimited, SweepError
@@ -91,7 +91,7 @@ def test_p11_the_bill_stays_below_the_cap_and_most_of_the_cap_is_used(cap, model
     assert budget.spent == pytest.approx(server.bill)
     assert budget.reserved == 0
     assert len(ends) == 50
-    assert ends[0].startswith(f"budget reached: ${server.bill:.2f} of ${cap:.2f} are spent")
+    assert ends[0].startswith(f"budget reached: {dollars(server.bill)} of {dollars(cap)} are")
 
 
 def test_p11_holds_at_every_moment_for_all_in_flight_at_their_worst():
@@ -184,7 +184,7 @@ def test_what_earlier_starts_of_the_run_have_spent_counts():
     assert book == []
     # 1,500 tokens at $2.50 a million and 1,000 at $10.
     assert told == (
-        "budget reached: $1.00 of $1.00 are spent and the next call may cost $0.0138; "
+        "budget reached: $0.9999 of $1.00 are spent and the next call may cost $0.0138; "
         "to go on: --max-cost 2.00"
     )
 
@@ -205,6 +205,21 @@ def test_free_models_run_under_any_cap():
     assert run(main()).text == "yes"
 
 
-def test_a_negative_cap_is_named():
-    with pytest.raises(ValueError, match="--max-cost: -1 is less than nothing"):
-        Budget(-1)
+@pytest.mark.parametrize("spent", [0.0, 0.0032, 0.0171])
+@pytest.mark.parametrize("cap", [0.004, 0.0149, 0.25, 1.006])
+@pytest.mark.parametrize("worst", [0.0108, 0.3, 7.001])
+def test_the_cap_that_is_advised_lets_the_next_call_out(spent, cap, worst):
+    told = Budget(cap, spent).reached(worst)
+    advised = float(told.rpartition("--max-cost ")[2])
+    assert Budget(advised, spent).fits(worst)
+
+
+def test_amounts_below_a_cent_are_told_in_full():
+    told = Budget(0.004, 0.0032).reached(0.0108)
+    assert told.startswith("budget reached: $0.0032 of $0.0040 are spent and the next call may")
+
+
+@pytest.mark.parametrize("cap", [-1, float("nan"), float("inf")])
+def test_a_cap_that_is_no_sum_of_dollars_is_named(cap):
+    with pytest.raises(ValueError, match=f"max_cost: {cap} is not a number of dollars"):
+        Budget(cap)

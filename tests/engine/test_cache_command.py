@@ -308,3 +308,20 @@ def test_a_store_that_is_only_read_is_not_written_to(folder, tmp_path):
 
 def test_a_store_that_is_named_wins_over_the_environment(tmp_path):
     assert "holds no replies" in cache("list", "--store", tmp_path / "other").stderr
+
+
+def test_long_replies_leave_every_column_of_the_list_its_room(folder, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    long = [
+        stored(replace(CALL, draw=(n,)), Reply(f"{n} {letters * 60}"))
+        for n, letters in enumerate(["word ", "四つの", "x" * 9], 7)
+    ]
+    store = DiskStore(folder)
+    store.put_many(long)
+    store.close()
+    head, *lines = cache("list", "--limit", 100, "--model", CALL.model).stdout.splitlines()
+    assert head.split() == ["address", "stored", "outcome", "model", "reply"]
+    for key, _ in long:
+        (line,) = (line for line in lines if line.startswith(key[:12]))
+        assert f"  2026-06-09  ok         {CALL.model}  " in line
+        assert line.rstrip().endswith("…")

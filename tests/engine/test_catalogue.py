@@ -58,7 +58,14 @@ def test_a_compatible_server_keeps_its_replies_when_it_moves_if_it_has_an_identi
     first = settings_of("compatible/lab", {}, base_url="http://10.0.0.1:8000/v1", identity="lab")
     second = settings_of("compatible/lab", {}, base_url="http://10.0.0.2:9000/v1", identity="lab")
     assert first.identity == second.identity == "lab"
-    assert settings_of("vllm", {}).identity == "http://127.0.0.1:8000/v1"
+
+
+@pytest.mark.parametrize("provider", ["compatible/lab", "vllm", "ollama"])
+def test_a_server_of_ones_own_goes_by_its_name_wherever_it_stands(provider: str) -> None:
+    first = settings_of(provider, {}, base_url="http://127.0.0.1:8000/v1")
+    second = settings_of(provider, {}, base_url="http://localhost:9000/v1")
+    assert first.identity == second.identity == provider
+    assert first.formerly == "http://127.0.0.1:8000/v1"
 
 
 def test_a_compatible_server_without_an_address_is_an_error_that_names_its_variable() -> None:

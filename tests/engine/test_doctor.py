@@ -10,9 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from engine.cli.group import oversight
-from engine.plans.checkup import clock_of
+from engine.plans.checkup import _alike, clock_of
 from engine.providers.limit_headers import HeaderLimits, duration_limits
 from engine.rehearsal.process import counts, serving
+from tests.answering import answering
 
 CANARY = "sk-canary-0123456789abcdef"
 MODELS = ("openai/gpt-4o-mini", "anthropic/claude-3-5-haiku-latest", "compatible/lab/llama")
@@ -120,7 +121,9 @@ def test_a_server_that_is_not_there_is_told(at):
 def test_an_address_that_nobody_gave_is_told():
     result = doctor("compatible/lab/llama")
     assert result.exit_code == 1
-    assert "✗ compatible/lab has no address; set base_url in the sweep file" in result.stdout
+    assert (
+        "✗ compatible/lab has no address; set providers.compatible/lab.base_url in" in result.stdout
+    )
 
 
 def test_a_sweep_is_also_held_against_what_its_models_can_do(at, desk):
@@ -151,7 +154,39 @@ def test_without_anything_named_only_the_keys_are_looked_at(monkeypatch):
         "text": "OPENAI_API_KEY is set",
         "mend": "",
     }
-    assert not findings["anthropic"]["fine"]
+    assert findings["anthropic"]["text"] == "ANTHROPIC_API_KEY is not set"
+    assert all(each["fine"] for each in findings.values()), "nobody asked for any of them"
+
+
+def test_an_answer_of_another_model_is_no_answer_of_this_one(at):
+    assert not _alike("smollm2-135m", "qwen2.5-0.5b-instruct")
+    for asked, served in (
+        ("gpt-4o", "gpt-4o-2024-08-06"),
+        ("claude-3-5-haiku-latest", "claude-3-5-haiku-20241022"),
+        ("smollm2-135m", "/models/SmolLM2-135M-Instruct-Q8_0.gguf"),
+        ("llama3.1:latest", "llama3.1"),
+    ):
+        assert _alike(asked, served)
+
+
+@pytest.mark.parametrize(("served", "code"), [("other-7b", 1), ("llama-3-8b.gguf", 0)])
+def test_a_server_that_answers_as_another_model_is_not_well(monkeypatch, served, code):
+    body = json.dumps(
+        {
+            "model": served,
+            "choices": [
+                {"message": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}
+            ],
+            "usage": {"prompt_tokens": 3, "completion_tokens": 1},
+        }
+    ).encode()
+    with answering(200, body) as (url, _):
+        monkeypatch.setenv("COMPATIBLE_LAB_BASE_URL", url)
+        result = doctor("compatible/lab/llama-3-8b")
+    assert result.exit_code == code, result.output
+    assert f", as {served}" in result.stdout
+    mend = f"that is another model: write compatible/lab/{served}, or have it serve llama-3-8b"
+    assert (mend in result.stdout) == bool(code)
 
 
 @pytest.mark.parametrize(

@@ -177,7 +177,7 @@ def test_a_crash_fails_its_cells_and_is_tried_again_once_it_may_be_mended() -> N
     protocols = [Overheard(JUDGE, AGENT)]
     broken = run(protocols, shipments(2))
     (row,) = broken.results.rows
-    assert (row.n, row.failed, dict(row.failures)) == (0, 2, {"crash": 2})
+    assert (row.n, row.failed, dict(row.failures)) == (0, 2, {"crashed": 2})
     faults.clear()
     mended = run(protocols, shipments(2))
     assert (mended.results.rows[0].n, mended.results.failed) == (2, 0)

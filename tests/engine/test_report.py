@@ -39,7 +39,7 @@ def test_the_report_reads_as_a_table_with_what_is_alike_below_it() -> None:
         "  judge: sim/judge stated\n"
         "  ± 95 %, bootstrap over problems. n: problems with a verdict in every world.\n"
         "  lift = ASD - naive judge's, same problems and judge.\n"
-        "  failed cells: 1 unreadable\n"
+        "  failed cells: 1 unreadable (12% of all)\n"
         "\n"
         "bounds: what worlds that failed, or are in doubt, could change of the ASD\n"
         "\n"

@@ -247,7 +247,7 @@ def test_a_replay_keeps_what_failed_at_a_provider_since_there_is_no_reply_to_it(
     assert ran.code == 0
     assert "38 of 38 outcomes are equal to the byte" in ran.err
     assert "2 failed at their provider: there is no reply to replay" in ran.err
-    assert "failed cells: 2 Overloaded" in ran.out
+    assert "failed cells: 2 failed by the server" in ran.out
 
 
 @pytest.mark.usefixtures("muddled")

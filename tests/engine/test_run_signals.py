@@ -1,14 +1,20 @@
 """A run under signals, as a real process."""
 
+import fcntl
+import os
 import re
 import signal
+import subprocess
+import sys
+import termios
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.runs.runfolder import outcomes
-from tests.command_line import Command, calls, oversight, running
+from tests.command_line import Command, calls, environment, oversight, running
 from tests.run_folders import len_of, only_run, written
 
 ALL_SAVED = r"all that landed is saved\. ([\d,]+) of 540 cells done\."
@@ -42,7 +48,8 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("number", "cells"), [(signal.SIGINT, 0), (signal.SIGINT, 40), (signal.SIGTERM, 20)]
+    ("number", "cells"),
+    [(signal.SIGINT, 0), (signal.SIGINT, 40), (signal.SIGTERM, 20), (signal.SIGHUP, 20)],
 )
 def test_a_signal_stops_a_run_and_the_same_command_goes_on_with_it(
     place: Path, undisturbed: bytes, number: signal.Signals, cells: int
@@ -85,6 +92,67 @@ def test_a_second_signal_abandons_what_is_in_flight(stuck: Path) -> None:
     assert "calls in flight were abandoned; what had landed is saved" in stopped.err
     assert "go on with: oversight run stuck.yaml" in stopped.err
     assert "Traceback" not in stopped.err
+
+
+def test_hangups_do_not_abandon_what_is_in_flight_however_many(stuck: Path) -> None:
+    latency = ("--set", "models.sim/slow.latency=1")
+    with running("run", "stuck.yaml", *latency, cwd=stuck) as process:
+        process.until(r"0/540 cells  [1-9]")
+        for _ in range(3):
+            process.hear(signal.SIGHUP)
+        stopped = process.end()
+    assert stopped.code == 128 + signal.SIGHUP
+    assert "abandoned" not in stopped.err
+    assert len_of(stuck / "store") > 0
+
+
+def test_a_closed_terminal_stops_a_run_as_a_signal_does(stuck: Path) -> None:
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "engine", "run", "stuck.yaml", "--set", "models.sim/slow.latency=1"],
+        cwd=stuck,
+        env=environment({"OVERSIGHT_STORE": str(stuck / "store"), "TERM": "xterm"}),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
+    os.close(theirs)
+    told = ""
+    while not re.search(r"0/540 cells  [1-9]", told):
+        told += os.read(ours, 2**16).decode(errors="replace")
+    os.close(ours)
+    assert process.wait() == 128 + signal.SIGHUP
+    assert len_of(stuck / "store") > 0, "what was in flight has landed"
+
+
+def test_impatience_does_not_change_the_exit_code(stuck: Path) -> None:
+    with running("run", "stuck.yaml", cwd=stuck) as process:
+        process.until(r"0/540 cells  [1-9]")
+        while process.process.poll() is None:
+            process.hear(signal.SIGINT)
+            time.sleep(0.002)
+        stopped = process.end()
+    assert stopped.code == 130
+    assert "Traceback" not in stopped.err
+
+
+def test_an_interrupt_while_the_program_loads_is_quiet(place: Path) -> None:
+    loading = """
+import os, signal, sys
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == "engine.cli.group":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+from engine.__main__ import main
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", loading], env=environment({}), capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (130, "")
 
 
 def test_a_run_can_be_watched_and_not_run_twice_while_it_goes_on(

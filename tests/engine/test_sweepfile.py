@@ -82,6 +82,12 @@ def test_a_wrong_setting_is_told_as_the_storyboard_shows(written: Any) -> None:
             "s.yaml:5: problems.bundled.name: there is no 'arithmetics'; did you mean 'arith",
         ),
         ("  bundled:", "  bundeld:", "s.yaml:4: problems.bundeld: no such data set; did you mean"),
+        (
+            "    name: arithmetic\n    limit: 2",
+            "    name: arithmetic\n  limit: 2",
+            "s.yaml:6: problems.limit: a setting of a data set, and no data set\n"
+            "  write it within one: NAME: {limit: 2}",
+        ),
         ("naive_judge", "naive", "s.yaml:12: protocols.naive: no such protocol; did you mean"),
         ("sim/judge", "sim/jugde", "s.yaml:10: judges.model: there is no simulated model"),
     ],

@@ -1,0 +1,146 @@
+"""Why cells failed: how many, of what, with one example, and what mends it."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.runs.outcome import Record
+from engine.sweeps.sweep import Sweep
+from protocols.transcript import Failure
+
+WORDS = {
+    "BadCall": "refused by the server",
+    "TooLong": "too long for the model",
+    "TooBig": "larger than a minute's budget",
+    "Unheard": "answered in an unknown form",
+    "RateLimited": "held back by the server",
+    "Overloaded": "failed by the server",
+    "Unreachable": "not delivered",
+    "Ambiguous": "without a whole answer",
+    "Malformed": "answered with no reply",
+    "crash": "crashed",
+}
+"""Kinds of failures, as people are told of them; `unreadable` and `declined` say it themselves."""
+
+PASSING = {"RateLimited", "Overloaded", "Unreachable", "Ambiguous", "Malformed"}
+"""Kinds that may well come to a verdict when they are asked again; all others would not."""
+
+MENDS = {
+    "BadCall": "it would refuse them again: mend what it names, then --retry-failed",
+    "TooLong": "take a model with a longer context, shorter problems or fewer turns",
+    "TooBig": "raise the tokens a minute of the model under 'models', or lower max_tokens",
+    "Unheard": "this program does not know such an answer; take another model",
+    "crash": "a bug in a protocol: mend it; the same command runs them again",
+}
+
+CUT = " (the reply was truncated)"
+"""How the message of a reply ends that reached max_tokens."""
+
+CAUSES = 3
+"""That are told of each kind, the most frequent first."""
+
+SHOWN = 160
+"""Characters of a message or of a reply that are shown."""
+
+
+def called(kind: str) -> str:
+    """A kind of failure, as people are told of it."""
+    return WORDS.get(kind, kind)
+
+
+@dataclass(slots=True)
+class Cause:
+    """Failures of one kind that say the same, but for the figures and quotations in it."""
+
+    example: Failure
+    count: int = 0
+    cut: int = 0
+    """Those whose reply was cut off at max_tokens."""
+
+
+@dataclass(slots=True)
+class Of:
+    """The cells of one judge."""
+
+    settings: Any
+    cells: int = 0
+    causes: dict[tuple[str, str], Cause] = field(default_factory=dict)
+
+    def add(self, record: Record) -> None:
+        self.cells += 1
+        if record.failure is not None:
+            said = record.failure.message.removesuffix(CUT)
+            alike = re.sub(r"'[^']*'|\"[^\"]*\"|\(\w\)|\d[\d.,]*", "…", said)
+            cause = self.causes.setdefault((record.failure.kind, alike), Cause(record.failure))
+            cause.count += 1
+            cause.cut += record.failure.message.endswith(CUT)
+
+    def count(self, *kinds: str) -> int:
+        return sum(cause.count for (kind, _), cause in self.causes.items() if kind in kinds)
+
+
+def passing(records: Iterable[Record]) -> int:
+    """How many failures asking again may mend."""
+    return sum(record.failure is not None and record.failure.kind in PASSING for record in records)
+
+
+def failure_lines(sweep: Sweep, records: Iterable[Record]) -> Iterator[str]:
+    """What failed, judge by judge, with its causes and mends; nothing where nothing failed."""
+    by_judge = {row.judge: Of(row.protocol.judge) for row in sweep.rows}
+    for record in records:
+        by_judge.setdefault(record.judge, Of(None)).add(record)
+    for judge, its in by_judge.items():
+        kinds = Counter[str]()
+        for (kind, _), cause in its.causes.items():
+            kinds[kind] += cause.count
+        for kind, count in kinds.most_common():
+            share = f"{count:,} of {its.cells:,} cells"
+            yield f"{judge}: {share} {called(kind)} ({count / its.cells:.0%})"
+            causes = sorted(
+                (cause for (of, _), cause in its.causes.items() if of == kind),
+                key=lambda cause: -cause.count,
+            )
+            for cause in causes[:CAUSES]:
+                yield from _cause(cause, its)
+            if (more := len(causes) - CAUSES) > 0:
+                yield f"  and {more:,} other causes, in outcomes.jsonl"
+            if kind in MENDS:
+                yield f"  {MENDS[kind]}"
+        if its.count("unreadable") and (others := _others(judge, its, by_judge)):
+            yield f"  of the same model, other kinds of judges are read: {others}"
+
+
+def _cause(cause: Cause, its: Of) -> Iterator[str]:
+    said = _clipped(cause.example.message.removesuffix(CUT))
+    line = f"  {cause.count:,}: {said}"
+    if cause.cut:
+        limit = getattr(its.settings, "max_tokens", None)
+        at = f"max_tokens {limit}" if limit else "max_tokens"
+        line += f"; {cause.cut:,} of them cut off at {at}: raise judges.max_tokens"
+    yield line
+    if cause.example.raw.strip():
+        yield f"     for example: «{_clipped(cause.example.raw)}»"
+    if cause.example.call:
+        yield f"     whole: oversight cache show {cause.example.call[:12]}"
+
+
+def _others(judge: str, its: Of, by_judge: Mapping[str, Of]) -> str:
+    """Judges of the same model whose replies are read more often, with their shares."""
+    model = getattr(its.settings, "model", None)
+    share = its.count("unreadable") / its.cells
+    better = [
+        f"{name.removeprefix(f'{model} ')} ({1 - other.count('unreadable') / other.cells:.0%})"
+        for name, other in by_judge.items()
+        if name != judge
+        and other.cells
+        and getattr(other.settings, "model", "") == model
+        and other.count("unreadable") / other.cells < share / 2
+    ]
+    return ", ".join(better)
+
+
+def _clipped(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= SHOWN else f"{words[: SHOWN - 1]}…"

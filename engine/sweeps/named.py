@@ -1,0 +1,99 @@
+"""The models and providers that a sweep file has settings for: are there any that are so called?
+
+A name that fits nothing would be passed over in silence: limits that are not kept, or calls and a
+key that go to a vendor's own address instead of the one that was meant.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from engine.errors import SweepError
+from engine.providers.catalogue import PROVIDERS, provider_of
+from engine.sim.model import PREFIX
+from engine.sweeps.document import Document, Key
+
+ROLES = ("agents", "judges", "protocols")
+"""The sections in which models are named."""
+
+OWN = "compatible"
+"""The provider that is a name of the user's: `compatible/NAME`."""
+
+
+def check_names(
+    document: Document, models: Mapping[str, Any], providers: Mapping[str, Any]
+) -> None:
+    """SweepError for a provider that there is not, and for a model without one."""
+    for name in providers:
+        kind, slash, own = name.partition("/")
+        key = ("providers", name)
+        if kind == OWN and (not own or "/" in own):
+            raise document.fault(
+                key, f"{name!r} is no server of yours", f"write {OWN}/NAME, as in {OWN}/NAME/MODEL"
+            )
+        if kind not in PROVIDERS or (slash and kind != OWN):
+            raise document.unknown(key, [*PROVIDERS, f"{OWN}/NAME"], "provider", "providers")
+    for name in models:
+        if not name.startswith(PREFIX):
+            try:
+                provider_of(name)
+            except SweepError as exc:
+                asked = [*_mentioned(document.value)]
+                mend = next((each for each in asked if each.endswith(f"/{name}")), "")
+                hint = f"did you mean {mend!r}?" if mend else "write PROVIDER/MODEL, as in a role"
+                raise document.fault(("models", name), str(exc), hint) from None
+
+
+def check_use(
+    document: Document,
+    models: Mapping[str, Any],
+    providers: Mapping[str, Any],
+    asked: Iterable[str],
+) -> None:
+    """SweepError for settings of a model, or of a server of the user's, that nobody asks.
+
+    asked: the models of the sweep. What the file as written asks, and a flag replaced, may stay.
+    """
+    named = {*asked, *_mentioned(document.written())}
+    known = sorted(name for name in named if "/" in name)
+    for name in models:
+        if name not in named:
+            raise document.unknown(
+                ("models", name), known, "model in this sweep", "the models that it asks"
+            )
+    reached = {"/".join(name.split("/")[:2]) for name in known if name.startswith(f"{OWN}/")}
+    for name in providers:
+        if name.startswith(f"{OWN}/") and name not in reached:
+            raise document.unknown(
+                ("providers", name), sorted(reached), "server in this sweep", "servers that it asks"
+            )
+
+
+def naming(document: Document, provider: str) -> Key:
+    """Where a document says how a provider is reached, or else where it first names it."""
+    if document.value.get("providers") and provider in document.value["providers"]:
+        address = ("providers", provider, "base_url")
+        given = document.value["providers"][provider] or {}
+        return address if "base_url" in given else address[:2]
+    for section in ROLES:
+        for key, text in _texts((section,), document.value.get(section)):
+            if text.startswith(f"{provider}/"):
+                return key
+    return ()
+
+
+def _mentioned(value: Mapping[str, Any]) -> Iterator[str]:
+    for section in ROLES:
+        for _, text in _texts((section,), value.get(section)):
+            yield text
+
+
+def _texts(key: Key, value: Any) -> Iterator[tuple[Key, str]]:
+    """Every text in a tree of mappings and lists, with its place."""
+    if isinstance(value, str):
+        yield key, value
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _texts((*key, name), inner)
+    elif isinstance(value, list):
+        for n, inner in enumerate(value):
+            yield from _texts((*key, n), inner)

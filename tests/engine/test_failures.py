@@ -1,0 +1,94 @@
+"""What is told of cells that failed: shares, causes, an example, and a mend that works."""
+
+from pathlib import Path
+
+from engine.reports.failures import PASSING, WORDS, called, failure_lines
+from engine.runs.outcome import Record
+from protocols.transcript import Failure
+from tests.answering import answering
+from tests.command_line import Command
+from tests.engine.sweeps import sweep
+from tests.run_folders import only_run, with_failures
+
+GRID = sweep(
+    "judges: {model: sim/judge, kind: [stated, logprob], max_tokens: 80}\nprotocols: naive_judge\n"
+)
+STATED, LOGPROB = (row.judge for row in GRID.rows)
+
+
+def record(place: int, judge: str, failure: Failure | None) -> Record:
+    probs = None if failure else (0.5, 0.5)
+    return Record(place, "c", "naive judge", "", judge, "p", 0, 0, probs, failure, {}, {}, None)
+
+
+def test_unreadable_replies_are_told_with_shares_causes_an_example_and_the_mend() -> None:
+    cut = "no probability is stated for (A) (the reply was truncated)"
+    missing = Failure("unreadable", cut, "The crates hold\nforty apples, so", "77aa" * 16)
+    whole = Failure(
+        "unreadable", cut.replace("(A)", "(B)").removesuffix(" (the reply was truncated)")
+    )
+    odd = [
+        Failure("unreadable", f"(A) has '{n}0000', no plain probability", "A: 70000") for n in "78"
+    ]
+    failures = [missing] * 3 + [whole] + odd
+    records = [
+        *(record(n, STATED, failure) for n, failure in enumerate(failures)),
+        *(record(n, STATED, None) for n in range(6, 12)),
+        *(record(n, LOGPROB, None) for n in range(12)),
+    ]
+    assert list(failure_lines(GRID, records)) == [
+        "sim/judge stated max tokens 80: 6 of 12 cells unreadable (50%)",
+        "  4: no probability is stated for (A); 3 of them cut off at max_tokens 80: raise "
+        "judges.max_tokens",
+        "     for example: «The crates hold forty apples, so»",
+        "     whole: oversight cache show 77aa77aa77aa",
+        "  2: (A) has '70000', no plain probability",
+        "     for example: «A: 70000»",
+        "  of the same model, other kinds of judges are read: logprob max tokens 80 (100%)",
+    ]
+
+
+def test_no_name_of_a_class_is_told() -> None:
+    for kind, words in WORDS.items():
+        (first, *_) = failure_lines(GRID, [record(0, STATED, Failure(kind, "400: no"))])
+        assert first == f"{STATED}: 1 of 1 cells {words} (100%)"
+    assert not any(word[:1].isupper() for word in map(called, WORDS))
+    assert WORDS.keys() >= PASSING
+
+
+def test_failed_cells_are_told_by_their_cause_and_retried_only_where_it_helps(
+    place: Path, command: Command
+) -> None:
+    command("run", "small.yaml")
+    folder = only_run(place)
+    with_failures(folder, "TooLong", {3, 7})
+    ran = command("run", "small.yaml")
+    assert ran.code == 1
+    assert "failed      2 of 40 cells" in ran.err
+    assert "too long for the model" in ran.err
+    assert "take a model with a longer context" in ran.err
+    assert "TooLong" not in ran.err + ran.out
+    assert "--retry-failed" not in ran.err
+
+    with_failures(folder, "Overloaded", {3, 7, 30})
+    told = command("run", "small.yaml").err
+    assert "once more   oversight run small.yaml --retry-failed   (3 cells whose fault" in told
+
+
+def test_a_grid_whose_every_call_is_refused_for_one_reason_is_stopped(
+    place: Path, command: Command
+) -> None:
+    refusal = b'{"error": {"message": "no logprobs here"}}'
+    with answering(400, refusal) as (url, asked):
+        (place / "hopeless.yaml").write_text(
+            "problems: {bundled: arithmetic}\njudges: compatible/lab/m\nprotocols: naive_judge\n"
+            f"providers: {{compatible/lab: {{base_url: '{url}'}}}}\n"
+            "models: {compatible/lab/m: {concurrency: 4}}\n"
+        )
+        ran = command("run", "hopeless.yaml")
+    assert ran.code == 3
+    assert 20 <= len(asked) <= 24
+    assert "compatible/lab/m: its first 20 calls were all refused: " in ran.err
+    assert "no logprobs here" in ran.err
+    assert "compatible/lab/m stated: " in ran.err and "refused by the server (100%)" in ran.err
+    assert "when that is put right: oversight run hopeless.yaml --retry-failed" in ran.err

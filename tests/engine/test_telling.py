@@ -1,0 +1,107 @@
+"""What commands tell: of runs of one sweep, of judges, of the store, of what is only tried out."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.library import run
+from engine.runs.manifest import read_manifest
+from protocols.agents import Agent
+from protocols.baselines import Propaganda
+from protocols.judges import StatedJudge
+from tests.answering import answering
+from tests.command_line import ROOT, Command
+from tests.run_folders import only_run
+from tests.shipments import shipments
+
+
+def test_runs_of_one_sweep_are_told_apart_by_what_they_were_started_with(command: Command) -> None:
+    command("run", "small.yaml", "--run-folder", "runs/one")
+    assert "--set" not in command("runs").out
+    command("run", "small.yaml", "--run-folder", "runs/two", "--set", "seed=7")
+    (two,) = (line for line in command("runs").out.splitlines() if "runs/two" in line)
+    assert two.endswith("seed=7")
+    told = {each["folder"]: each["overrides"] for each in json.loads(command("runs", "--json").out)}
+    assert told == {"runs/one": [], "runs/two": ["seed=7"]}
+
+
+def test_show_prints_what_the_judge_wrote(place: Path, command: Command) -> None:
+    command("run", "small.yaml")
+    folder = only_run(place)
+    shown = command("show", folder, "--protocol", "naive", "--json").out
+    written = [each["judgements"][0]["text"] for each in json.loads(shown)["worlds"].values()]
+    printed = command("show", folder, "--protocol", "naive").out
+    for text in written:
+        assert f"wrote: {text.splitlines()[0]}" in printed
+
+
+def test_a_run_folder_does_not_tell_whose_home_its_store_is_in(
+    place: Path, command: Command, monkeypatch
+) -> None:
+    monkeypatch.setenv("HOME", str(place))
+    command("run", "small.yaml")
+    folder = only_run(place)
+    assert read_manifest(folder).store == "~/store"
+    monkeypatch.setenv("OVERSIGHT_STORE", str(place / "elsewhere"))
+    assert command("replay", folder).code == 0, "it is found again"
+
+
+def test_a_paid_run_tells_where_its_replies_are(place: Path, command: Command) -> None:
+    with answering(400, b'{"error": {"message": "no"}}') as (url, _):
+        (place / "paid.yaml").write_text(
+            "problems: {bundled: {name: arithmetic, limit: 2}}\njudges: compatible/lab/m\n"
+            f"protocols: naive_judge\nproviders: {{compatible/lab: {{base_url: '{url}'}}}}\n"
+        )
+        told = command("run", "paid.yaml").err
+    assert f"replies     {place / 'store'}   (paid for: keep them)" in told
+    assert "replies     " not in command("run", "small.yaml").err
+
+
+def test_a_notebook_is_shown_the_table() -> None:
+    report = run([Propaganda(StatedJudge("sim/judge"), Agent("sim/strong"))], shipments(3))
+    assert report._repr_markdown_() == report.table("markdown")
+    assert len(repr(report)) < 200
+
+
+def test_the_sweep_of_a_shared_run_says_whence_its_replies_can_be_had(
+    place: Path, command: Command
+) -> None:
+    command("run", "small.yaml")
+    folder = only_run(place).relative_to(place)
+    told = command("run", folder / "sweep.yaml").err
+    assert f"oversight export {folder}; then here: oversight cache import" in told
+    assert "oversight export" not in command("run", "small.yaml").err
+
+
+def test_what_init_writes_can_be_rehearsed_as_the_command_says(command: Command) -> None:
+    command("init", "mine.yaml")
+    refused = command("rehearse", "mine.yaml")
+    assert refused.code == 2
+    words = refused.err.rpartition("oversight ")[2].split()
+    ran = command(*words, "--limit", "1", "--profile", "calm", "--speed", "50")
+    assert ran.code == 0, ran.err
+
+
+def test_wrong_answers_of_a_simulated_model_are_told_to_be_made_up(
+    place: Path, command: Command
+) -> None:
+    (place / "known.jsonl").write_text('{"id": "a", "question": "2 + 2?", "answer": "4"}\n')
+    words = ("known.jsonl", "--model", "sim/strong", "-o", "wrong.jsonl")
+    told = command("dataset", "generate-wrong", *words).err
+    assert "sim/strong is simulated: its wrong answers are made up, to try this out only" in told
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.yaml")))
+def test_every_example_can_be_started_from(place: Path, command: Command, example: Path) -> None:
+    assert command("init", "mine.yaml", "--example", example.stem).code == 0
+    assert (place / "mine.yaml").read_text() == example.read_text()
+    help = command("init", "--help").out
+    assert example.stem in help
+
+
+def test_an_example_that_there_is_not_is_told_with_those_that_there_are(command: Command) -> None:
+    assert (
+        "there are appendix_a, appendix_a_sim, mechanisms"
+        in command("init", "mine.yaml", "--example", "nothing").err
+    )
