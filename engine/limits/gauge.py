@@ -13,6 +13,7 @@ Resource: TypeAlias = Literal[
     "concurrency",
     "budget",
     "pause",
+    "pace",
     "outage",
 ]
 
@@ -28,11 +29,14 @@ class Binding:
     share: float
     """The part of the limit that is in use, 1 being all of it; 0 where that has no meaning."""
     amount: float = 0.0
-    """Of concurrency the limit itself (calls), of pause and outage the time left (seconds)."""
+    """Of concurrency the limit itself (calls), of pause and outage the time left (seconds), of
+    pace the requests a second."""
 
     def __str__(self) -> str:
         if self.resource == "pause":
             return f"paused by the provider for {self.amount:.0f} s more"
+        if self.resource == "pace":
+            return f"slowed to {self.amount:.1f}/s, as the provider refuses more"
         if self.resource == "outage":
             probe = "out" if self.amount == math.inf else f"in {self.amount:.0f} s"
             return f"the provider does not answer; next probe {probe}"
@@ -54,7 +58,7 @@ class LimitStatistics:
     width: float
     """Calls that may be in flight at once, as adapted so far; infinite where nothing limits it."""
     pace: float
-    """Part of the rate limits that is used since the last 429, in (0, 1]; 1 is all of them."""
+    """Requests a second at most since the provider refused some; infinite as a rule."""
     binding: Binding | None
     """None while nobody waits."""
 

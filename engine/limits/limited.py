@@ -41,12 +41,6 @@ LOOKAHEAD = 16
 input tokens unspent that the next call could have gathered: of two budgets that both nearly bind,
 57 % was used with one, 93 % with 8, 99 % with 16, and no more with 64."""
 
-SLOWEST_GUESS = 0.5
-"""Requests a second: the least that is taken for the rate of a model whose limits are unknown."""
-
-GUESSED = 4.0
-"""A rate that was only guessed at a 429 is dropped once calls go out so many times as fast."""
-
 
 @dataclass(frozen=True, slots=True)
 class Flight:
@@ -96,9 +90,7 @@ class Limited:
         self._estimator = Estimator()
         self._requests: Bucket | None = None
         self._tokens: tuple[tuple[Kind, Bucket], ...] = ()
-        self._guessed = False
         self._waiting = 0
-        self._sent = Meter()
         self._replies = Meter()
         self.learn(Limits())
 
@@ -106,9 +98,7 @@ class Limited:
         """Take over limits that the server told, where the sweep file sets none."""
         limits = self._set.filled(told).filled(self._limits)
         if limits.requests is not None and limits.requests != self._limits.requests:
-            self._requests = Bucket(limits.requests, self.latch, self._pace, least=1.0)
-            self._guessed = False
-            self._throttle.full = 1.0
+            self._requests = Bucket(limits.requests, self.latch, least=1.0)
         old = {kind.resource: bucket for kind, bucket in self._tokens}
         rates = (
             (OUTPUT, limits.output_tokens),
@@ -118,7 +108,7 @@ class Limited:
         self._tokens = tuple(
             (kind, bucket)
             if (bucket := old.get(kind.resource)) is not None and bucket.per_minute == rate
-            else (kind, Bucket(rate, self.latch, self._pace))
+            else (kind, Bucket(rate, self.latch))
             for kind, rate in rates
             if rate is not None
         )
@@ -132,7 +122,6 @@ class Limited:
         else:
             flight = await self._line_up(call)
         sent = self._now()
-        self._sent.add(1.0, sent)
         try:
             reply = await self._inner(call)
         except EngineError as exc:
@@ -159,7 +148,7 @@ class Limited:
             in_flight=self._slots.busy,
             waiting=self._waiting,
             width=self._slots.width,
-            pace=self._pace(),
+            pace=self._throttle.pace(now),
             binding=self._binding(now) if self._waiting else None,
         )
 
@@ -196,20 +185,10 @@ class Limited:
             self._waiting -= 1
 
     async def _leave(self, demand: Demand, taken: tuple[tuple[Kind, Bucket, float], ...]) -> Flight:
-        if self._guessed and self._throttle.quiet:
-            self._requests, self._guessed, self._throttle.full = None, False, 1.0
         worst = self._purse.worst(demand) if self._purse else 0.0
         requests = self._requests
         await self._door.leave(worst, requests)
         return Flight(demand, taken, requests, worst)
-
-    def _pace(self) -> float:
-        """The part of the known rates to go at."""
-        return 1.0 if self._throttle.quiet else min(self._throttle.pace(self._now()), 1.0)
-
-    def _guessed_pace(self) -> float:
-        """The part of a guessed rate to go at: it may turn out to be too low a guess."""
-        return self._throttle.pace(self._now())
 
     def _refuse_too_big(self, call: Call, demand: Demand) -> None:
         for kind, bucket in self._tokens:
@@ -263,13 +242,10 @@ class Limited:
         return halt
 
     def _refused(self, delay: float, sent: float, now: float) -> None:
-        """A 429: pause and slow down; without a known rate, from the one that was refused."""
-        self._throttle.refused(delay, sent, now)
+        """A 429: pause; fewer at once in a storm."""
+        if self._throttle.refused(delay, sent, now):
+            self._slots.refused()
         self.breaker.refused(sent, now)
-        if self._requests is None:
-            rate = max(self._replies.rate(now), self._sent.rate(now) / 2, SLOWEST_GUESS)
-            self._requests = Bucket(rate * 60, self.latch, self._guessed_pace, least=1.0)
-            self._guessed, self._throttle.full = True, GUESSED
 
     def _settle(self, flight: Flight | None, usage: Usage | None) -> None:
         """Give back what was reserved too much.
@@ -289,6 +265,8 @@ class Limited:
         held_by, slots = self._door.held_by, self._slots
         if held_by in ("pause", "outage", "budget"):
             return Binding(held_by, 0.0, max(self._door.until - now, 0.0))
+        if held_by == "pace":
+            return Binding(held_by, 1.0, self._throttle.pace(now))
         limits = [Binding(kind.resource, bucket.share(now)) for kind, bucket in self._tokens]
         if self._requests is not None:
             limits.append(Binding("requests", self._requests.share(now)))

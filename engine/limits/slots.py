@@ -27,6 +27,8 @@ class Slots:
         """Calls in flight."""
         self._goal = self._ceiling
         self._cut_at = -1.0
+        self._regain = 0.0
+        """Up to where refusals narrowed it: so far each round of answers doubles it again."""
         self._widening = 0
         """Answers that may still widen: one for each slot when all were last taken at once."""
 
@@ -52,7 +54,7 @@ class Slots:
         if not self._widening or self.width >= self._goal:
             return
         self._widening -= 1
-        careful = self._cut_at >= 0.0
+        careful = self._cut_at >= 0.0 and self.width >= self._regain
         self.width += max(1.0 / self.width, STEP) if careful else 1.0
         if self.width >= self._goal:
             self.width = self._goal = self._ceiling
@@ -61,8 +63,17 @@ class Slots:
         """A call sent at `sent` met an overloaded server (loop times, s): narrow, once a round."""
         if sent < self._cut_at:
             return
+        self._narrow(CUT)
+        self._cut_at = now
+        self._regain = 0.0
+
+    def refused(self) -> None:
+        """Most of what is sent is refused: halve. The first answers after it widen as fast."""
+        self._regain = max(self._regain, min(self.width, float(self.busy)))
+        self._narrow(0.5)
+
+    def _narrow(self, part: float) -> None:
         if self.unlimited:
             self._goal = 2.0 * self.busy
-        self.width = max(min(self.width, float(self.busy)) * CUT, 1.0)
-        self._cut_at = now
+        self.width = max(min(self.width, float(self.busy)) * part, 1.0)
         self._widening = 0
