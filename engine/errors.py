@@ -17,7 +17,8 @@ EngineError
     │   ├── Overloaded    5xx, 408, 409: nothing billed
     │   ├── Unreachable   no connection: nothing sent, nothing billed
     │   └── Ambiguous     sent, but no whole answer came: maybe billed
-    │       └── Malformed a 200 whose body is no reply
+    │       ├── Malformed a 200 whose body is no reply
+    │       └── Crowded   by a server of one's own, while it had other calls too: fewer go at once
     └── BadCall           this call will never succeed; the cell fails
         ├── TooLong       beyond the model's context, with the token counts where they are known
         ├── TooBig        one call needs more than the whole per-minute budget
@@ -103,6 +104,9 @@ class Malformed(Ambiguous):
         super().__init__(message)
         self.body = body
         """The bytes as they came, for quarantine."""
+
+
+class Crowded(Ambiguous): ...
 
 
 class BadCall(ProviderError): ...

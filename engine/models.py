@@ -30,6 +30,9 @@ from protocols.question import Problem
 NAME = 36
 """Characters of a model's name that the display has room for."""
 
+OWN = ("compatible", "ollama", "vllm")
+"""Providers whose servers are the user's own, as a rule: they tell no limits, and queue."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reach:
@@ -188,7 +191,12 @@ class Models:
                 self._providers[name] = connect(self.settings(name), self._hear)
             limits = self.limits.get(model, Limits())
             self._endpoints[model] = Endpoint(
-                model, self._providers[name], limits, self.latch, self._books
+                model,
+                self._providers[name],
+                limits,
+                self.latch,
+                self._books,
+                own=name.partition("/")[0] in OWN,
             )
         return self._endpoints[model]
 

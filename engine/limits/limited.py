@@ -12,6 +12,7 @@ from engine.books.budget import Purse
 from engine.books.demand import BOTH, INPUT, OUTPUT, Demand, Estimator, Kind
 from engine.errors import (
     Ambiguous,
+    Crowded,
     EngineError,
     Halt,
     KeyRefused,
@@ -26,6 +27,7 @@ from engine.errors import (
 )
 from engine.limits.breaker import GIVE_UP, Breaker
 from engine.limits.bucket import Bucket
+from engine.limits.climb import Climb
 from engine.limits.door import Door
 from engine.limits.gauge import Binding, LimitStatistics, Meter
 from engine.limits.latch import Latch
@@ -58,8 +60,9 @@ class Limited:
 
     Callers wait in one line, first come, first served, whatever the size of their calls. Errors
     of `inner` pass through once they have had their effect on everyone: a 429 pauses and slows
-    all, failures open the breaker, a Halt pulls the latch. Two change on the way: a delay of more
-    than 15 minutes, or 30 minutes without any answer, becomes ProviderDown. A KeyRefused is only
+    all, failures open the breaker, a Halt pulls the latch. Some change on the way: a delay of more
+    than 15 minutes, or 30 minutes without any answer, becomes ProviderDown; no whole answer of a
+    server of one's own, that has other calls as well, becomes Crowded. A KeyRefused is only
     final once the latch is pulled: before that, the next call to leave is the probe.
 
     Raises TooBig for a call that exceeds a whole minute's budget. A caller that is cancelled in
@@ -75,8 +78,10 @@ class Limited:
         latch: Latch | None = None,
         purse: Purse | None = None,
         jitter: Callable[[], float] = random.random,
+        own: bool = False,
     ) -> None:
-        """jitter: draws from [0, 1)."""
+        """jitter: draws from [0, 1). own: whether the server is the user's own, which serves few
+        calls at once, queues the others, and bills nothing."""
         self.latch = latch or Latch()
         self.breaker = Breaker()
         self._inner = inner
@@ -84,7 +89,9 @@ class Limited:
         self._limits = Limits()
         self._purse = purse
         self._throttle = Throttle(jitter)
-        self._slots = Slots(self._set.concurrency)
+        self._own = own
+        climbs = own and self._set.concurrency is None
+        self._slots = Climb() if climbs else Slots(self._set.concurrency)
         self._door = Door(self.latch, self._throttle, self.breaker, self._slots, purse)
         self._entrance = asyncio.Semaphore(LOOKAHEAD)
         self._estimator = Estimator()
@@ -117,7 +124,7 @@ class Limited:
     async def __call__(self, call: Call) -> Reply:
         self.latch.check()
         flight = None
-        if self._unlimited():
+        if self._nothing_holds():
             self._slots.take()
         else:
             flight = await self._line_up(call)
@@ -152,11 +159,13 @@ class Limited:
             binding=self._binding(now) if self._waiting else None,
         )
 
-    def _unlimited(self) -> bool:
+    def _nothing_holds(self) -> bool:
+        """Whether a call may leave at once, and pass nobody who waits."""
         return (
             self._requests is None
             and not self._tokens
-            and self._slots.unlimited
+            and not self._waiting
+            and self._slots.free
             and self._purse is None
             and self._throttle.quiet
             and self.breaker.closed
@@ -200,10 +209,11 @@ class Limited:
                 )
 
     def _answered(self, reply: Reply, flight: Flight | None, sent: float) -> None:
+        now = self._now()
         self._throttle.answered()
-        self._slots.answered()
+        self._slots.answered(now - sent)
         self.breaker.answered(sent)
-        self._replies.add(1.0, self._now())
+        self._replies.add(1.0, now)
         if flight is not None:
             self._settle(flight, _billed(reply))
             self._estimator.observe(flight.demand, reply.usage)
@@ -237,6 +247,9 @@ class Limited:
         if halt is None and self.breaker.silence(now) >= GIVE_UP:
             halt = ProviderDown(f"no answer for {GIVE_UP / 60:.0f} minutes; last: {exc}")
         if halt is None:
+            crowd = self._own and self._slots.busy > 1
+            if crowd and isinstance(exc, Ambiguous) and not isinstance(exc, Malformed):
+                return Crowded(f"{exc}, with {self._slots.busy - 1} other calls in flight")
             return exc
         self.latch.pull(halt)
         return halt

@@ -49,8 +49,8 @@ class Slots:
     def leave(self) -> None:
         self.busy -= 1
 
-    def answered(self) -> None:
-        """A call came back well: widen, if the width was in use at all."""
+    def answered(self, took: float = 0.0) -> None:
+        """A call came back well, after `took` s: widen, if the width was in use at all."""
         if not self._widening or self.width >= self._goal:
             return
         self._widening -= 1

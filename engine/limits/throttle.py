@@ -7,8 +7,8 @@ A 429 can mean three things, and each wants another answer:
   of what was sent.
 - A storm: the server refuses most of what it is sent. Then few should be in flight, and many again
   with the first answers: the width of `Slots` halves and doubles, as a window of TCP does.
-- Chance: a few are refused, however fast or slow one goes. Then the pause is all. Whoever slows down
-  at each loss, be it by AIMD or by CUBIC (which AWS's clients use for this), ends near nothing.
+- Chance: a few are refused, however fast or slow one goes. Then the pause is all. Whoever slows
+  down at each loss, be it by AIMD or by CUBIC (as AWS's clients do), ends near nothing.
 
 Which it is shows when a pace is tried, as PCC (Dong et al. 2015) tries rates: below the rate of
 delivery a limit refuses nothing, and chance goes on refusing.
@@ -132,7 +132,8 @@ class Throttle:
         """Requests a second to go at; infinite where no pace is kept."""
         if now <= self._rises_at:
             return self._pace
-        return self._pace * 2.0 ** min(2.0 * (now - self._rises_at) / self._plateau, 60.0)
+        doublings = 2.0 * (now - self._rises_at) / self._plateau
+        return self._pace * math.exp2(min(doublings, 60.0))
 
     def opens_at(self, now: float) -> float:
         """When the next call may leave; not after `now` if it may leave at once."""
