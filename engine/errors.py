@@ -21,6 +21,7 @@ EngineError
     │       └── Crowded   by a server of one's own, while it had other calls too: fewer go at once
     └── BadCall           this call will never succeed; the cell fails
         ├── TooLong       beyond the model's context, with the token counts where they are known
+        ├── NeverAnswered by a model that has answered no call yet: at a resume it is asked again
         ├── TooBig        one call needs more than the whole per-minute budget
         └── Unheard       a whole answer, and billed, of a kind that this program does not know
 """
@@ -113,6 +114,9 @@ class BadCall(ProviderError): ...
 
 
 class TooLong(BadCall): ...
+
+
+class NeverAnswered(BadCall): ...
 
 
 class TooBig(BadCall): ...

@@ -30,7 +30,7 @@ from engine.opening import Opened, run_folder
 from engine.reports.report import is_saved, report, save_report
 from engine.reports.results import collect
 from engine.running import run_missing
-from engine.runs.lanes import CRASH
+from engine.runs.lanes import AGAIN
 from engine.runs.progress import console
 from engine.runs.runfolder import QUARANTINE, RunFolder, outcomes
 from engine.sim.model import PREFIX
@@ -73,8 +73,8 @@ def sit(opened: Opened, plan: Plan) -> ExitCode:
         asks = not folder.complete or folder.failed
         if plan.mode in ("use", "replay") and asks and not plan.accept_empty:
             folder.check_store(len(store), plan.store)
-        # A crash is a bug in a protocol, and who comes again may have mended it.
-        if dropped := folder.forget_failures(None if plan.retry_failed else {CRASH}):
+        # Who comes again may have mended what crashed, or what no model would answer.
+        if dropped := folder.forget_failures(None if plan.retry_failed else AGAIN):
             say(f"{dropped:,} failed cells are run again")
         say(_headline(opened, folder))
         if not folder.finished:

@@ -17,6 +17,12 @@ Resource: TypeAlias = Literal[
     "outage",
 ]
 
+STILL = 5.0
+"""Seconds without an answer after which the display says why."""
+
+LONGEST_FAULT = 160
+"""Characters of a fault that the display has room for."""
+
 SPAN = 10.0
 """Seconds that a rate looks back."""
 
@@ -61,10 +67,26 @@ class LimitStatistics:
     """Requests a second at most since the provider refused some; infinite as a rule."""
     binding: Binding | None
     """None while nobody waits."""
+    still: float = 0.0
+    """Seconds since the last answer; infinite before the first."""
+    oldest: float = 0.0
+    """Seconds for which the oldest request in flight has been open; 0 if there is none."""
+    fault: str = ""
+    """What went wrong last, if nothing was answered since."""
 
     def __str__(self) -> str:
         speed = f"{self.per_second:.0f}/s" if self.per_second >= 10 else f"{self.per_second:.1f}/s"
-        return f"{speed}  {self.binding}" if self.binding else speed
+        parts = [speed, str(self.binding or "")]
+        if self.still >= STILL:
+            parts.append(f"last fault: {_clipped(self.fault)}" if self.fault else "")
+            old = self.oldest >= STILL
+            parts.append(f"the oldest request is open for {self.oldest:.0f} s" if old else "")
+        return "  ".join(filter(None, parts))
+
+
+def _clipped(fault: str) -> str:
+    line = " ".join(fault.split())
+    return line if len(line) <= LONGEST_FAULT else f"{line[:LONGEST_FAULT]} …"
 
 
 class Meter:

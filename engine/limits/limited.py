@@ -1,7 +1,9 @@
 """An `Ask` that keeps a model's limits, for everyone who asks it."""
 
 import asyncio
+import math
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,11 +14,14 @@ from engine.books.budget import Purse
 from engine.books.demand import BOTH, INPUT, OUTPUT, Demand, Estimator, Kind
 from engine.errors import (
     Ambiguous,
+    BadCall,
     Crowded,
     EngineError,
     Halt,
     KeyRefused,
     Malformed,
+    ModelGone,
+    NeverAnswered,
     Overloaded,
     ProviderDown,
     RateLimited,
@@ -32,7 +37,7 @@ from engine.limits.door import Door
 from engine.limits.gauge import Binding, LimitStatistics, Meter
 from engine.limits.latch import Latch
 from engine.limits.limits import Limits
-from engine.limits.slots import Slots
+from engine.limits.slots import LEAST, Slots
 from engine.limits.throttle import Throttle
 
 LONGEST_DELAY = 900.0
@@ -42,6 +47,10 @@ LOOKAHEAD = 16
 """Calls that may gather their tokens at once. With one, a call that waits for output tokens leaves
 input tokens unspent that the next call could have gathered: of two budgets that both nearly bind,
 57 % was used with one, 93 % with 8, 99 % with 16, and no more with 64."""
+
+
+ALIKE = 20
+"""Calls that fail for good of one cause, before any is answered, until the run stops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +73,9 @@ class Limited:
     than 15 minutes, or 30 minutes without any answer, becomes ProviderDown; no whole answer of a
     server of one's own, that has other calls as well, becomes Crowded. A KeyRefused is only
     final once the latch is pulled: before that, the next call to leave is the probe.
+
+    A BadCall of a model that has answered nothing yet is a NeverAnswered; twenty of one cause are a
+    ModelGone, as what they complain of is in all calls.
 
     Raises TooBig for a call that exceeds a whole minute's budget. A caller that is cancelled in
     line takes nothing; one that is cancelled in flight keeps what it reserved, since the server
@@ -91,13 +103,21 @@ class Limited:
         self._throttle = Throttle(jitter)
         self._own = own
         climbs = own and self._set.concurrency is None
-        self._slots = Climb() if climbs else Slots(self._set.concurrency)
+        self._slots = Climb() if climbs else Slots(self._set.concurrency, 1.0 if own else LEAST)
         self._door = Door(self.latch, self._throttle, self.breaker, self._slots, purse)
         self._entrance = asyncio.Semaphore(LOOKAHEAD)
         self._estimator = Estimator()
         self._requests: Bucket | None = None
         self._tokens: tuple[tuple[Kind, Bucket], ...] = ()
         self._waiting = 0
+        self._open: dict[int, float] = {}
+        """When each request in flight was sent, the oldest first."""
+        self._number = 0
+        self._last_answer = -math.inf
+        self._fault = ""
+        """What went wrong last, if nothing was answered since."""
+        self._alike = "", 0
+        """What the first calls failed of for good, and how many did, without any answer."""
         self._replies = Meter()
         self.learn(Limits())
 
@@ -129,6 +149,8 @@ class Limited:
         else:
             flight = await self._line_up(call)
         sent = self._now()
+        self._number = number = self._number + 1
+        self._open[number] = sent
         try:
             reply = await self._inner(call)
         except EngineError as exc:
@@ -144,6 +166,7 @@ class Limited:
             self._answered(reply, flight, sent)
             return reply
         finally:
+            del self._open[number]
             self._slots.leave()
             self._door.look()
 
@@ -157,6 +180,9 @@ class Limited:
             width=self._slots.width,
             pace=self._throttle.pace(now),
             binding=self._binding(now) if self._waiting else None,
+            still=now - self._last_answer,
+            oldest=now - next(iter(self._open.values()), now),
+            fault=self._fault,
         )
 
     def _nothing_holds(self) -> bool:
@@ -214,6 +240,8 @@ class Limited:
         self._slots.answered(now - sent)
         self.breaker.answered(sent)
         self._replies.add(1.0, now)
+        self._last_answer = now
+        self._fault = ""
         if flight is not None:
             self._settle(flight, _billed(reply))
             self._estimator.observe(flight.demand, reply.usage)
@@ -221,6 +249,7 @@ class Limited:
     def _failed(self, exc: EngineError, flight: Flight | None, sent: float) -> EngineError:
         """Let everyone feel the fault; the error to raise."""
         now = self._now()
+        self._fault = str(exc)
         halt: Halt | None = None
         match exc:
             case RateLimited():
@@ -242,6 +271,9 @@ class Limited:
             case _:
                 self._settle(flight, None if isinstance(exc, Unheard) else Usage())
                 self.breaker.answered(sent)
+                if type(exc) is BadCall and self._last_answer == -math.inf:
+                    exc = NeverAnswered(str(exc))
+                    halt = self._all_alike(str(exc))
         if isinstance(exc, TryAgain) and exc.delay > LONGEST_DELAY:
             halt = ProviderDown(_come_back(exc))
         if halt is None and self.breaker.silence(now) >= GIVE_UP:
@@ -253,6 +285,18 @@ class Limited:
             return exc
         self.latch.pull(halt)
         return halt
+
+    def _all_alike(self, message: str) -> Halt | None:
+        """A Halt once so many calls have failed for good of one cause, and none was answered."""
+        cause = re.sub(r"\d+", "0", message)
+        first, count = self._alike
+        self._alike = cause, count + 1 if cause == first else 1
+        if self._alike[1] < ALIKE:
+            return None
+        return ModelGone(
+            f"{message}; the first {ALIKE} calls all ended so, and none was answered. Mend what it "
+            "names in the sweep file or at the server; the cells that failed of it are run again"
+        )
 
     def _refused(self, delay: float, sent: float, now: float) -> None:
         """A 429: pause; fewer at once in a storm."""
