@@ -43,6 +43,9 @@ from engine.limits.throttle import Throttle
 LONGEST_DELAY = 900.0
 """Seconds: a server that asks for a longer wait stops the run, which can be resumed."""
 
+LONGEST_TOLD = 366 * 86_400.0
+"""Seconds: a longer wait has no date to name; a server may send any number."""
+
 LOOKAHEAD = 16
 """Calls that may gather their tokens at once. With one, a call that waits for output tokens leaves
 input tokens unspent that the next call could have gathered: of two budgets that both nearly bind,
@@ -345,5 +348,8 @@ def _billed(reply: Reply) -> Usage | None:
 
 
 def _come_back(exc: TryAgain) -> str:
+    wait = f"{exc}; it asks to wait"
+    if exc.delay > LONGEST_TOLD:
+        return f"{wait} for more than a year: ask those who run it, and then go on"
     at = datetime.now().astimezone() + timedelta(seconds=exc.delay)
-    return f"{exc}; it asks to wait {exc.delay / 60:.0f} minutes: go on at {at:%H:%M on %d %B}"
+    return f"{wait} {exc.delay / 60:.0f} minutes: go on at {at:%H:%M on %d %B %Y}"

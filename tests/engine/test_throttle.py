@@ -238,6 +238,20 @@ def test_a_delay_of_more_than_15_minutes_stops_the_run_and_says_when_to_come_bac
     assert requests == 1
 
 
+@pytest.mark.parametrize("kind", [RateLimited, Overloaded])
+@pytest.mark.parametrize("delay", [1e12, 1e300])
+def test_a_delay_that_no_calendar_holds_stops_the_run_too(kind, delay):
+    async def main():
+        limited = Limited(Server(fault=lambda request: kind("429", delay)), Limits(concurrency=2))
+        retry = Retry(limited, limited.latch, limited.breaker)
+        asks = [asyncio.create_task(retry(call_of(10, n))) for n in range(5)]
+        return await asyncio.gather(*asks, return_exceptions=True)
+
+    for fault in run(main()):
+        assert isinstance(fault, ProviderDown)
+        assert "more than a year" in str(fault)
+
+
 def test_half_an_hour_of_nothing_but_429s_stops_the_run():
     async def main():
         server = Server(fault=lambda request: RateLimited("429", 60))
