@@ -18,9 +18,11 @@ EngineError
     │   ├── Overloaded    5xx, 408, 409: nothing billed
     │   ├── Unreachable   no connection: nothing sent, nothing billed
     │   └── Ambiguous     sent, but no whole answer came: maybe billed
-    │       └── Malformed a 200 whose body is no reply
+    │       ├── Malformed a 200 whose body is no reply
+    │       └── Crowded   by a server of one's own, while it had other calls too: fewer go at once
     └── BadCall           this call will never succeed; the cell fails
         ├── TooLong       beyond the model's context, with the token counts where they are known
+        ├── NeverAnswered by a model that has answered no call yet: at a resume it is asked again
         ├── TooBig        one call needs more than the whole per-minute budget
         └── Unheard       a whole answer, and billed, of a kind that this program does not know
 """
@@ -141,12 +143,20 @@ class Malformed(Ambiguous):
         """The bytes as they came, for quarantine."""
 
 
+class Crowded(Ambiguous):
+    slug = "Crowded"
+
+
 class BadCall(ProviderError):
     slug = "BadCall"
 
 
 class TooLong(BadCall):
     slug = "TooLong"
+
+
+class NeverAnswered(BadCall):
+    slug = "NeverAnswered"
 
 
 class TooBig(BadCall):

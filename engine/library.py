@@ -24,7 +24,7 @@ from engine.reports.report import report, save_report
 from engine.reports.results import Results, collect
 from engine.reports.side_by_side import side_by_side
 from engine.running import run_missing
-from engine.runs.lanes import CRASH
+from engine.runs.lanes import AGAIN
 from engine.runs.progress import console as stderr
 from engine.runs.replaying import replay_cache
 from engine.runs.runfolder import QUARANTINE, outcomes
@@ -145,7 +145,7 @@ async def run_async(
             asks = not landed.complete or landed.failed
             if cache in ("use", "replay") and asks and not accept_empty:
                 landed.check_store(len(replies), place)
-            landed.forget_failures(None if retry_failed else {CRASH})
+            landed.forget_failures(None if retry_failed else AGAIN)
             accounts = Accounts(landed.path, ready.models.accounts)
             before = accounts.total()
             spent = before.dollars + before.doubtful

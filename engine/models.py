@@ -19,8 +19,7 @@ from engine.limits.endpoint import Books, Endpoint
 from engine.limits.gauge import LimitStatistics
 from engine.limits.latch import Latch
 from engine.limits.limits import Limits
-from engine.limits.refusals import Refusals
-from engine.providers.catalogue import connect, provider_of
+from engine.providers.catalogue import connect, entry, provider_of
 from engine.providers.keys import require_keys, settings_of
 from engine.providers.limit_headers import HeaderLimits
 from engine.providers.provider import Provider
@@ -125,7 +124,6 @@ class Models:
         self._endpoints: dict[str, Endpoint] = {}
         self._providers: dict[str, Provider] = {}
         self._books = Books(Ledger(), listed())
-        self._refusals = Refusals(latch)
 
     def identity(self, call: Call) -> str:
         """What decides a reply beside the call: the vendor and API, or a simulated model with what
@@ -207,9 +205,7 @@ class Models:
 
     async def __call__(self, call: Call) -> Reply:
         if not call.model.startswith(PREFIX):
-            endpoint = self._endpoint(call.model)
-            with self._refusals.watched(call.model):
-                return await endpoint(call)
+            return await self._endpoint(call.model)(call)
         self.latch.check()
         self._simulating += 1
         try:
@@ -250,7 +246,12 @@ class Models:
                 self._providers[name] = connect(self.settings(name), self._hear)
             limits = self.limits.get(model, Limits())
             self._endpoints[model] = Endpoint(
-                model, self._providers[name], limits, self.latch, self._books
+                model,
+                self._providers[name],
+                limits,
+                self.latch,
+                self._books,
+                own=entry(name).own,
             )
         return self._endpoints[model]
 

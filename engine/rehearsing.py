@@ -26,6 +26,10 @@ from engine.sweeps.sweepfile import SweepFile
 KEY = "rehearsal"
 """What stands for every key, region and project."""
 
+DEADLINE = 60.0
+"""Seconds for one exchange, unless the sweep file sets them: no profile's replies take as long, and
+each request that it lets hang would hold up the end of the rehearsal for ten minutes."""
+
 LOOK_EVERY = 0.25
 """Seconds of the clock between two looks at what holds each model back."""
 
@@ -49,7 +53,8 @@ def staged(file: SweepFile, url: str) -> Opened:
         row = entry(provider)
         needed = [variable for _, variable, default in row.options if default == "!"]
         variables.update(dict.fromkeys(filter(None, [row.key_variable, *needed]), KEY))
-        providers[provider] = {**file.providers.get(provider, {}), "base_url": f"{url}/v1"}
+        given = file.providers.get(provider, {})
+        providers[provider] = {"deadline": DEADLINE, **given, "base_url": f"{url}/v1"}
     return opened(replace(file, providers=providers), variables)
 
 

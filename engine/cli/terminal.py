@@ -32,7 +32,7 @@ from engine.reports.failures import failure_lines, passing
 from engine.reports.report import is_saved, report, save_report
 from engine.reports.results import collect
 from engine.running import run_missing
-from engine.runs.lanes import CRASH
+from engine.runs.lanes import AGAIN
 from engine.runs.progress import console
 from engine.runs.runfolder import QUARANTINE, RunFolder, outcomes
 from engine.settings import homely
@@ -76,8 +76,8 @@ def sit(opened: Opened, plan: Plan) -> ExitCode:
         asks = not folder.complete or folder.failed
         if plan.mode in ("use", "replay") and asks and not plan.accept_empty:
             folder.check_store(len(store), plan.store)
-        # A crash is a bug in a protocol, and who comes again may have mended it.
-        if dropped := folder.forget_failures(None if plan.retry_failed else {CRASH}):
+        # Who comes again may have mended what crashed, or what no model would answer.
+        if dropped := folder.forget_failures(None if plan.retry_failed else AGAIN):
             say(f"{dropped:,} failed cells are run again")
         say(_headline(opened, folder))
         if not folder.finished:
@@ -139,8 +139,7 @@ def _stopped(halt: Halt, opened: Opened, folder: RunFolder, plan: Plan) -> ExitC
     else:
         say(f"{str(halt).rstrip('.')}. Nothing more is sent. {done}, 0 lost.")
     _why_failed(opened, folder)
-    again = _retrying(plan) if isinstance(halt, AllRefused) else plan.again
-    say(f"{_when(halt)}: {again}")
+    say(f"{_when(halt)}: {plan.again}")
     match halt:
         case Interrupted():
             return 128 + halt.signal

@@ -69,6 +69,8 @@ class Door:
             finally:
                 self.held_by = None
             self._slots.take()
+            if not self._throttle.quiet:
+                self._throttle.left(self._now())
             self._breaker.left()
             if self._purse is not None:
                 self._purse.budget.reserve(worst)
@@ -82,8 +84,8 @@ class Door:
         """What stands in the way, and until when; (None, 0) if nothing does."""
         if not (self._throttle.quiet and self._breaker.closed):
             now = self._now()
-            if self._throttle.until > now:
-                return "pause", self._throttle.until
+            if (opens := self._throttle.opens_at(now)) > now:
+                return ("pause" if self._throttle.until > now else "pace"), opens
             if self._breaker.state == "probing":
                 return "outage", math.inf
             if self._breaker.state == "open" and self._breaker.probe_at > now:

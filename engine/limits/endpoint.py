@@ -49,15 +49,18 @@ class Endpoint:
         latch: Latch,
         books: Books,
         jitter: Callable[[], float] = random.random,
+        *,
+        own: bool = False,
     ) -> None:
-        """provider: it may answer for other models too. jitter: draws from [0, 1)."""
+        """provider: it may answer for other models too. jitter: draws from [0, 1). own: whether
+        its server is the user's own."""
         purse = None if books.budget is None else Purse(books.budget, books.prices.need(model))
         page = books.ledger.page(model, books.prices.find(model))
         metered = Metered(provider, page, books.quarantine)
         self.model = model
         self._provider = provider
         self._ledger = books.ledger
-        self._limited = Limited(metered, limits, latch=latch, purse=purse, jitter=jitter)
+        self._limited = Limited(metered, limits, latch=latch, purse=purse, jitter=jitter, own=own)
         self._ask = Primed(Retry(self._limited, latch, self._limited.breaker, jitter), kept_prefix)
         self._told: tuple[int | None, ...] = ()
 

@@ -13,8 +13,15 @@ Resource: TypeAlias = Literal[
     "concurrency",
     "budget",
     "pause",
+    "pace",
     "outage",
 ]
+
+STILL = 5.0
+"""Seconds without an answer after which the display says why."""
+
+LONGEST_FAULT = 160
+"""Characters of a fault that the display has room for."""
 
 SPAN = 10.0
 """Seconds that a rate looks back."""
@@ -28,11 +35,14 @@ class Binding:
     share: float
     """The part of the limit that is in use, 1 being all of it; 0 where that has no meaning."""
     amount: float = 0.0
-    """Of concurrency the limit itself (calls), of pause and outage the time left (seconds)."""
+    """Of concurrency the limit itself (calls), of pause and outage the time left (seconds), of
+    pace the requests a second."""
 
     def __str__(self) -> str:
         if self.resource == "pause":
             return f"paused by the provider for {self.amount:.0f} s more"
+        if self.resource == "pace":
+            return f"slowed to {self.amount:.1f}/s, as the provider refuses more"
         if self.resource == "outage":
             probe = "out" if self.amount == math.inf else f"in {self.amount:.0f} s"
             return f"the provider does not answer; next probe {probe}"
@@ -54,13 +64,29 @@ class LimitStatistics:
     width: float
     """Calls that may be in flight at once, as adapted so far; infinite where nothing limits it."""
     pace: float
-    """Part of the rate limits that is used since the last 429, in (0, 1]; 1 is all of them."""
+    """Requests a second at most since the provider refused some; infinite as a rule."""
     binding: Binding | None
     """None while nobody waits."""
+    still: float = 0.0
+    """Seconds since the last answer; infinite before the first."""
+    oldest: float = 0.0
+    """Seconds for which the oldest request in flight has been open; 0 if there is none."""
+    fault: str = ""
+    """What went wrong last, if nothing was answered since."""
 
     def __str__(self) -> str:
         speed = f"{self.per_second:.0f}/s" if self.per_second >= 10 else f"{self.per_second:.1f}/s"
-        return f"{speed}  {self.binding}" if self.binding else speed
+        parts = [speed, str(self.binding or "")]
+        if self.still >= STILL:
+            parts.append(f"last fault: {_clipped(self.fault)}" if self.fault else "")
+            old = self.oldest >= STILL
+            parts.append(f"the oldest request is open for {self.oldest:.0f} s" if old else "")
+        return "  ".join(filter(None, parts))
+
+
+def _clipped(fault: str) -> str:
+    line = " ".join(fault.split())
+    return line if len(line) <= LONGEST_FAULT else f"{line[:LONGEST_FAULT]} …"
 
 
 class Meter:

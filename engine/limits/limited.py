@@ -1,7 +1,9 @@
 """An `Ask` that keeps a model's limits, for everyone who asks it."""
 
 import asyncio
+import math
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,11 +13,15 @@ from cache.reply import Reply, Usage
 from engine.books.budget import Purse
 from engine.books.demand import BOTH, INPUT, OUTPUT, Demand, Estimator, Kind
 from engine.errors import (
+    AllRefused,
     Ambiguous,
+    BadCall,
+    Crowded,
     EngineError,
     Halt,
     KeyRefused,
     Malformed,
+    NeverAnswered,
     Overloaded,
     ProviderDown,
     RateLimited,
@@ -26,26 +32,28 @@ from engine.errors import (
 )
 from engine.limits.breaker import GIVE_UP, Breaker
 from engine.limits.bucket import Bucket
+from engine.limits.climb import Climb
 from engine.limits.door import Door
 from engine.limits.gauge import Binding, LimitStatistics, Meter
 from engine.limits.latch import Latch
 from engine.limits.limits import Limits
-from engine.limits.slots import Slots
+from engine.limits.slots import LEAST, Slots
 from engine.limits.throttle import Throttle
 
 LONGEST_DELAY = 900.0
 """Seconds: a server that asks for a longer wait stops the run, which can be resumed."""
+
+LONGEST_TOLD = 366 * 86_400.0
+"""Seconds: a longer wait has no date to name; a server may send any number."""
 
 LOOKAHEAD = 16
 """Calls that may gather their tokens at once. With one, a call that waits for output tokens leaves
 input tokens unspent that the next call could have gathered: of two budgets that both nearly bind,
 57 % was used with one, 93 % with 8, 99 % with 16, and no more with 64."""
 
-SLOWEST_GUESS = 0.5
-"""Requests a second: the least that is taken for the rate of a model whose limits are unknown."""
 
-GUESSED = 4.0
-"""A rate that was only guessed at a 429 is dropped once calls go out so many times as fast."""
+ALIKE = 20
+"""Calls that fail for good of one cause, before any is answered, until the run stops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +72,13 @@ class Limited:
 
     Callers wait in one line, first come, first served, whatever the size of their calls. Errors
     of `inner` pass through once they have had their effect on everyone: a 429 pauses and slows
-    all, failures open the breaker, a Halt pulls the latch. Two change on the way: a delay of more
-    than 15 minutes, or 30 minutes without any answer, becomes ProviderDown. A KeyRefused is only
+    all, failures open the breaker, a Halt pulls the latch. Some change on the way: a delay of more
+    than 15 minutes, or 30 minutes without any answer, becomes ProviderDown; no whole answer of a
+    server of one's own, that has other calls as well, becomes Crowded. A KeyRefused is only
     final once the latch is pulled: before that, the next call to leave is the probe.
+
+    A BadCall of a model that has answered nothing yet is a NeverAnswered; twenty of one cause are a
+    ModelGone, as what they complain of is in all calls.
 
     Raises TooBig for a call that exceeds a whole minute's budget. A caller that is cancelled in
     line takes nothing; one that is cancelled in flight keeps what it reserved, since the server
@@ -81,8 +93,10 @@ class Limited:
         latch: Latch | None = None,
         purse: Purse | None = None,
         jitter: Callable[[], float] = random.random,
+        own: bool = False,
     ) -> None:
-        """jitter: draws from [0, 1)."""
+        """jitter: draws from [0, 1). own: whether the server is the user's own, which serves few
+        calls at once, queues the others, and bills nothing."""
         self.latch = latch or Latch()
         self.breaker = Breaker()
         self._inner = inner
@@ -90,15 +104,23 @@ class Limited:
         self._limits = Limits()
         self._purse = purse
         self._throttle = Throttle(jitter)
-        self._slots = Slots(self._set.concurrency)
+        self._own = own
+        climbs = own and self._set.concurrency is None
+        self._slots = Climb() if climbs else Slots(self._set.concurrency, 1.0 if own else LEAST)
         self._door = Door(self.latch, self._throttle, self.breaker, self._slots, purse)
         self._entrance = asyncio.Semaphore(LOOKAHEAD)
         self._estimator = Estimator()
         self._requests: Bucket | None = None
         self._tokens: tuple[tuple[Kind, Bucket], ...] = ()
-        self._guessed = False
         self._waiting = 0
-        self._sent = Meter()
+        self._open: dict[int, float] = {}
+        """When each request in flight was sent, the oldest first."""
+        self._number = 0
+        self._last_answer = -math.inf
+        self._fault = ""
+        """What went wrong last, if nothing was answered since."""
+        self._alike = "", 0
+        """What the first calls failed of for good, and how many did, without any answer."""
         self._replies = Meter()
         self.learn(Limits())
 
@@ -106,9 +128,7 @@ class Limited:
         """Take over limits that the server told, where the sweep file sets none."""
         limits = self._set.filled(told).filled(self._limits)
         if limits.requests is not None and limits.requests != self._limits.requests:
-            self._requests = Bucket(limits.requests, self.latch, self._pace, least=1.0)
-            self._guessed = False
-            self._throttle.full = 1.0
+            self._requests = Bucket(limits.requests, self.latch, least=1.0)
         old = {kind.resource: bucket for kind, bucket in self._tokens}
         rates = (
             (OUTPUT, limits.output_tokens),
@@ -118,7 +138,7 @@ class Limited:
         self._tokens = tuple(
             (kind, bucket)
             if (bucket := old.get(kind.resource)) is not None and bucket.per_minute == rate
-            else (kind, Bucket(rate, self.latch, self._pace))
+            else (kind, Bucket(rate, self.latch))
             for kind, rate in rates
             if rate is not None
         )
@@ -127,12 +147,13 @@ class Limited:
     async def __call__(self, call: Call) -> Reply:
         self.latch.check()
         flight = None
-        if self._unlimited():
+        if self._nothing_holds():
             self._slots.take()
         else:
             flight = await self._line_up(call)
         sent = self._now()
-        self._sent.add(1.0, sent)
+        self._number = number = self._number + 1
+        self._open[number] = sent
         try:
             reply = await self._inner(call)
         except EngineError as exc:
@@ -148,6 +169,7 @@ class Limited:
             self._answered(reply, flight, sent)
             return reply
         finally:
+            del self._open[number]
             self._slots.leave()
             self._door.look()
 
@@ -159,15 +181,20 @@ class Limited:
             in_flight=self._slots.busy,
             waiting=self._waiting,
             width=self._slots.width,
-            pace=self._pace(),
+            pace=self._throttle.pace(now),
             binding=self._binding(now) if self._waiting else None,
+            still=now - self._last_answer,
+            oldest=now - next(iter(self._open.values()), now),
+            fault=self._fault,
         )
 
-    def _unlimited(self) -> bool:
+    def _nothing_holds(self) -> bool:
+        """Whether a call may leave at once, and pass nobody who waits."""
         return (
             self._requests is None
             and not self._tokens
-            and self._slots.unlimited
+            and not self._waiting
+            and self._slots.free
             and self._purse is None
             and self._throttle.quiet
             and self.breaker.closed
@@ -196,20 +223,10 @@ class Limited:
             self._waiting -= 1
 
     async def _leave(self, demand: Demand, taken: tuple[tuple[Kind, Bucket, float], ...]) -> Flight:
-        if self._guessed and self._throttle.quiet:
-            self._requests, self._guessed, self._throttle.full = None, False, 1.0
         worst = self._purse.worst(demand) if self._purse else 0.0
         requests = self._requests
         await self._door.leave(worst, requests)
         return Flight(demand, taken, requests, worst)
-
-    def _pace(self) -> float:
-        """The part of the known rates to go at."""
-        return 1.0 if self._throttle.quiet else min(self._throttle.pace(self._now()), 1.0)
-
-    def _guessed_pace(self) -> float:
-        """The part of a guessed rate to go at: it may turn out to be too low a guess."""
-        return self._throttle.pace(self._now())
 
     def _refuse_too_big(self, call: Call, demand: Demand) -> None:
         for kind, bucket in self._tokens:
@@ -221,10 +238,13 @@ class Limited:
                 )
 
     def _answered(self, reply: Reply, flight: Flight | None, sent: float) -> None:
+        now = self._now()
         self._throttle.answered()
-        self._slots.answered()
+        self._slots.answered(now - sent)
         self.breaker.answered(sent)
-        self._replies.add(1.0, self._now())
+        self._replies.add(1.0, now)
+        self._last_answer = now
+        self._fault = ""
         if flight is not None:
             self._settle(flight, _billed(reply))
             self._estimator.observe(flight.demand, reply.usage)
@@ -232,6 +252,7 @@ class Limited:
     def _failed(self, exc: EngineError, flight: Flight | None, sent: float) -> EngineError:
         """Let everyone feel the fault; the error to raise."""
         now = self._now()
+        self._fault = str(exc)
         halt: Halt | None = None
         match exc:
             case RateLimited():
@@ -253,23 +274,38 @@ class Limited:
             case _:
                 self._settle(flight, None if isinstance(exc, Unheard) else Usage())
                 self.breaker.answered(sent)
+                if type(exc) is BadCall and self._last_answer == -math.inf:
+                    exc = NeverAnswered(str(exc))
+                    halt = self._all_alike(str(exc))
         if isinstance(exc, TryAgain) and exc.delay > LONGEST_DELAY:
             halt = ProviderDown(_come_back(exc))
         if halt is None and self.breaker.silence(now) >= GIVE_UP:
             halt = ProviderDown(f"no answer for {GIVE_UP / 60:.0f} minutes; last: {exc}")
         if halt is None:
+            crowd = self._own and self._slots.busy > 1
+            if crowd and isinstance(exc, Ambiguous) and not isinstance(exc, Malformed):
+                return Crowded(f"{exc}, with {self._slots.busy - 1} other calls in flight")
             return exc
         self.latch.pull(halt)
         return halt
 
+    def _all_alike(self, message: str) -> Halt | None:
+        """A Halt once so many calls have failed for good of one cause, and none was answered."""
+        cause = re.sub(r"\d+", "0", message)
+        first, count = self._alike
+        self._alike = cause, count + 1 if cause == first else 1
+        if self._alike[1] < ALIKE:
+            return None
+        return AllRefused(
+            f"{message}; the first {ALIKE} calls all ended so, and none was answered. Mend what it "
+            "names in the sweep file or at the server; the cells that failed of it are run again"
+        )
+
     def _refused(self, delay: float, sent: float, now: float) -> None:
-        """A 429: pause and slow down; without a known rate, from the one that was refused."""
-        self._throttle.refused(delay, sent, now)
+        """A 429: pause; fewer at once in a storm."""
+        if self._throttle.refused(delay, sent, now):
+            self._slots.refused()
         self.breaker.refused(sent, now)
-        if self._requests is None:
-            rate = max(self._replies.rate(now), self._sent.rate(now) / 2, SLOWEST_GUESS)
-            self._requests = Bucket(rate * 60, self.latch, self._guessed_pace, least=1.0)
-            self._guessed, self._throttle.full = True, GUESSED
 
     def _settle(self, flight: Flight | None, usage: Usage | None) -> None:
         """Give back what was reserved too much.
@@ -289,6 +325,8 @@ class Limited:
         held_by, slots = self._door.held_by, self._slots
         if held_by in ("pause", "outage", "budget"):
             return Binding(held_by, 0.0, max(self._door.until - now, 0.0))
+        if held_by == "pace":
+            return Binding(held_by, 1.0, self._throttle.pace(now))
         limits = [Binding(kind.resource, bucket.share(now)) for kind, bucket in self._tokens]
         if self._requests is not None:
             limits.append(Binding("requests", self._requests.share(now)))
@@ -310,5 +348,8 @@ def _billed(reply: Reply) -> Usage | None:
 
 
 def _come_back(exc: TryAgain) -> str:
+    wait = f"{exc}; it asks to wait"
+    if exc.delay > LONGEST_TOLD:
+        return f"{wait} for more than a year: ask those who run it, and then go on"
     at = datetime.now().astimezone() + timedelta(seconds=exc.delay)
-    return f"{exc}; it asks to wait {exc.delay / 60:.0f} minutes: go on at {at:%H:%M on %d %B}"
+    return f"{wait} {exc.delay / 60:.0f} minutes: go on at {at:%H:%M on %d %B %Y}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from cache.call import Ask, Call
 from cache.reply import Reply
-from engine.errors import Ambiguous, KeyRefused, Overloaded, RateLimited, Unreachable
+from engine.errors import Ambiguous, Crowded, KeyRefused, Overloaded, RateLimited, Unreachable
 from engine.limits.breaker import Breaker
 from engine.limits.latch import Latch
 
@@ -15,6 +15,10 @@ PASSING = 6
 
 COSTLY = 2
 """Retries of a call that may have been billed each time: sent, but no whole answer came."""
+
+CROWDED = 8
+"""Retries of a call that a server of one's own was too crowded to answer: nothing is billed, and
+each time fewer go at once."""
 
 LONGEST = 60.0
 """Seconds between two tries at most: they wait 1, 2, 4 … s, times a draw from [0.5, 1)."""
@@ -28,6 +32,7 @@ class Retry:
     |--------------------------|------------------------------------------------------------|
     | Unreachable, Overloaded  | 6, with backoff; none counted while the breaker holds back |
     | Ambiguous, Malformed     | 2, with backoff: each try may cost money                   |
+    | Crowded                  | 8, after a second: fewer are in flight each time           |
     | RateLimited              | any number: `Limited` makes everyone wait as the server says |
     | KeyRefused               | until the latch confirms it: `Limited` sends one probe      |
     | all others               | none                                                       |
@@ -44,7 +49,7 @@ class Retry:
     """Draws from [0, 1)."""
 
     async def __call__(self, call: Call) -> Reply:
-        passing = costly = 0
+        passing = costly = crowded = 0
         while True:
             try:
                 return await self.inner(call)
@@ -54,6 +59,11 @@ class Retry:
                 if self.latch.halt is not None:
                     raise
                 continue
+            except Crowded:
+                crowded += 1
+                if crowded > CROWDED:
+                    raise
+                wait = self._backoff(1)
             except Ambiguous:
                 costly += 1
                 if costly > COSTLY:

@@ -12,6 +12,11 @@ STEP = 0.025
 """Part of itself by which a round of answers widens the width after a fault; at least one call."""
 
 
+LEAST = 4.0
+"""Calls that may always be in flight where a vendor answers: with one, a single request that hangs
+holds back all the others until its deadline."""
+
+
 class Slots:
     """Slots of one model: additive increase, multiplicative decrease, never above a ceiling.
 
@@ -19,7 +24,9 @@ class Slots:
     a limit, and again once twice the calls of that moment were in flight without another.
     """
 
-    def __init__(self, ceiling: int | None) -> None:
+    def __init__(self, ceiling: int | None, least: float = 1.0) -> None:
+        """least: what faults leave at the least; what refusals leave is always one."""
+        self._least = least
         self._ceiling = math.inf if ceiling is None else float(ceiling)
         self.width = math.inf if ceiling is None else min(self._ceiling, float(START))
         """Calls that may be in flight now."""
@@ -27,6 +34,8 @@ class Slots:
         """Calls in flight."""
         self._goal = self._ceiling
         self._cut_at = -1.0
+        self._regain = 0.0
+        """Up to where refusals narrowed it: so far each round of answers doubles it again."""
         self._widening = 0
         """Answers that may still widen: one for each slot when all were last taken at once."""
 
@@ -47,12 +56,12 @@ class Slots:
     def leave(self) -> None:
         self.busy -= 1
 
-    def answered(self) -> None:
-        """A call came back well: widen, if the width was in use at all."""
+    def answered(self, took: float = 0.0) -> None:
+        """A call came back well, after `took` s: widen, if the width was in use at all."""
         if not self._widening or self.width >= self._goal:
             return
         self._widening -= 1
-        careful = self._cut_at >= 0.0
+        careful = self._cut_at >= 0.0 and self.width >= self._regain
         self.width += max(1.0 / self.width, STEP) if careful else 1.0
         if self.width >= self._goal:
             self.width = self._goal = self._ceiling
@@ -61,8 +70,17 @@ class Slots:
         """A call sent at `sent` met an overloaded server (loop times, s): narrow, once a round."""
         if sent < self._cut_at:
             return
+        self._narrow(CUT, self._least)
+        self._cut_at = now
+        self._regain = 0.0
+
+    def refused(self) -> None:
+        """Most of what is sent is refused: halve. The first answers after it widen as fast."""
+        self._regain = max(self._regain, min(self.width, float(self.busy)))
+        self._narrow(0.5, 1.0)
+
+    def _narrow(self, part: float, least: float) -> None:
         if self.unlimited:
             self._goal = 2.0 * self.busy
-        self.width = max(min(self.width, float(self.busy)) * CUT, 1.0)
-        self._cut_at = now
+        self.width = min(max(min(self.width, float(self.busy)) * part, least), self._ceiling)
         self._widening = 0

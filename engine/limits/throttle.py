@@ -1,21 +1,67 @@
-"""What a 429 does to all who ask the same model: a pause, then a slower pace that recovers."""
+"""What a 429 does to all who ask the same model: a pause, and a pace if it was for going too fast.
 
+A 429 can mean three things, and each wants another answer:
+
+- Too fast for a limit that nobody told. Then a pace is right, and it is the one at which the server
+  let calls through, pauses included: a delivery rate, as in BBR (Cardwell et al. 2016), not a part
+  of what was sent.
+- A storm: the server refuses most of what it is sent. Then few should be in flight, and many again
+  with the first answers: the width of `Slots` halves and doubles, as a window of TCP does.
+- Chance: a few are refused, however fast or slow one goes. Then the pause is all. Whoever slows
+  down at each loss, be it by AIMD or by CUBIC (as AWS's clients do), ends near nothing.
+
+Which it is shows when a pace is tried, as PCC (Dong et al. 2015) tries rates: below the rate of
+delivery a limit refuses nothing, and chance goes on refusing.
+"""
+
+import math
+from collections import deque
 from collections.abc import Callable
-
-WINDOW = 2.0
-"""Seconds after which the pace recovers by one step."""
-
-STEP = 0.05
-"""Part of the full pace that one window gives back."""
-
-CALM = 4
-"""Windows of recovery after which a 429 counts as a first one, and costs a fifth and no half."""
-
-SLOWEST = 0.05
-"""The least part of the full pace that is ever used: one must ask to learn that it got better."""
+from typing import NamedTuple
 
 LONGEST = 60.0
 """Seconds of pause at most where the server does not say how long."""
+
+MOST = 0.4
+"""The share of calls refused from which fewer go at once."""
+RECENT = 1 / 16
+"""The weight of one call in that share."""
+
+CLOSE = 10.0
+"""Seconds, pauses left out, in which refusals count together."""
+FEW = 0.02
+"""The share of refusals that is borne without a pace: the threshold of BBR's second version."""
+ANSWERS, SPAN = 5, 3.0
+"""Answers and seconds from which a rate of delivery is told well enough to try a pace."""
+BELOW = 0.95
+"""The part of the rate of delivery that is tried."""
+SLOWEST = 0.5
+"""Requests a second: the slowest pace that is tried."""
+
+PLATEAU, LONGEST_PLATEAU = 3.0, 96.0
+"""Seconds for which a new pace is kept before it rises, and one that was found right again and
+again: each time the span doubles. Then the pace doubles in half of it."""
+OUTGROWN = 2.0
+"""A pace is dropped once it is so many times the rate at which calls come."""
+DOUBTS, LOWER, A_LITTLE_LOWER = 3, 0.8, 0.9
+"""Refusals on a plateau after which it is no matter of pace; what each leaves of a pace that is
+new, and of one that was found right before."""
+IMMUNE, LONGEST_IMMUNE = 30.0, 480.0
+"""Seconds until a pace is tried again after that; each time the span doubles."""
+
+SLACK = 0.005
+"""Seconds by which a call may leave early to make up for one that left late."""
+
+
+class Mark(NamedTuple):
+    """How far it had come at some moment."""
+
+    at: float
+    refused: int
+    answered: int
+    left: int
+    paused: float
+    """Seconds of all pauses until then."""
 
 
 class Throttle:
@@ -25,40 +71,136 @@ class Throttle:
         """jitter: draws from [0, 1)."""
         self._jitter = jitter
         self.quiet = True
-        """Whether nothing is held back: no pause, and all of the pace recovered."""
+        """Whether nothing is held back: no pause and no pace."""
         self.until = 0.0
         """When the pause ends, or ended."""
-        self.full = 1.0
-        """The pace at which recovery is complete; above 1 where the rate itself was a guess."""
+        self._share = 0.0
+        """Of the last calls, those that were refused."""
+        self._refused = 0
+        self._answered = 0
+        self._left = 0
+        self._paused = 0.0
+        """Seconds of all pauses."""
         self._cut_at = -1.0
-        self._low = 1.0
-        """The pace right after the last cut."""
         self._unexplained = 0
         """Refusals since the last answer for which the server gave no delay."""
+        self._refusals: deque[Mark] = deque()
+        """Of the last `CLOSE` seconds."""
+        self._pace = math.inf
+        """Requests a second on the plateau."""
+        self._rises_at = 0.0
+        """When the plateau ends."""
+        self._plateau = PLATEAU
+        self._doubts = 0
+        self._immune = IMMUNE
+        self._immune_until = -math.inf
+        self._marks: deque[Mark] = deque(maxlen=3)
+        """About one a second while a pace is kept."""
+        self._next = 0.0
+        """When the next call is due at this pace."""
 
-    def refused(self, delay: float, sent: float, now: float) -> None:
-        """A 429 for a call sent at `sent`: pause for `delay` s and up to a tenth more; slow down.
+    def refused(self, delay: float, sent: float, now: float) -> bool:
+        """A 429 for a call sent at `sent`: pause for `delay` s and up to a tenth more.
 
         delay: seconds, or 0 if the server did not say; then 1, 2, 4 … 60 s. Calls that were in
-        flight together tell one and the same thing: only the first slows the pace.
+        flight together tell one and the same thing: only the first counts. True, once for them
+        all, if so much is refused that fewer should go at once.
         """
+        self._share += (1.0 - self._share) * RECENT
+        # Refusals come back sooner than answers: while a wave lands, the share says too much.
+        storm = sent >= self._cut_at and self._share > MOST
         if sent >= self._cut_at:
-            rested = self.quiet or now - self.until >= CALM * WINDOW
-            self._low = max(self.pace(now) * (0.8 if rested else 0.5), SLOWEST)
-            self._cut_at = now
             self._unexplained += not delay
+            self._judge(now)
+            self._cut_at = now
+        self._refused += 1
         wait = delay or min(2.0 ** (self._unexplained - 1), LONGEST)
-        self.until = max(self.until, now + wait * (1 + self._jitter() / 10))
+        until = max(self.until, now + wait * (1 + self._jitter() / 10))
+        self._paused += until - max(self.until, now)
+        self.until = until
+        self._rises_at = max(self._rises_at, until + self._plateau)
         self.quiet = False
+        return storm
 
     def answered(self) -> None:
         """A call was answered: an unexplained refusal after this is a first one."""
         self._unexplained = 0
+        self._answered += 1
+        self._share -= self._share * RECENT
 
     def pace(self, now: float) -> float:
-        """The part of the rate to go at: it recovers step by step once the pause is over."""
-        if self.quiet:
-            return 1.0
-        pace = self._low + STEP * (max(now - self.until, 0.0) // WINDOW)
-        self.quiet = pace >= self.full
-        return min(pace, self.full)
+        """Requests a second to go at; infinite where no pace is kept."""
+        if now <= self._rises_at:
+            return self._pace
+        doublings = 2.0 * (now - self._rises_at) / self._plateau
+        return self._pace * math.exp2(min(doublings, 60.0))
+
+    def opens_at(self, now: float) -> float:
+        """When the next call may leave; not after `now` if it may leave at once."""
+        if self.until > now:
+            return self.until
+        if self._pace == math.inf:
+            self.quiet = True
+            return now
+        return self._next - SLACK
+
+    def left(self, now: float) -> None:
+        """A call leaves: the next one is due later by the pace."""
+        if self._pace == math.inf:
+            return
+        self._next = max(self._next, now - SLACK) + 1.0 / self.pace(now)
+        self._left += 1
+        last = self._marks[-1]
+        active = now - last.at - (self._paused - last.paused)
+        if active >= 1.0:
+            self._marks.append(self._mark(now))
+            used = (self._left - last.left) / active
+            if now > self._rises_at and self.pace(now) >= OUTGROWN * used:
+                self._release()
+
+    def _judge(self, now: float) -> None:
+        """Weigh the first refusal of those that were in flight together."""
+        if self._pace < math.inf:
+            self._learn(now)
+        elif now >= self._immune_until:
+            self._refusals.append(self._mark(now))
+            while (first := self._refusals[0]).at < now - CLOSE - self._paused + first.paused:
+                self._refusals.popleft()
+            span, answers = now - first.at, self._answered - first.answered
+            refused = self._refused - first.refused
+            # More than chance would have it of so few: by two standard deviations.
+            many = refused - 2.0 * math.sqrt(refused) > FEW * (answers + refused)
+            if many and span >= SPAN and answers >= ANSWERS:
+                self._plateau, self._doubts = PLATEAU, 0
+                self._set(BELOW * answers / span, now)
+
+    def _learn(self, now: float) -> None:
+        """A refusal while a pace is kept: had it become too fast, or does pace not matter?"""
+        if now < self._rises_at:
+            self._doubts += 1
+            if self._doubts < DOUBTS:
+                new = self._plateau == PLATEAU
+                self._set((LOWER if new else A_LITTLE_LOWER) * self._pace, now)
+            else:
+                self._release()
+                self._immune_until = now + self._immune
+                self._immune = min(2.0 * self._immune, LONGEST_IMMUNE)
+            return
+        last = self._marks[0]
+        delivered = (self._answered - last.answered) / max(now - last.at, 1.0)
+        self._doubts = 0
+        self._plateau = min(2.0 * self._plateau, LONGEST_PLATEAU)
+        self._set(BELOW * min(self.pace(now), max(delivered, self._pace)), now)
+
+    def _set(self, pace: float, now: float) -> None:
+        self._pace = max(pace, SLOWEST)
+        self._rises_at = now + self._plateau
+        self._marks.clear()
+        self._marks.append(self._mark(now))
+
+    def _release(self) -> None:
+        self._pace = math.inf
+        self._refusals.clear()
+
+    def _mark(self, now: float) -> Mark:
+        return Mark(now, self._refused, self._answered, self._left, self._paused)

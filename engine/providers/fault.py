@@ -15,6 +15,7 @@ from engine.errors import (
     Malformed,
     ModelGone,
     Overloaded,
+    ProviderDown,
     QuotaExhausted,
     RateLimited,
     TooBig,
@@ -22,6 +23,7 @@ from engine.errors import (
 )
 from engine.providers.limit_headers import HeaderLimits, delay
 from engine.providers.payload import shown
+from engine.providers.transport import PROXY_MEND
 
 _QUOTA_CODES = frozenset(
     (
@@ -110,6 +112,8 @@ class Fault:
 
     def error(self) -> EngineError:
         """The error that says what to do next."""
+        if self.status == 407:
+            return ProviderDown(f"{self}; {PROXY_MEND}")
         if self.status == 401:
             return KeyRefused(f"{self}; check the key of {self.source}")
         if self._quota():

@@ -158,4 +158,12 @@ def _proxy(url: str, environment: Mapping[str, str]) -> str:
         name = direct.strip().lstrip("*").lstrip(".")
         if direct.strip() == "*" or (name and f".{parts.hostname}".endswith(f".{name}")):
             return ""
-    return named.get(parts.scheme, "") or named.get("all", "")
+    for kind in (parts.scheme, "all"):
+        if proxy := named.get(kind, ""):
+            if urlsplit(proxy).scheme.startswith("socks"):
+                raise SweepError(
+                    f"{kind.upper()}_PROXY names a SOCKS proxy, and only http:// and https:// ones "
+                    f"are spoken to: name one of these, or put {parts.hostname} into NO_PROXY"
+                )
+            return proxy
+    return ""

@@ -20,7 +20,7 @@ from engine.providers.exchange import (
     Straight,
 )
 from engine.providers.settings import Settings
-from engine.providers.transport import BODY_CAP, Response
+from engine.providers.transport import BODY_CAP, PROXY_MEND, Response
 
 _QUARANTINED = 2**16
 """Bytes kept of an answer that is too large to keep."""
@@ -81,6 +81,10 @@ class Pool:
             raise ProviderDown(
                 f"{self._source}: the certificate of {url.host} is not to be trusted: {exc}"
             ) from exc
+        except aiohttp.ClientHttpProxyError as exc:
+            if exc.status != 407:
+                raise self._fault(exc, url, sending) from exc
+            raise ProviderDown(f"{self._source}: the proxy says 407; {PROXY_MEND}") from exc
         except FAILURES as exc:
             raise self._fault(exc, url, sending) from exc
         said = came.body

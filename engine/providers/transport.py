@@ -8,6 +8,11 @@ DEADLINE = 600.0
 """Seconds from handing over a request to holding the whole answer, unless settings say else."""
 BODY_CAP = 32 * 2**20
 """The most bytes of an answer, decompressed."""
+PROXY_MEND = (
+    "it wants a name and a password: HTTPS_PROXY=http://NAME:PASSWORD@HOST:PORT, or NO_PROXY for "
+    "servers that need none"
+)
+"""What to do about a 407."""
 
 
 @dataclass(frozen=True, slots=True)

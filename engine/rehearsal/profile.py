@@ -63,6 +63,9 @@ class Profile:
     """For each model; 0: no limit."""
     tokens_per_minute: int = 0
     """Input and output together, for each model; 0: no limit."""
+    slots: int = 0
+    """Requests that are served at one time, as by a server of one's own: others queue, first come,
+    first served. 0: all at once."""
     quota: int = 0
     """Replies until the account has nothing left; 0: endless."""
     delay: float = 1.0
@@ -156,6 +159,7 @@ class _ProfileFile(BaseModel):
     per_token: float = Field(0.0, ge=0)
     requests_per_minute: int = Field(0, ge=0)
     tokens_per_minute: int = Field(0, ge=0)
+    slots: int = Field(0, ge=0)
     quota: int = Field(0, ge=0)
     delay: float = Field(1.0, ge=0)
     drip: float = Field(30.0, ge=0)

@@ -9,7 +9,9 @@ import hashlib
 import math
 import random
 import ssl
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Callable
+from functools import partial
 
 import orjson
 
@@ -52,6 +54,9 @@ class Rehearsal:
         self._seen: Counter[bytes] = Counter()
         self._connections: set[Connection] = set()
         self._start: float | None = None
+        self._serving = 0
+        """Requests in slots, where there are slots."""
+        self._queue: deque[tuple[float, Connection, Callable[[], None]]] = deque()
 
     @property
     def url(self) -> str:
@@ -129,10 +134,28 @@ class Rehearsal:
         counts["peak"] = max(counts["peak"], counts["in_flight"])
         said = dialect.reply(call, reply, counts["requests"])
         wait = self._latency(fate, written)
-        if wait:
-            self._loop.call_later(wait, self._deliver, connection, dialect, said, limits, fault)
+        deliver = partial(self._deliver, connection, dialect, said, limits, fault)
+        if self.profile.slots:
+            self._queue.append((wait, connection, deliver))
+            self._serve_next()
+        elif wait:
+            self._loop.call_later(wait, deliver)
         else:
-            self._deliver(connection, dialect, said, limits, fault)
+            deliver()
+
+    def _serve_next(self) -> None:
+        while self._queue and self._serving < self.profile.slots:
+            wait, connection, deliver = self._queue.popleft()
+            if connection.closed:
+                deliver()
+                continue
+            self._serving += 1
+            self._loop.call_later(wait, self._served, deliver)
+
+    def _served(self, deliver: Callable[[], None]) -> None:
+        self._serving -= 1
+        deliver()
+        self._serve_next()
 
     def _deliver(
         self,

@@ -12,6 +12,7 @@ from protocols.transcript import Failure
 
 WORDS = {
     "BadCall": "refused by the server",
+    "NeverAnswered": "refused by the server",
     "TooLong": "too long for the model",
     "TooBig": "larger than a minute's budget",
     "Unheard": "answered in an unknown form",
@@ -20,15 +21,17 @@ WORDS = {
     "Unreachable": "not delivered",
     "Ambiguous": "without a whole answer",
     "Malformed": "answered with no reply",
+    "Crowded": "without a whole answer from a crowded server",
     "crash": "crashed",
 }
 """Kinds of failures, as people are told of them; `unreadable` and `declined` say it themselves."""
 
-PASSING = {"RateLimited", "Overloaded", "Unreachable", "Ambiguous", "Malformed"}
+PASSING = {"RateLimited", "Overloaded", "Unreachable", "Ambiguous", "Malformed", "Crowded"}
 """Kinds that may well come to a verdict when they are asked again; all others would not."""
 
 MENDS = {
     "BadCall": "it would refuse them again: mend what it names, then --retry-failed",
+    "NeverAnswered": "mend what it names: the same command runs them again",
     "TooLong": "take a model with a longer context, shorter problems or fewer turns",
     "TooBig": "raise the tokens a minute of the model under 'models', or lower max_tokens",
     "Unheard": "this program does not know such an answer; take another model",

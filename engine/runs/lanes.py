@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from cache.errors import DamagedEntry, ReplayMiss, StoreError
-from engine.errors import Halt, ProviderError, RunFolderError, StoreStopped
+from engine.errors import Halt, NeverAnswered, ProviderError, RunFolderError, StoreStopped
 from engine.limits.latch import Latch
 from protocols.errors import Declined, Unreadable
 from protocols.transcript import Failure
@@ -25,6 +25,10 @@ GLANCE = 0.01
 
 CRASH = "crash"
 """The kind of a failure that is a bug in somebody's code, and not a model's doing."""
+
+AGAIN = frozenset((CRASH, NeverAnswered.slug))
+"""Kinds of failures whose cells are run again at a resume: a bug that may be mended by then, and
+calls that no model has answered, be it for a setting in the sweep file."""
 
 log = logging.getLogger(__name__)
 

@@ -128,7 +128,7 @@ async def _plain(
         await asyncio.sleep(PLAIN_EVERY * speed)
         now = snapshot()
         for line in (_figures(now, clock, left=True), *(f"  {line}" for line in now.models)):
-            console.print(f"· {line}", highlight=False, soft_wrap=True)
+            console.print(printable(f"· {line}"), markup=False, highlight=False, soft_wrap=True)
 
 
 def _line(now: Snapshot, clock: _Clock) -> str:

@@ -153,7 +153,7 @@ class RunFolder:
         Going on would pay for them again without a word.
         """
         left = self.manifest.replies
-        if replies >= left and (replies or not self.finished):
+        if replies >= left and (replies or self.finished == self.failed):
             return
         raise RunFolderError(
             f"{store} holds {replies:,} replies, and {self.path} left {max(left, 1):,} or more "

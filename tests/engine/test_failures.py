@@ -88,7 +88,7 @@ def test_a_grid_whose_every_call_is_refused_for_one_reason_is_stopped(
         ran = command("run", "hopeless.yaml")
     assert ran.code == 3
     assert 20 <= len(asked) <= 24
-    assert "compatible/lab/m: its first 20 calls were all refused: " in ran.err
+    assert "the first 20 calls all ended so, and none was answered" in ran.err
     assert "no logprobs here" in ran.err
     assert "compatible/lab/m stated: " in ran.err and "refused by the server (100%)" in ran.err
-    assert "when that is put right: oversight run hopeless.yaml --retry-failed" in ran.err
+    assert "when that is put right: oversight run hopeless.yaml\n" in ran.err

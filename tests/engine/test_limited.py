@@ -239,8 +239,11 @@ def test_a_server_that_reports_no_usage_is_charged_what_was_reserved():
 
 def test_a_call_that_the_server_rejected_gives_its_tokens_back():
     async def main():
-        server = Server(latency=0.0, fault=lambda request: BadCall("400: no"))
+        server = Server(
+            latency=0.0, fault=lambda request: BadCall("400: no") if len(server.book) else None
+        )
         limited = Limited(server, Limits(input_tokens=60_000))
+        await limited(call_of(900))
         for n in range(100):
             with pytest.raises(BadCall):
                 await limited(call_of(900, n))

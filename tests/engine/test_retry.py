@@ -9,9 +9,9 @@ import pytest
 from cache.reply import Reply
 from engine.errors import (
     Ambiguous,
-    BadCall,
     Malformed,
     ModelGone,
+    NeverAnswered,
     Overloaded,
     ProviderDown,
     QuotaExhausted,
@@ -124,7 +124,7 @@ def test_a_429_costs_time_and_no_try():
 @pytest.mark.parametrize(
     "fault",
     [
-        BadCall("400"),
+        NeverAnswered("400"),
         TooLong("context"),
         TooBig("a minute's budget"),
         ModelGone("404"),

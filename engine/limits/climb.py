@@ -1,0 +1,88 @@
+"""How many calls at once a server of one's own is worth, found by what more of them bring."""
+
+from engine.limits.slots import Slots
+
+START = 4
+"""Calls in flight to begin with: what such servers serve at once unless they are told otherwise."""
+
+GAIN = 1.25
+"""How much more a server must answer in a second for twice the calls in flight."""
+
+SAMPLE = 16
+"""Answers from which a speed is told; or two for each slot, where that is more."""
+
+REST, LONGEST_REST = 8.0, 64.0
+"""Answers for each slot until more are tried again, and at most: each time in vain doubles it."""
+
+
+class Climb(Slots):
+    """Slots of a server that queues what it cannot serve, and says nothing of it.
+
+    Twice as many are tried as long as that pays: once all places of the server are taken, calls
+    only wait longer, and as many are answered. Then it goes back, and keeps a quarter more than
+    that, so that a place that falls free finds the next call there. (By latency alone, as gradient
+    limiters have it, servers that batch would be kept at a few calls: each takes longer in company,
+    and all together much less.) A call that passes its deadline narrows as an overload does.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.width = float(START)
+        self._base = float(START)
+        """The most that was found to pay."""
+        self._speed = 0.0
+        """Answers a second at that width; 0 before it is known."""
+        self._trying = False
+        """Whether the width is twice the base just now."""
+        self._rest = REST
+        self._skipped = START
+        """Answers that do not count: their calls left at another width, or it is time to rest."""
+        self._answers = 0
+        self._took = 0.0
+
+    def answered(self, took: float = 0.0) -> None:
+        """A call came back well, after `took` s."""
+        if not self._widening:
+            return
+        self._widening -= 1
+        if self._skipped:
+            self._skipped -= 1
+            return
+        self._answers += 1
+        self._took += took
+        if self._answers >= max(SAMPLE, 2 * self.width):
+            self._weigh(self.width * self._answers / max(self._took, 1e-9))
+
+    def overloaded(self, sent: float, now: float) -> None:
+        if sent < self._cut_at:
+            return
+        super().overloaded(sent, now)
+        self._base, self._speed, self._trying = self.width, 0.0, False
+        self._settle(self.width)
+
+    def refused(self) -> None:
+        super().refused()
+        self._base, self._speed, self._trying = self.width, 0.0, False
+        self._begin(self.width)
+
+    def _weigh(self, speed: float) -> None:
+        """Go up, or back; by Little's law a width and a mean time are a speed."""
+        if self._trying and speed < GAIN * self._speed:
+            self._trying = False
+            self._settle(self._base + max(self._base // 4, 1.0))
+            self._rest = min(2.0 * self._rest, LONGEST_REST)
+            return
+        if self._trying:
+            self._base, self._rest = self.width, REST
+        self._speed = speed
+        self._trying = True
+        self._begin(2.0 * self._base)
+
+    def _settle(self, width: float) -> None:
+        self._begin(width)
+        self._skipped += int(self._rest * width)
+
+    def _begin(self, width: float) -> None:
+        self.width = width
+        self._skipped = int(width) + 1
+        self._answers, self._took, self._widening = 0, 0.0, self.busy

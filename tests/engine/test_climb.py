@@ -1,0 +1,162 @@
+"""Servers of one's own: few calls at first, more while that pays, fewer once a deadline passes."""
+
+import asyncio
+import random
+
+import pytest
+
+from cache.reply import Reply, Usage
+from engine.books.ledger import Ledger
+from engine.books.prices import listed
+from engine.errors import Ambiguous, Crowded
+from engine.limits.climb import START
+from engine.limits.endpoint import Books, Endpoint
+from engine.limits.latch import Latch
+from engine.limits.limits import Limits
+from engine.providers.catalogue import connect
+from engine.providers.settings import Settings
+from engine.rehearsal import Profile, Rehearsal
+from tests.server import call_of
+from tests.virtual import run
+
+MODEL = "compatible/lab/model"
+
+
+def now():
+    return asyncio.get_running_loop().time()
+
+
+class Queueing:
+    """A server of `slots` places; further calls queue. Who waits for longer than `deadline` s, all
+    told, goes away with an Ambiguous."""
+
+    def __init__(self, slots, latency=1.0, deadline=600.0, spread=0.0):
+        self.places = asyncio.Semaphore(slots)
+        self.latency, self.deadline, self.spread = latency, deadline, spread
+        self.rng = random.Random(5)
+        self.in_flight = self.most = self.answered = self.late = 0
+
+    async def __call__(self, call):
+        self.in_flight += 1
+        self.most = max(self.most, self.in_flight)
+        try:
+            async with asyncio.timeout(self.deadline), self.places:
+                await asyncio.sleep(self.latency * self.rng.lognormvariate(0.0, self.spread))
+        except TimeoutError:
+            self.late += 1
+            raise Ambiguous(f"no whole answer within {self.deadline:g} s") from None
+        finally:
+            self.in_flight -= 1
+        self.answered += 1
+        return Reply("yes", usage=Usage(100, 10))
+
+    async def close(self):
+        """Nothing to close."""
+
+
+def endpoint(server, limits=None, *, own=True):
+    books = Books(Ledger(), listed())
+    return Endpoint(MODEL, server, limits or Limits(), Latch(), books, lambda: 0.5, own=own)
+
+
+async def ask_all(one, count):
+    """Ask so many at once; the errors that came."""
+    asked = [one(call_of(100, n, model=MODEL)) for n in range(count)]
+    said = await asyncio.gather(*asked, return_exceptions=True)
+    return [one for one in said if isinstance(one, BaseException)]
+
+
+@pytest.mark.parametrize("slots", [1, 2, 4, 8, 16, 64])
+@pytest.mark.parametrize("spread", [0.0, 0.5])
+def test_a_server_that_queues_is_kept_busy_and_never_flooded(slots, spread):
+    async def main():
+        server = Queueing(slots, spread=spread)
+        assert await ask_all(endpoint(server), 200 * slots) == []
+        return server, now()
+
+    server, took = run(main())
+    mean = 1.0 if not spread else 1.133
+    print(
+        f"{slots} slots: {took / (200 * mean):.2f} times the least, at most {server.most} at once"
+    )
+    assert took <= 200 * mean / (0.95 if slots <= 8 else 0.75)
+    assert server.most <= max(4 * slots, 2 * START)
+
+
+def test_a_server_that_batches_is_given_more_although_each_call_takes_longer():
+    async def main():
+        server = Queueing(10_000)
+
+        async def batching(call):
+            # Sixteen times as many calls take twice as long.
+            server.latency = (1 + server.in_flight) ** 0.25
+            return await server(call)
+
+        batching.close = server.close
+        await ask_all(endpoint(batching), 4_000)
+        return server
+
+    assert run(main()).most >= 64
+
+
+def test_a_deadline_that_passes_in_a_crowd_lowers_the_width_and_fails_no_call():
+    async def main():
+        # One slot, and four calls to begin with: the last of them would wait for 4 s.
+        server = Queueing(1, latency=1.0, deadline=2.5)
+        one = endpoint(server)
+        failed = await ask_all(one, 60)
+        return server, failed, one.account()
+
+    server, failed, account = run(main())
+    assert failed == []
+    assert server.late > 0
+    assert account.stored == 60
+    # What is too late is told in the books as what it is, and is not most of the work.
+    assert account.count("ambiguous") == server.late <= 30
+
+
+def test_a_vendor_is_not_asked_again_and_again_where_each_time_may_be_billed():
+    async def main():
+        server = Queueing(1, latency=1.0, deadline=2.5)
+        return await ask_all(endpoint(server, own=False), 60)
+
+    failed = run(main())
+    assert failed
+    assert not any(isinstance(fault, Crowded) for fault in failed)
+
+
+def test_what_the_sweep_file_says_of_concurrency_stands():
+    async def main():
+        server = Queueing(100)
+        await ask_all(endpoint(server, Limits(concurrency=16)), 100)
+        return server
+
+    assert run(main()).most == 16
+
+
+async def over_the_wire(profile, count, deadline):
+    async with Rehearsal(profile) as server:
+        settings = Settings("compatible/lab", f"{server.url}/v1", "lab", deadline=deadline)
+        one = endpoint(connect(settings))
+        # The first call imports the transport and connects.
+        await one(call_of(100, count, model=MODEL))
+        began = now()
+        failed = await ask_all(one, count)
+        took = now() - began
+        await one.close()
+    return failed, took, server.counts(), one.account()
+
+
+def test_a_real_server_of_four_slots_is_used_whole_under_200_lanes():
+    latency, count = 0.1, 200
+    # All at once they would wait for up to 5 s.
+    failed, took, counts, account = asyncio.run(
+        over_the_wire(Profile(latency=latency, slots=4), count, deadline=2.0)
+    )
+    used = count * latency / 4 / took
+    print(f"{counts['requests']} requests, {counts['peak']} at once, {used:.1%} of the slots used")
+    assert failed == []
+    assert account.stored == counts["ok"] == counts["requests"] == count + 1
+    assert counts["peak"] <= 16
+    # 97 % where the machine has nothing else to do; the exact figure is on the virtual clock.
+    assert used >= 0.6
