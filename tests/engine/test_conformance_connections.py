@@ -103,7 +103,8 @@ async def test_a_hundred_calls_at_once_share_connections(line: str) -> None:
                 tasks = [group.create_task(ask(asked(line, f"{n}?"))) for n in range(100)]
             assert all(task.result().outcome == "ok" for task in tasks)
     assert server.counts()["requests"] == 200
-    assert server.counts()["connections"] <= 100
+    # Some rest after an answer, and a few others are opened in their place.
+    assert server.counts()["connections"] <= 125
 
 
 async def test_connections_open_a_few_at_a_time(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
