@@ -6,6 +6,7 @@ EngineError
 ├── Halt                  nothing more can be asked for now: stop, keep all, resume later
 │   ├── QuotaExhausted    the account's quota, credit or spend limit is used up
 │   ├── KeyRefused        the key is missing, wrong or not allowed
+│   ├── KeyRepeated       a reply, whole and billed, repeats the key: it cannot be stored
 │   ├── ModelGone         the provider does not know the model, or the model lacks a needed ability
 │   ├── ProviderDown      the breaker stayed open too long, or the server asks for a very long wait
 │   ├── BudgetReached     the next call could exceed --max-cost
@@ -54,6 +55,9 @@ class QuotaExhausted(Halt): ...
 class KeyRefused(Halt): ...
 
 
+class KeyRepeated(Halt): ...
+
+
 class ModelGone(Halt): ...
 
 
@@ -99,10 +103,13 @@ class Ambiguous(TryAgain): ...
 
 
 class Malformed(Ambiguous):
+    KEPT = 2**16
+    """Bytes of a body. Many calls may wait for their next try at one time, each with its fault."""
+
     def __init__(self, message: str, body: bytes) -> None:
         super().__init__(message)
-        self.body = body
-        """The bytes as they came, for quarantine."""
+        self.body = body[: self.KEPT]
+        """The bytes as they came, or the first of them, for quarantine."""
 
 
 class BadCall(ProviderError): ...

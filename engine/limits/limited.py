@@ -311,4 +311,11 @@ def _billed(reply: Reply) -> Usage | None:
 
 def _come_back(exc: TryAgain) -> str:
     at = datetime.now().astimezone() + timedelta(seconds=exc.delay)
-    return f"{exc}; it asks to wait {exc.delay / 60:.0f} minutes: go on at {at:%H:%M on %d %B}"
+    unit, seconds = next(
+        ((unit, seconds) for unit, seconds in _UNITS if exc.delay >= 2 * seconds), _UNITS[-1]
+    )
+    wait = f"{exc.delay / seconds:,.0f} {unit}"
+    return f"{exc}; it asks to wait {wait}: go on at {at:%H:%M on %d %B %Y}"
+
+
+_UNITS = (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0))

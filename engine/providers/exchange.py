@@ -22,12 +22,17 @@ from aiohttp.connector import Connection
 from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
+from engine.errors import Malformed
 from engine.providers.transport import Response
 
 _CONNECT = aiohttp.ClientTimeout(total=None, sock_connect=60.0)
 """Seconds for one connection to stand. With a thousand to open, handshakes queue for the CPU."""
 _RAMP = 64
 """Connections that may be opening at one time."""
+_LARGE = 2**19
+"""Bytes. Answers that are longer are read to their end a few at a time, `_LARGE_AT_ONCE`: each may
+come to 32 MB, and hundreds may be coming. The others wait, and so do their servers."""
+_LARGE_AT_ONCE = 2
 _ALWAYS = {"accept-encoding": "gzip, deflate", "user-agent": "oversight-bench"}
 """Headers of every request, unless it brings its own."""
 
@@ -74,6 +79,7 @@ class Exchange(ABC):
         """cap: the most bytes of an answer."""
         self._connector = connector
         self._cap = cap
+        self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
 
     @abstractmethod
     async def post(
@@ -91,9 +97,18 @@ class Exchange(ABC):
         while not content.at_eof():
             parts.append(await content.readany())
             size += len(parts[-1])
-            if size > self._cap:
-                raise Overflow(b"".join(parts))
+            if size > min(_LARGE, self._cap):
+                async with self._large:
+                    return await self._rest(content, parts, size)
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    async def _rest(self, content: aiohttp.StreamReader, parts: list[bytes], size: int) -> bytes:
+        while size <= self._cap:
+            if content.at_eof():
+                return b"".join(parts)
+            parts.append(await content.readany())
+            size += len(parts[-1])
+        raise Overflow(b"".join(parts)[: Malformed.KEPT])
 
 
 class Straight(Exchange):
@@ -116,8 +131,8 @@ class Straight(Exchange):
             sending.sent = True
             wire.write(head + body)
             message, content = await protocol.read()
-            while message.code < 200:
-                # 100 and 103 announce an answer; they are none.
+            while message.code < 200 and message.code != 101:
+                # 100, 102 and 103 announce an answer. 101 is the last one in HTTP, unasked.
                 message, content = await protocol.read()
             said = await self._read(content)
         except BaseException:

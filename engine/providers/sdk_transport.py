@@ -104,10 +104,12 @@ class SdkTransport(Transport):
         if isinstance(response, httpx2.Response):
             return response
         # It failed before anything went out: no credentials, no region, a missing extra.
-        said = " ".join(str(exc).split())
+        said = self._pool.secret.hidden_in(" ".join(str(exc).split()))
         if isinstance(exc, ModuleNotFoundError):
             said += f"; pip install 'anthropic[{self._source}]'"
-        raise KeyRefused(f"{self._source}: cannot prepare a request: {said}") from exc
+        raise KeyRefused(f"{self._source}: cannot prepare a request: {said}") from (
+            self._pool.quotable(exc)
+        )
 
 
 class _Backend(httpx2.AsyncBaseTransport):
