@@ -21,6 +21,7 @@ from engine.errors import (
     Halt,
     Interrupted,
     KeyRefused,
+    KeyRepeated,
     QuotaExhausted,
     StoreStopped,
 )
@@ -150,6 +151,8 @@ def _when(halt: Halt) -> str:
             return "when the quota is back"
         case KeyRefused():
             return "when the key is right"
+        case KeyRepeated():
+            return "with a new key"
         case BudgetReached():
             return "with a higher --max-cost"
         case StoreStopped():

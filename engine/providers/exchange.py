@@ -29,7 +29,7 @@ _CONNECT = aiohttp.ClientTimeout(total=None, sock_connect=60.0)
 """Seconds for one connection to stand. With a thousand to open, handshakes queue for the CPU."""
 _RAMP = 64
 """Connections that may be opening at one time."""
-_LARGE = 2**19
+_LARGE = 2**18
 """Bytes. Answers that are longer are read to their end a few at a time, `_LARGE_AT_ONCE`: each may
 come to 32 MB, and hundreds may be coming. The others wait, and so do their servers."""
 _LARGE_AT_ONCE = 2
