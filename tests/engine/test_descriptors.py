@@ -34,7 +34,14 @@ def test_the_bound_is_told_and_a_soft_one_is_raised(tmp_path: Path) -> None:
 
 def bench_of(folder: Path, url: str, provider: str, files: tuple[int, int]) -> Bench:
     """More than 256 calls that are ready at once."""
-    bench = Bench(folder, url, problems=60, lanes=256, concurrency=400, open_files=files)
+    bench = Bench(
+        folder,
+        url,
+        problems=100 if files == (256, 256) else 60,
+        lanes=256,
+        concurrency=400,
+        open_files=files,
+    )
     if provider == "openai":
         told = bench.sweep.read_text().replace("identity: the lab, ", "")
         told = re.sub(r"compatible/lab/\w+", "openai/gpt-4o", told)
