@@ -12,7 +12,7 @@ from cache.address import call_address, store_key
 from cache.call import Ask, Call, Identity
 from cache.errors import ReplayMiss, StoreError
 from cache.explain import nearest_recorded
-from cache.record import new_record, stored_reply
+from cache.record import make_ready, new_record, stored_reply
 from cache.reply import Reply
 from cache.store import Store
 from cache.writer import Writer
@@ -71,6 +71,7 @@ class Cache:
         self._mode = mode
         self._clock = clock
         self._writer = Writer(store)
+        make_ready()
         self._flights: dict[str, asyncio.Task[Reply]] = {}
         self._refreshed: set[str] = set()
         self._recent: OrderedDict[str, Reply] = OrderedDict()

@@ -69,6 +69,11 @@ def _dictionary() -> zstandard.ZstdCompressionDict:
 _zstd = _Zstd()
 
 
+def make_ready() -> None:
+    """Read what packing needs, while files can still be opened: replies are paid for by then."""
+    _dictionary()
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """One stored call; the reply and the call are unpacked when they are asked for."""

@@ -78,6 +78,8 @@ class Writer:
             try:
                 entries.append((key, pack()))
                 waiting.append(durable)
+            except OSError as exc:
+                landed.append((durable, StoreError(f"a reply cannot be stored: {exc}")))
             except BaseException as exc:
                 # One that cannot be packed must not take its paid neighbours down with it.
                 landed.append((durable, exc))

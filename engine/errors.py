@@ -6,6 +6,7 @@ EngineError
 ├── Halt                  nothing more can be asked for now: stop, keep all, resume later
 │   ├── QuotaExhausted    the account's quota, credit or spend limit is used up
 │   ├── KeyRefused        the key is missing, wrong or not allowed
+│   ├── KeyRepeated       a reply, whole and billed, repeats the key: it cannot be stored
 │   ├── ModelGone         the provider does not know the model, or the model lacks a needed ability
 │   ├── AllRefused        the first calls to a model were all refused for one and the same reason
 │   ├── ProviderDown      the breaker stayed open too long, or the server asks for a very long wait
@@ -72,6 +73,10 @@ class KeyRefused(Halt):
     slug = "KeyRefused"
 
 
+class KeyRepeated(Halt):
+    slug = "KeyRepeated"
+
+
 class ModelGone(Halt):
     slug = "ModelGone"
 
@@ -136,11 +141,13 @@ class Ambiguous(TryAgain):
 
 class Malformed(Ambiguous):
     slug = "Malformed"
+    KEPT = 2**16
+    """Bytes of a body. Many calls may wait for their next try at one time, each with its fault."""
 
     def __init__(self, message: str, body: bytes) -> None:
         super().__init__(message)
-        self.body = body
-        """The bytes as they came, for quarantine."""
+        self.body = body[: self.KEPT]
+        """The bytes as they came, or the first of them, for quarantine."""
 
 
 class Crowded(Ambiguous):

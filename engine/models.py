@@ -1,7 +1,8 @@
 """Every model of a sweep behind one `Ask`: who answers for which name, and how it is held back."""
 
+import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from engine.books.budget import Budget
 from engine.books.ledger import Account, Ledger
 from engine.books.prices import PriceList, listed
 from engine.books.quarantine import Quarantine
+from engine.descriptors import left, raise_limit
 from engine.errors import SweepError
 from engine.limits.endpoint import Books, Endpoint
 from engine.limits.gauge import LimitStatistics
@@ -32,6 +34,11 @@ from engine.sweeps.document import Document
 from engine.sweeps.fields import filled
 from engine.sweeps.named import naming
 from protocols.question import Problem
+
+log = logging.getLogger(__name__)
+
+NOTEWORTHY = 256
+"""Connections: who has fewer than that, and fewer than was set, is told."""
 
 NAME = 36
 """Characters of a model's name that the display has room for."""
@@ -124,6 +131,8 @@ class Models:
         self._endpoints: dict[str, Endpoint] = {}
         self._providers: dict[str, Provider] = {}
         self._books = Books(Ledger(), listed())
+        self._room = left()
+        self._sharing = 0
 
     def identity(self, call: Call) -> str:
         """What decides a reply beside the call: the vendor and API, or a simulated model with what
@@ -197,6 +206,9 @@ class Models:
         """
         real = [(model, role) for model, role in roles if not model.startswith(PREFIX)]
         require_keys(real, self._environment)
+        raise_limit()
+        self._sharing = len({provider_of(model) for model, _ in real})
+        self._room = left()
         cap = None if terms.max_cost is None else Budget(terms.max_cost, terms.spent)
         kept = None if terms.quarantine is None else Quarantine(terms.quarantine)
         self._books = Books(self._books.ledger, terms.prices, cap, kept)
@@ -243,7 +255,7 @@ class Models:
         if model not in self._endpoints:
             name = provider_of(model)
             if name not in self._providers:
-                self._providers[name] = connect(self.settings(name), self._hear)
+                self._providers[name] = connect(self._bounded(self.settings(name)), self._hear)
             limits = self.limits.get(model, Limits())
             self._endpoints[model] = Endpoint(
                 model,
@@ -254,6 +266,23 @@ class Models:
                 own=entry(name).own,
             )
         return self._endpoints[model]
+
+    def _bounded(self, settings: Settings) -> Settings:
+        """With no more connections than open files are left for: a reply that comes when there is
+        none to store it with is paid for and lost."""
+        # Providers that nobody announced share what those before them have left.
+        share = max(self._room // (self._sharing or 2), 1)
+        self._sharing = max(self._sharing - 1, 0)
+        most = min(settings.connections, share)
+        self._room -= most
+        if most < min(settings.connections, NOTEWORTHY):
+            log.warning(
+                "%s gets %d connections at most, since this process may have few files open; "
+                "for more: ulimit -n 4096",
+                settings.provider,
+                most,
+            )
+        return replace(settings, connections=most)
 
     def _hear(self, model: str, told: HeaderLimits) -> None:
         self._endpoints[model].hear(told)

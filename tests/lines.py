@@ -51,9 +51,9 @@ def settings_for(line: str, url: str, deadline: float = 20.0) -> Settings:
 
 @asynccontextmanager
 async def reached(
-    line: str, url: str, deadline: float = 20.0, hear: Hear | None = None
+    line: str, url: str, deadline: float = 20.0, hear: Hear | None = None, key: str = CANARY
 ) -> AsyncIterator[Provider]:
-    provider = LINES[line][3](settings_for(line, url, deadline), hear)
+    provider = LINES[line][3](replace(settings_for(line, url, deadline), key=key), hear)
     try:
         yield provider
     finally:
@@ -85,7 +85,9 @@ def http(status: str, headers: str, body: bytes) -> bytes:
 
 
 @asynccontextmanager
-async def canned(line: str, answer: bytes) -> AsyncIterator[tuple[Provider, list[bytes]]]:
+async def canned(
+    line: str, answer: bytes, key: str = CANARY
+) -> AsyncIterator[tuple[Provider, list[bytes]]]:
     """A provider whose server sends the same bytes to whatever it is sent, and then hangs up."""
     requests: list[bytes] = []
 
@@ -100,7 +102,7 @@ async def canned(line: str, answer: bytes) -> AsyncIterator[tuple[Provider, list
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        async with reached(line, f"http://127.0.0.1:{port}") as ask:
+        async with reached(line, f"http://127.0.0.1:{port}", key=key) as ask:
             yield ask, requests
 
 

@@ -10,7 +10,7 @@ from cache.reply import Outcome, Reply, Usage
 from engine.books.demand import CAUTION, prompt_tokens
 from engine.books.prices import Price
 from engine.books.quarantine import Quarantine
-from engine.errors import Ambiguous, EngineError, Malformed, Unheard
+from engine.errors import Ambiguous, EngineError, KeyRepeated, Malformed, Unheard
 
 Fate: TypeAlias = Literal["failed", "ambiguous", "unsent"]
 """How a request ends that brings no reply: answered with an error and not billed; sent without an
@@ -202,4 +202,4 @@ def _sorted(faults: Counter[tuple[Fate, str]]) -> tuple[tuple[Fate, str, int], .
 def _fate(exc: EngineError) -> Fate:
     if not exc.sent:
         return "unsent"
-    return "ambiguous" if isinstance(exc, (Ambiguous, Unheard)) else "failed"
+    return "ambiguous" if isinstance(exc, (Ambiguous, Unheard, KeyRepeated)) else "failed"

@@ -13,9 +13,6 @@ log = logging.getLogger(__name__)
 MOST = 200
 """Bodies that one folder takes; a server that sends rubbish all night must not fill the disk."""
 
-LARGEST = 2**20
-"""Bytes of a body that are kept."""
-
 
 class Quarantine:
     """A folder of malformed bodies, one file each, made when the first one comes.
@@ -51,7 +48,7 @@ class Quarantine:
             return None
         model = re.sub(r"[^\w.-]+", "-", call.model)
         path = self.folder / f"{self._next:03}-{model}-{call_address(call)[:12]}.body"
-        path.write_bytes(fault.body[:LARGEST])
+        path.write_bytes(fault.body)
         self._next += 1
         log.warning("%s: %s; the body is in %s", call.model, fault, path)
         return path

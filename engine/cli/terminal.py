@@ -22,6 +22,7 @@ from engine.errors import (
     Halt,
     Interrupted,
     KeyRefused,
+    KeyRepeated,
     QuotaExhausted,
     StoreStopped,
 )
@@ -154,6 +155,8 @@ def _when(halt: Halt) -> str:
             return "when the quota is back"
         case KeyRefused():
             return "when the key is right"
+        case KeyRepeated():
+            return "with a new key"
         case BudgetReached():
             return "with a higher --max-cost"
         case StoreStopped() | AllRefused():

@@ -352,4 +352,10 @@ def _come_back(exc: TryAgain) -> str:
     if exc.delay > LONGEST_TOLD:
         return f"{wait} for more than a year: ask those who run it, and then go on"
     at = datetime.now().astimezone() + timedelta(seconds=exc.delay)
-    return f"{wait} {exc.delay / 60:.0f} minutes: go on at {at:%H:%M on %d %B %Y}"
+    unit, seconds = next(
+        ((unit, seconds) for unit, seconds in _UNITS if exc.delay >= 2 * seconds), _UNITS[-1]
+    )
+    return f"{wait} {exc.delay / seconds:,.0f} {unit}: go on at {at:%H:%M on %d %B %Y}"
+
+
+_UNITS = (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0))

@@ -1,11 +1,11 @@
 """The plain transport: aiohttp and nothing else, for servers where this machine is the limit."""
 
-import asyncio
 from collections.abc import Mapping
 
 from yarl import URL
 
 from engine.errors import Ambiguous, Unreachable
+from engine.providers.deadline import within
 from engine.providers.exchange import Sending
 from engine.providers.pool import Pool
 from engine.providers.transport import Response, Transport
@@ -32,7 +32,7 @@ class AiohttpTransport(Transport):
             url = self._urls[path] = URL(self._base_url + path)
         sending = Sending()
         try:
-            async with asyncio.timeout(deadline):
+            async with within(deadline):
                 return await self._pool.post(url, {**headers, **self._auth}, body, sending)
         except TimeoutError as exc:
             raise overdue(self._source, deadline, sending.sent) from exc

@@ -122,7 +122,7 @@ class Fault:
             return KeyRefused(f"{self}; the key of {self.source} is not allowed to do this")
         if self.status == 404 or (self.status == 400 and _NO_MODEL.search(self.message)):
             return ModelGone(f"{self}; check the model's name and the base URL of {self.source}")
-        if self.status == 405 or 300 <= self.status < 400:
+        if self.status in (101, 405) or 300 <= self.status < 400:
             return ModelGone(f"{self}; check the base URL of {self.source}")
         if self.status == 429:
             return self._rate()
@@ -158,6 +158,8 @@ def read_fault(
     except orjson.JSONDecodeError:
         data = None
     said = data.get("error", data) if isinstance(data, dict) else None
+    if 300 <= status < 400 and (elsewhere := _line(headers.get("location"))):
+        return Fault(source, status, "", f"it has moved to {elsewhere}")
     return _fault(source, status, said, shown(body), delay(status, headers, limits))
 
 
@@ -166,7 +168,8 @@ def inside_200(
 ) -> Fault:
     """The fault of an error inside a 200, under the status that its own code stands for."""
     code = said.get("code") if isinstance(said, dict) else None
-    status = int(code) if isinstance(code, (int, str)) and str(code).isdecimal() else 200
+    found = re.fullmatch(r"[1-5]\d\d", str(code), re.ASCII)
+    status = int(found[0]) if found else 200
     return _fault(source, status, said, shown(body), delay(status, headers, limits))
 
 

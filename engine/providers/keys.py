@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from ipaddress import ip_address, ip_network
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from dotenv import dotenv_values
 
@@ -153,11 +154,8 @@ def _proxy(url: str, environment: Mapping[str, str]) -> str:
         if name.lower().endswith("_proxy")
     }
     parts = urlsplit(url)
-    for direct in named.get("no", "").split(","):
-        # `*` is everywhere; `example.com`, `.example.com` and `*.example.com` are one.
-        name = direct.strip().lstrip("*").lstrip(".")
-        if direct.strip() == "*" or (name and f".{parts.hostname}".endswith(f".{name}")):
-            return ""
+    if any(_direct(parts, rule.strip()) for rule in named.get("no", "").split(",")):
+        return ""
     for kind in (parts.scheme, "all"):
         if proxy := named.get(kind, ""):
             if urlsplit(proxy).scheme.startswith("socks"):
@@ -167,3 +165,26 @@ def _proxy(url: str, environment: Mapping[str, str]) -> str:
                 )
             return proxy
     return ""
+
+
+def _direct(parts: SplitResult, rule: str) -> bool:
+    """Whether a rule of NO_PROXY is about an address.
+
+    `*` is everywhere; `example.com`, `.example.com` and `*.example.com` are one; a port may follow
+    a name or an address; `10.0.0.0/8` and `fd00::/8` are networks.
+    """
+    host = parts.hostname or ""
+    if rule == "*" or not rule:
+        return bool(rule)
+    try:
+        network = ip_network(rule.strip("[]"), strict=False)
+        return ip_address(host) in network
+    except ValueError:
+        pass  # one of them is a name, or has a port
+    name, colon, port = rule.rpartition(":")
+    if colon and port.isdecimal():
+        if port != str(parts.port or {"http": 80, "https": 443}[parts.scheme]):
+            return False
+        rule = name.strip("[]")
+    name = rule.lower().lstrip("*").lstrip(".")
+    return bool(name) and f".{host}".endswith(f".{name}")

@@ -19,6 +19,9 @@ _SECONDS = {
     "d": 86400.0,
 }
 
+LONGEST = 10 * 366 * 86400.0
+"""Seconds: no server means a longer delay than ten years, and no calendar holds every number."""
+
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
@@ -56,11 +59,15 @@ class HeaderLimits:
 
 
 def delay(status: int, headers: Mapping[str, str], limits: HeaderLimits) -> float:
-    """Seconds to wait before asking again; 0 if the server does not say.
+    """Seconds to wait before asking again, at most LONGEST; 0 if the server does not say.
 
     `retry-after-ms`, else `retry-after` (seconds or an HTTP date), else, of a 429, the longest
     reset: when a budget is whole again says nothing of when a failing server is well.
     """
+    return min(_delay(status, headers, limits), LONGEST)
+
+
+def _delay(status: int, headers: Mapping[str, str], limits: HeaderLimits) -> float:
     for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         if (wait := _number(headers.get(name, ""))) is not None:
             return wait * unit
@@ -119,7 +126,7 @@ def _instant(text: str) -> datetime | None:
         return None
     try:
         when = parsedate_to_datetime(text) if "," in text else datetime.fromisoformat(text)
-    except ValueError:
+    except (ValueError, OverflowError):  # the latter of a year or a zone beyond all calendars
         return None
     return when if when.tzinfo else None
 

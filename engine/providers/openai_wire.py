@@ -11,11 +11,12 @@ from cache.reply import Outcome, Reply, Token, ToolCall, Usage
 from engine.errors import Ambiguous, BadCall, Unheard
 from engine.providers.capabilities import Abilities, abilities
 from engine.providers.limit_headers import HeaderLimits, duration_limits
-from engine.providers.payload import brief, compact, count, given_json, shown, text
+from engine.providers.payload import brief, compact, count, given_json, parts, shown, text
 from engine.providers.wire import Headers, Wire
 
 _OUTCOMES: dict[str, Outcome] = {
     "stop": "ok",
+    "": "ok",
     "tool_calls": "ok",
     "length": "truncated",
     "content_filter": "refused",
@@ -88,16 +89,20 @@ class OpenAIWire(Wire):
         stop_reason = choice["finish_reason"]
         if stop_reason == "insufficient_system_resource":
             raise Ambiguous(f"{self.provider} stopped for want of resources ({stop_reason})")
+        said, refusal = self._said(message)
+        calls = tuple(
+            _tool_call(n, asked) for n, asked in enumerate(message.get("tool_calls") or ())
+        )
+        if stop_reason is None and (said.strip() or refusal or calls):
+            # Some servers never fill it in. What they say is there; whether more was to come they
+            # alone know.
+            stop_reason = ""
         if not isinstance(stop_reason, str):
             raise TypeError(f"finish_reason {brief(stop_reason)}")
         if stop_reason not in _OUTCOMES:
             raise Unheard(
                 f"{self.provider} stopped for a reason unknown here: {brief(stop_reason)}"
             )
-        said, refusal = text(message.get("content")), text(message.get("refusal"))
-        calls = tuple(
-            _tool_call(n, asked) for n, asked in enumerate(message.get("tool_calls") or ())
-        )
         outcome: Outcome = "refused" if refusal else _OUTCOMES[stop_reason]
         if outcome == "ok" and not calls and not said.strip():
             outcome = "empty"
@@ -112,6 +117,23 @@ class OpenAIWire(Wire):
             served_model=text(data.get("model")),
             opaque=compact(reasoning) if reasoning else "",
         )
+
+    def _said(self, message: dict[str, Any]) -> tuple[str, str]:
+        """What it says, and how it refuses. Parts of reasoning stay out, as reasoning does."""
+        said, refusal = [], [text(message.get("refusal"))]
+        for kind, words in parts(message.get("content")):
+            match kind:
+                case "text" | "output_text":
+                    said.append(words)
+                case "refusal":
+                    refusal.append(words)
+                case "thinking" | "reasoning":
+                    pass
+                case _:
+                    raise Unheard(
+                        f"{self.provider} sent a kind of content unknown here: {brief(kind)}"
+                    )
+        return "".join(said), "".join(refusal)
 
 
 def _reasoning(effort: Effort, able: Abilities) -> dict[str, Any]:

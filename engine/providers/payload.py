@@ -1,5 +1,6 @@
 """Bytes that should be JSON, read strictly: what is not as expected is Malformed, bytes and all."""
 
+import codecs
 from typing import Any
 
 import orjson
@@ -15,13 +16,20 @@ def tree(body: bytes, source: str) -> dict[str, Any]:
     Malformed for HTML, cut-off JSON, NaN, infinities, lone surrogates, invalid UTF-8, a nesting
     deeper than 1024, and JSON that is no object. source: who sent it, as the user knows it.
     """
-    try:
-        data = orjson.loads(body)
-    except orjson.JSONDecodeError as exc:
-        raise Malformed(f"{source} sent no JSON: {exc.msg}: {shown(body)}", body) from exc
+    data, wrong = _loaded(body.removeprefix(codecs.BOM_UTF8))
+    if wrong:
+        raise Malformed(f"{source} sent no JSON: {wrong}: {shown(body)}", body)
     if not isinstance(data, dict):
         raise Malformed(f"{source} sent JSON that is no object: {shown(body)}", body)
     return data
+
+
+def _loaded(body: bytes) -> tuple[Any, str]:
+    """What JSON holds, and what is wrong with it. The library's own error keeps a copy of it."""
+    try:
+        return orjson.loads(body), ""
+    except orjson.JSONDecodeError as exc:
+        return None, exc.msg
 
 
 def shown(body: bytes) -> str:
@@ -43,6 +51,21 @@ def text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"a {type(value).__name__} where text belongs")
     return value
+
+
+def parts(value: Any) -> list[tuple[str, str]]:
+    """What a message says, as (kind, text): of a string, or of a list of typed parts.
+
+    TypeError for anything else.
+    """
+    if not isinstance(value, list):
+        return [("text", text(value))]
+    return [(text(part["type"]), _text_of(part)) for part in value]
+
+
+def _text_of(part: dict[str, Any]) -> str:
+    said = part.get(part["type"], part.get("text"))
+    return said if isinstance(said, str) else ""
 
 
 def count(value: Any) -> int:

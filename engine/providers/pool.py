@@ -3,7 +3,6 @@
 import ssl
 import zlib
 from collections.abc import Mapping
-from traceback import clear_frames
 
 import aiohttp
 from multidict import CIMultiDict
@@ -19,11 +18,10 @@ from engine.providers.exchange import (
     Sending,
     Straight,
 )
+from engine.providers.secret import Secret
 from engine.providers.settings import Settings
+from engine.providers.traces import chain, forget
 from engine.providers.transport import BODY_CAP, PROXY_MEND, Response
-
-_QUARANTINED = 2**16
-"""Bytes kept of an answer that is too large to keep."""
 
 
 class Pool:
@@ -42,7 +40,7 @@ class Pool:
         cap: int = BODY_CAP,
     ) -> None:
         self._source = settings.provider
-        self._key = settings.key.encode()
+        self.secret = Secret(settings.key)
         self._connections = settings.connections
         self._proxy = settings.proxy
         self._keep_alive = keep_alive
@@ -60,7 +58,7 @@ class Pool:
             # Some show tracebacks with their locals: these hold the key, and whatever the server
             # made of it.
             del headers
-            _forget(exc)
+            forget(exc)
             raise
 
     async def close(self) -> None:
@@ -73,10 +71,11 @@ class Pool:
     ) -> Response:
         if self._exchange is None:
             self._exchange = self._open()
+        failure: Exception
         try:
             came = await self._exchange.post(url, headers, body, sending)
         except Overflow as exc:
-            raise self._too_large(exc.body) from exc
+            raise self._too_large(exc.body) from None
         except aiohttp.ClientConnectorCertificateError as exc:
             raise ProviderDown(
                 f"{self._source}: the certificate of {url.host} is not to be trusted: {exc}"
@@ -86,12 +85,23 @@ class Pool:
                 raise self._fault(exc, url, sending) from exc
             raise ProviderDown(f"{self._source}: the proxy says 407; {PROXY_MEND}") from exc
         except FAILURES as exc:
-            raise self._fault(exc, url, sending) from exc
+            failure = exc
+        else:
+            return self._told(came)
+        raise self._fault(failure, url, sending) from self.quotable(failure)
+
+    def _told(self, came: Response) -> Response:
+        """What came, decompressed, and the key hidden where it is repeated."""
         said = came.body
         encoding = came.headers.get("content-encoding", "")
         if encoding and encoding != "identity":
             said = self._inflate(said, encoding)
-        return Response(came.status, self._told(came.headers), self._without_key(said))
+        headers = self._without_key(came.headers)
+        if not self.secret.repeated(said):
+            # Of an error, what is left of a key that was cut is not worth keeping either.
+            said = said if 200 <= came.status < 300 else self.secret.hidden(said)
+            return Response(came.status, headers, said)
+        return Response(came.status, headers, self.secret.hidden(said), repeats_key=True)
 
     def _open(self) -> Exchange:
         connector = Ramped(self._connections, self._keep_alive, self._tls)
@@ -102,8 +112,9 @@ class Pool:
     def _inflate(self, body: bytes, encoding: str) -> bytes:
         if encoding.lower() not in ("gzip", "x-gzip", "deflate"):
             raise Malformed(f"{self._source} sent {encoding!r}, which nobody asked for", body)
-        # 47: gzip or zlib, told apart by the header.
-        inflater = zlib.decompressobj(47)
+        # 47: gzip or zlib, told apart by the header. Some servers take deflate to have none.
+        bare = encoding.lower() == "deflate" and not _has_head(body)
+        inflater = zlib.decompressobj(-15 if bare else 47)
         try:
             inflated = inflater.decompress(body, self._cap + 1)
         except zlib.error as exc:
@@ -116,33 +127,31 @@ class Pool:
 
     def _too_large(self, body: bytes) -> Malformed:
         most = f"{self._cap / 2**20:g} MB"
-        start = self._without_key(body[:_QUARANTINED])
+        start = self.secret.hidden(body[: Malformed.KEPT])
         return Malformed(f"{self._source} sent more than {most}", start)
 
-    def _without_key(self, body: bytes) -> bytes:
-        if self._key and self._key in body:
-            return body.replace(self._key, b"[key]")
-        return body
-
-    def _told(self, headers: Mapping[str, str]) -> Mapping[str, str]:
-        key = self._key.decode()
-        if not key or not any(key in value for value in headers.values()):
+    def _without_key(self, headers: Mapping[str, str]) -> Mapping[str, str]:
+        told = "\n".join(headers.values())
+        if not self.secret.repeated(told.encode(errors="surrogateescape")):
             return headers
-        return CIMultiDict((name, value.replace(key, "[key]")) for name, value in headers.items())
+        hidden = ((name, self.secret.hidden_in(value)) for name, value in headers.items())
+        return CIMultiDict(hidden)
 
     def _fault(self, exc: Exception, url: URL, sending: Sending) -> Unreachable | Ambiguous:
         # A server that breaks the protocol is quoted, and may have repeated what it was sent.
-        said = self._without_key(str(exc).encode()).decode()
-        what = f"{type(exc).__name__}: {said}"
+        what = f"{type(exc).__name__}: {self.secret.hidden_in(str(exc))}"
         if sending.sent:
             return Ambiguous(f"{self._source}: no whole answer from {url.host}: {what}")
         return Unreachable(f"{self._source}: no connection to {url.host}: {what}")
 
+    def quotable(self, exc: Exception) -> Exception | None:
+        """The failure, as a cause for a log to show; None if it, or a cause of its own, quotes the
+        key."""
+        told = " ".join(f"{fault} {fault!r}" for fault in chain(exc))
+        return exc if self.secret.hidden_in(told) == told else None
 
-def _forget(exc: BaseException | None) -> None:
-    """Empty the frames that an exception, and those it came of, have passed through."""
-    seen: list[BaseException] = []
-    while exc is not None and exc not in seen:
-        seen.append(exc)
-        clear_frames(exc.__traceback__)
-        exc = exc.__cause__ or exc.__context__
+
+def _has_head(body: bytes) -> bool:
+    """Whether a body begins as gzip or zlib does."""
+    gzip = body[:2] == b"\x1f\x8b"
+    return gzip or (body[:1] == b"\x78" and int.from_bytes(body[:2]) % 31 == 0)

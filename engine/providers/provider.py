@@ -6,9 +6,11 @@ from typing import TypeAlias
 
 from cache.call import Call
 from cache.reply import Reply
-from engine.errors import Ambiguous, EngineError
+from engine.errors import Ambiguous, EngineError, KeyRepeated
 from engine.providers.limit_headers import HeaderLimits
-from engine.providers.transport import DEADLINE, Transport
+from engine.providers.secret import HIDDEN
+from engine.providers.traces import forget
+from engine.providers.transport import DEADLINE, Response, Transport
 from engine.providers.wire import Wire
 
 Hear: TypeAlias = Callable[[str, HeaderLimits], None]
@@ -56,7 +58,32 @@ class HttpProvider(Provider):
             raise
         if self._hear is not None:
             self._hear(call.model, self._wire.limits(response.headers))
-        return self._wire.reply(response.status, response.headers, response.body)
+        try:
+            reply = self._wire.reply(response.status, response.headers, response.body)
+        except BaseException as exc:
+            # A body must not wait with the call for its next try.
+            response = _NOTHING
+            forget(exc)
+            raise
+        if response.repeats_key and _mentions_key(reply):
+            raise KeyRepeated(
+                f"{self._wire.provider} repeats the key in what its models say; such a reply is "
+                "neither stored nor changed. Put a new key in its place, and ask who runs the "
+                "server, or the proxy before it, why it shows what it was sent"
+            )
+        return reply
 
     async def close(self) -> None:
         await self._transport.close()
+
+
+_NOTHING = Response(0, {}, b"")
+
+
+def _mentions_key(reply: Reply) -> bool:
+    said = [reply.text, reply.opaque, reply.stop_reason, reply.served_model, reply.usage.raw]
+    for asked in reply.tool_calls:
+        said += [asked.id, asked.name, asked.arguments]
+    said += [token.text for token in reply.logprobs]
+    said += [text for token in reply.logprobs for text, _ in token.top]
+    return any(HIDDEN in text for text in said)

@@ -7,7 +7,6 @@ place maps faults, caps bodies and keeps the key out of what comes back.
 Importing this module imports httpx2; catalogue imports it when the first call goes out.
 """
 
-import asyncio
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, TypeAlias
@@ -18,6 +17,7 @@ from yarl import URL
 
 from engine.errors import EngineError, KeyRefused
 from engine.providers.aiohttp_transport import overdue
+from engine.providers.deadline import within
 from engine.providers.exchange import Sending
 from engine.providers.pool import Pool
 from engine.providers.transport import Response, Transport
@@ -62,7 +62,7 @@ class SdkTransport(Transport):
         sending = Sending()
         token = _SENDING.set(sending)
         try:
-            async with asyncio.timeout(deadline):
+            async with within(deadline):
                 return await self._post(path, headers, body)
         except TimeoutError as exc:
             raise overdue(self._source, deadline, sending.sent) from exc
@@ -104,10 +104,12 @@ class SdkTransport(Transport):
         if isinstance(response, httpx2.Response):
             return response
         # It failed before anything went out: no credentials, no region, a missing extra.
-        said = " ".join(str(exc).split())
+        said = self._pool.secret.hidden_in(" ".join(str(exc).split()))
         if isinstance(exc, ModuleNotFoundError):
             said += f"; pip install 'anthropic[{self._source}]'"
-        raise KeyRefused(f"{self._source}: cannot prepare a request: {said}") from exc
+        raise KeyRefused(f"{self._source}: cannot prepare a request: {said}") from (
+            self._pool.quotable(exc)
+        )
 
 
 class _Backend(httpx2.AsyncBaseTransport):

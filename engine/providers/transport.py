@@ -22,6 +22,8 @@ class Response:
     """Looked up by lower-case name."""
     body: bytes
     """Decompressed."""
+    repeats_key: bool = False
+    """Whether a key was found in it, and hidden; see `Secret`."""
 
 
 class Transport(ABC):

@@ -58,6 +58,8 @@ class Bench:
     """Where the output of the sittings goes, if not into the folder."""
     largest_file: int | None = None
     """Bytes beyond which no file of a sitting may grow: a disk that is full."""
+    open_files: tuple[int, int] | None = None
+    """How many a sitting may have: the soft limit, and the hard one."""
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -138,6 +140,8 @@ class Sitting:
         if (most := bench.largest_file) is not None:
             size = (most, most)
             self.place["preexec_fn"] = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, size)
+        if (files := bench.open_files) is not None:
+            self.place["preexec_fn"] = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, files)
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
                 line, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, **self.place

@@ -118,6 +118,9 @@ def test_a_version_is_refused_where_there_is_none_to_set() -> None:
         (".api.openai.com,x", ""),
         ("*", ""),
         ("other.example", "http://proxy:3128"),
+        ("api.openai.com:443", ""),
+        ("api.openai.com:8443", "http://proxy:3128"),
+        ("10.0.0.0/8, fd00::/8", "http://proxy:3128"),
     ],
 )
 def test_the_environments_proxy_is_used_unless_the_host_is_exempt(
@@ -125,6 +128,27 @@ def test_the_environments_proxy_is_used_unless_the_host_is_exempt(
 ) -> None:
     variables = EVERYTHING | {"HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": no_proxy}
     assert settings_of("openai", variables).proxy == proxy
+
+
+@pytest.mark.parametrize(
+    ("url", "no_proxy", "direct"),
+    [
+        ("http://10.1.2.3:8000/v1", "10.0.0.0/8", True),
+        ("http://11.1.2.3:8000/v1", "10.0.0.0/8", False),
+        ("http://10.1.2.3:8000/v1", "10.1.2.3", True),
+        ("http://10.1.2.3:8000/v1", "10.1.2.3:8000", True),
+        ("http://10.1.2.3:8000/v1", "10.1.2.3:8001", False),
+        ("http://[fd00::1]:8000/v1", "fd00::/8", True),
+        ("http://[fd00::1]:8000/v1", "[fd00::1]", True),
+        ("http://[fd00::1]:8000/v1", "[fd00::1]:8000", True),
+        ("http://[fd00::1]:8000/v1", "[fd00::1]:1", False),
+        ("http://lab.example/v1", "LAB.example:80", True),
+    ],
+)
+def test_no_proxy_takes_ports_and_networks(url: str, no_proxy: str, direct: bool) -> None:
+    variables = {"HTTP_PROXY": "http://proxy:3128", "NO_PROXY": no_proxy}
+    found = settings_of("compatible/lab", variables, base_url=url).proxy
+    assert found == ("" if direct else "http://proxy:3128")
 
 
 def test_missing_keys_are_reported_with_everyone_who_needs_them() -> None:

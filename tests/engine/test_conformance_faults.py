@@ -11,6 +11,7 @@ from engine.errors import (
     Malformed,
     ModelGone,
     Overloaded,
+    ProviderDown,
     QuotaExhausted,
     RateLimited,
     TooBig,
@@ -18,9 +19,10 @@ from engine.errors import (
     TryAgain,
     Unheard,
 )
-from engine.providers.limit_headers import HeaderLimits
+from engine.limits.limited import Limited
+from engine.providers.limit_headers import LONGEST, HeaderLimits
 from engine.rehearsal import Fault, Profile, Rehearsal
-from tests.lines import EACH_LINE, LINES, always, asked, canned, http, reached, rehearsed
+from tests.lines import EACH_LINE, LINES, always, asked, canned, good_body, http, reached, rehearsed
 
 pytestmark = EACH_LINE
 
@@ -111,7 +113,7 @@ async def test_a_redirect_is_not_followed_with_the_key_in_hand(line: str) -> Non
     async with Rehearsal() as elsewhere:
         away = http("307 Temporary Redirect", f"location: {elsewhere.url}/v1/messages\r\n", b"")
         async with canned(line, away) as (ask, _):
-            with pytest.raises(ModelGone, match="check the base URL"):
+            with pytest.raises(ModelGone, match=f"{elsewhere.url}/v1/messages; check the base URL"):
                 await ask(asked(line))
         assert elsewhere.counts() == {}
 
@@ -144,3 +146,54 @@ async def test_a_call_beyond_the_whole_budget_never_succeeds(line: str) -> None:
     async with rehearsed(line, Profile(tokens_per_minute=10)) as (ask, _):
         with pytest.raises(TooBig):
             await ask(asked(line, "long " * 100))
+
+
+async def test_another_protocol_than_was_spoken_is_told_at_once(line: str) -> None:
+    switched = b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n"
+    async with canned(line, switched + b"PRI * HTTP/2.0") as (ask, _):
+        with pytest.raises(ModelGone, match=r"101.*check the base URL"):
+            await ask(asked(line))
+
+
+FAR = (
+    "1000000000000",
+    "1e300",
+    "1e999",
+    "99999999999999999999999",
+    "-1e300",
+    "nan",
+    "Fri, 31 Dec 9999 23:59:59 GMT",
+    "Fri, 31 Dec 99999999999999999999 23:59:59 GMT",
+    "Fri, 31 Dec 2026 23:59:59 +99999999999999",
+    "Fri, 31 Dec 2026 99:99:99 GMT",
+    "9999-12-31T23:59:59+00:00",
+    ",",
+    ", , , ,",
+)
+
+
+@pytest.mark.parametrize("where", ["retry-after", "date", "retry-after-ms"])
+@pytest.mark.parametrize("value", FAR)
+async def test_no_delay_and_no_date_is_too_absurd_to_be_borne(
+    line: str, where: str, value: str
+) -> None:
+    date = "" if where == "date" else "date: Fri, 20 Nov 2026 12:00:00 GMT\r\n"
+    told = f"{where}: {value}\r\n{date}"
+    resets = "anthropic-ratelimit-tokens-reset: 0001-01-01T00:00:00+23:59\r\n"
+    resets += f"x-ratelimit-reset-tokens: {'9' * 400}s\r\n"
+    async with canned(line, http("429 Too Many Requests", told + resets, b"{}")) as (ask, _):
+        with pytest.raises(TryAgain) as caught:
+            await ask(asked(line))
+    assert 0 <= caught.value.delay <= LONGEST
+    async with canned(line, http("200 OK", told, good_body(line))) as (ask, _):
+        assert (await ask(asked(line))).text == "4"
+
+
+@pytest.mark.parametrize("delay", ["1e300", "Fri, 31 Dec 9999 23:59:59 GMT"])
+async def test_a_delay_beyond_all_bounds_stops_with_the_year_to_come_back_in(
+    line: str, delay: str
+) -> None:
+    told = f"retry-after: {delay}\r\ndate: Fri, 20 Nov 2026 12:00:00 GMT\r\n"
+    async with canned(line, http("503 Busy", told, b"{}")) as (ask, _):
+        with pytest.raises(ProviderDown, match=r"asks to wait 3,660 days: go on at .* 20\d\d$"):
+            await Limited(ask)(asked(line))

@@ -1,20 +1,32 @@
 """What goes out and what comes back, over both wires and both transports."""
 
+import codecs
 import gzip
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import orjson
 import pytest
 
 from cache.call import Call, Message, ResponseFormat, ToolSpec
 from cache.reply import Reply, Token, ToolCall
-from engine.errors import ModelGone
+from engine.errors import EngineError, Malformed, ModelGone, Unheard
 from engine.providers.anthropic_wire import AnthropicWire
 from engine.providers.openai_wire import OpenAIWire
-from engine.rehearsal import Fault
-from tests.lines import EACH_LINE, LINES, always, asked, canned, good_body, http, rehearsed
+from engine.rehearsal import Fault, Rehearsal
+from tests.lines import (
+    EACH_LINE,
+    LINES,
+    always,
+    asked,
+    canned,
+    good_body,
+    http,
+    rehearsed,
+    settings_for,
+)
 
 pytestmark = EACH_LINE
 
@@ -135,6 +147,7 @@ async def test_a_reply_that_drips_but_ends_in_time_is_a_reply(line: str) -> None
         ("deflate", zlib.compress),
         ("identity", bytes),
         ("GZIP", gzip.compress),
+        ("deflate", lambda body: zlib.compress(body, wbits=-15)),
     ],
 )
 async def test_compressed_replies_are_read(
@@ -152,3 +165,77 @@ async def test_a_body_in_chunks_is_read(line: str) -> None:
     head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
     async with canned(line, head + chunks) as (ask, _):
         assert (await ask(asked(line))).text == "4"
+
+
+async def test_a_mark_of_byte_order_is_no_part_of_the_reply(line: str) -> None:
+    async with canned(line, http("200 OK", "", codecs.BOM_UTF8 + good_body(line))) as (ask, _):
+        assert (await ask(asked(line))).text == "4"
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        (
+            {"content": [{"type": "text", "text": "It is "}, {"type": "text", "text": "4"}]},
+            "It is 4",
+        ),
+        ({"content": [{"type": "thinking", "thinking": [{}]}, {"type": "text", "text": "4"}]}, "4"),
+        ({"content": []}, ""),
+    ],
+)
+async def test_content_in_parts_is_read_as_one_text(
+    line: str, message: dict[str, Any], said: str
+) -> None:
+    async with canned(line, http("200 OK", "", body_with(line, message))) as (ask, _):
+        reply = await ask(asked(line))
+    assert (reply.text, reply.outcome) == (said, "ok" if said else "empty")
+
+
+async def test_a_refusal_in_parts_is_a_refusal(line: str) -> None:
+    if "anthropic" in line:
+        pytest.skip("refusals are no parts of this wire")
+    message = {"content": [{"type": "refusal", "refusal": "No."}]}
+    async with canned(line, http("200 OK", "", body_with(line, message))) as (ask, _):
+        reply = await ask(asked(line))
+    assert (reply.text, reply.outcome) == ("No.", "refused")
+
+
+async def test_a_part_of_an_unknown_kind_is_named(line: str) -> None:
+    message = {"content": [{"type": "image_url", "image_url": "x"}, {"type": "text", "text": "4"}]}
+    async with canned(line, http("200 OK", "", body_with(line, message))) as (ask, _):
+        with pytest.raises(Unheard, match="image_url"):
+            await ask(asked(line))
+
+
+async def test_words_without_a_reason_to_stop_are_read_and_nothing_is_made_up(line: str) -> None:
+    if "anthropic" in line:
+        pytest.skip("Anthropic gives one always")
+    ended = orjson.loads(good_body(line))
+    ended["choices"][0]["finish_reason"] = None
+    async with canned(line, http("200 OK", "", orjson.dumps(ended))) as (ask, _):
+        reply = await ask(asked(line))
+    assert (reply.text, reply.outcome, reply.stop_reason) == ("4", "ok", "")
+    ended["choices"][0]["message"]["content"] = ""
+    async with canned(line, http("200 OK", "", orjson.dumps(ended))) as (ask, _):
+        with pytest.raises(Malformed, match="finish_reason None"):
+            await ask(asked(line))
+
+
+@pytest.mark.parametrize("key", ["none", "test", "EMPTY", "token", "x", "1", "key", "lm-studio"])
+async def test_a_dummy_key_changes_nothing_of_what_a_model_says(line: str, key: str) -> None:
+    words = f"none of the key tests says that x is an EMPTY token 1 of lm-studio, nor {key}."
+    async with Rehearsal(answer=lambda call: Reply(words)) as server:
+        ask = LINES[line][3](replace(settings_for(line, server.url), key=key), None)
+        assert (await ask(asked(line))).text == words
+        server.profile = always("unauthorized")
+        with pytest.raises(EngineError) as caught:
+            await ask(asked(line))
+        assert "[key]" not in str(caught.value)
+        await ask.close()
+
+
+def body_with(line: str, message: dict[str, Any]) -> bytes:
+    """A good body with some fields of its message put in place of others."""
+    body = orjson.loads(good_body(line))
+    (body if "anthropic" in line else body["choices"][0]["message"]).update(message)
+    return orjson.dumps(body)

@@ -28,7 +28,7 @@ async def served(
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
-        straight = Straight(Ramped(10, 4.0, None), cap)
+        straight = Straight(Ramped(1, 4.0, None), cap)
         yield straight, URL(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1/x"), heads
         await straight.close()
 

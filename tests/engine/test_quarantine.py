@@ -6,7 +6,7 @@ import pytest
 
 from engine.books.ledger import Ledger
 from engine.books.prices import listed
-from engine.books.quarantine import LARGEST, MOST, Quarantine
+from engine.books.quarantine import MOST, Quarantine
 from engine.errors import Malformed
 from engine.limits.endpoint import Books, Endpoint
 from engine.limits.latch import Latch
@@ -46,8 +46,8 @@ def test_a_server_that_sends_rubbish_all_night_does_not_fill_the_disk(tmp_path):
 
 
 def test_of_a_huge_body_the_beginning_is_kept(tmp_path):
-    path = Quarantine(tmp_path).keep(call_of(10), fault(b"x" * (LARGEST + 1)))
-    assert path.stat().st_size == LARGEST
+    path = Quarantine(tmp_path).keep(call_of(10), fault(b"x" * (Malformed.KEPT + 1)))
+    assert path.stat().st_size == Malformed.KEPT
 
 
 def test_a_folder_that_cannot_be_written_to_costs_the_evidence_and_not_the_run(tmp_path, caplog):

@@ -1,0 +1,32 @@
+"""Open files: how many this process may have, and how many of them connections may be."""
+
+import os
+import resource
+
+KEPT = 32
+"""Descriptors that connections never take: those of the store and its threads (a database has
+three for each), ledger, outcomes and quarantine, the lookup of names, and modules still to come."""
+
+_ENOUGH = 2**16
+"""More are never needed, and some systems refuse to be asked for more, or for no limit at all."""
+
+
+def raise_limit() -> None:
+    """Allow as many open files as the system lets us: a fresh shell on a Mac allows 256."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _ENOUGH if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH)
+    if soft == resource.RLIM_INFINITY or soft >= most:
+        return
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    except (OSError, ValueError):
+        # A Mac may have a lower bound of its own; what there is must do.
+        return
+
+
+def left() -> int:
+    """How many connections may be opened beside all that is open now; at least one."""
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if allowed == resource.RLIM_INFINITY:
+        return _ENOUGH
+    return max(allowed - len(os.listdir("/dev/fd")) - KEPT, 1)

@@ -1,0 +1,31 @@
+"""Asks many calls at once of a server that sends too much: ask URL COUNT. Prints its peak in MB."""
+
+import asyncio
+import resource
+import sys
+
+from engine.books.ledger import Ledger
+from engine.books.prices import listed
+from engine.limits.endpoint import Books, Endpoint
+from engine.limits.latch import Latch
+from engine.limits.limits import Limits
+from engine.loop import event_loop
+from tests.lines import asked, reached
+
+
+async def main(url: str, count: int, line: str = "openai wire, plain") -> None:
+    books = Books(Ledger(), listed())
+    async with reached(line, url, deadline=60.0) as provider:
+        endpoint = Endpoint(asked(line).model, provider, Limits(), Latch(), books)
+        tasks = [asyncio.create_task(endpoint(asked(line, f"{n}"))) for n in range(count)]
+        # Each has failed once and waits for its next try.
+        while endpoint.account().count("ambiguous") < count:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+with asyncio.Runner(loop_factory=event_loop()) as runner:
+    runner.run(main(sys.argv[1], int(sys.argv[2])))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)

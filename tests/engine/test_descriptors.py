@@ -1,0 +1,51 @@
+"""Few open files: whatever was answered is stored, and the run goes on or stops cleanly."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from engine.rehearsal import Profile
+from tests.campaign.sweeps import Bench
+from tests.campaign.vendor import Vendor
+
+
+@pytest.mark.parametrize("files", [64, 256])
+@pytest.mark.parametrize("provider", ["compatible/lab", "openai"])
+def test_with_few_open_files_nothing_that_was_answered_is_lost(
+    tmp_path: Path, files: int, provider: str
+) -> None:
+    with Vendor(Profile(latency=1.0 if files == 256 else 0.2)) as vendor:
+        bench = bench_of(tmp_path, vendor.url, provider, (files, files))
+        told = bench.complete().told
+    assert len(vendor.book) == len(set(vendor.prompts())) == len(bench.stored()) > 256
+    assert "Traceback" not in told
+
+
+def test_the_bound_is_told_and_a_soft_one_is_raised(tmp_path: Path) -> None:
+    with Vendor(Profile(latency=0.3)) as vendor:
+        low = bench_of(tmp_path / "low", vendor.url, "compatible/lab", (64, 64))
+        told = low.complete().told
+        assert re.search(r"compatible/lab gets \d+ connections at most.*ulimit -n", told), told
+        soft = bench_of(tmp_path / "soft", vendor.url, "compatible/lab", (64, 4096))
+        assert "connections at most" not in soft.complete().told
+        assert vendor.server.counts()["connections"] > 100
+
+
+def bench_of(folder: Path, url: str, provider: str, files: tuple[int, int]) -> Bench:
+    """More than 256 calls that are ready at once."""
+    bench = Bench(
+        folder,
+        url,
+        problems=100 if files == (256, 256) else 60,
+        lanes=256,
+        concurrency=400,
+        open_files=files,
+    )
+    if provider == "openai":
+        told = bench.sweep.read_text().replace("identity: the lab, ", "")
+        told = re.sub(r"compatible/lab/\w+", "openai/gpt-4o", told)
+        told = told[: told.index("models:\n")].replace("compatible/lab", "openai")
+        bench.sweep.write_text(told)
+        bench.environment = {"OPENAI_API_KEY": "sk-0123456789abcdef"}
+    return bench

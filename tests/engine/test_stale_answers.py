@@ -1,0 +1,103 @@
+"""Answers that nobody asked for, on connections that are kept: none may become another's reply."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from engine.errors import EngineError
+from engine.providers.provider import Provider
+from tests.lines import EACH_LINE, asked, good_body, http, reached
+
+pytestmark = EACH_LINE
+
+Unasked = Callable[[bytes], bytes]
+
+
+@asynccontextmanager
+async def talkative(
+    line: str, unasked: Unasked, after: float, every: int = 1
+) -> AsyncIterator[tuple[Provider, list[str]]]:
+    """A server that answers with the question, and sends more `after` so many seconds, after
+    `every` so many answers; and what it was asked."""
+    questions: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        loop = asyncio.get_running_loop()
+
+        def more(answer: bytes) -> None:
+            if not writer.is_closing():
+                writer.write(unasked(answer))
+
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                size = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+                found = re.search(rb"question-\d+", await reader.readexactly(size))
+                assert found is not None
+                questions.append(found[0].decode())
+                body = good_body(line).replace(b'"4"', b'"' + found[0] + b'"')
+                writer.write(http("200 OK", "", body))
+                if not len(questions) % every:
+                    loop.call_later(after, more, http("200 OK", "", body))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        async with reached(line, f"http://127.0.0.1:{port}") as ask:
+            yield ask, questions
+
+
+async def chatted(ask: Provider, line: str, lanes: int, calls: int) -> list[tuple[str, str]]:
+    """What was asked and what was answered, by lanes that ask one thing after another."""
+    said: list[tuple[str, str]] = []
+
+    async def lane(start: int) -> None:
+        for n in range(start, calls, lanes):
+            reply = await ask(asked(line, f"question-{n}"))
+            said.append((f"question-{n}", reply.text))
+
+    async with asyncio.TaskGroup() as group:
+        for start in range(lanes):
+            group.create_task(lane(start))
+    return said
+
+
+@pytest.mark.parametrize(("lanes", "every"), [(1, 1), (6, 1), (6, 5), (40, 1)])
+async def test_a_stale_answer_is_never_the_reply_to_another_call(
+    line: str, lanes: int, every: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with talkative(line, lambda answer: answer, 0.02, every) as (ask, questions):
+        said = await chatted(ask, line, lanes, 3 * lanes + 36)
+    assert [pair for pair in said if pair[0] != pair[1]] == []
+    assert len(questions) == len(said) == 3 * lanes + 36
+    assert "nobody had asked for" in caplog.text
+
+
+async def test_a_late_408_is_no_answer_and_no_fault(
+    line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    late = http("408 Request Timeout", "connection: close\r\n", b"")
+    async with talkative(line, lambda answer: late, 0.02) as (ask, _):
+        said = await chatted(ask, line, 6, 36)
+    assert [pair for pair in said if pair[0] != pair[1]] == [] and len(said) == 36
+    assert "nobody had asked for" not in caplog.text
+
+
+async def test_half_an_answer_that_nobody_asked_for_is_thrown_away(line: str) -> None:
+    async with talkative(line, lambda answer: answer[: len(answer) // 2], 0.0) as (ask, _):
+        try:
+            said = await chatted(ask, line, 4, 20)
+        except* EngineError as faults:
+            raise AssertionError(faults.exceptions) from None
+    assert [pair for pair in said if pair[0] != pair[1]] == []
+
+
+async def test_what_lies_in_the_sockets_buffer_is_seen_as_well(line: str) -> None:
+    async with talkative(line, lambda answer: answer, 0.0) as (ask, _):
+        said = await chatted(ask, line, 1, 12)
+    assert [pair for pair in said if pair[0] != pair[1]] == []
