@@ -70,7 +70,7 @@ class Cache:
         self._identity = identity
         self._mode = mode
         self._clock = clock
-        self._writer = Writer(store)
+        self._writer = Writer(store, replaces=mode == "refresh")
         self._flights: dict[str, asyncio.Task[Reply]] = {}
         self._refreshed: set[str] = set()
         self._recent: OrderedDict[str, Reply] = OrderedDict()
@@ -147,26 +147,33 @@ class Cache:
 
     async def _fly(self, call: Call, key: str, address: str, identity: str) -> Reply:
         reply = await self._inner(call)
+        older = None
         if self._mode != "off":
-            await self._save(call, reply, key, identity)
+            older = await self._save(call, reply, key, identity)
         self._new += 1
-        reply = replace(reply, call=address)
+        # Where another process was first, a replay will meet its reply: so it is handed out here.
+        reply = replace(reply, call=address) if older is None else stored_reply(key, older, address)
         if self._mode != "off":
             self._remember(key, reply)
         return reply
 
-    async def _save(self, call: Call, reply: Reply, key: str, identity: str) -> None:
+    async def _save(self, call: Call, reply: Reply, key: str, identity: str) -> bytes | None:
+        """Store the reply; what stood under its key already, if something did and was kept."""
         record = new_record(key, call, reply, identity, int(self._clock()))
 
         def pack() -> bytes:
             return record.packed().to_bytes()
 
+        older = None
         if self._store.waits_for_disk:
-            await self._writer.put(key, pack)
-        else:
+            older = await self._writer.put(key, pack)
+        elif self._mode == "refresh":
             self._store.put_many([(key, pack())])
+        else:
+            older = self._store.keep_many([(key, pack())]).get(key)
         if self._mode == "refresh":
             self._refreshed.add(key)
+        return older
 
     def _landed(self, key: str, flight: asyncio.Task[Reply]) -> None:
         del self._flights[key]

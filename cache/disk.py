@@ -5,13 +5,13 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import diskcache
 
 from cache.errors import DamagedEntry, StoreError
 from cache.rows import FAULTS, FILE, RowStore, connect, fault
-from cache.seal import seal
+from cache.seal import seal, unseal
 from cache.store import checked_key
 
 SETTINGS: dict[str, str | int] = {
@@ -38,7 +38,16 @@ _PUT = f"""
         size = 0, mode = excluded.mode, filename = NULL, value = excluded.value
 """
 """A row as diskcache lays it out; one that is there already is replaced."""
+_KEEP = f"""
+    INSERT INTO Cache (key, raw, store_time, access_time, size, mode, value)
+    VALUES (?, 1, ?, ?, 0, {diskcache.core.MODE_RAW}, ?)
+    ON CONFLICT (key, raw) DO NOTHING
+"""
+"""The same, but one that is there already stays."""
 _KNOWN = {*diskcache.DEFAULT_SETTINGS, "count", "size", "hits", "misses"}
+
+
+_Row: TypeAlias = tuple[str, float, float, bytes]
 
 
 class RawDisk(diskcache.Disk):
@@ -98,12 +107,19 @@ class DiskStore(RowStore):
             raise
 
     def put_many(self, entries: Iterable[tuple[str, bytes]]) -> None:
-        now = time.time()
-        rows = [(checked_key(key), now, now, seal(key, value)) for key, value in entries]
-        with self._transaction():
-            # One statement in place of diskcache's `set`, which first looks for the row, takes
-            # twice as long, and gives up the interpreter's lock twice as often.
-            self._disk._con.executemany(_PUT, rows)
+        self._write(_PUT, _rows(entries))
+
+    def keep_many(self, entries: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
+        rows = _rows(entries)
+        if self._write(_KEEP, rows) == len(rows):
+            return {}
+        # Seldom: another process was first with some of them, which ones is seen by their values.
+        older: dict[str, bytes] = {}
+        for key, _, _, sealed in rows:
+            value = self.get(key)
+            if value is not None and value != unseal(key, sealed):
+                older[key] = value
+        return older
 
     def delete_many(self, keys: Iterable[str]) -> int:
         with self._transaction():
@@ -116,6 +132,13 @@ class DiskStore(RowStore):
         # diskcache's connection goes last: the last one out folds the log into the file.
         super().close()
         self._disk.close()
+
+    def _write(self, statement: str, rows: list[_Row]) -> int:
+        """Run a statement on all rows in one transaction; how many it changed."""
+        with self._transaction():
+            # One statement in place of diskcache's `set`, which first looks for the row, takes
+            # twice as long, and gives up the interpreter's lock twice as often.
+            return int(self._disk._con.executemany(statement, rows).rowcount)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -160,6 +183,9 @@ class ReadOnlyStore(RowStore):
     def put_many(self, entries: Iterable[tuple[str, bytes]]) -> None:
         raise StoreError(f"{self.file} is open for reading only")
 
+    def keep_many(self, entries: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
+        raise StoreError(f"{self.file} is open for reading only")
+
     def delete_many(self, keys: Iterable[str]) -> int:
         raise StoreError(f"{self.file} is open for reading only")
 
@@ -174,6 +200,11 @@ class ReadOnlyStore(RowStore):
         except FAULTS as exc:
             raise fault(exc, self.file) from exc
         return True
+
+
+def _rows(entries: Iterable[tuple[str, bytes]]) -> list[_Row]:
+    now = time.time()
+    return [(checked_key(key), now, now, seal(key, value)) for key, value in entries]
 
 
 def _access(file: Path) -> str:
