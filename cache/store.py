@@ -18,6 +18,15 @@ class Store(ABC):
     waits_for_disk: ClassVar[bool] = True
     """Whether `put_many` may block: then a writer thread calls it, never the event loop."""
 
+    @property
+    def id(self) -> str:
+        """What tells this store from all others, wherever it is moved; empty if it has none."""
+        return ""
+
+    def check(self) -> None:
+        """StoreGone if what is stored now would be found by nobody."""
+        return None
+
     @abstractmethod
     def get(self, key: str) -> bytes | None:
         """The value, or None if there is none. DamagedEntry if it is not what was stored."""

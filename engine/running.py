@@ -1,5 +1,7 @@
 """Running what is missing of a sweep, with its progress shown: for the command line and Python."""
 
+import time
+
 from rich.console import Console
 
 from cache.cached import Cache, Mode
@@ -33,7 +35,8 @@ async def run_missing(
     """
     models, latch = opened.models, opened.latch
     await require_abilities(opened.sweep, models.simulated)
-    cache = Cache(store, models, identity=models.identity, mode=mode)
+    since = folder.refreshing(int(time.time())) if mode == "refresh" else None
+    cache = Cache(store, models, identity=models.identity, mode=mode, refreshed_since=since)
     sitting = Sitting(opened.sweep, folder, cache, latch)
     held = len(store)
 
@@ -58,7 +61,7 @@ async def run_missing(
 
     lanes = LANES if mode == "replay" else opened.file.top.lanes
     try:
-        notes = noted(folder, standing, latch)
+        notes = noted(folder, standing, store, latch)
         async with notes, accounts.kept(latch), progress(snapshot, console, speed):
             return await sitting.run(lanes)
     finally:
