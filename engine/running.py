@@ -62,7 +62,7 @@ async def run_missing(
     lanes = LANES if mode == "replay" else opened.file.top.lanes
     try:
         notes = noted(folder, standing, store, latch)
-        async with notes, accounts.kept(latch), progress(snapshot, console, speed):
+        async with notes, accounts.kept(latch, models.ledger), progress(snapshot, console, speed):
             return await sitting.run(lanes)
     finally:
         await models.close()
