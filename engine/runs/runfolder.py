@@ -161,7 +161,7 @@ class RunFolder:
                 "there: name the right store with --store, bring them back with oversight cache "
                 f"import BACKUP --store {store}, or pay again for what is lost with --accept-empty"
             )
-        if left and id and self.manifest.store_id not in ("", id):
+        if id and self.manifest.store_id not in ("", id):
             raise RunFolderError(
                 f"{store} is another store than {self.manifest.store}, in which {self.path} left "
                 "its replies: name the right one with --store. If they were brought here with "
