@@ -115,6 +115,9 @@ class BundleStore(Store):
     def put_many(self, entries: Iterable[tuple[str, bytes]]) -> None:
         raise StoreError(f"{self.file} is a bundle: nothing is added to it")
 
+    def keep_many(self, entries: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
+        raise StoreError(f"{self.file} is a bundle: nothing is added to it")
+
     def delete_many(self, keys: Iterable[str]) -> int:
         raise StoreError(f"{self.file} is a bundle: nothing is removed from it")
 

@@ -10,9 +10,9 @@ from typing import Literal, TypeAlias
 
 from cache.address import call_address, store_key
 from cache.call import Ask, Call, Identity
-from cache.errors import ReplayMiss, StoreError
+from cache.errors import DamagedEntry, ReplayMiss, StoreError
 from cache.explain import nearest_recorded
-from cache.record import make_ready, new_record, stored_reply
+from cache.record import make_ready, new_record, read_record, stored_reply
 from cache.reply import Reply
 from cache.store import Store
 from cache.writer import Writer
@@ -41,6 +41,8 @@ class CacheStatistics:
     """Joined a flight that another caller had started."""
     new: int
     """Paid for: asked once, and stored unless the mode is `off`."""
+    unsaved: int = 0
+    """Paid for, and lost: the store took them no more."""
 
 
 class Cache:
@@ -60,8 +62,12 @@ class Cache:
         identity: Identity,
         mode: Mode = "use",
         clock: Callable[[], float] = time.time,
+        refreshed_since: int | None = None,
     ) -> None:
         """identity: of the endpoint that answers a call; replies are shared under one alone.
+
+        refreshed_since: seconds since 1970; a refresh does not ask again for what was stored then
+        or later, since it is one that goes on after a stop.
 
         clock: seconds since 1970; only ever recorded. The store stays its opener's to close.
         """
@@ -70,13 +76,14 @@ class Cache:
         self._identity = identity
         self._mode = mode
         self._clock = clock
-        self._writer = Writer(store)
+        self._refreshed_since = refreshed_since
+        self._writer = Writer(store, replaces=mode == "refresh")
         make_ready()
         self._flights: dict[str, asyncio.Task[Reply]] = {}
         self._refreshed: set[str] = set()
         self._recent: OrderedDict[str, Reply] = OrderedDict()
         self._closed = False
-        self._asked = self._stored = self._shared = self._new = self._missed = 0
+        self._asked = self._stored = self._shared = self._new = self._unsaved = self._missed = 0
 
     async def __call__(self, call: Call) -> Reply:
         """ReplayMiss, DamagedEntry, StoreFull, StoreError, or whatever `inner` raises."""
@@ -102,9 +109,19 @@ class Cache:
         flight.add_done_callback(partial(self._landed, key))
         return await asyncio.shield(flight)
 
+    def holds(self, call: Call) -> bool:
+        """Whether the call is answered from the store, or would be if it were not asked again.
+
+        StoreError.
+        """
+        if self._mode == "off":
+            return False
+        key = store_key(call_address(call), self._identity(call))
+        return key in self._recent or self._store.get(key) is not None
+
     @property
     def statistics(self) -> CacheStatistics:
-        return CacheStatistics(self._asked, self._stored, self._shared, self._new)
+        return CacheStatistics(self._asked, self._stored, self._shared, self._new, self._unsaved)
 
     @property
     def waits(self) -> bool:
@@ -129,9 +146,23 @@ class Cache:
             case "use" | "replay":
                 return True
             case "refresh":
-                return key in self._refreshed
+                return key in self._refreshed or self._was_refreshed(key)
             case "off":
                 return False
+
+    def _was_refreshed(self, key: str) -> bool:
+        """Whether an earlier part of this refresh has stored it; then it is noted as refreshed."""
+        if self._refreshed_since is None:
+            return False
+        try:
+            value = self._store.get(key)
+            stored_at = -1 if value is None else read_record(key, value).stored_at
+        except DamagedEntry:
+            return False
+        if stored_at < self._refreshed_since:
+            return False
+        self._refreshed.add(key)
+        return True
 
     def _recall(self, key: str, address: str) -> Reply | None:
         """The stored reply: from memory if it was handed out a moment ago, else from the store."""
@@ -148,26 +179,37 @@ class Cache:
 
     async def _fly(self, call: Call, key: str, address: str, identity: str) -> Reply:
         reply = await self._inner(call)
+        older = None
         if self._mode != "off":
-            await self._save(call, reply, key, identity)
+            try:
+                older = await self._save(call, reply, key, identity)
+            except Exception:
+                self._unsaved += 1
+                raise
         self._new += 1
-        reply = replace(reply, call=address)
+        # Where another process was first, a replay will meet its reply: so it is handed out here.
+        reply = replace(reply, call=address) if older is None else stored_reply(key, older, address)
         if self._mode != "off":
             self._remember(key, reply)
         return reply
 
-    async def _save(self, call: Call, reply: Reply, key: str, identity: str) -> None:
+    async def _save(self, call: Call, reply: Reply, key: str, identity: str) -> bytes | None:
+        """Store the reply; what stood under its key already, if something did and was kept."""
         record = new_record(key, call, reply, identity, int(self._clock()))
 
         def pack() -> bytes:
             return record.packed().to_bytes()
 
+        older = None
         if self._store.waits_for_disk:
-            await self._writer.put(key, pack)
-        else:
+            older = await self._writer.put(key, pack)
+        elif self._mode == "refresh":
             self._store.put_many([(key, pack())])
+        else:
+            older = self._store.keep_many([(key, pack())]).get(key)
         if self._mode == "refresh":
             self._refreshed.add(key)
+        return older
 
     def _landed(self, key: str, flight: asyncio.Task[Reply]) -> None:
         del self._flights[key]

@@ -1,17 +1,21 @@
 """The store that stays: diskcache on one SQLite file, hardened: it loses and runs nothing."""
 
+import errno
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+from uuid import uuid4
 
 import diskcache
 
-from cache.errors import DamagedEntry, StoreError
-from cache.rows import FAULTS, FILE, RowStore, connect, fault
-from cache.seal import seal
+from cache.errors import DamagedEntry, StoreError, StoreFull, StoreGone
+from cache.lock import share
+from cache.rows import FAULTS, FILE, RowStore, connect, fault, log_of
+from cache.seal import seal, unseal
 from cache.store import checked_key
 
 SETTINGS: dict[str, str | int] = {
@@ -38,7 +42,20 @@ _PUT = f"""
         size = 0, mode = excluded.mode, filename = NULL, value = excluded.value
 """
 """A row as diskcache lays it out; one that is there already is replaced."""
+_KEEP = f"""
+    INSERT INTO Cache (key, raw, store_time, access_time, size, mode, value)
+    VALUES (?, 1, ?, ?, 0, {diskcache.core.MODE_RAW}, ?)
+    ON CONFLICT (key, raw) DO NOTHING
+"""
+"""The same, but one that is there already stays."""
+_NAME = "INSERT OR IGNORE INTO Settings VALUES ('store_id', ?)"
 _KNOWN = {*diskcache.DEFAULT_SETTINGS, "count", "size", "hits", "misses"}
+_ID = re.compile(rb"[0-9a-f]{32}")
+_TABLES = {b"Settings", b"Cache"}
+_THEIR_TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+
+
+_Row: TypeAlias = tuple[str, float, float, bytes]
 
 
 class RawDisk(diskcache.Disk):
@@ -76,38 +93,63 @@ class DiskStore(RowStore):
     Close it in the thread that opened it. Not to be used across a fork.
     """
 
-    def __init__(self, folder: Path) -> None:
-        """Makes the folder, readable by its owner alone, if there is none. StoreError."""
+    def __init__(self, folder: Path, id: str = "") -> None:
+        """Makes the folder, readable by its owner alone, if there is none. StoreError.
+
+        id: of the store that a new one takes the place of; a store that has one keeps its own.
+        """
         folder = Path(os.path.abspath(folder))
         if os.path.expandvars(folder) != str(folder):
             raise StoreError(f"{folder}: a store's path may not hold the name of a variable")
         file = folder / FILE
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if file.exists():
-                _refuse_foreign_settings(file)
-            self._disk = _opened(folder)
-        except (*FAULTS, diskcache.Timeout) as exc:
-            raise _fault(exc, file) from exc
-        except OSError as exc:
-            raise StoreError(f"{folder} cannot be a store: {exc}") from exc
-        try:
+        with ExitStack() as undo:
+            try:
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                lock = share(folder)
+                undo.callback(os.close, lock)
+                if file.exists():
+                    _refuse_foreign(file)
+                self._disk = _opened(folder)
+                undo.callback(self._disk.close)
+                self._disk._con.execute(_NAME, (id or uuid4().hex,))
+                self._place = file.stat()
+            except (*FAULTS, diskcache.Timeout) as exc:
+                raise _fault(exc, file) from exc
+            except OSError as exc:
+                kind = StoreFull if exc.errno in (errno.ENOSPC, errno.EDQUOT) else StoreError
+                raise kind(f"{folder} cannot be a store: {exc}") from exc
             super().__init__(file)
-        except StoreError:
-            self._disk.close()
-            raise
+            self._kept = undo.pop_all()
 
     def put_many(self, entries: Iterable[tuple[str, bytes]]) -> None:
-        now = time.time()
-        rows = [(checked_key(key), now, now, seal(key, value)) for key, value in entries]
-        with self._transaction():
-            # One statement in place of diskcache's `set`, which first looks for the row, takes
-            # twice as long, and gives up the interpreter's lock twice as often.
-            self._disk._con.executemany(_PUT, rows)
+        self._write(_PUT, _rows(entries))
+
+    def keep_many(self, entries: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
+        rows = _rows(entries)
+        if self._write(_KEEP, rows) == len(rows):
+            return {}
+        # Seldom: another process was first with some of them, which ones is seen by their values.
+        older: dict[str, bytes] = {}
+        for key, _, _, sealed in rows:
+            value = self.get(key)
+            if value is not None and value != unseal(key, sealed):
+                older[key] = value
+        return older
 
     def delete_many(self, keys: Iterable[str]) -> int:
         with self._transaction():
             return sum(map(self._disk.delete, keys))
+
+    def check(self) -> None:
+        try:
+            if os.path.samestat(self.file.stat(), self._place):
+                return
+        except OSError:
+            pass  # told below: it is not there
+        raise StoreGone(
+            f"{self.file} was deleted, moved or replaced while it was in use: bring it back, or "
+            "pay again for what was in it with --accept-empty"
+        )
 
     def leave(self) -> None:
         self._disk.close()
@@ -115,7 +157,14 @@ class DiskStore(RowStore):
     def close(self) -> None:
         # diskcache's connection goes last: the last one out folds the log into the file.
         super().close()
-        self._disk.close()
+        self._kept.close()
+
+    def _write(self, statement: str, rows: list[_Row]) -> int:
+        """Run a statement on all rows in one transaction; how many it changed."""
+        with self._transaction():
+            # One statement in place of diskcache's `set`, which first looks for the row, takes
+            # twice as long, and gives up the interpreter's lock twice as often.
+            return int(self._disk._con.executemany(statement, rows).rowcount)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -124,6 +173,8 @@ class DiskStore(RowStore):
         try:
             with self._disk.transact():
                 yield
+            # After the commit: what was committed into a file that is gone is not stored.
+            self.check()
         except (*FAULTS, diskcache.Timeout) as exc:
             # Whatever state the failure left the connection in, the next one starts clean.
             self._disk.close()
@@ -160,6 +211,9 @@ class ReadOnlyStore(RowStore):
     def put_many(self, entries: Iterable[tuple[str, bytes]]) -> None:
         raise StoreError(f"{self.file} is open for reading only")
 
+    def keep_many(self, entries: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
+        raise StoreError(f"{self.file} is open for reading only")
+
     def delete_many(self, keys: Iterable[str]) -> int:
         raise StoreError(f"{self.file} is open for reading only")
 
@@ -176,25 +230,26 @@ class ReadOnlyStore(RowStore):
         return True
 
 
+def _rows(entries: Iterable[tuple[str, bytes]]) -> list[_Row]:
+    now = time.time()
+    return [(checked_key(key), now, now, seal(key, value)) for key, value in entries]
+
+
 def _access(file: Path) -> str:
     # `immutable` keeps SQLite from making its log and lock files, and from honouring those of
     # others. Where there is a log somebody may be writing, so the usual locks are needed.
-    return "mode=ro" if _log(file).exists() else "mode=ro&immutable=1"
+    return "mode=ro" if log_of(file).exists() else "mode=ro&immutable=1"
 
 
 def _stamp(file: Path) -> tuple[int, int] | None:
     """Changes when an immutable view of the file is out of date; None while SQLite itself sees."""
-    if _log(file).exists():
+    if log_of(file).exists():
         return None
     try:
         status = file.stat()
     except OSError as exc:
         raise StoreError(f"{file} is gone: {exc}") from exc
     return status.st_mtime_ns, status.st_size
-
-
-def _log(file: Path) -> Path:
-    return file.with_name(file.name + "-wal")
 
 
 def _opened(folder: Path) -> diskcache.Cache:
@@ -212,15 +267,27 @@ def _opened(folder: Path) -> diskcache.Cache:
     return disk
 
 
-def _refuse_foreign_settings(file: Path) -> None:
-    """diskcache takes its attributes and PRAGMAs from the file: only known ones may stand there."""
+def _refuse_foreign(file: Path) -> None:
+    """Nothing is added to another program's file; and diskcache takes its attributes and PRAGMAs
+    from the file: only known ones may stand there."""
     with closing(connect(file, "mode=ro")) as db:
-        if not db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'Settings'").fetchone():
+        tables = {name for (name,) in db.execute(_THEIR_TABLES)}
+        if foreign := sorted(tables - _TABLES):
+            raise StoreError(
+                f"{file} has a table {foreign[0].decode(errors='replace')!r}, which no store has: "
+                "it is another program's, or damaged. Choose another folder with --store; or, if "
+                f"it was a store: oversight cache salvage --store {file.parent}"
+            )
+        if b"Settings" not in tables:
             return
         rows: list[tuple[Any, Any]] = db.execute("SELECT key, value FROM Settings").fetchall()
     for key, value in rows:
         name = key.decode(errors="replace") if isinstance(key, bytes) else repr(key)
-        if name not in _KNOWN or not (isinstance(value, int) or value in (b"none", b"wal")):
+        if name == "store_id":
+            known = isinstance(value, bytes) and _ID.fullmatch(value) is not None
+        else:
+            known = name in _KNOWN and (isinstance(value, int) or value in (b"none", b"wal"))
+        if not known:
             raise StoreError(
                 f"{file}: setting {name} = {value!r} was not written by this program; "
                 f"take its replies over: oversight cache import {file.parent} --store NEW"

@@ -4,7 +4,8 @@ CacheError
 ├── ReplayMiss        a replay met a call that was never recorded; names the nearest one
 ├── StoreError        the store cannot be opened, read or written; says what to do
 │   ├── DamagedEntry  a stored value fails its checksum, or is nothing this program wrote
-│   └── StoreFull     no room left to save a paid reply
+│   ├── StoreFull     no room left to save a paid reply
+│   └── StoreGone     deleted or replaced while it was open: what is written now is in no store
 └── BundleError       a file that is no bundle, or one that was cut short or altered
 """
 
@@ -39,6 +40,10 @@ class DamagedEntry(StoreError):
 
 class StoreFull(StoreError):
     """The disk took no more. What was acknowledged before is safe."""
+
+
+class StoreGone(StoreError):
+    """The file that is open stands in its folder no more."""
 
 
 class BundleError(CacheError):

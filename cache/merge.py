@@ -40,7 +40,12 @@ def merge(entries: Iterable[tuple[str, bytes | DamagedEntry]], store: Store) -> 
         if isinstance(record, DamagedEntry):
             damaged.append(record)
             continue
-        kept = _kept(store, key)
+        try:
+            kept = _kept(store, key)
+        except DamagedEntry:
+            store.put_many([(key, record.packed().to_bytes())])
+            new += 1
+            continue
         if kept is None:
             new += 1
             waiting.append((key, record.packed().to_bytes()))
@@ -49,15 +54,12 @@ def merge(entries: Iterable[tuple[str, bytes | DamagedEntry]], store: Store) -> 
         else:
             other += 1
         if len(waiting) == _AT_ONCE:
-            store.put_many(waiting)
+            store.keep_many(waiting)
             waiting.clear()
-    store.put_many(waiting)
+    store.keep_many(waiting)
     return MergeStatistics(new, known, other, tuple(damaged))
 
 
 def _kept(store: Store, key: str) -> Reply | None:
-    try:
-        value = store.get(key)
-        return None if value is None else read_record(key, value).reply()
-    except DamagedEntry:
-        return None
+    value = store.get(key)
+    return None if value is None else read_record(key, value).reply()

@@ -35,6 +35,7 @@ _AFTER = "SELECT * FROM Cache WHERE rowid > ? ORDER BY rowid LIMIT ?"
 _AT = "SELECT * FROM Cache WHERE rowid = ?"
 _COLUMNS, _ROWID, _KEY, _MODE, _VALUE = 12, 0, 1, 9, 11
 _NAMES = "SELECT key, raw, mode, value FROM Cache LIMIT 1"
+_IDENTITY = "SELECT value FROM Settings WHERE key = 'store_id'"
 _FOREIGN = "SELECT rowid FROM Cache WHERE raw IS NOT 1 OR typeof(key) != 'text' LIMIT 20"
 
 
@@ -60,6 +61,14 @@ class RowStore(Store):
                 f"{file} is no store: it holds no table of replies; if it was one, save what can "
                 f"be read of it: oversight cache salvage --store {file.parent}"
             )
+
+    @property
+    def id(self) -> str:
+        try:
+            row = self._db.execute(_IDENTITY).fetchone()
+        except FAULTS:
+            return ""
+        return row[0].decode(errors="replace") if row and isinstance(row[0], bytes) else ""
 
     def get(self, key: str) -> bytes | None:
         try:
@@ -163,6 +172,11 @@ def connect(file: Path, options: str) -> sqlite3.Connection:
     return db
 
 
+def log_of(file: Path) -> Path:
+    """Where SQLite keeps what is not in the file yet."""
+    return file.with_name(file.name + "-wal")
+
+
 def fault(exc: BaseException | None, file: Path) -> StoreError:
     """What SQLite says, as an error that says what to do."""
     code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
@@ -176,6 +190,13 @@ def fault(exc: BaseException | None, file: Path) -> StoreError:
         return StoreError(_malformed(file, str(exc)))
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return StoreError(f"{file}: another process has held the store for a minute; try again")
+    if code == sqlite3.SQLITE_READONLY or (
+        code == sqlite3.SQLITE_CANTOPEN and file.exists() and not log_of(file).exists()
+    ):
+        return StoreError(
+            f"{file} cannot be written here, and to run a sweep it must be; a run that is finished "
+            "is read with oversight report, show and replay"
+        )
     if code == sqlite3.SQLITE_CANTOPEN and file.exists():
         return StoreError(
             f"{file} cannot be read here, since its last writer was cut off: "

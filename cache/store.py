@@ -18,6 +18,15 @@ class Store(ABC):
     waits_for_disk: ClassVar[bool] = True
     """Whether `put_many` may block: then a writer thread calls it, never the event loop."""
 
+    @property
+    def id(self) -> str:
+        """What tells this store from all others, wherever it is moved; empty if it has none."""
+        return ""
+
+    def check(self) -> None:
+        """StoreGone if what is stored now would be found by nobody."""
+        return None
+
     @abstractmethod
     def get(self, key: str) -> bytes | None:
         """The value, or None if there is none. DamagedEntry if it is not what was stored."""
@@ -25,6 +34,14 @@ class Store(ABC):
     @abstractmethod
     def put_many(self, entries: Iterable[tuple[str, bytes]]) -> None:
         """Store all entries in one transaction, replacing what they name. StoreFull, StoreError."""
+
+    @abstractmethod
+    def keep_many(self, entries: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
+        """Store, as durably, the entries whose keys have no value yet; the rest stays as it is.
+
+        Returned are the values that stood there first, where they are not those of `entries`. A
+        run that was served one reply must be served it again, so everyone is handed these.
+        """
 
     @abstractmethod
     def delete_many(self, keys: Iterable[str]) -> int:
@@ -78,6 +95,14 @@ class MemoryStore(Store):
     def put_many(self, entries: Iterable[tuple[str, bytes]]) -> None:
         # Checked whole before any of it is kept: all of it is stored, or none.
         self._values |= {checked_key(key): value for key, value in entries}
+
+    def keep_many(self, entries: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
+        told = [(checked_key(key), value) for key, value in entries]
+        return {
+            key: first
+            for key, value in told
+            if (first := self._values.setdefault(key, value)) != value
+        }
 
     def delete_many(self, keys: Iterable[str]) -> int:
         return sum(self._values.pop(key, None) is not None for key in keys)

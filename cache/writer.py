@@ -15,8 +15,8 @@ GATHER = 0.002
 """Seconds that a commit waits for company. A reply took a hundred times as long to come; and a
 commit costs as much as the writing of ten entries, and two changes of thread."""
 
-_Waiting: TypeAlias = tuple[str, Callable[[], bytes], asyncio.Future[None]]
-_Landed: TypeAlias = tuple[asyncio.Future[None], BaseException | None]
+_Waiting: TypeAlias = tuple[str, Callable[[], bytes], asyncio.Future[bytes | None]]
+_Landed: TypeAlias = tuple[asyncio.Future[bytes | None], BaseException | bytes | None]
 
 
 class Writer:
@@ -26,27 +26,30 @@ class Writer:
     the busier the writer, the cheaper an entry. The thread starts with the first entry.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, replaces: bool = False) -> None:
+        """replaces: whether an entry takes the place of one that is there, which else stays."""
         self._store = store
+        self._replaces = replaces
         self._thread = ThreadPoolExecutor(1, "store-writer")
         self._waiting: list[_Waiting] = []
         self._writing: asyncio.Task[None] | None = None
         self._wrote = False
         self._closed = False
 
-    async def put(self, key: str, pack: Callable[[], bytes]) -> None:
-        """Returns once the entry is durable. StoreFull, StoreError: nothing of its commit is kept.
+    async def put(self, key: str, pack: Callable[[], bytes]) -> bytes | None:
+        """Returns once the entry is durable: None, or the value that stands there in its place.
 
+        StoreFull, StoreError: nothing of its commit is kept.
         pack: makes the value; called on the writer's thread, where compressing delays nobody.
         Cancelling only stops the wait: an entry that was queued is written all the same.
         """
         if self._closed:
             raise StoreError("the writer is closed: a reply came after the last commit")
-        durable = asyncio.get_running_loop().create_future()
+        durable: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
         self._waiting.append((key, pack, durable))
         if self._writing is None:
             self._writing = asyncio.create_task(self._write())
-        await durable
+        return await durable
 
     async def close(self) -> None:
         """Write what is queued and end the thread. Safe to call twice."""
@@ -73,30 +76,33 @@ class Writer:
         """Store what can be packed; what became of each entry."""
         entries: list[tuple[str, bytes]] = []
         landed: list[_Landed] = []
-        waiting: list[asyncio.Future[None]] = []
+        waiting: list[tuple[str, asyncio.Future[bytes | None]]] = []
         for key, pack, durable in batch:
             try:
                 entries.append((key, pack()))
-                waiting.append(durable)
+                waiting.append((key, durable))
             except OSError as exc:
                 landed.append((durable, StoreError(f"a reply cannot be stored: {exc}")))
             except BaseException as exc:
                 # One that cannot be packed must not take its paid neighbours down with it.
                 landed.append((durable, exc))
-        failure: BaseException | None = None
+        older: dict[str, bytes] = {}
         try:
-            self._store.put_many(entries)
+            if self._replaces:
+                self._store.put_many(entries)
+            else:
+                older = self._store.keep_many(entries)
         except BaseException as exc:
             # Handed to everyone who waits, a bug too: they must not wait for ever.
-            failure = exc
-        return landed + [(durable, failure) for durable in waiting]
+            return landed + [(durable, exc) for _, durable in waiting]
+        return landed + [(durable, older.get(key)) for key, durable in waiting]
 
 
 def _acknowledge(landed: list[_Landed]) -> None:
-    for durable, failure in landed:
+    for durable, what in landed:
         if durable.done():
             continue
-        if failure is None:
-            durable.set_result(None)
+        if isinstance(what, BaseException):
+            durable.set_exception(what)
         else:
-            durable.set_exception(failure)
+            durable.set_result(what)

@@ -2,6 +2,7 @@
 EngineError
 ├── SweepError            the sweep file or a flag is wrong; nothing was sent
 ├── RunFolderError        the run folder cannot be used: locked, damaged, of another sweep
+│   └── DiskFull          there is no room for what it must hold
 ├── DownloadError         an original file of a data set could not be had whole; what came is kept
 ├── Halt                  nothing more can be asked for now: stop, keep all, resume later
 │   ├── QuotaExhausted    the account's quota, credit or spend limit is used up
@@ -53,6 +54,10 @@ class RunFolderError(EngineError):
     slug = "RunFolderError"
 
 
+class DiskFull(RunFolderError):
+    """No room for what a run folder must hold. With room, the same command goes on."""
+
+
 class DownloadError(EngineError):
     """A file could not be had. Nothing stands in its place; the text says what is kept."""
 
@@ -63,6 +68,8 @@ class Halt(EngineError):
     """Stop admitting work; what is in flight lands and is saved; the same command resumes."""
 
     slug = "Halt"
+    unsaved = 0
+    """Replies that were paid for and could not be stored: going on asks for them again."""
 
 
 class QuotaExhausted(Halt):

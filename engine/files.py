@@ -1,11 +1,12 @@
 """Writing files so that a crash leaves the old one or the new one, and nothing between."""
 
+import errno
 import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from engine.errors import RunFolderError
+from engine.errors import DiskFull, RunFolderError
 
 
 def replace_file(path: Path, parts: Iterable[bytes], *, durable: bool = True) -> None:
@@ -29,8 +30,14 @@ def replace_file(path: Path, parts: Iterable[bytes], *, durable: bool = True) ->
         with suppress(OSError):
             new.unlink()
         if isinstance(exc, OSError):
-            raise RunFolderError(f"{path} cannot be written: {exc.strerror}") from exc
+            raise unwritable(path, exc) from exc
         raise
+
+
+def unwritable(path: Path, exc: OSError) -> RunFolderError:
+    """What the system says of a file or a folder that it does not let us write."""
+    full = exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    return (DiskFull if full else RunFolderError)(f"{path} cannot be written: {exc.strerror}")
 
 
 def sync_folder(path: Path) -> None:

@@ -144,7 +144,7 @@ async def run_async(
         with run_folder(ready, folder, (), homely(place)) as landed:
             asks = not landed.complete or landed.failed
             if cache in ("use", "replay") and asks and not accept_empty:
-                landed.check_store(len(replies), place)
+                landed.check_store(len(replies), place, replies.id)
             landed.forget_failures(None if retry_failed else AGAIN)
             accounts = Accounts(landed.path, ready.models.accounts)
             before = accounts.total()

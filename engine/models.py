@@ -236,6 +236,10 @@ class Models:
         """What was asked of each model, and what came of it; simulated ones are not counted."""
         return self._books.ledger.accounts()
 
+    @property
+    def ledger(self) -> Ledger:
+        return self._books.ledger
+
     def statistics(self) -> dict[str, LimitStatistics]:
         """How fast each model goes just now, and what holds it back; without simulated ones."""
         return {model: endpoint.statistics() for model, endpoint in self._endpoints.items()}

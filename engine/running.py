@@ -1,5 +1,6 @@
 """Running what is missing of a sweep, with its progress shown: for the command line and Python."""
 
+import time
 from datetime import date
 
 from rich.console import Console
@@ -38,7 +39,10 @@ async def run_missing(
     await require_abilities(opened.sweep, models.simulated)
     if mode != "replay":
         require_service(models.retirements(opened.sweep.models), date.today())
-    cache = Cache(store, models, identity=models.identity_in(store), mode=mode)
+    since = folder.refreshing(int(time.time())) if mode == "refresh" else None
+    cache = Cache(
+        store, models, identity=models.identity_in(store), mode=mode, refreshed_since=since
+    )
     sitting = Sitting(opened.sweep, folder, cache, latch)
     held = len(store)
 
@@ -63,8 +67,8 @@ async def run_missing(
 
     lanes = LANES if mode == "replay" else opened.file.top.lanes
     try:
-        notes = noted(folder, standing, latch)
-        async with notes, accounts.kept(latch), progress(snapshot, console, speed):
+        notes = noted(folder, standing, store, latch)
+        async with notes, accounts.kept(latch, models.ledger), progress(snapshot, console, speed):
             return await sitting.run(lanes)
     finally:
         await models.close()

@@ -21,6 +21,18 @@ from engine.sweeps.named import check_names
 from protocols.question import Problem
 
 
+class Asking(Cache):
+    """Asks each call as the first draw of a run does, so that the two share their replies."""
+
+    async def __call__(self, call: Call) -> Reply:
+        # A reply that is stored under the draw as it stands was paid for, and is not paid again.
+        return await super().__call__(call if self.holds(call) else call.drawn(FIRST))
+
+
+FIRST = 0
+"""The draw of a run that draws once."""
+
+
 @asynccontextmanager
 async def asking(
     problems: Iterable[Problem] = (),
@@ -35,7 +47,7 @@ async def asking(
 
     Any model of any provider answers, under its limits, with retries, and is paid once a call:
     replies come from the store that runs use too, and go there. What is in flight at the end of
-    the body lands and is saved.
+    the body lands and is saved. Calls are those of the first draw of a run.
 
     problems: what simulated models are to know the truth about. models, providers: as in a sweep
     file. max_cost: dollars that this may spend. A call raises SweepError where its model needs a
@@ -64,7 +76,7 @@ async def asking(
 
     replies = DiskStore(store_path(store))
     try:
-        ask = Cache(replies, answer, identity=answering.identity_in(replies), mode=cache)
+        ask = Asking(replies, answer, identity=answering.identity_in(replies), mode=cache)
         try:
             yield ask
         finally:

@@ -1,9 +1,10 @@
 """Every request that went out: what came of it, how many tokens it took, what it cost."""
 
+import struct
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from cache.call import Ask, Call
 from cache.reply import Outcome, Reply, Usage
@@ -18,6 +19,13 @@ answer that can be stored, so maybe billed; or never seen by the server."""
 
 ABANDONED = "Abandoned"
 """The kind of a request that was cancelled in flight."""
+CUT_OFF = "CutOff"
+"""The kind of a request whose end was known only to a process that was killed."""
+
+FIGURES = struct.Struct("<13q3d")
+"""A page as `Page.figures` writes it."""
+_OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+_FATES: tuple[Fate, ...] = get_args(Fate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +75,20 @@ class Ledger:
     """One page for each model."""
 
     def __init__(self) -> None:
-        self._pages: dict[str, _Page] = {}
+        self._pages: dict[str, Page] = {}
+        self._entered: Callable[[Page], None] = _nowhere
 
-    def page(self, model: str, price: Price | None) -> "_Page":
+    def listen(self, entered: Callable[["Page"], None]) -> None:
+        """Have `entered` called with a page whenever a request leaves, and when it is back."""
+        self._entered = entered
+        for page in self._pages.values():
+            page.entered = entered
+
+    def page(self, model: str, price: Price | None) -> "Page":
         """The page of `model`, a new one if there is none. price: None if it is not known."""
         if model not in self._pages:
-            self._pages[model] = _Page(price)
+            self._pages[model] = Page(model, price)
+            self._pages[model].entered = self._entered
         return self._pages[model]
 
     def account(self, model: str) -> Account:
@@ -88,11 +104,14 @@ class Ledger:
         return together(self.accounts().values())
 
 
-class _Page:
+class Page:
     """The running figures of one model."""
 
-    def __init__(self, price: Price | None) -> None:
+    def __init__(self, model: str, price: Price | None) -> None:
+        self.model = model
         self.price = price
+        self.entered: Callable[[Page], None] = _nowhere
+        self.fates: dict[Fate, int] = dict.fromkeys(_FATES, 0)
         self.outcomes: Counter[Outcome] = Counter()
         self.faults: Counter[tuple[Fate, str]] = Counter()
         self.input = self.output = self.cache_read = self.cache_write = 0
@@ -106,6 +125,7 @@ class _Page:
             worst = self.price.worst(CAUTION * prompt_tokens(call), call.max_tokens)
         self.in_flight += 1
         self.at_risk += worst
+        self.entered(self)
         return worst
 
     def back(self, worst: float) -> None:
@@ -113,6 +133,7 @@ class _Page:
         self.in_flight -= 1
         # Sums of floats leave crumbs.
         self.at_risk = self.at_risk - worst if self.in_flight else 0.0
+        self.entered(self)
 
     def reply(self, reply: Reply) -> None:
         usage = reply.usage
@@ -126,8 +147,31 @@ class _Page:
 
     def fault(self, fate: Fate, kind: str, worst: float) -> None:
         self.faults[fate, kind] += 1
+        self.fates[fate] += 1
         if fate == "ambiguous":
             self.doubtful += worst
+
+    def figures(self) -> bytes:
+        """All that counts of it, at one size, for `written_down`."""
+        count, fates = self.outcomes.get, self.fates
+        return FIGURES.pack(
+            count("ok", 0),
+            count("truncated", 0),
+            count("refused", 0),
+            count("empty", 0),
+            fates["failed"],
+            fates["ambiguous"],
+            fates["unsent"],
+            self.input,
+            self.output,
+            self.cache_read,
+            self.cache_write,
+            self.price is None,
+            self.in_flight,
+            self.dollars,
+            self.doubtful,
+            self.at_risk,
+        )
 
     def account(self) -> Account:
         return Account(
@@ -145,7 +189,7 @@ class _Page:
 class Metered:
     """An `Ask` that enters each request in the ledger, out and back. Innermost of all."""
 
-    def __init__(self, inner: Ask, page: _Page, quarantine: Quarantine | None = None) -> None:
+    def __init__(self, inner: Ask, page: Page, quarantine: Quarantine | None = None) -> None:
         self._inner = inner
         self._page = page
         self._quarantine = quarantine
@@ -155,6 +199,7 @@ class Metered:
         worst = self._page.left(call)
         try:
             reply = await self._inner(call)
+            self._page.reply(reply)
         except EngineError as exc:
             self._page.fault(_fate(exc), exc.slug, worst)
             if self._quarantine is not None and isinstance(exc, Malformed):
@@ -165,8 +210,28 @@ class Metered:
             raise
         finally:
             self._page.back(worst)
-        self._page.reply(reply)
         return reply
+
+
+def written_down(figures: tuple[float, ...]) -> Account:
+    """The account that `Page.figures` wrote; of faults it has the fate, and not the kind."""
+    counts, (dollars, doubtful, at_risk) = [int(n) for n in figures[:13]], figures[13:]
+    outcomes = {what: n for what, n in zip(_OUTCOMES, counts[:4], strict=True) if n}
+    faults = zip(_FATES, counts[4:7], strict=True)
+    return Account(
+        tuple(sorted(outcomes.items())),
+        tuple(sorted((fate, CUT_OFF, n) for fate, n in faults if n)),
+        Usage(counts[7], counts[8], counts[9], counts[10]),
+        dollars,
+        doubtful,
+        sum(counts[:4]) if counts[11] else 0,
+        counts[12],
+        at_risk,
+    )
+
+
+def _nowhere(page: Page) -> None:
+    """Who keeps no journal."""
 
 
 def together(accounts: Iterable[Account]) -> Account:

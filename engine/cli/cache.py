@@ -1,6 +1,8 @@
 """`oversight cache`: look into the store of paid replies, check it, prune it, move it."""
 
 import heapq
+import os
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict
@@ -15,7 +17,8 @@ from cache.census import census
 from cache.disk import DiskStore, ReadOnlyStore
 from cache.errors import DamagedEntry
 from cache.explain import differences
-from cache.merge import merge
+from cache.lock import own
+from cache.merge import MergeStatistics, merge
 from cache.record import Record, checked, read_record, records
 from cache.reply import Outcome
 from cache.rows import FILE, RowStore
@@ -23,6 +26,7 @@ from cache.salvage import salvageable
 from cache.store import MemoryStore, Store
 from engine.cli.screen import say, show
 from engine.cli.selection import Selection, entry, selecting
+from engine.files import sync_folder
 from engine.settings import store_path
 
 DAMAGED = 1
@@ -238,32 +242,66 @@ def import_(source: Path, given: Path | None) -> None:
 def salvage(given: Path | None) -> None:
     """Save what can be read of a damaged store into a new one in its place.
 
-    The damaged one is kept beside it, as NAME.damaged: nothing of it is changed or removed. No run
-    may be using it. A run that knows of more replies than could be saved is not gone on with, and
-    nothing is paid again, unless it is told --accept-empty. Exit code 1 if anything was lost.
+    The damaged one is kept beside it, as NAME.damaged: nothing of it is changed or removed. While
+    a run is using it, it is refused. Cut off at any moment, the same command goes on. A run that
+    knows of more replies than could be saved is not gone on with, and nothing is paid again, unless
+    it is told --accept-empty. Exit code 1 if anything was lost.
     """
     path = store_path(given)
     aside = path.with_name(f"{path.name}.damaged")
+    saved = path.with_name(f".{path.name}.salvaged")
+    if aside.exists() and saved.exists():
+        # Cut off between the two renames below: all that could be saved is in `saved`.
+        _bring_into_place(saved, path)
+        _take_over(aside, path)
+        return
     if not (path / FILE).exists():
         raise click.UsageError(f"{path} holds no store")
     if aside.exists():
         raise click.UsageError(f"{aside} is there already, from another time; move it away first")
-    # Read before anything is moved: a file of which nothing can be read stays where it is.
-    with salvageable(path):
+    lock = own(path)
+    try:
+        if saved.exists():
+            # Cut off before anything was moved, and the store may have been used since.
+            shutil.rmtree(saved)
+        merged = _merged(path, saved)
         path.rename(aside)
-    _take_over(aside, path)
+        saved.rename(path)
+        sync_folder(path.parent)
+    finally:
+        os.close(lock)
+    _tell(merged, path)
+
+
+def _bring_into_place(saved: Path, path: Path) -> None:
+    if not (path / FILE).exists():
+        saved.rename(path)
+        sync_folder(path.parent)
+        return
+    # A run has made a new store there meanwhile.
+    _merged(saved, path)
+    shutil.rmtree(saved)
 
 
 def _take_over(source: Path, path: Path) -> None:
     """Add what can be read of `source` to the store at `path`, and tell what cannot."""
+    _tell(_merged(source, path), path)
+
+
+def _merged(source: Path, path: Path) -> MergeStatistics:
     with ExitStack() as stack:
         theirs: Store
         if source.is_file():
             theirs = stack.enter_context(closing(BundleStore(source)))
         else:
             theirs = stack.enter_context(salvageable(source))
-        ours = stack.enter_context(closing(DiskStore(path)))
-        merged = merge(_reachable(theirs), ours)
+        # A new store takes the place of the one that its replies come from.
+        ours = stack.enter_context(closing(DiskStore(path, id=theirs.id)))
+        return merge(_reachable(theirs), ours)
+
+
+def _tell(merged: MergeStatistics, path: Path) -> None:
+    """What became of the entries that came in; leaves with DAMAGED if any was left out."""
     show(
         f"{merged.new:,} replies added to {path}; {merged.known:,} were there already, "
         f"{merged.other:,} differ and were not replaced, {len(merged.damaged):,} damaged"

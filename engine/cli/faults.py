@@ -3,7 +3,7 @@
 import click
 
 from cache.errors import CacheError, ReplayMiss, StoreFull
-from engine.errors import EngineError, StoreStopped
+from engine.errors import DiskFull, EngineError, StoreStopped
 from engine.reports.printable import printable
 from protocols.errors import ProtocolError
 
@@ -18,7 +18,7 @@ def told(fault: Exception) -> int:
         click.echo(printable(str(fault)), err=True)
         click.echo("  nothing was sent; to ask the models: oversight run, not in replay", err=True)
         return MISSED
-    if isinstance(fault, (StoreStopped, StoreFull)):
+    if isinstance(fault, (StoreStopped, StoreFull, DiskFull)):
         click.echo(printable(str(fault)), err=True)
         return STOPPED
     if isinstance(fault, (EngineError, ProtocolError, CacheError)):

@@ -76,7 +76,7 @@ def sit(opened: Opened, plan: Plan) -> ExitCode:
         )
         asks = not folder.complete or folder.failed
         if plan.mode in ("use", "replay") and asks and not plan.accept_empty:
-            folder.check_store(len(store), plan.store)
+            folder.check_store(len(store), plan.store, store.id)
         # Who comes again may have mended what crashed, or what no model would answer.
         if dropped := folder.forget_failures(None if plan.retry_failed else AGAIN):
             say(f"{dropped:,} failed cells are run again")
@@ -135,10 +135,13 @@ def _terms(plan: Plan, folder: RunFolder, before: Account) -> Terms:
 
 def _stopped(halt: Halt, opened: Opened, folder: RunFolder, plan: Plan) -> ExitCode:
     done = f"{folder.finished:,} of {len(opened.sweep):,} cells done"
+    unsaved = ""
+    if halt.unsaved:
+        unsaved = f"{halt.unsaved:,} paid replies could not be saved and will be asked for again"
     if isinstance(halt, Interrupted):
-        say(f"all that landed is saved. {done}.")
+        say(f"{unsaved or 'all that landed is saved'}. {done}.")
     else:
-        say(f"{str(halt).rstrip('.')}. Nothing more is sent. {done}, 0 lost.")
+        say(f"{str(halt).rstrip('.')}. Nothing more is sent. {done}, {unsaved or '0 lost'}.")
     _why_failed(opened, folder)
     say(f"{_when(halt)}: {plan.again}")
     match halt:

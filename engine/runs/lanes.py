@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
-from cache.errors import DamagedEntry, ReplayMiss, StoreError
+from cache.errors import DamagedEntry, ReplayMiss, StoreError, StoreGone
 from engine.errors import Halt, NeverAnswered, ProviderError, RunFolderError, StoreStopped
 from engine.limits.latch import Latch
 from protocols.errors import Declined, Unreadable
@@ -96,6 +96,8 @@ def failure(work: str, raised: BaseException) -> Failure:
                 "its place with oversight cache import, or have it asked for again after "
                 "oversight cache prune --damaged"
             ) from fault
+        case StoreGone():
+            raise StoreStopped(str(fault)) from fault
         case StoreError():
             raise StoreStopped(f"{fault}; nothing that was saved is lost") from fault
         case Declined():

@@ -31,6 +31,10 @@ class Manifest:
     replies: int = 0
     """How many replies the store held when the run last stopped; fewer than that is a loss."""
     format: int = FORMAT
+    store_id: str = ""
+    """Of that store, wherever it is; empty in a run that has noted none yet."""
+    refreshed_since: int = 0
+    """When the run began to refresh its replies, in seconds since 1970; 0 if it never did."""
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from cache.errors import StoreGone
+from cache.store import Store
 from engine.errors import RunFolderError, StoreStopped
 from engine.limits.latch import Latch
 from engine.runs.runfolder import RunFolder
@@ -13,16 +15,19 @@ NOTE_EVERY = 10.0
 
 
 @asynccontextmanager
-async def noted(folder: RunFolder, held: Callable[[], int], latch: Latch) -> AsyncIterator[None]:
-    """Note how many replies are held while the body runs, and once more after it.
+async def noted(
+    folder: RunFolder, held: Callable[[], int], store: Store, latch: Latch
+) -> AsyncIterator[None]:
+    """Note how many replies are held, and where, while the body runs, and once more after it.
 
-    A folder that cannot be written pulls the latch.
+    A folder that cannot be written pulls the latch, and so does a store that is gone.
     """
 
     def note() -> None:
         try:
-            folder.note(replies=held())
-        except RunFolderError as fault:
+            store.check()
+            folder.note(replies=held(), store_id=store.id)
+        except (RunFolderError, StoreGone) as fault:
             latch.pull(StoreStopped(str(fault)))
 
     async def now_and_then() -> None:

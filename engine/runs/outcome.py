@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from engine.runs.scheduler import are_probabilities
 from engine.sweeps.sweep import Cell
 from protocols.counts import Counts
 from protocols.transcript import Failure, Scalar, Verdict
@@ -86,4 +87,6 @@ def read(line: bytes) -> Record:
         raise ValueError(f"no outcome of a cell: {exc}") from exc
     if not isinstance(record.place, int):
         raise ValueError(f"no outcome of a cell: its place is {record.place!r}")
+    if record.probs is not None and not are_probabilities(record.probs):
+        raise ValueError(f"no outcome of a cell: {list(record.probs)} are no probabilities")
     return record

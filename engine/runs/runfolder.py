@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from engine.errors import RunFolderError
-from engine.files import replace_file
+from engine.files import replace_file, unwritable
 from engine.runs import lock
 from engine.runs.lock import take_lock
 from engine.runs.manifest import FILE, Manifest, read_manifest, write_manifest
@@ -68,14 +68,14 @@ class RunFolder:
             self._refuse_foreign()
             self._lock = take_lock(self.path)
         except OSError as exc:
-            raise RunFolderError(f"{self.path} cannot be written: {exc.strerror}") from exc
+            raise unwritable(self.path, exc) from exc
         try:
             self._begin()
             self._recover()
             self._open_for_appending()
         except OSError as exc:
             os.close(self._lock)
-            raise self._unwritable(exc) from exc
+            raise unwritable(self.path, exc) from exc
         except BaseException:
             os.close(self._lock)
             raise
@@ -90,7 +90,7 @@ class RunFolder:
         try:
             os.fsync(self._file)
         except OSError as exc:
-            raise self._unwritable(exc) from exc
+            raise unwritable(self.path, exc) from exc
         finally:
             os.close(self._file)
             os.close(self._lock)
@@ -147,27 +147,43 @@ class RunFolder:
                 self._replace(content[at : content.find(b"\n", at) + 1] for at in starts)
         self._ordered = True
 
-    def check_store(self, replies: int, store: Path) -> None:
-        """RunFolderError if a store of so many replies has fewer than the run left in it.
+    def check_store(self, replies: int, store: Path, id: str = "") -> None:
+        """RunFolderError if a store of so many replies has fewer than the run left in it, or if
+        it is not the store that the run left them in.
 
-        Going on would pay for them again without a word.
+        Going on would pay for them again without a word. id: of the store, where it has one; a
+        run that does not know the id of its store yet is content with any.
         """
         left = self.manifest.replies
-        if replies >= left and (replies or self.finished == self.failed):
-            return
-        raise RunFolderError(
-            f"{store} holds {replies:,} replies, and {self.path} left {max(left, 1):,} or more "
-            "there: name the right store with --store, bring them back with oversight cache import "
-            f"BACKUP --store {store}, or pay again for what is lost with --accept-empty"
-        )
+        if replies < left or (self.finished > self.failed and not replies):
+            raise RunFolderError(
+                f"{store} holds {replies:,} replies, and {self.path} left {max(left, 1):,} or more "
+                "there: name the right store with --store, bring them back with oversight cache "
+                f"import BACKUP --store {store}, or pay again for what is lost with --accept-empty"
+            )
+        if id and self.manifest.store_id not in ("", id):
+            raise RunFolderError(
+                f"{store} is another store than {self.manifest.store}, in which {self.path} left "
+                "its replies: name the right one with --store. If they were brought here with "
+                "oversight cache import, or may be paid for again: --accept-empty"
+            )
 
-    def note(self, *, replies: int) -> None:
-        """Write down how many replies the store holds. RunFolderError."""
-        self.manifest = replace(self.manifest, replies=replies)
+    def note(self, *, replies: int, store_id: str = "") -> None:
+        """Write down how many replies the store holds, and which store it is. RunFolderError."""
+        known = store_id or self.manifest.store_id
+        self.manifest = replace(self.manifest, replies=replies, store_id=known)
         write_manifest(self.path, self.manifest)
 
-    def _unwritable(self, exc: OSError) -> RunFolderError:
-        return RunFolderError(f"{self.path}: cannot be written: {exc.strerror}")
+    def refreshing(self, now: int) -> int | None:
+        """When an earlier sitting began to ask for all calls once more; None if this is the first.
+
+        now: seconds since 1970, noted for later sittings if this is the first. RunFolderError.
+        """
+        began = self.manifest.refreshed_since or None
+        if began is None:
+            self.manifest = replace(self.manifest, refreshed_since=now)
+            write_manifest(self.path, self.manifest)
+        return began
 
     def _refuse_foreign(self) -> None:
         """Nobody's files are written over: what is there must be a run folder, or begin to be."""
@@ -241,13 +257,16 @@ class RunFolder:
 
 
 def lines(path: Path) -> Iterator[bytes]:
-    """Every whole line of a run folder's outcomes."""
-    return (line for line, _ in _lines(path / OUTCOMES))
+    """Every whole line of a run folder's outcomes. RunFolderError as `outcomes` raises it."""
+    return (line for line, _ in _once(path / OUTCOMES))
 
 
 def outcomes(path: Path) -> Iterator[Record]:
-    """Every whole outcome of a run folder; a torn last line is passed over, not mended."""
-    return (record for _, record in _lines(path / OUTCOMES))
+    """Every whole outcome of a run folder; a torn last line is passed over, not mended.
+
+    RunFolderError, naming the line, for one that is no outcome, or of a cell that has one already.
+    """
+    return (record for _, record in _once(path / OUTCOMES))
 
 
 def tally(path: Path) -> tuple[int, int]:
@@ -263,6 +282,18 @@ def tally(path: Path) -> tuple[int, int]:
     except FileNotFoundError:
         pass
     return finished, failed
+
+
+def _once(file: Path) -> Iterator[tuple[bytes, Record]]:
+    seen: set[int] = set()
+    for number, (line, record) in enumerate(_lines(file), 1):
+        if record.place in seen:
+            raise RunFolderError(
+                f"{file}:{number}: cell {record.cell} stands there twice; delete one of its lines, "
+                "or both to run the cell again from the store"
+            )
+        seen.add(record.place)
+        yield line, record
 
 
 def _lines(file: Path) -> Iterator[tuple[bytes, Record]]:

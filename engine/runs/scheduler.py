@@ -50,17 +50,18 @@ async def attempt(cell: Cell, ask: Ask) -> Outcome:
         return failure(f"cell {cell.id}", exc)
 
 
+def are_probabilities(probs: tuple[float, ...]) -> bool:
+    """Whether they are of answers of which just one is right; a NaN is none."""
+    return all(-ROUNDING <= p <= 1 + ROUNDING for p in probs) and abs(sum(probs) - 1) <= ROUNDING
+
+
 def _sound(verdict: object, question: Question) -> Verdict:
     """The verdict, if it is one: protocols and judges may be anybody's, and a NaN or a missing
     probability would be found no sooner than in the figures of the report."""
     if not isinstance(verdict, Verdict):
         raise TypeError(f"a verdict is expected, and the protocol gave {verdict!r:.80}")
     probs = tuple(map(float, verdict.probs))
-    if (
-        len(probs) != len(question.answers)
-        or not all(-ROUNDING <= p <= 1 + ROUNDING for p in probs)
-        or abs(sum(probs) - 1) > ROUNDING
-    ):
+    if len(probs) != len(question.answers) or not are_probabilities(probs):
         raise ValueError(f"{probs} are no probabilities of {len(question.answers)} answers")
     if verdict.measures:
         value_address(verdict.measures)

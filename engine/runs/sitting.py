@@ -39,8 +39,10 @@ class Sitting:
                 )
         except BaseException:
             await self.cache.abandon()
+            self._count_unsaved()
             raise
         await self.cache.close()
+        self._count_unsaved()
         if not self.folder.complete:
             return self.latch.halt
         try:
@@ -48,6 +50,10 @@ class Sitting:
         except RunFolderError as fault:
             return StoreStopped(str(fault))
         return None
+
+    def _count_unsaved(self) -> None:
+        if self.latch.halt is not None:
+            self.latch.halt.unsaved = self.cache.statistics.unsaved
 
     def _keep(self, cell: Cell, outcome: Outcome) -> None:
         self.folder.append(cell.place, line(cell, outcome), failed=isinstance(outcome, Failure))

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -51,7 +52,7 @@ class Gate:
 
 
 class FullStore(MemoryStore):
-    def put_many(self, entries):
+    def keep_many(self, entries):
         raise StoreFull("no room")
 
 
@@ -68,6 +69,41 @@ def test_a_call_is_paid_once_and_served_from_the_store_afterwards():
     assert reply == Reply("48", call=call_address(CALL)) and len(inner.calls) == 1
     assert first == CacheStatistics(asked=1, stored=0, shared=0, new=1)
     assert again == CacheStatistics(asked=1, stored=1, shared=0, new=0)
+
+
+async def test_two_processes_on_one_store_are_handed_the_reply_that_was_stored_first(tmp_path):
+    stores = [DiskStore(tmp_path), DiskStore(tmp_path)]
+    asked = asyncio.Barrier(2)
+
+    async def says(reply: str, call: Call) -> Reply:
+        await asked.wait()
+        return Reply(reply)
+
+    caches = [
+        Cache(store, partial(says, f"reply {n}"), identity=home) for n, store in enumerate(stores)
+    ]
+    replies = await asyncio.gather(*(cache(CALL) for cache in caches))
+    replay = Cache(stores[0], answers(), identity=home, mode="replay")
+    assert replies == [await replay(CALL)] * 2
+    assert [await cache(CALL) for cache in caches] == replies
+    for cache, store in zip(caches, stores, strict=True):
+        await cache.close()
+        store.close()
+
+
+async def test_a_refresh_replaces_what_another_process_has_stored_meanwhile():
+    store = MemoryStore()
+
+    async def late(call: Call) -> Reply:
+        await Cache(store, early, identity=home)(CALL)
+        return Reply("late")
+
+    async def early(call: Call) -> Reply:
+        return Reply("early")
+
+    refreshed = await Cache(store, late, identity=home, mode="refresh")(CALL)
+    assert refreshed.text == "late"
+    assert await Cache(store, early, identity=home)(CALL) == refreshed
 
 
 def test_replies_of_every_shape_come_back_equal():

@@ -2,15 +2,17 @@
 
 import os
 import pickle
+import re
 import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import diskcache
 import pytest
 
 from cache.disk import SETTINGS, DiskStore, RawDisk, ReadOnlyStore
-from cache.errors import DamagedEntry, StoreError
+from cache.errors import DamagedEntry, StoreError, StoreGone
 from cache.rows import FILE
 from cache.seal import seal
 from tests.stores import filled
@@ -64,6 +66,55 @@ def test_every_connection_that_writes_syncs_its_commits(folder):
     store.put_many([("a", b"1")])
     assert store._disk._sql("PRAGMA synchronous").fetchone() == (2,)
     store.close()
+
+
+def test_a_store_has_an_id_that_it_keeps_wherever_it_is_moved(folder, tmp_path):
+    with closing(DiskStore(folder)) as store, closing(DiskStore(folder)) as beside:
+        known = store.id
+        assert re.fullmatch("[0-9a-f]{32}", known) and beside.id == known
+    moved = folder.rename(tmp_path / "moved")
+    for opened in (DiskStore, ReadOnlyStore):
+        with closing(opened(moved)) as store:
+            assert store.id == known
+    with closing(DiskStore(folder)) as other:
+        assert other.id != known
+
+
+def test_a_store_without_an_id_opens_as_before_and_gets_one_when_it_is_written(folder):
+    filled(folder, {"a": b"1"})
+    sql(folder, "DELETE FROM Settings WHERE key = 'store_id'")
+    with closing(ReadOnlyStore(folder)) as store:
+        assert (store.id, store.get("a")) == ("", b"1")
+    with closing(DiskStore(folder)) as store:
+        assert len(store.id) == 32 and store.get("a") == b"1"
+
+
+@pytest.mark.parametrize("table", ["bookmarks", "moz_places"])
+def test_nothing_is_added_to_the_file_of_another_program(folder, table):
+    folder.mkdir()
+    sql(folder, f"CREATE TABLE {table} (url TEXT)")
+    before = (folder / FILE).read_bytes()
+    with pytest.raises(StoreError, match=f"has a table '{table}'.*another program's.*--store"):
+        DiskStore(folder)
+    assert (folder / FILE).read_bytes() == before
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_what_is_written_to_a_store_that_is_gone_is_not_acknowledged(folder, tmp_path, replaced):
+    with closing(DiskStore(folder)) as store:
+        store.put_many([("a", b"1")])
+        store.check()
+        folder.rename(tmp_path / "gone")
+        if replaced:
+            filled(folder, {"theirs": b"1"})
+        for write in (store.put_many, store.keep_many):
+            with pytest.raises(StoreGone, match=f"{folder / FILE} was deleted, moved or replaced"):
+                write([("b", b"2")])
+        with pytest.raises(StoreGone):
+            store.check()
+    if replaced:
+        with closing(ReadOnlyStore(folder)) as theirs:
+            assert dict(theirs.scan()) == {"theirs": b"1"}
 
 
 def test_a_new_store_is_its_owners_alone(folder):
@@ -121,6 +172,7 @@ def test_a_planted_row_cannot_have_a_file_removed(folder, tmp_path):
         ("sqlite_temp_store_directory", "/"),
         ("sqlite_cache_size", "1; x"),
         ("_disk", 1),
+        ("store_id", "x"),
     ],
 )
 def test_planted_settings_are_refused_before_diskcache_reads_them(folder, key, value):

@@ -39,6 +39,18 @@ def test_a_later_value_replaces_an_earlier_one(store):
     assert store.get("a") == b"3" and len(store) == 1
 
 
+def test_what_was_first_is_kept_and_told_to_those_who_come_later(store):
+    assert store.keep_many([("a", b"1"), ("b", b"2")]) == {}
+    assert store.keep_many([("a", b"1"), ("b", b"other"), ("c", b"3")]) == {"b": b"2"}
+    assert store.keep_many([]) == {}
+    assert dict(store.scan()) == {"a": b"1", "b": b"2", "c": b"3"}
+
+
+def test_of_one_key_that_comes_twice_at_once_the_first_is_kept(store):
+    assert store.keep_many([("a", b"1"), ("a", b"2")]) == {"a": b"1"}
+    assert store.get("a") == b"1" and len(store) == 1
+
+
 @pytest.mark.parametrize("key", ["", "ä", "a\nb", "a\0b", "\ud800"])
 def test_a_key_that_is_not_printable_ascii_is_refused_and_nothing_is_kept(store, key):
     with pytest.raises(ValueError, match="not printable ASCII"):

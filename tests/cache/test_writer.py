@@ -21,19 +21,19 @@ class Slow(MemoryStore):
         self.go = threading.Event()
         self.left = 0
 
-    def put_many(self, entries):
+    def keep_many(self, entries):
         entries = list(entries)
         self.commits.append([key for key, _ in entries])
         self.begun.set()
         assert self.go.wait(60)
-        super().put_many(entries)
+        return super().keep_many(entries)
 
     def leave(self) -> None:
         self.left += 1
 
 
 class Full(MemoryStore):
-    def put_many(self, entries):
+    def keep_many(self, entries):
         raise StoreFull("no room")
 
 

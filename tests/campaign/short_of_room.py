@@ -77,7 +77,7 @@ def sit(grid: Sweep, folder: Path, asked: Asked) -> Halt | None:
             cache = Cache(store, asked, identity=lambda call: "lab")
 
             async def main() -> Halt | None:
-                async with noted(run, lambda: 0, latch):
+                async with noted(run, lambda: 0, store, latch):
                     return await Sitting(grid, run, cache, latch).run(LANES)
 
             return asyncio.run(main())

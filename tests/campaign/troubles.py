@@ -38,10 +38,10 @@ class FaultyStore(MemoryStore):
         super().__init__()
         self._chance, self.share = chance, share
 
-    def put_many(self, entries: Iterable[tuple[str, bytes]]) -> None:
+    def keep_many(self, entries: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
         if self._chance.random() < self.share:
             raise StoreFull("no room")
-        super().put_many(entries)
+        return super().keep_many(entries)
 
 
 @dataclass

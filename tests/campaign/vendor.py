@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -29,6 +30,15 @@ def opinion(call: Call) -> Reply:
         share = digest[0] * 100 // 255
         return Reply(f"A: {share}%\nB: {100 - share}%")
     return Reply(f"I say {digest.hex()}, and so it is.")
+
+
+def moody(call: Call) -> Reply:
+    """Never the same reply twice, as real models' are: it tells who was first, and who paid."""
+    todo = read_instructions(call.messages[-1].text)
+    if todo is not None and todo.task == "percentages":
+        share = secrets.randbelow(101)
+        return Reply(f"A: {share}%\nB: {100 - share}%\n{secrets.token_hex()}")
+    return Reply(f"I say {secrets.token_hex()}, and so it is.")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from cache.reply import Usage
 from engine.books.accounts import EVERY, FILE, Accounts, read_accounts
 from engine.books.ledger import Account, Ledger, Metered, together
 from engine.books.prices import listed
-from engine.errors import RunFolderError, StoreStopped
+from engine.errors import Overloaded, RunFolderError, StoreStopped
 from engine.limits.latch import Latch
 from tests.server import Server, call_of
 from tests.virtual import run
@@ -61,6 +61,70 @@ def test_a_killed_process_forgets_a_moment_at_most_and_counts_what_was_out_as_ab
     assert left_behind.faults == (("ambiguous", "Abandoned", 1),)
     assert left_behind.doubtful > 0
     assert left_behind.in_flight == 0
+
+
+def test_a_journal_knows_of_each_request_from_the_moment_it_leaves(tmp_path):
+    async def main():
+        ledger = Ledger()
+        keeping = Accounts(tmp_path, ledger.accounts).kept(Latch(), ledger)
+        await keeping.__aenter__()
+        waiting = asyncio.create_task(asked(ledger, MODEL, 1, latency=60.0))
+        await asyncio.sleep(0)
+        first = read_accounts(tmp_path)[MODEL]
+        await asked(ledger, MODEL, 3, latency=0.001)
+        with pytest.raises(Overloaded):
+            await Metered(broken, ledger.page(MODEL, None))(call_of(100, 9, model=MODEL))
+        at_once, truth = read_accounts(tmp_path)[MODEL], ledger.account(MODEL)
+        await asyncio.sleep(1.1 * EVERY)
+        noted = read_accounts(tmp_path)[MODEL]
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        await keeping.__aexit__(None, None, None)
+        return first, at_once, truth, noted
+
+    async def broken(call):
+        raise Overloaded("busy")
+
+    first, at_once, truth, noted = run(main())
+    assert (first.sent, first.faults) == (1, (("ambiguous", "Abandoned", 1),))
+    assert (at_once.stored, at_once.count("failed"), at_once.count("ambiguous")) == (3, 1, 1)
+    assert (at_once.usage, at_once.dollars) == (truth.usage, truth.dollars)
+    assert at_once.doubtful == truth.at_risk > 0
+    assert noted.faults == (("ambiguous", "Abandoned", 1), ("failed", "Overloaded", 1))
+    assert [file.name for file in tmp_path.iterdir()] == [FILE], "a journal is for killed sittings"
+
+
+@pytest.mark.parametrize("length", [0, 1, 60, 400, -1])
+def test_of_a_torn_journal_the_last_note_stands(tmp_path, length):
+    async def main():
+        ledger = Ledger()
+        keeping = Accounts(tmp_path, ledger.accounts).kept(Latch(), ledger)
+        await keeping.__aenter__()
+        await asked(ledger, MODEL, 5)
+        journal = (tmp_path / "ledger.journal").read_bytes()
+        await keeping.__aexit__(None, None, None)
+        return journal
+
+    run(sitting(tmp_path, [(OTHER, 2)]))
+    journal = run(main())
+    noted = read_accounts(tmp_path)
+    (tmp_path / "ledger.journal").write_bytes(journal)
+    assert read_accounts(tmp_path) == noted, "what is noted is not counted twice"
+    (tmp_path / "ledger.journal").write_bytes(journal[:length])
+    assert read_accounts(tmp_path) == noted
+
+
+def test_a_journal_that_cannot_be_written_stops_the_run(tmp_path):
+    latch = Latch()
+
+    async def main():
+        ledger = Ledger()
+        accounts = Accounts(tmp_path / "gone", ledger.accounts)
+        async with accounts.kept(latch, ledger):
+            await asked(ledger, MODEL, 1, latency=0.0)
+            return latch.halt
+
+    assert isinstance(run(main()), StoreStopped)
 
 
 def test_a_note_that_fails_stops_the_run_the_last_time_too(tmp_path):

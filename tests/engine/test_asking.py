@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cache import Call, Message
+from cache import Cache, Call, Message
 from cache.errors import ReplayMiss
-from engine import asking
+from engine import asking, run_async
 from engine.errors import BudgetReached, SweepError
 from engine.rehearsal.process import counts, serving
 from protocols import Agent, Debate, Problem, StatedJudge
@@ -39,6 +39,32 @@ async def test_protocols_are_asked_for_one_question_and_nothing_is_asked_twice(
         again = await DEBATE.agent_score_difference(problem, ask)
         assert (ask.statistics.new, ask.statistics.stored > 0) == (0, True)
     assert first == again
+
+
+async def test_a_run_and_asking_share_their_replies_whoever_is_first(problem: Problem) -> None:
+    ran = await run_async([DEBATE], [problem], quiet=True)
+    assert ran.stopped is None
+    async with asking([problem]) as ask:
+        await DEBATE.agent_score_difference(problem, ask)
+        assert (ask.statistics.new, ask.statistics.stored > 0) == (0, True)
+    other = replace(DEBATE, rounds=3)
+    async with asking([problem]) as ask:
+        await other.agent_score_difference(problem, ask)
+        assert ask.statistics.new > 0
+    replayed = await run_async([other], [problem], cache="replay", quiet=True)
+    assert replayed.stopped is None and replayed.results.failed == 0
+
+
+async def test_what_asking_stored_under_the_bare_draw_is_found(
+    place: Path, problem: Problem
+) -> None:
+    async with asking([problem]) as ask:
+        bare = Cache(ask._store, ask._inner, identity=ask._identity)
+        call = replace(CALL, model="sim/strong")
+        paid = await bare(call)
+        await bare.close()
+        assert await ask(call) == paid
+        assert ask.statistics.new == 0
 
 
 async def test_a_replay_asks_nobody(problem: Problem) -> None:

@@ -1,10 +1,15 @@
 """`oversight cache`: what people and programs are shown of the store, and what is removed."""
 
+import itertools
 import json
 import os
+import shutil
+import signal
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from click.testing import CliRunner, Result
@@ -226,6 +231,63 @@ def test_verify_reports_a_malformed_file(folder):
     assert (folder.with_name("store.damaged") / FILE).read_bytes() == whole
     assert "replies added" in saved
     cache("verify")
+
+
+def salvage_and_die(folder: Path, steps: int) -> int:
+    """How a process ends that salvages the store and kills itself at so many lines of it."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    watched = "engine/cli/cache.py"
+    left = steps
+
+    def trace(frame: FrameType, event: str, argument: object) -> object:
+        nonlocal left
+        if not frame.f_code.co_filename.endswith(watched):
+            return None
+        left -= event == "line"
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+
+    sys.settrace(trace)
+    result = CliRunner().invoke(oversight, ["cache", "salvage", "--store", str(folder)])
+    os._exit(result.exit_code)
+
+
+def test_a_store_that_is_written_to_is_not_salvaged(folder):
+    running = DiskStore(folder)
+    refused = str(cache("salvage", code=1).exception)
+    assert refused == f"{folder}: a run, or another command, is using it; stop that, then try again"
+    running.put_many([("late", b"1")])
+    running.close()
+    assert [file.name for file in folder.parent.iterdir()] == ["store"]
+    cache("salvage", code=1)
+
+
+@pytest.mark.parametrize("used_since", [False, True])
+def test_a_salvage_that_is_killed_at_any_step_goes_on_when_it_is_repeated(folder, used_since):
+    steps = 0
+    before = DiskStore(folder)
+    known, places = before.id, {"store", "store.damaged"}
+    before.close()
+    for steps in itertools.count(1):
+        shutil.rmtree(folder.parent / "store.damaged", ignore_errors=True)
+        ended = salvage_and_die(folder, steps)
+        if ended == 0:
+            break
+        assert ended == -signal.SIGKILL
+        if used_since and not folder.exists():
+            DiskStore(folder).close()
+        if {file.name for file in folder.parent.iterdir()} != places:
+            cache("salvage")
+        assert {file.name for file in folder.parent.iterdir()} == places
+        assert kept(folder) == {key for key, _ in ENTRIES}
+        if not used_since:
+            after = ReadOnlyStore(folder)
+            assert after.id == known
+            after.close()
+    assert steps > 20
 
 
 def test_prune_asks_first_and_a_no_removes_nothing(folder):

@@ -1,12 +1,13 @@
 """Paid runs, whole: processes, SDK clients and real HTTP; keys, quotas, budgets and books."""
 
 import signal
+from contextlib import closing
 
 import orjson
 import pytest
 
 from cache.disk import ReadOnlyStore
-from cache.record import Record, checked
+from cache.record import Record, checked, records
 from engine.rehearsal.process import counts
 from tests.desk import CANARY, CONCURRENCY, MODELS, Desk
 
@@ -179,14 +180,37 @@ def test_a_killed_run_knows_what_it_paid_and_goes_on_within_its_budget(desk, und
         first.communicate()
         known, seen = desk.account(), counts(url)["requests"]
         assert known.dollars > 0
-        # Not known is what the last moment brought; what was out may or may not have arrived.
-        assert abs(known.sent - seen) <= CONCURRENCY * len(MODELS)
+        # What was out may or may not have arrived; all else is known.
+        assert seen <= known.sent <= seen + CONCURRENCY * len(MODELS)
         stopped = desk.sit("--max-cost", f"{known.dollars + known.doubtful:.6f}")
         assert stopped.returncode == 4
         assert counts(url)["requests"] == seen
         assert desk.sit().returncode == 0
     assert desk.status()["finished"] == CELLS
     assert desk.account().dollars + desk.account().doubtful >= 0.8 * whole
+
+
+def test_p12_however_often_a_run_is_killed_its_ledger_has_all_that_the_server_saw(desk):
+    with desk.server({"latency": 0.03, "spread": 0.5}) as url:
+        for kills in range(1, 5):
+            sitting = desk.start()
+            # Between two notes of the ledger, as a kill may well come.
+            while counts(url).get("requests", 0) < 15 * kills:
+                assert sitting.poll() is None, "it ended by itself"
+            sitting.kill()
+            sitting.communicate()
+            known = desk.account()
+            with closing(ReadOnlyStore(desk.folder / "store")) as store:
+                replies = [record.reply() for _, record in records(store.survey())]
+            assert len(replies) <= known.stored
+            assert sum(reply.usage.output_tokens for reply in replies) <= known.usage.output_tokens
+            assert counts(url)["requests"] <= known.sent
+            assert known.sent - known.stored <= kills * CONCURRENCY * len(MODELS)
+        assert desk.sit().returncode == 0
+        seen = counts(url)
+    whole = desk.account()
+    assert seen["requests"] <= whole.sent == whole.stored + whole.count("ambiguous")
+    assert whole.stored <= seen["ok"] <= whole.sent
 
 
 LOUD = """

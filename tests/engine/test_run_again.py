@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import orjson
@@ -17,6 +18,8 @@ from engine.runs.runfolder import outcomes
 from tests.command_line import ROOT, Command
 from tests.disks import read_only
 from tests.run_folders import everything, only_run, with_failures, written
+
+Spoil = Callable[[bytes], bytes]
 
 # Reading a run.
 
@@ -44,6 +47,30 @@ def test_a_report_of_an_unfinished_run_says_so(place: Path, command: Command) ->
     assert command("report", folder, "--beta", "0.5", "--beta", "inf").out.count("β=") == 4
     assert command("report", folder, "--beta", "nan").code == 2
     assert json.loads(command("report", folder, "--json", "--score", "log").out)["score"] == "log"
+
+
+@pytest.mark.parametrize("words", [("report",), ("replay",)])
+@pytest.mark.parametrize(
+    ("spoilt", "told"),
+    [
+        (lambda line: line + line, ":2: cell {cell} stands there twice; delete one of its lines"),
+        (
+            lambda line: re.sub(rb'"probs":\[[^]]*\]', b'"probs":[7.0,-6.0]', line),
+            ":1: no outcome of a cell: [7.0, -6.0] are no probabilities; delete that line",
+        ),
+    ],
+    ids=["twice", "impossible"],
+)
+def test_outcomes_that_cannot_be_are_told_and_never_scored(
+    place: Path, command: Command, words: tuple[str, ...], spoilt: Spoil, told: str
+) -> None:
+    command("run", "small.yaml")
+    folder = only_run(place)
+    first, *rest = written(folder).splitlines(keepends=True)
+    (folder / "outcomes.jsonl").write_bytes(b"".join([spoilt(first), *rest]))
+    ran = command(*words, folder)
+    assert (ran.code, ran.out) == (2, "")
+    assert f"{folder / 'outcomes.jsonl'}{told.format(cell=orjson.loads(first)['cell'])}" in ran.err
 
 
 def test_what_was_measured_is_told_where_it_is_asked_for(place: Path, command: Command) -> None:
