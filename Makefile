@@ -15,7 +15,7 @@ test: .venv/installed-dev        ## lint, types, tests
 	$(BIN)/pytest -q -n auto
 
 docs: .venv/installed            ## the reference of the sweep file, from the code
-	$(BIN)/python -m engine.sweeps.reference > docs/.sweep-file.md
+	$(BIN)/python -m oversight.engine.sweeps.reference > docs/.sweep-file.md
 	mv docs/.sweep-file.md docs/sweep-file.md
 
 campaign: .venv/installed-dev    ## the long form of the reliability campaigns

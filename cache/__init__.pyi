@@ -3,17 +3,15 @@ from .address import store_key as store_key
 from .address import value_address as value_address
 from .bundle import BundleStore as BundleStore
 from .bundle import export_bundle as export_bundle
-from .cached import Cache as Cache
-from .cached import CacheStatistics as CacheStatistics
-from .cached import Mode as Mode
+from .cache import Cache as Cache
+from .cache import CacheStatistics as CacheStatistics
+from .cache import Mode as Mode
 from .call import Ask as Ask
 from .call import Call as Call
 from .call import Message as Message
 from .call import ResponseFormat as ResponseFormat
 from .call import ToolSpec as ToolSpec
 from .call import nth as nth
-from .census import Census as Census
-from .census import census as census
 from .disk import DiskStore as DiskStore
 from .disk import ReadOnlyStore as ReadOnlyStore
 from .errors import AddressError as AddressError
@@ -28,7 +26,7 @@ from .explain import nearest_recorded as nearest_recorded
 from .merge import MergeStatistics as MergeStatistics
 from .merge import merge as merge
 from .record import Record as Record
-from .record import checked as checked
+from .record import checked_records as checked_records
 from .record import read_record as read_record
 from .record import records as records
 from .reply import Outcome as Outcome
@@ -36,5 +34,7 @@ from .reply import Reply as Reply
 from .reply import Token as Token
 from .reply import ToolCall as ToolCall
 from .reply import Usage as Usage
+from .stats import StoreStatistics as StoreStatistics
+from .stats import store_statistics as store_statistics
 from .store import MemoryStore as MemoryStore
 from .store import Store as Store

@@ -8,13 +8,13 @@ from typing import Any
 
 import orjson
 
-from cache.call import ADDRESS, STEM, Call
-from cache.errors import AddressError
+from oversight.cache.call import ADDRESS, PREFIX_HASH, Call
+from oversight.cache.errors import AddressError
 
 SCHEMA = 1
 """Version of what an address covers: raised when a field of `Call` is added or changes meaning."""
 
-LARGEST = 2**53
+MAX_EXACT_INTEGER = 2**53
 """Whole numbers beyond this are not the same in every program."""
 
 _DRAW = b',"draw":'
@@ -75,11 +75,11 @@ def plain(value: Any, place: str = "") -> Any:
         if not math.isfinite(value):
             raise AddressError(place.lstrip("."), f"{value} is not a finite number")
         # 1 and 1.0 are equal and must have one address.
-        return int(value) if value.is_integer() and abs(value) < LARGEST else value
+        return int(value) if value.is_integer() and abs(value) < MAX_EXACT_INTEGER else value
     if isinstance(value, str):
         _refuse_surrogates(value, place)
         return value
-    if isinstance(value, int) and abs(value) > LARGEST:
+    if isinstance(value, int) and abs(value) > MAX_EXACT_INTEGER:
         raise AddressError(place.lstrip("."), f"{value:.3g} is too large a whole number")
     if value is None or isinstance(value, (bool, int)):
         return value
@@ -88,7 +88,7 @@ def plain(value: Any, place: str = "") -> Any:
 
 def _stem(call: Call) -> "tuple[bytes, hashlib._Hash]":
     """The canonical JSON up to the draw, and its hash so far, which all draws of a call share."""
-    shared: list[tuple[bytes, hashlib._Hash]] = vars(call).setdefault(STEM, [])
+    shared: list[tuple[bytes, hashlib._Hash]] = vars(call).setdefault(PREFIX_HASH, [])
     if not shared:
         # orjson writes NaN as null; Call refuses NaN where it is made, so none arrives here.
         try:

@@ -24,9 +24,9 @@ from pathlib import Path
 
 import zstandard
 
-from cache.errors import BundleError, DamagedEntry, StoreError
-from cache.record import LARGEST, read_record
-from cache.store import Store
+from oversight.cache.errors import BundleError, DamagedEntry, StoreError
+from oversight.cache.record import MAX_UNPACKED_BYTES, read_record
+from oversight.cache.store import Store
 
 MAGIC = b"OVSIGHT\x01"
 
@@ -98,8 +98,10 @@ class BundleStore(Store):
         try:
             with self._lock:
                 packed = self._read(self._starts[place], self._starts[place + 1])
-                if zstandard.frame_content_size(packed) > LARGEST:
-                    raise DamagedEntry(key, f"it would unpack to more than {LARGEST:,} bytes")
+                if zstandard.frame_content_size(packed) > MAX_UNPACKED_BYTES:
+                    raise DamagedEntry(
+                        key, f"it would unpack to more than {MAX_UNPACKED_BYTES:,} bytes"
+                    )
                 return self._unpack(packed)
         except (OSError, ValueError) as exc:
             raise StoreError(f"{self.file} cannot be read any more: {exc}") from exc
@@ -151,8 +153,8 @@ class BundleStore(Store):
         end = self._size - _TAIL.size
         length, count = _TAIL.unpack(self._read(end, self._size))
         packed = self._read(end - length, end)
-        if zstandard.frame_content_size(packed) > LARGEST:
-            raise ValueError(f"its index would unpack to more than {LARGEST:,} bytes")
+        if zstandard.frame_content_size(packed) > MAX_UNPACKED_BYTES:
+            raise ValueError(f"its index would unpack to more than {MAX_UNPACKED_BYTES:,} bytes")
         index = zstandard.ZstdDecompressor().decompress(packed)
         lines = len(index) - _U32.size * count
         self._keys = index[:lines].decode("ascii").splitlines()

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from cache.errors import AddressError
-from cache.reply import Reply, ToolCall
+from oversight.cache.errors import AddressError
+from oversight.cache.reply import Reply, ToolCall
 
-ADDRESS, STEM = "_address", "_stem"
+ADDRESS, PREFIX_HASH = "_address", "_stem"
 """Where a call remembers its address, and what the addresses of all its draws have in common;
 orjson passes over names that begin with an underscore."""
 
@@ -53,7 +53,7 @@ class Call:
     fields are equal. What must not change the answer (timeouts, priorities, prompt-caching
     hints, tags) is therefore not a field.
 
-    It has no slots: cache.address keeps the address beside the fields once it is known.
+    It has no slots: oversight.cache.address keeps the address beside the fields once it is known.
     """
 
     model: str
@@ -98,7 +98,7 @@ class Call:
         # Copied, not made anew: what was right once is right still, and every call comes by here.
         drawn = object.__new__(Call)
         # Whichever of them is addressed first fills the list for the others.
-        vars(self).setdefault(STEM, [])
+        vars(self).setdefault(PREFIX_HASH, [])
         vars(drawn).update(vars(self), draw=(index, *self.draw))
         vars(drawn).pop(ADDRESS, None)
         return drawn

@@ -12,11 +12,11 @@ from uuid import uuid4
 
 import diskcache
 
-from cache.errors import DamagedEntry, StoreError, StoreFull, StoreGone
-from cache.lock import share
-from cache.rows import FAULTS, FILE, RowStore, connect, fault, log_of
-from cache.seal import seal, unseal
-from cache.store import checked_key
+from oversight.cache.checksum import add_checksum, strip_checksum
+from oversight.cache.errors import DamagedEntry, StoreError, StoreFull, StoreGone
+from oversight.cache.lock import share
+from oversight.cache.rows import FAULTS, STORE_FILE, RowStore, connect_safely, fault, log_of
+from oversight.cache.store import checked_key
 
 SETTINGS: dict[str, str | int] = {
     # Nothing is ever evicted: a reply that was paid stays until somebody prunes it.
@@ -101,7 +101,7 @@ class DiskStore(RowStore):
         folder = Path(os.path.abspath(folder))
         if os.path.expandvars(folder) != str(folder):
             raise StoreError(f"{folder}: a store's path may not hold the name of a variable")
-        file = folder / FILE
+        file = folder / STORE_FILE
         with ExitStack() as undo:
             try:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -132,7 +132,7 @@ class DiskStore(RowStore):
         older: dict[str, bytes] = {}
         for key, _, _, sealed in rows:
             value = self.get(key)
-            if value is not None and value != unseal(key, sealed):
+            if value is not None and value != strip_checksum(key, sealed):
                 older[key] = value
         return older
 
@@ -190,9 +190,9 @@ class ReadOnlyStore(RowStore):
 
     def __init__(self, folder: Path) -> None:
         """StoreError if there is no store in the folder."""
-        file = Path(os.path.abspath(folder)) / FILE
+        file = Path(os.path.abspath(folder)) / STORE_FILE
         if not file.is_file():
-            raise StoreError(f"{folder} holds no store: there is no {FILE} in it")
+            raise StoreError(f"{folder} holds no store: there is no {STORE_FILE} in it")
         self._seen = _stamp(file)
         super().__init__(file, _access(file))
 
@@ -224,7 +224,7 @@ class ReadOnlyStore(RowStore):
         self._seen = stamp
         self._db.close()
         try:
-            self._db = connect(self.file, _access(self.file))
+            self._db = connect_safely(self.file, _access(self.file))
         except FAULTS as exc:
             raise fault(exc, self.file) from exc
         return True
@@ -232,7 +232,7 @@ class ReadOnlyStore(RowStore):
 
 def _rows(entries: Iterable[tuple[str, bytes]]) -> list[_Row]:
     now = time.time()
-    return [(checked_key(key), now, now, seal(key, value)) for key, value in entries]
+    return [(checked_key(key), now, now, add_checksum(key, value)) for key, value in entries]
 
 
 def _access(file: Path) -> str:
@@ -270,7 +270,7 @@ def _opened(folder: Path) -> diskcache.Cache:
 def _refuse_foreign(file: Path) -> None:
     """Nothing is added to another program's file; and diskcache takes its attributes and PRAGMAs
     from the file: only known ones may stand there."""
-    with closing(connect(file, "mode=ro")) as db:
+    with closing(connect_safely(file, "mode=ro")) as db:
         tables = {name for (name,) in db.execute(_THEIR_TABLES)}
         if foreign := sorted(tables - _TABLES):
             raise StoreError(

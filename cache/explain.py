@@ -6,15 +6,15 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from itertools import islice, zip_longest
 
-from cache.address import call_address, canonical
-from cache.call import Call, Message
-from cache.errors import DamagedEntry
-from cache.record import Record, records
-from cache.store import Store
+from oversight.cache.address import call_address, canonical
+from oversight.cache.call import Call, Message
+from oversight.cache.errors import DamagedEntry
+from oversight.cache.record import Record, records
+from oversight.cache.store import Store
 
-MOST_READ = 100_000
+MAX_READ = 100_000
 """Entries that a search for the nearest call looks at before it makes do with what it found."""
-MOST_COMPARED = 2_000
+MAX_COMPARED = 2_000
 """Calls of those, the ones most alike in length, whose words are compared."""
 TEXT_WEIGHT = 10.0
 """How many other fields may differ before it is nearer to have all the words different."""
@@ -37,7 +37,7 @@ class Nearest:
     """Whether the store holds more than was searched."""
 
     def __str__(self) -> str:
-        within = f" (of the first {MOST_READ:,} entries)" if self.partial else ""
+        within = f" (of the first {MAX_READ:,} entries)" if self.partial else ""
         if self.record is None:
             return f"no call to that model was ever recorded{within}"
         what = "; ".join(self.differences)
@@ -65,7 +65,7 @@ def nearest_recorded(store: Store, call: Call, identity: str) -> Nearest:
             distance = _distance(recorded, call)
             if best is None or distance < best[0]:
                 best = distance, record, recorded
-    partial = len(store) > MOST_READ
+    partial = len(store) > MAX_READ
     if best is None:
         return Nearest(None, (), partial)
     return Nearest(best[1], differences(best[2], call), partial)
@@ -76,10 +76,10 @@ def _alike_in_size(store: Store, call: Call) -> list[Record]:
     size = len(canonical(call))
     recorded = (
         record
-        for _, record in records(islice(store.survey(), MOST_READ))
+        for _, record in records(islice(store.survey(), MAX_READ))
         if isinstance(record, Record) and record.model == call.model
     )
-    return heapq.nsmallest(MOST_COMPARED, recorded, key=lambda record: abs(record.call_size - size))
+    return heapq.nsmallest(MAX_COMPARED, recorded, key=lambda record: abs(record.call_size - size))
 
 
 def _differences(place: str, old: object, new: object) -> Iterator[str]:

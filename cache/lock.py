@@ -10,7 +10,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from cache.errors import StoreError
+from oversight.cache.errors import StoreError
 
 _TRIES = 100
 """How often a folder that is replaced while it is being locked is locked once more."""

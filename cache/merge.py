@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cache.errors import DamagedEntry
-from cache.record import checked, read_record
-from cache.reply import Reply
-from cache.store import Store
+from oversight.cache.errors import DamagedEntry
+from oversight.cache.record import checked_records, read_record
+from oversight.cache.reply import Reply
+from oversight.cache.store import Store
 
 _AT_ONCE = 512
 """Entries of one transaction."""
@@ -36,7 +36,7 @@ def merge(entries: Iterable[tuple[str, bytes | DamagedEntry]], store: Store) -> 
     new = known = other = 0
     damaged: list[DamagedEntry] = []
     waiting: list[tuple[str, bytes]] = []
-    for key, record in checked(entries):
+    for key, record in checked_records(entries):
         if isinstance(record, DamagedEntry):
             damaged.append(record)
             continue

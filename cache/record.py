@@ -19,11 +19,11 @@ from typing import Any, get_args
 
 import zstandard
 
-from cache.address import call_address, canonical, store_key
-from cache.call import Call
-from cache.errors import DamagedEntry
-from cache.notation import read_call, read_reply, write_reply
-from cache.reply import Outcome, Reply
+from oversight.cache.address import call_address, canonical, store_key
+from oversight.cache.call import Call
+from oversight.cache.codec import read_call, read_reply, write_reply
+from oversight.cache.errors import DamagedEntry
+from oversight.cache.reply import Outcome, Reply
 
 PACKED = 1
 """Form of a record as stores keep it: reply and call are compressed, each by itself, with what all
@@ -34,7 +34,7 @@ DICTIONARY = "data/record-1.zdict"
 PLAIN = 2
 """Form of a record whose parts are not compressed: a new one, and each one in a bundle."""
 
-LARGEST = 2**28
+MAX_UNPACKED_BYTES = 2**28
 """Bytes of a reply or a call; a record that claims more is damaged, and is not unpacked."""
 
 _LEVEL = 3
@@ -61,7 +61,9 @@ class _Zstd(threading.local):
 
 @lru_cache(1)
 def _dictionary() -> zstandard.ZstdCompressionDict:
-    found = zstandard.ZstdCompressionDict(files("cache").joinpath(DICTIONARY).read_bytes())
+    found = zstandard.ZstdCompressionDict(
+        files("oversight.cache").joinpath(DICTIONARY).read_bytes()
+    )
     found.precompute_compress(level=_LEVEL)
     return found
 
@@ -199,7 +201,7 @@ def records(
             yield key, damage
 
 
-def checked(
+def checked_records(
     entries: Iterable[tuple[str, bytes | DamagedEntry]],
 ) -> Iterator[tuple[str, Record | DamagedEntry]]:
     """The same, each record unpacked and checked against its key."""
@@ -231,7 +233,7 @@ def _head(key: str, value: bytes) -> tuple[int, int, int, int, int, int, int, in
 def _unpacked(key: str, form: int, part: bytes, size: int) -> bytes:
     if form == PACKED:
         # Asked before anything is unpacked: a small part may claim to become a huge one.
-        if size > LARGEST or zstandard.frame_content_size(part) != size:
+        if size > MAX_UNPACKED_BYTES or zstandard.frame_content_size(part) != size:
             raise DamagedEntry(key, f"a part of it does not unpack to {size} bytes")
         try:
             part = _zstd.unpack(part)

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cache.errors import DamagedEntry, StoreError, StoreFull
-from cache.seal import unseal
-from cache.store import Store
+from oversight.cache.checksum import strip_checksum
+from oversight.cache.errors import DamagedEntry, StoreError, StoreFull
+from oversight.cache.store import Store
 
-FILE = "cache.db"
+STORE_FILE = "cache.db"
 
 FAULTS = (sqlite3.Error, UnicodeDecodeError)
 """What a damaged file raises. SQLite may quote damaged text, which Python then fails to decode."""
@@ -47,7 +47,7 @@ class RowStore(Store):
         self.file = file
         self._closed = False
         try:
-            self._db = connect(file, options)
+            self._db = connect_safely(file, options)
         except FAULTS as exc:
             raise fault(exc, file) from exc
         try:
@@ -154,7 +154,7 @@ class RowStore(Store):
             return self.file.stat().st_size // _SMALLEST_ROW
 
 
-def connect(file: Path, options: str) -> sqlite3.Connection:
+def connect_safely(file: Path, options: str) -> sqlite3.Connection:
     """A connection that runs nothing of what a planted file may bring along."""
     # Any thread may read: SQLite lets one at a time use a connection.
     db = sqlite3.connect(
@@ -227,4 +227,4 @@ def _found(key: object, mode: object, value: object) -> tuple[str, bytes | Damag
 def _value(key: str, mode: object, value: object) -> bytes:
     if mode != _IN_ROW or not isinstance(value, bytes):
         raise DamagedEntry(key, f"its row is of mode {mode!r}, which this program never writes")
-    return unseal(key, value)
+    return strip_checksum(key, value)

@@ -11,9 +11,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from cache.disk import DiskStore, ReadOnlyStore
-from cache.errors import StoreError
-from cache.rows import FILE, RowStore
+from oversight.cache.disk import DiskStore, ReadOnlyStore
+from oversight.cache.errors import StoreError
+from oversight.cache.rows import STORE_FILE, RowStore
 
 _PAGE = 4096
 """Bytes of a page of SQLite's, which a damaged header cannot be asked for."""
@@ -32,7 +32,7 @@ def salvageable(folder: Path) -> Iterator[RowStore]:
     try:
         store = ReadOnlyStore(folder)
     except StoreError as exc:
-        if not (folder / FILE).exists():
+        if not (folder / STORE_FILE).exists():
             raise
         refused = exc
     else:
@@ -58,13 +58,13 @@ def _holds_any(store: RowStore) -> bool:
 def _with_new_head(folder: Path, place: Path) -> Path:
     """A copy of the store in `folder` with the first page of a new one."""
     DiskStore(place / "new").close()
-    head = bytearray((place / "new" / FILE).read_bytes()[:_PAGE])
+    head = bytearray((place / "new" / STORE_FILE).read_bytes()[:_PAGE])
     copy = place / "copy"
     copy.mkdir()
-    for name in (FILE, f"{FILE}-wal"):
+    for name in (STORE_FILE, f"{STORE_FILE}-wal"):
         if (folder / name).exists():
             shutil.copyfile(folder / name, copy / name)
-    head[_PAGES] = ((copy / FILE).stat().st_size // _PAGE).to_bytes(4, "big")
-    with (copy / FILE).open("r+b") as file:
+    head[_PAGES] = ((copy / STORE_FILE).stat().st_size // _PAGE).to_bytes(4, "big")
+    with (copy / STORE_FILE).open("r+b") as file:
         file.write(head)
     return copy

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from cache.errors import DamagedEntry
+from oversight.cache.errors import DamagedEntry
 
 
 class Store(ABC):

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias
 
-from cache.errors import StoreError
-from cache.store import Store
+from oversight.cache.errors import StoreError
+from oversight.cache.store import Store
 
-MOST = 1024
+MAX_COMMIT_ENTRIES = 1024
 """Entries of one commit."""
 
 GATHER = 0.002
@@ -68,7 +68,10 @@ class Writer:
         loop = asyncio.get_running_loop()
         while self._waiting:
             await asyncio.sleep(0 if self._closed else GATHER)
-            batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
+            batch, self._waiting = (
+                self._waiting[:MAX_COMMIT_ENTRIES],
+                self._waiting[MAX_COMMIT_ENTRIES:],
+            )
             _acknowledge(await loop.run_in_executor(self._thread, self._commit, batch))
         self._writing = None
 

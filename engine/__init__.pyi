@@ -1,6 +1,6 @@
+from .api.library import Report as Report
+from .api.library import run as run
+from .api.library import run_async as run_async
+from .api.session import asking as asking
 from .errors import EngineError as EngineError
 from .errors import Halt as Halt
-from .library import Report as Report
-from .library import run as run
-from .library import run_async as run_async
-from .session import asking as asking

@@ -1,4 +1,4 @@
-"""`python -m engine` and the command `oversight`."""
+"""`python -m oversight.engine` and the command `oversight`."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ def main() -> None:
     """Run the command line. Ctrl-C is quiet while the program loads and once it has ended."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _gone)
-    from engine.cli.group import main
+    from oversight.engine.cli.group import main
 
     try:
         if signal.getsignal(signal.SIGINT) is _gone:

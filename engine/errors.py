@@ -1,31 +1,33 @@
 """
 EngineError
-├── SweepError            the sweep file or a flag is wrong; nothing was sent
+├── UsageError            the sweep file or a flag is wrong; nothing was sent
 ├── RunFolderError        the run folder cannot be used: locked, damaged, of another sweep
 │   └── DiskFull          there is no room for what it must hold
 ├── DownloadError         an original file of a data set could not be had whole; what came is kept
 ├── Halt                  nothing more can be asked for now: stop, keep all, resume later
 │   ├── QuotaExhausted    the account's quota, credit or spend limit is used up
-│   ├── KeyRefused        the key is missing, wrong or not allowed
+│   ├── AuthenticationFailed        the key is missing, wrong or not allowed
 │   ├── KeyRepeated       a reply, whole and billed, repeats the key: it cannot be stored
-│   ├── ModelGone         the provider does not know the model, or the model lacks a needed ability
+│   ├── ModelNotFound         the provider does not know the model, or the model lacks a needed
+ability
 │   ├── AllRefused        the first calls to a model were all refused for one and the same reason
 │   ├── ProviderDown      the breaker stayed open too long, or the server asks for a very long wait
 │   ├── BudgetReached     the next call could exceed --max-cost
-│   ├── StoreStopped      the store takes no more replies: paying on would be paying for nothing
+│   ├── StoreFailed      the store takes no more replies: paying on would be paying for nothing
 │   └── Interrupted       the user, or the system, asked the program to stop
 └── ProviderError         a model could not answer this call
-    ├── TryAgain          the same call may well succeed later
+    ├── TransientError          the same call may well succeed later
     │   ├── RateLimited   429: all who ask this model wait
     │   ├── Overloaded    5xx, 408, 409: nothing billed
     │   ├── Unreachable   no connection: nothing sent, nothing billed
     │   └── Ambiguous     sent, but no whole answer came: maybe billed
     │       ├── Malformed a 200 whose body is no reply
     │       └── Crowded   by a server of one's own, while it had other calls too: fewer go at once
-    └── BadCall           this call will never succeed; the cell fails
-        ├── TooLong       beyond the model's context, with the token counts where they are known
+    └── InvalidRequest           this call will never succeed; the cell fails
+        ├── ContextLengthExceeded       beyond the model's context, with the token counts where they
+        are known
         ├── NeverAnswered by a model that has answered no call yet: at a resume it is asked again
-        ├── TooBig        one call needs more than the whole per-minute budget
+        ├── ExceedsRateLimit        one call needs more than the whole per-minute budget
         └── Unheard       a whole answer, and billed, of a kind that this program does not know
 """
 
@@ -42,7 +44,7 @@ class EngineError(Exception):
     """Whether a server saw the request that failed, where there was one."""
 
 
-class SweepError(EngineError):
+class UsageError(EngineError):
     """What the user wrote cannot be run. The text names place, value and mend."""
 
     slug = "SweepError"
@@ -76,7 +78,7 @@ class QuotaExhausted(Halt):
     slug = "QuotaExhausted"
 
 
-class KeyRefused(Halt):
+class AuthenticationFailed(Halt):
     slug = "KeyRefused"
 
 
@@ -84,7 +86,7 @@ class KeyRepeated(Halt):
     slug = "KeyRepeated"
 
 
-class ModelGone(Halt):
+class ModelNotFound(Halt):
     slug = "ModelGone"
 
 
@@ -100,7 +102,7 @@ class BudgetReached(Halt):
     slug = "BudgetReached"
 
 
-class StoreStopped(Halt):
+class StoreFailed(Halt):
     slug = "StoreStopped"
 
 
@@ -118,7 +120,7 @@ class ProviderError(EngineError):
     slug = "ProviderError"
 
 
-class TryAgain(ProviderError):
+class TransientError(ProviderError):
     """A fault that passes."""
 
     slug = "TryAgain"
@@ -129,24 +131,24 @@ class TryAgain(ProviderError):
         """Seconds that the server asks to wait; 0 if it did not say."""
 
 
-class RateLimited(TryAgain):
+class RateLimited(TransientError):
     slug = "RateLimited"
 
 
-class Overloaded(TryAgain):
+class Overloaded(TransientError):
     slug = "Overloaded"
 
 
-class Unreachable(TryAgain):
+class Unreachable(TransientError):
     slug = "Unreachable"
     sent = False
 
 
-class Ambiguous(TryAgain):
+class OutcomeUnknown(TransientError):
     slug = "Ambiguous"
 
 
-class Malformed(Ambiguous):
+class Malformed(OutcomeUnknown):
     slug = "Malformed"
     KEPT = 2**16
     """Bytes of a body. Many calls may wait for their next try at one time, each with its fault."""
@@ -157,25 +159,25 @@ class Malformed(Ambiguous):
         """The bytes as they came, or the first of them, for quarantine."""
 
 
-class Crowded(Ambiguous):
+class Crowded(OutcomeUnknown):
     slug = "Crowded"
 
 
-class BadCall(ProviderError):
+class InvalidRequest(ProviderError):
     slug = "BadCall"
 
 
-class TooLong(BadCall):
+class ContextLengthExceeded(InvalidRequest):
     slug = "TooLong"
 
 
-class NeverAnswered(BadCall):
+class NeverAnswered(InvalidRequest):
     slug = "NeverAnswered"
 
 
-class TooBig(BadCall):
+class ExceedsRateLimit(InvalidRequest):
     slug = "TooBig"
 
 
-class Unheard(BadCall):
+class UnrecognizedReply(InvalidRequest):
     slug = "Unheard"

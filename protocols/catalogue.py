@@ -3,17 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from protocols.amplification import Amplification
-from protocols.baselines import NaiveJudge, OpenTrust, Propaganda
-from protocols.consultancy import Consultancy
-from protocols.critique import Critique
-from protocols.cross_examination import CrossExamination
-from protocols.debate import Debate
-from protocols.debate_feedback import DebateFeedback
-from protocols.double_consultancy import DoubleConsultancy
-from protocols.doubly_efficient_debate import DoublyEfficientDebate
-from protocols.interactive_debate import InteractiveDebate
-from protocols.judges import (
+from oversight.protocols.judges import (
     DistributionJudge,
     Ensemble,
     Judge,
@@ -22,13 +12,23 @@ from protocols.judges import (
     StatedJudge,
     VotesJudge,
 )
-from protocols.market_making import MarketMaking
-from protocols.open_protocols import OpenConsultancy, OpenDebate
-from protocols.proposer_critic import ProposerCritic
-from protocols.protocol import Protocol
-from protocols.prover_estimator_debate import ProverEstimatorDebate
-from protocols.recursive_reward_modelling import RecursiveRewardModelling
-from protocols.weak_to_strong import WeakToStrong
+from oversight.protocols.mechanisms.amplification import Amplification
+from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust, Propaganda
+from oversight.protocols.mechanisms.consultancy import Consultancy
+from oversight.protocols.mechanisms.critique import Critique
+from oversight.protocols.mechanisms.cross_examination import CrossExamination
+from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
+from oversight.protocols.mechanisms.double_consultancy import DoubleConsultancy
+from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
+from oversight.protocols.mechanisms.interactive_debate import InteractiveDebate
+from oversight.protocols.mechanisms.market_making import MarketMaking
+from oversight.protocols.mechanisms.open_protocols import OpenConsultancy, OpenDebate
+from oversight.protocols.mechanisms.proposer_critic import ProposerCritic
+from oversight.protocols.mechanisms.prover_estimator_debate import ProverEstimatorDebate
+from oversight.protocols.mechanisms.recursive_reward_modelling import RecursiveRewardModelling
+from oversight.protocols.mechanisms.weak_to_strong import WeakToStrong
+from oversight.protocols.protocol import Protocol
 
 PROTOCOLS: Mapping[str, type[Protocol]] = MappingProxyType(
     {

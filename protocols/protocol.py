@@ -8,15 +8,15 @@ from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import ClassVar, Self, TypeAlias
 
-from cache.call import Ask
-from protocols.agents import Brief, Speaker
-from protocols.errors import Unreadable
-from protocols.judges.judge import Judge
-from protocols.question import Answer, Problem, Question
-from protocols.sample import Sample
-from protocols.scores import SCORES
-from protocols.together import together
-from protocols.transcript import Transcript, Verdict
+from oversight.cache.call import Ask
+from oversight.protocols.agents.agent import Brief, Speaker
+from oversight.protocols.errors import Unreadable
+from oversight.protocols.gather import gather_in_order
+from oversight.protocols.judges.judge import Judge
+from oversight.protocols.question import Answer, Problem, Question
+from oversight.protocols.scores import SCORES
+from oversight.protocols.scoring.sample import Sample
+from oversight.protocols.transcript import Transcript, Verdict
 
 Seat: TypeAlias = tuple[Speaker, Answer | None, Brief]
 """Who speaks, the answer that is argued for (None: no side), and what the seat is asked to do."""
@@ -56,14 +56,14 @@ class Protocol(ABC):
     async def worlds(self, problem: Problem, ask: Ask) -> list[Verdict]:
         """The verdict of every world of a problem, in answer order; the worlds run at once."""
         question = problem.question
-        return await together(*(self.run(question, side, ask) for side in question.answers))
+        return await gather_in_order(*(self.run(question, side, ask) for side in question.answers))
 
     async def agent_score_difference(
         self, problem: Problem, ask: Ask, score: str = "brier"
     ) -> float:
         """ASD of one problem: the sum over answers of value x score in the world that argues it.
 
-        score: a name in protocols.scores.SCORES (Sudhir et al. 2025, arXiv:2504.03731).
+        score: a name in oversight.protocols.scores.SCORES (Sudhir et al. 2025, arXiv:2504.03731).
         """
         verdicts = await self.worlds(problem, ask)
         measure = SCORES[score]
@@ -102,7 +102,7 @@ class Protocol(ABC):
         """
         if stand_in is not None:
             return (stand_in, None, brief)
-        return (self.judge.mind, None, replace(brief, reads_passage=self.judge.reads_passage))
+        return (self.judge.base_agent, None, replace(brief, reads_passage=self.judge.reads_passage))
 
     def _settings(self) -> Iterable[str]:
         """The settings that are plain values, as `name value`; a flag is its name alone."""
@@ -150,7 +150,7 @@ class Experiment:
                     asd = await protocol.agent_score_difference(problem, ask, score)
                     scored[number][problem.id] = asd
 
-        await together(*(lane() for _ in range(lanes)))
+        await gather_in_order(*(lane() for _ in range(lanes)))
         return [
             Trial(protocol, self._sample(found), len(self.problems) - len(found))
             for protocol, found in zip(self.protocols, scored, strict=True)
@@ -171,9 +171,9 @@ def kind(protocol: type[Protocol]) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", " ", protocol.__name__).lower()
 
 
-async def hear(floor: Transcript, *seats: Seat, ask: Ask) -> Transcript:
+async def speak_simultaneously(floor: Transcript, *seats: Seat, ask: Ask) -> Transcript:
     """The seats speak at once, each blind to the others; their turns land in seat order."""
-    turns = await together(
+    turns = await gather_in_order(
         *(speaker.speak(floor, side, ask, brief) for speaker, side, brief in seats)
     )
     return floor.then(*turns)

@@ -9,12 +9,12 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-LONGEST_QUOTE = 50
+MAX_QUOTE_WORDS = 50
 """Words. A longer quote is not looked up, and counts as unverified."""
 
 QUOTING = (
     "You may quote the passage, word for word, between <quote> and </quote>, at most "
-    f"{LONGEST_QUOTE} words each. A program looks every quote up in the passage and shows the "
+    f"{MAX_QUOTE_WORDS} words each. A program looks every quote up in the passage and shows the "
     "judge whether it is there."
 )
 
@@ -73,7 +73,7 @@ def fold(text: str) -> str:
 
 def _stands_in(quote: str, passage: str) -> bool:
     """Whether a quote stands in a folded passage, as whole words: "legal" is not in "illegal"."""
-    if len(quote.split()) > LONGEST_QUOTE:
+    if len(quote.split()) > MAX_QUOTE_WORDS:
         return False
     wanted = fold(quote)
     at = passage.find(wanted) if wanted else -1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-LONGEST_TEXT = 24
+MAX_SETTING_TEXT = 24
 """Characters of a setting that is free text."""
 
 
@@ -38,8 +38,8 @@ def _words(field: "Field[Any]", value: Any) -> Iterator[str]:
         yield from value
     elif isinstance(value, tuple):
         yield f"{len(value)} {name}"
-    elif isinstance(value, str) and len(value) > LONGEST_TEXT:
-        yield f"{name} {value[:LONGEST_TEXT].rstrip()}…"
+    elif isinstance(value, str) and len(value) > MAX_SETTING_TEXT:
+        yield f"{name} {value[:MAX_SETTING_TEXT].rstrip()}…"
     elif value is None:
         yield f"{name} of the provider"
     else:

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from cache.reply import Outcome
-from protocols.question import Answer, Question
-from protocols.quotes import Quote
+from oversight.cache.reply import Outcome
+from oversight.protocols.question import Answer, Question
+from oversight.protocols.quotes import Quote
 
 Scalar: TypeAlias = str | int | float | bool
 SideFinding: TypeAlias = Literal["unchecked", "on side", "off side", "unclear"]

@@ -2,8 +2,8 @@
 
 from hypothesis import strategies as st
 
-from cache.call import Call, Message, ResponseFormat, ToolSpec
-from cache.reply import Reply, Token, ToolCall, Usage
+from oversight.cache.call import Call, Message, ResponseFormat, ToolSpec
+from oversight.cache.reply import Reply, Token, ToolCall, Usage
 
 FULL = Call(
     model="sim/strong",

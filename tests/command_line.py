@@ -57,7 +57,7 @@ def oversight(*words: str | Path, cwd: Path, **variables: str) -> Ran:
     """Run a command to its end. The store is in the working folder unless the words say else."""
     own = {"OVERSIGHT_STORE": str(cwd / "store")} | variables
     done = subprocess.run(
-        [sys.executable, "-m", "engine", *map(str, words)],
+        [sys.executable, "-m", "oversight.engine", *map(str, words)],
         cwd=cwd,
         env=environment(own),
         stdin=subprocess.DEVNULL,
@@ -113,7 +113,7 @@ def running(*words: str | Path, cwd: Path, **variables: str) -> Iterator[Running
     ours, theirs = os.openpty()
     own = {"OVERSIGHT_STORE": str(cwd / "store"), "TERM": "xterm"} | variables
     process = subprocess.Popen(
-        [sys.executable, "-m", "engine", *map(str, words)],
+        [sys.executable, "-m", "oversight.engine", *map(str, words)],
         cwd=cwd,
         env=environment(own),
         stdin=subprocess.DEVNULL,

@@ -12,10 +12,10 @@ from typing import Any
 
 import orjson
 
-from engine.books.accounts import read_accounts
-from engine.books.ledger import Account, together
-from engine.errors import RunFolderError
-from engine.rehearsal.process import serving
+from oversight.engine.accounting.ledger import UsageTotals, sum_usage
+from oversight.engine.accounting.ledger_file import read_ledger
+from oversight.engine.errors import RunFolderError
+from oversight.engine.rehearsal.process import serving
 
 ROOT = Path(__file__).parents[1]
 CANARY = "sk-canary-91d0c3b5e7f24a68"
@@ -72,7 +72,7 @@ class Desk:
 
     def start(self, *flags: str, script: str = "") -> "subprocess.Popen[str]":
         """A sitting under way. script: Python to run instead of the command itself."""
-        program = ["-c", script] if script else ["-m", "engine"]
+        program = ["-c", script] if script else ["-m", "oversight.engine"]
         kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         places = ["--run-folder", "run", "--store", "store"]
         sweep = ["sweep.yaml", "--limit", str(self.problems)]
@@ -93,7 +93,7 @@ class Desk:
 
     def status(self) -> dict[str, Any]:
         result = subprocess.run(
-            [sys.executable, "-m", "engine", "status", "run", "--json"],
+            [sys.executable, "-m", "oversight.engine", "status", "run", "--json"],
             cwd=self.folder,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             capture_output=True,
@@ -102,9 +102,9 @@ class Desk:
         told: dict[str, Any] = orjson.loads(result.stdout)
         return told
 
-    def account(self) -> Account:
+    def account(self) -> UsageTotals:
         """What all sittings asked, as the run folder has it."""
-        return together(read_accounts(self.run).values())
+        return sum_usage(read_ledger(self.run).values())
 
     def until(self, requests: int) -> None:
         """Wait until the ledger in the folder has so many requests, and the run goes on."""

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from cache.address import call_address
-from cache.call import Call
-from cache.reply import Reply, Token
-from protocols.protocol import Protocol
-from protocols.question import Answer, Problem, Question
+from oversight.cache.address import call_address
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply, Token
+from oversight.protocols.protocol import Protocol
+from oversight.protocols.question import Answer, Problem, Question
 
 
 class Scripted:

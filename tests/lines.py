@@ -7,17 +7,24 @@ from dataclasses import replace
 
 import pytest
 
-from cache.call import Call, Message
-from cache.reply import Reply
-from engine.providers.aiohttp_transport import AiohttpTransport
-from engine.providers.anthropic_wire import AnthropicWire
-from engine.providers.catalogue import connect
-from engine.providers.pool import Pool
-from engine.providers.provider import Hear, HttpProvider, Provider
-from engine.providers.settings import Settings
-from engine.rehearsal import PROFILES, Answer, Fault, Profile, Rehearsal, Spell
-from engine.rehearsal.anthropic_dialect import AnthropicDialect
-from engine.rehearsal.openai_dialect import OpenAIDialect
+from oversight.cache.call import Call, Message
+from oversight.cache.reply import Reply
+from oversight.engine.providers.aiohttp_transport import AiohttpTransport
+from oversight.engine.providers.anthropic_wire import AnthropicWire
+from oversight.engine.providers.catalogue import connect
+from oversight.engine.providers.pool import ConnectionPool
+from oversight.engine.providers.provider import Hear, HttpProvider, Provider
+from oversight.engine.providers.settings import Settings
+from oversight.engine.rehearsal import (
+    PROFILES,
+    FaultKind,
+    FaultWindow,
+    MockServer,
+    Profile,
+    Responder,
+)
+from oversight.engine.rehearsal.anthropic_server_wire import AnthropicServerWire
+from oversight.engine.rehearsal.openai_server_wire import OpenAIServerWire
 
 CANARY = "sk-canary-0123456789"
 Line = Callable[[Settings, Hear | None], Provider]
@@ -25,7 +32,7 @@ Line = Callable[[Settings, Hear | None], Provider]
 
 def plain_anthropic(settings: Settings, hear: Hear | None) -> Provider:
     wire = AnthropicWire()
-    pool = Pool(settings, keep_alive=4.0)
+    pool = ConnectionPool(settings, keep_alive=4.0)
     auth = wire.auth(settings.key)
     transport = AiohttpTransport(settings.provider, settings.base_url, auth, pool)
     return HttpProvider(wire, transport, deadline=settings.deadline, hear=hear)
@@ -64,11 +71,14 @@ async def reached(
 async def rehearsed(
     line: str,
     profile: Profile = PROFILES["calm"],
-    answer: Answer | None = None,
+    answer: Responder | None = None,
     deadline: float = 20.0,
     hear: Hear | None = None,
-) -> AsyncIterator[tuple[Provider, Rehearsal]]:
-    async with Rehearsal(profile, answer) as server, reached(line, server.url, deadline, hear) as p:
+) -> AsyncIterator[tuple[Provider, MockServer]]:
+    async with (
+        MockServer(profile, answer) as server,
+        reached(line, server.url, deadline, hear) as p,
+    ):
         yield p, server
 
 
@@ -76,8 +86,8 @@ def asked(line: str, text: str = "2 + 2?") -> Call:
     return Call(LINES[line][1], (Message("system", "Be brief."), Message("user", text)))
 
 
-def always(fault: Fault, **settings: float) -> Profile:
-    return replace(Profile((Spell(fault, 1.0),)), **settings)
+def always(fault: FaultKind, **settings: float) -> Profile:
+    return replace(Profile((FaultWindow(fault, 1.0),)), **settings)
 
 
 def http(status: str, headers: str, body: bytes) -> bytes:
@@ -107,5 +117,5 @@ async def canned(
 
 
 def good_body(line: str) -> bytes:
-    dialect = AnthropicDialect() if "anthropic" in line else OpenAIDialect()
+    dialect = AnthropicServerWire() if "anthropic" in line else OpenAIServerWire()
     return dialect.reply(asked(line), Reply("4"), 1)

@@ -9,15 +9,15 @@ from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 
-from cache.address import call_address
-from cache.call import Call
-from cache.reply import Reply
-from engine.sim import expected_scores
-from protocols.agents import Agent
-from protocols.baselines import NaiveJudge
-from protocols.catalogue import PROTOCOLS
-from protocols.judges import Ensemble, StatedJudge
-from protocols.protocol import Protocol
+from oversight.cache.address import call_address
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.engine.simulation import expected_scores
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.catalogue import PROTOCOLS
+from oversight.protocols.judges import Ensemble, StatedJudge
+from oversight.protocols.mechanisms.baselines import NaiveJudge
+from oversight.protocols.protocol import Protocol
 from tests.engine.test_sim_expected import MODELS
 from tests.engine.test_sim_expected import PROTOCOLS as PLANTED
 from tests.shipments import shipment, simulated

@@ -5,21 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from cache.disk import ReadOnlyStore
-from engine.errors import RunFolderError
-from engine.runs.manifest import Manifest
-from engine.runs.outcome import line, read
-from engine.runs.runfolder import RunFolder
-from engine.sweeps.rows import rows
-from engine.sweeps.sweep import Cell, Sweep
-from engine.sweeps.sweepfile import read_sweep_file
-from protocols.baselines import NaiveJudge
-from protocols.judges import StatedJudge
-from protocols.transcript import Failure, Transcript, Verdict
+from oversight.cache.disk import ReadOnlyStore
+from oversight.engine.errors import RunFolderError
+from oversight.engine.runs.manifest import Manifest
+from oversight.engine.runs.outcome import line, read_outcome
+from oversight.engine.runs.run_folder import RunFolder
+from oversight.engine.sweeps.rows import report_rows
+from oversight.engine.sweeps.sweep import Cell, Sweep
+from oversight.engine.sweeps.sweepfile import read_sweep_file
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.baselines import NaiveJudge
+from oversight.protocols.transcript import Failure, Transcript, Verdict
 from tests.shipments import shipments
 
 TEXT = b"# the sweep file, as written\n"
-GRID = Sweep("s", tuple(shipments(4)), rows([NaiveJudge(StatedJudge("sim/judge"))]))
+GRID = Sweep("s", tuple(shipments(4)), report_rows([NaiveJudge(StatedJudge("sim/judge"))]))
 CELLS = list(GRID.cells())
 
 
@@ -70,7 +70,7 @@ def with_failures(folder: Path, kind: str, places: set[int]) -> bytes:
     cells = {cell.place: cell for cell in file.sweep({}).cells()}
     lines = [
         line(cells[record.place], Failure(kind, "for a while"))
-        if (record := read(each)).place in places
+        if (record := read_outcome(each)).place in places
         else each
         for each in before.splitlines(keepends=True)
     ]

@@ -5,9 +5,9 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cache.call import Call, Message
-from cache.reply import Reply, Usage
-from engine.errors import Unreachable
+from oversight.cache.call import Call, Message
+from oversight.cache.reply import Reply, Usage
+from oversight.engine.errors import Unreachable
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """As many made-up problems as a test wants, all different, and a world in which they are known."""
 
-from engine.sim import SimModel, SimProvider, World
-from protocols.question import Problem, labelled
+from oversight.engine.simulation import GroundTruth, SimModel, SimProvider
+from oversight.protocols.question import Problem, labelled
 
 QUIET = SimModel(persuasion=1.25, honesty_gap=0.5, insight=0.75, noise=0)
 """A model without chance: 1.5 nats for the truth, 1 against it, and 0.75 of its own."""
@@ -26,7 +26,7 @@ def shipments(n: int) -> list[Problem]:
 
 def simulated(problems: list[Problem], model: SimModel = QUIET) -> SimProvider:
     """A provider of `sim/it`, which is as given, and of `sim/quiet`."""
-    return SimProvider(World(problems), {"sim/it": model, "sim/quiet": QUIET})
+    return SimProvider(GroundTruth(problems), {"sim/it": model, "sim/quiet": QUIET})
 
 
 def within(count: int, n: int, p: float) -> bool:

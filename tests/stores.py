@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from cache.disk import DiskStore
+from oversight.cache.disk import DiskStore
 
 
 def filled(folder: Path, entries: Mapping[str, bytes]) -> None:

@@ -7,10 +7,10 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.opening import Opened, open_sweep
-from engine.training.recipes import LEAST, examples
-from engine.training.speeches import World, worlds
-from protocols.catalogue import PROTOCOLS
+from oversight.engine.runs.loaded_sweep import LoadedSweep, open_sweep
+from oversight.engine.training.recipes import DEFAULT_THRESHOLDS, training_examples
+from oversight.engine.training.speeches import RecordedWorld, worlds
+from oversight.protocols.catalogue import PROTOCOLS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs" / "training.md"
@@ -19,20 +19,20 @@ BEGIN, END = "<!-- counted: begin -->", "<!-- counted: end -->"
 PROBLEMS = 5
 
 
-def mechanisms(*overrides: str) -> Opened:
+def mechanisms(*overrides: str) -> LoadedSweep:
     return open_sweep(ROOT / "examples" / "mechanisms.yaml", overrides, PROBLEMS)
 
 
-def given(opened: Opened, recipe: str) -> set[str]:
+def given(opened: LoadedSweep, recipe: str) -> set[str]:
     """The protocols, by their names in a sweep file, that have an example of a recipe."""
     return {
         name
         for name, kind in PROTOCOLS.items()
-        if examples(_worlds(opened, kind), recipe, LEAST[recipe])
+        if training_examples(_worlds(opened, kind), recipe, DEFAULT_THRESHOLDS[recipe])
     }
 
 
-def _worlds(opened: Opened, kind: type) -> Sequence[World]:
+def _worlds(opened: LoadedSweep, kind: type) -> Sequence[RecordedWorld]:
     cells = (cell for cell in opened.sweep.cells() if type(cell.row.protocol) is kind)
     return asyncio.run(worlds(cells, opened.models))
 

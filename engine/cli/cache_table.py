@@ -10,11 +10,11 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from cache.call import Call
-from cache.census import Census, Tally
-from cache.record import Record
-from cache.reply import Reply, ToolCall
-from engine.reports.printable import printable
+from oversight.cache.call import Call
+from oversight.cache.record import Record
+from oversight.cache.reply import Reply, ToolCall
+from oversight.cache.stats import ReplyCounts, StoreStatistics
+from oversight.engine.display.printable import printable
 
 ADDRESS = 12
 """Digits of an address that are shown; they tell a million calls apart."""
@@ -23,7 +23,7 @@ SHORTEST = 8
 """Columns of a reply that are shown on the narrowest terminal."""
 
 
-def print_census(path: Path, size: int, counted: Census) -> None:
+def print_census(path: Path, size: int, counted: StoreStatistics) -> None:
     total = counted.total
     parts = [f"store {path}", f"{total.replies:,} replies"]
     if size:
@@ -125,7 +125,7 @@ def _settings(call: Call) -> dict[str, str]:
     }
 
 
-def _tallies(title: str, tallies: Mapping[str, Tally]) -> Table:
+def _tallies(title: str, tallies: Mapping[str, ReplyCounts]) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column(title)
     for name in ("replies", "refused", "truncated", "empty", "uncompressed"):

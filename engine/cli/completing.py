@@ -12,12 +12,12 @@ import click
 import orjson
 from click.shell_completion import CompletionItem
 
-from engine.errors import EngineError
-from engine.runs.listing import RUNS, folder_named, is_run, newest_first, run_folders
-from engine.runs.manifest import read_manifest
-from engine.runs.runfolder import PROBLEMS, outcomes
+from oversight.engine.errors import EngineError
+from oversight.engine.runs.listing import RUNS, folder_named, is_run, newest_first, run_folders
+from oversight.engine.runs.manifest import read_manifest
+from oversight.engine.runs.run_folder import PROBLEMS, outcomes
 
-MOST = 100
+MAX_CELLS_OFFERED = 100
 """Cells that are offered; a run may have a million."""
 
 
@@ -59,7 +59,7 @@ def cells(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
         run = folder_named(named)
         offered = list(_problems(run, incomplete))
         if incomplete:
-            offered += islice(_cells(run, incomplete), MOST)
+            offered += islice(_cells(run, incomplete), MAX_CELLS_OFFERED)
     except (EngineError, OSError, ValueError, LookupError, TypeError):
         return []
     return offered

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 
-from engine.reports.table import Table, as_text
-from protocols.datasets.inventory import Inventory
-from protocols.datasets.leak import MATERIAL, LeakGate, RuleAccuracy
+from oversight.engine.display.table import Table, as_text
+from oversight.protocols.datasets.inventory import Inventory
+from oversight.protocols.datasets.leak import MATERIAL, LeakGate, RuleAccuracy
 
 LEAKING = "the form of an answer gives the label away"
 LISTED = 5
 """Duplicates that are named."""
 
 
-def told(name: str, held: Inventory, gate: LeakGate) -> str:
+def inventory_text(name: str, held: Inventory, gate: LeakGate) -> str:
     table = Table(
         f"{name}: {LEAKING if gate.leaks else 'no leak found'}",
         ("rule", "n", "accuracy", "interval", "chance", "verdict"),

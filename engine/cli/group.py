@@ -22,7 +22,8 @@ COMMANDS = {
     "dataset": "Check a data set for leaks, fetch one, generate wrong answers.",
     "cache": "Look into the store of paid replies, check it, prune it, move it.",
 }
-"""Each is `engine.cli.NAME:command`. Help is kept here so that `--help` imports none of them."""
+"""Each is `commands.NAME:command`. Help is kept here so that `--help` imports none of
+them."""
 
 
 INTERRUPTED = 130
@@ -37,7 +38,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        module = importlib.import_module(f"engine.cli.{name.replace('-', '_')}")
+        module = importlib.import_module(f"oversight.engine.cli.commands.{name.replace('-', '_')}")
         command: click.Command = module.command
         return command
 
@@ -68,6 +69,6 @@ def main() -> None:
     try:
         oversight.main(prog_name="oversight")
     except Exception as exc:
-        from engine.cli.faults import told
+        from oversight.engine.cli.exit_codes import report_fault
 
-        raise SystemExit(told(exc)) from None
+        raise SystemExit(report_fault(exc)) from None

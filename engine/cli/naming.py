@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from engine.cli.completing import run_names
-from engine.cli.screen import say
-from engine.errors import RunFolderError
-from engine.opening import folder_of, open_sweep
-from engine.runs.listing import RUNS, folder_named, is_run, newest_first, run_folders
-from engine.runs.manifest import read_manifest
+from oversight.engine.cli.completing import run_names
+from oversight.engine.cli.output import say
+from oversight.engine.errors import RunFolderError
+from oversight.engine.runs.listing import RUNS, folder_named, is_run, newest_first, run_folders
+from oversight.engine.runs.loaded_sweep import folder_of, open_sweep
+from oversight.engine.runs.manifest import read_manifest
 
 
 def run_argument(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -25,7 +25,7 @@ def run_named(word: str, overrides: Sequence[str] = ()) -> Path:
     It is a folder, the beginning of the name of just one in runs/, or a sweep file: then the
     folder that `oversight run` makes of it, or else the newest run of that sweep, which is told.
     overrides: the `--set` flags that go with a sweep file. RunFolderError, with the candidates,
-    if it means none or several; SweepError for a sweep file that is wrong.
+    if it means none or several; UsageError for a sweep file that is wrong.
     """
     path = Path(word)
     if path.is_file() or (path.suffix in (".yaml", ".yml") and not is_run(path)):

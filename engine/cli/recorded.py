@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cache.bundle import BundleStore
-from cache.disk import ReadOnlyStore
-from cache.store import Store
-from engine.errors import RunFolderError
-from engine.runs.manifest import read_manifest
-from engine.settings import store_path
+from oversight.cache.bundle import BundleStore
+from oversight.cache.disk import ReadOnlyStore
+from oversight.cache.store import Store
+from oversight.engine.errors import RunFolderError
+from oversight.engine.runs.manifest import read_manifest
+from oversight.engine.system.settings import store_path
 
 
 @contextmanager

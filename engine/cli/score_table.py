@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from engine.reports.scored import Scored, asd_bounds, failed, measure_names, samples
-from protocols.bounds import Bounds
-from protocols.sample import Sample
-from protocols.scores import SCORES, Compat
-from protocols.statistics import Estimate, estimates
+from oversight.engine.reports.scored import Scored, asd_bounds, failed, measure_names, samples
+from oversight.protocols.scores import SCORES, Compat
+from oversight.protocols.scoring.bounds import Bounds
+from oversight.protocols.scoring.sample import Sample
+from oversight.protocols.scoring.statistics import Estimate, estimates
 
 DROPPED = """
   dropped: without the questions that lack a verdict. worst, best: with them, every missing

@@ -10,11 +10,11 @@ from typing import get_args
 
 import click
 
-from cache.record import Record, read_record, records
-from cache.reply import Outcome
-from cache.store import Store
+from oversight.cache.record import Record, read_record, records
+from oversight.cache.reply import Outcome
+from oversight.cache.store import Store
 
-CANDIDATES = 8
+MAX_MATCHES = 8
 """Entries that are listed where an address may mean several."""
 UNITS = {"h": 3600, "d": 86_400, "w": 604_800}
 """Seconds."""
@@ -65,12 +65,12 @@ def selecting(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def entry(store: Store, address: str) -> Record:
+def selected_entry(store: Store, address: str) -> Record:
     """The one entry whose address starts so. UsageError, with the candidates, if it is not one.
 
     Two endpoints that answered one call share its address; the key tells them apart.
     """
-    found = list(islice(store.walk(address), CANDIDATES + 1))
+    found = list(islice(store.walk(address), MAX_MATCHES + 1))
     if not found:
         raise click.UsageError(
             f"no stored reply has an address that starts with {address!r}; "
@@ -82,9 +82,9 @@ def entry(store: Store, address: str) -> Record:
         return read_record(found[0], value)
     lines = [
         f"  {key}  {record.model}" if isinstance(record, Record) else f"  {key}  {record.reason}"
-        for key, record in records(islice(store.survey(address), CANDIDATES))
+        for key, record in records(islice(store.survey(address), MAX_MATCHES))
     ]
-    more = "\n  …" if len(found) > CANDIDATES else ""
+    more = "\n  …" if len(found) > MAX_MATCHES else ""
     raise click.UsageError(f"{address!r} may mean:\n" + "\n".join(lines) + more)
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 from types import FrameType
 
-from engine.cli.screen import say
-from engine.errors import Interrupted
-from engine.models import Models
+from oversight.engine.cli.output import say
+from oversight.engine.errors import Interrupted
+from oversight.engine.models.router import Models
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -27,11 +27,11 @@ def obey_signals(models: Models) -> None:
     terminals = [stream for stream in (1, 2) if os.isatty(stream)]
 
     def heard(number: int) -> None:
-        if models.latch.halt is not None and task is not None:
+        if models.stop_token.halt is not None and task is not None:
             if number != signal.SIGHUP:
                 task.cancel()
             return
-        models.latch.pull(Interrupted(number))
+        models.stop_token.stop(Interrupted(number))
         risk = sum(account.at_risk for account in models.accounts().values())
         most = f", at most ${risk:.2f}" if risk else ""
         flights = f"{models.in_flight:,} calls in flight{most}"
@@ -44,7 +44,7 @@ def obey_signals(models: Models) -> None:
             # A loop may close at any moment; then there is nothing left to stop.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(heard, number)
-        elif models.latch.halt is None:
+        elif models.stop_token.halt is None:
             raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
 
     # Not the loop's own handlers: it takes them away when it closes, and a signal that comes

@@ -8,45 +8,45 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from cache.cached import Mode
-from cache.disk import DiskStore
-from cache.store import Store
-from engine.books.accounts import Accounts
-from engine.books.ledger import Account
-from engine.books.prices import listed, load
-from engine.cli.screen import say, show, width
-from engine.cli.signals import obey_signals
-from engine.errors import (
+from oversight.cache.cache import Mode
+from oversight.cache.disk import DiskStore
+from oversight.cache.store import Store
+from oversight.engine.accounting.ledger import UsageTotals
+from oversight.engine.accounting.ledger_file import LedgerFile
+from oversight.engine.accounting.prices import listed, load_prices
+from oversight.engine.cli.output import say, show, width
+from oversight.engine.cli.signals import obey_signals
+from oversight.engine.display.progress import console
+from oversight.engine.errors import (
     AllRefused,
+    AuthenticationFailed,
     BudgetReached,
     Halt,
     Interrupted,
-    KeyRefused,
     KeyRepeated,
     QuotaExhausted,
-    StoreStopped,
+    StoreFailed,
 )
-from engine.loop import event_loop
-from engine.models import Terms
-from engine.opening import Opened, run_folder
-from engine.reports.failures import failure_lines, passing
-from engine.reports.report import is_saved, report, save_report
-from engine.reports.results import collect
-from engine.running import run_missing
-from engine.runs.lanes import AGAIN
-from engine.runs.progress import console
-from engine.runs.runfolder import QUARANTINE, RunFolder, outcomes
-from engine.settings import homely
-from engine.sim.model import PREFIX
-from protocols.datasets.leak import leak_gate
-from protocols.question import Problem
+from oversight.engine.models.router import RunPolicy
+from oversight.engine.reports.failures import failure_lines, passing
+from oversight.engine.reports.report import is_saved, report, save_report
+from oversight.engine.reports.results import collect
+from oversight.engine.runs.execution import run_missing
+from oversight.engine.runs.loaded_sweep import LoadedSweep, run_folder
+from oversight.engine.runs.run_folder import QUARANTINE, RunFolder, outcomes
+from oversight.engine.runs.workers import AGAIN
+from oversight.engine.simulation.model import PREFIX
+from oversight.engine.system.loop import event_loop
+from oversight.engine.system.settings import homely
+from oversight.protocols.datasets.leak import leak_gate
+from oversight.protocols.question import Problem
 
 ExitCode: TypeAlias = int
 SOME_FAILED, STOPPED, OVER_BUDGET, MISSED = 1, 3, 4, 5
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RunOptions:
     """What the flags of `run` ask for."""
 
     again: str
@@ -66,7 +66,7 @@ class Plan:
     """Whether to go on, and pay again, where the store has lost replies that the run knew."""
 
 
-def sit(opened: Opened, plan: Plan) -> ExitCode:
+def run_in_terminal(opened: LoadedSweep, plan: RunOptions) -> ExitCode:
     """Run what is missing of a sweep, and print the report if it is complete."""
     with ExitStack() as stack:
         store = DiskStore(plan.store)
@@ -92,28 +92,28 @@ def sit(opened: Opened, plan: Plan) -> ExitCode:
             folder.settle()
             halt = None
         else:
-            accounts = Accounts(folder.path, opened.models.accounts)
+            accounts = LedgerFile(folder.path, opened.models.accounts)
             opened.models.prepare(opened.sweep.roles, _terms(plan, folder, accounts.total()))
             with asyncio.Runner(loop_factory=event_loop()) as runner:
                 try:
                     halt = runner.run(run_shown(opened, folder, store, plan, accounts))
                 except asyncio.CancelledError:
-                    halt = opened.latch.halt
+                    halt = opened.stop_token.halt
                     say("calls in flight were abandoned; what had landed is saved")
-        if halt is None and isinstance(opened.latch.halt, StoreStopped):
+        if halt is None and isinstance(opened.stop_token.halt, StoreFailed):
             # The last note in the folder failed, after the last outcome.
-            halt = opened.latch.halt
+            halt = opened.stop_token.halt
         if halt is not None:
             return _stopped(halt, opened, folder, plan)
         return _finished(opened, folder, plan, ran)
 
 
 async def run_shown(
-    opened: Opened,
+    opened: LoadedSweep,
     folder: RunFolder,
     store: Store,
-    plan: Plan,
-    accounts: Accounts,
+    plan: RunOptions,
+    accounts: LedgerFile,
     speed: float = 1.0,
 ) -> Halt | None:
     """Run what is missing, shown on stderr, until it is done or a signal or a Halt stops it.
@@ -126,14 +126,14 @@ async def run_shown(
     )
 
 
-def _terms(plan: Plan, folder: RunFolder, before: Account) -> Terms:
+def _terms(plan: RunOptions, folder: RunFolder, before: UsageTotals) -> RunPolicy:
     """before: what earlier sittings paid; what they may have paid counts against the cap too."""
-    prices = load(plan.prices) if plan.prices else listed()
+    prices = load_prices(plan.prices) if plan.prices else listed()
     spent = before.dollars + before.doubtful
-    return Terms(prices, plan.max_cost, spent, folder.path / QUARANTINE)
+    return RunPolicy(prices, plan.max_cost, spent, folder.path / QUARANTINE)
 
 
-def _stopped(halt: Halt, opened: Opened, folder: RunFolder, plan: Plan) -> ExitCode:
+def _stopped(halt: Halt, opened: LoadedSweep, folder: RunFolder, plan: RunOptions) -> ExitCode:
     done = f"{folder.finished:,} of {len(opened.sweep):,} cells done"
     unsaved = ""
     if halt.unsaved:
@@ -156,18 +156,18 @@ def _when(halt: Halt) -> str:
     match halt:
         case QuotaExhausted():
             return "when the quota is back"
-        case KeyRefused():
+        case AuthenticationFailed():
             return "when the key is right"
         case KeyRepeated():
             return "with a new key"
         case BudgetReached():
             return "with a higher --max-cost"
-        case StoreStopped() | AllRefused():
+        case StoreFailed() | AllRefused():
             return "when that is put right"
     return "go on with"
 
 
-def _finished(opened: Opened, folder: RunFolder, plan: Plan, ran: bool) -> ExitCode:
+def _finished(opened: LoadedSweep, folder: RunFolder, plan: RunOptions, ran: bool) -> ExitCode:
     """ran: whether anything was run now, so that the reports in the folder are old."""
     shows_all = plan.format in ("json", "csv")
     results = collect(
@@ -189,11 +189,11 @@ def _finished(opened: Opened, folder: RunFolder, plan: Plan, ran: bool) -> ExitC
     return SOME_FAILED if folder.failed else 0
 
 
-def _retrying(plan: Plan) -> str:
+def _retrying(plan: RunOptions) -> str:
     return plan.again if plan.retry_failed else f"{plan.again} --retry-failed"
 
 
-def _why_failed(opened: Opened, folder: RunFolder) -> None:
+def _why_failed(opened: LoadedSweep, folder: RunFolder) -> None:
     if folder.failed:
         say(f"failed      {folder.failed:,} of {folder.finished:,} cells")
         for line in failure_lines(opened.sweep, outcomes(folder.path)):
@@ -207,7 +207,7 @@ def _leaks(problems: Sequence[Problem]) -> str:
     return "leak gate: fine, form alone does not tell the right answer (oversight dataset check)"
 
 
-def _headline(opened: Opened, folder: RunFolder) -> str:
+def _headline(opened: LoadedSweep, folder: RunFolder) -> str:
     sweep = opened.sweep
 
     def distinct(names: Iterable[str], what: str) -> str:

@@ -16,13 +16,13 @@ from typing import TypeAlias
 
 import aiohttp
 
-from engine.errors import DownloadError
-from engine.files import sync_folder
+from oversight.engine.errors import DownloadError
+from oversight.engine.system.files import sync_folder
 
 See: TypeAlias = Callable[[int, int | None], None]
 """Is told how many bytes there are, and of how many if the server says so."""
 
-CHUNK = 1 << 16
+CHUNK_BYTES = 1 << 16
 """Bytes that are written at a time."""
 CONNECT, SILENCE = 30.0, 60.0
 """Seconds within which a connection must stand, and after which a silent one is given up."""
@@ -128,7 +128,7 @@ async def _transfer(
         length = response.content_length
         total = None if length is None else part.size + length
         see(part.size, total)
-        async for chunk in response.content.iter_chunked(CHUNK):
+        async for chunk in response.content.iter_chunked(CHUNK_BYTES):
             part.append(chunk)
             see(part.size, total)
 

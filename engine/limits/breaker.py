@@ -8,7 +8,7 @@ LAST = 20
 """Failures in a row that open the breaker; so do more than half of the last `LAST` calls."""
 
 FIRST_PROBE = 5.0
-LONGEST = 300.0
+MAX_PROBE_WAIT = 300.0
 GIVE_UP = 1800.0
 """Seconds: to the first probe, between probes at most (each wait doubles), and without any answer
 until the provider counts as down."""
@@ -62,7 +62,7 @@ class Breaker:
         self._mark_silence(now)
         if self.state != "closed":
             if self._is_probe(sent):
-                self._wait = min(2 * self._wait, LONGEST)
+                self._wait = min(2 * self._wait, MAX_PROBE_WAIT)
                 self._open(now, delay)
             return
         self._row += 1

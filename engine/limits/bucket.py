@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 from aiolimiter import AsyncLimiter
 
-from engine.limits.gauge import Meter
-from engine.limits.latch import Latch
+from oversight.engine.stop import StopToken
+from oversight.engine.throughput import ThroughputMeter
 
-WINDOW = 0.1
+BURST_WINDOW = 0.1
 """Seconds of budget that may be spent at one moment. A window of a minute would admit twice the
 budget in the first one: all of it at once, and all of it again as it drains."""
 
@@ -34,7 +34,7 @@ class Bucket:
     def __init__(
         self,
         per_minute: float,
-        latch: Latch,
+        stop_token: StopToken,
         pace: Callable[[], float] = lambda: 1.0,
         *,
         least: float = 0.0,
@@ -45,13 +45,13 @@ class Bucket:
         request is: otherwise each would wait for its share to drain, on an idle line too.
         """
         self.per_minute = per_minute
-        self.meter = Meter()
+        self.meter = ThroughputMeter()
         """Units drained."""
-        self._latch = latch
+        self._stop_token = stop_token
         self._pace = pace
-        size = max(per_minute * WINDOW / 60, least)
+        size = max(per_minute * BURST_WINDOW / 60, least)
         self._limiter = AsyncLimiter(size, size * 60 / per_minute)
-        self._portion = per_minute * WINDOW / 60 / 2
+        self._portion = per_minute * BURST_WINDOW / 60 / 2
         self._saved = SAVED * per_minute / 60
         self._gate = asyncio.Lock()
         self._queued = 0
@@ -90,7 +90,7 @@ class Bucket:
                 self._balance = 0.0
                 if due <= 0.0:
                     return
-                self._latch.check()
+                self._stop_token.raise_if_stopped()
                 pace = self._pace()
                 part = due
                 if due > self._portion * pace and not self._limiter.has_capacity(due / pace):

@@ -1,6 +1,6 @@
 """How many calls at once a server of one's own is worth, found by what more of them bring."""
 
-from engine.limits.slots import Slots
+from oversight.engine.limits.concurrency import AdaptiveConcurrency
 
 START = 4
 """Calls in flight to begin with: what such servers serve at once unless they are told otherwise."""
@@ -11,11 +11,11 @@ GAIN = 1.25
 SAMPLE = 16
 """Answers from which a speed is told; or two for each slot, where that is more."""
 
-REST, LONGEST_REST = 8.0, 64.0
+REST, MAX_REST = 8.0, 64.0
 """Answers for each slot until more are tried again, and at most: each time in vain doubles it."""
 
 
-class Climb(Slots):
+class Climb(AdaptiveConcurrency):
     """Slots of a server that queues what it cannot serve, and says nothing of it.
 
     Twice as many are tried as long as that pays: once all places of the server are taken, calls
@@ -70,7 +70,7 @@ class Climb(Slots):
         if self._trying and speed < GAIN * self._speed:
             self._trying = False
             self._settle(self._base + max(self._base // 4, 1.0))
-            self._rest = min(2.0 * self._rest, LONGEST_REST)
+            self._rest = min(2.0 * self._rest, MAX_REST)
             return
         if self._trying:
             self._base, self._rest = self.width, REST

@@ -6,7 +6,8 @@ A 429 can mean three things, and each wants another answer:
   let calls through, pauses included: a delivery rate, as in BBR (Cardwell et al. 2016), not a part
   of what was sent.
 - A storm: the server refuses most of what it is sent. Then few should be in flight, and many again
-  with the first answers: the width of `Slots` halves and doubles, as a window of TCP does.
+  with the first answers: the width of `AdaptiveConcurrency` halves and doubles, as a window of TCP
+  does.
 - Chance: a few are refused, however fast or slow one goes. Then the pause is all. Whoever slows
   down at each loss, be it by AIMD or by CUBIC (as AWS's clients do), ends near nothing.
 
@@ -19,7 +20,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-LONGEST = 60.0
+MAX_PAUSE = 60.0
 """Seconds of pause at most where the server does not say how long."""
 
 MOST = 0.4
@@ -38,7 +39,7 @@ BELOW = 0.95
 SLOWEST = 0.5
 """Requests a second: the slowest pace that is tried."""
 
-PLATEAU, LONGEST_PLATEAU = 3.0, 96.0
+PLATEAU, MAX_PLATEAU = 3.0, 96.0
 """Seconds for which a new pace is kept before it rises, and one that was found right again and
 again: each time the span doubles. Then the pace doubles in half of it."""
 OUTGROWN = 2.0
@@ -46,7 +47,7 @@ OUTGROWN = 2.0
 DOUBTS, LOWER, A_LITTLE_LOWER = 3, 0.8, 0.9
 """Refusals on a plateau after which it is no matter of pace; what each leaves of a pace that is
 new, and of one that was found right before."""
-IMMUNE, LONGEST_IMMUNE = 30.0, 480.0
+IMMUNE, MAX_IMMUNE = 30.0, 480.0
 """Seconds until a pace is tried again after that; each time the span doubles."""
 
 SLACK = 0.005
@@ -114,7 +115,7 @@ class Throttle:
             self._judge(now)
             self._cut_at = now
         self._refused += 1
-        wait = delay or min(2.0 ** (self._unexplained - 1), LONGEST)
+        wait = delay or min(2.0 ** (self._unexplained - 1), MAX_PAUSE)
         until = max(self.until, now + wait * (1 + self._jitter() / 10))
         self._paused += until - max(self.until, now)
         self.until = until
@@ -184,12 +185,12 @@ class Throttle:
             else:
                 self._release()
                 self._immune_until = now + self._immune
-                self._immune = min(2.0 * self._immune, LONGEST_IMMUNE)
+                self._immune = min(2.0 * self._immune, MAX_IMMUNE)
             return
         last = self._marks[0]
         delivered = (self._answered - last.answered) / max(now - last.at, 1.0)
         self._doubts = 0
-        self._plateau = min(2.0 * self._plateau, LONGEST_PLATEAU)
+        self._plateau = min(2.0 * self._plateau, MAX_PLATEAU)
         self._set(BELOW * min(self.pace(now), max(delivered, self._pace)), now)
 
     def _set(self, pace: float, now: float) -> None:

@@ -1,4 +1,5 @@
-"""`python -m engine.local`: serve the local model until stdin ends; prints its base URL."""
+"""`python -m oversight.engine.local`: serve the local model until stdin ends; prints its base
+URL."""
 
 import os
 import signal
@@ -7,7 +8,7 @@ import threading
 
 import click
 
-from engine.local.weights import MODEL, weights
+from oversight.engine.local.weights import MODEL, weights
 
 
 @click.command()

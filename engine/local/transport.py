@@ -5,9 +5,9 @@ import sys
 from asyncio.subprocess import Process
 from collections.abc import Callable, Mapping
 
-from engine.errors import ProviderDown
-from engine.local.weights import weights
-from engine.providers.transport import Response, Transport
+from oversight.engine.errors import ProviderDown
+from oversight.engine.local.weights import weights
+from oversight.engine.providers.transport import Response, Transport
 
 PATIENCE = 60.0
 """Seconds that the server may take to load its model."""
@@ -16,7 +16,7 @@ PATIENCE = 60.0
 class LocalTransport(Transport):
     """Starts the server when it is first asked, and speaks ordinary HTTP to it.
 
-    The server ends with `close`, and with this process, however that ends. SweepError where the
+    The server ends with `close`, and with this process, however that ends. UsageError where the
     weights or llama.cpp are not installed, ProviderDown where the server does not start.
     """
 
@@ -50,7 +50,7 @@ class LocalTransport(Transport):
         self._server = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "engine.local",
+            "oversight.engine.local",
             "--slots",
             str(self._slots),
             stdin=asyncio.subprocess.PIPE,

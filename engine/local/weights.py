@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 from pathlib import Path
 
-from engine.errors import SweepError
+from oversight.engine.errors import UsageError
 
 MODEL = "smollm2"
 """Its name after `local/`."""
@@ -19,7 +19,7 @@ INSTALL = (
 
 
 def weights() -> Path:
-    """The GGUF file. SweepError, with the commands that bring it, if it is not installed.
+    """The GGUF file. UsageError, with the commands that bring it, if it is not installed.
 
     The package is found without being imported: its code is for another program.
     """
@@ -27,9 +27,9 @@ def weights() -> Path:
     places = [] if spec is None else list(spec.submodule_search_locations or ())
     found = [file for place in places for file in sorted(Path(place).glob("*.gguf"))]
     if not found:
-        raise SweepError(
+        raise UsageError(
             f"local/{MODEL}: its weights are not installed; get them with\n  {INSTALL}"
         )
     if find_spec("xllamacpp") is None:
-        raise SweepError(f"local/{MODEL}: llama.cpp is not installed; get it with\n  {INSTALL}")
+        raise UsageError(f"local/{MODEL}: llama.cpp is not installed; get it with\n  {INSTALL}")
     return found[0]

@@ -1,11 +1,11 @@
 """Everything between one call and one HTTP exchange."""
 
-from engine.providers.capabilities import Abilities, Lack, abilities, check
-from engine.providers.catalogue import PROVIDERS, Entry, connect, provider_of
-from engine.providers.keys import environment, require_keys, settings_of
-from engine.providers.limit_headers import Allowance, HeaderLimits
-from engine.providers.provider import Hear, HttpProvider, Provider
-from engine.providers.settings import Settings
+from oversight.engine.providers.capabilities import Abilities, Lack, abilities, missing_abilities
+from oversight.engine.providers.catalogue import PROVIDERS, Entry, connect, provider_of
+from oversight.engine.providers.keys import environment, require_keys, settings_of
+from oversight.engine.providers.limit_headers import Allowance, HeaderLimits
+from oversight.engine.providers.provider import Hear, HttpProvider, Provider
+from oversight.engine.providers.settings import Settings
 
 __all__ = [
     "PROVIDERS",
@@ -19,9 +19,9 @@ __all__ = [
     "Provider",
     "Settings",
     "abilities",
-    "check",
     "connect",
     "environment",
+    "missing_abilities",
     "provider_of",
     "require_keys",
     "settings_of",

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 from yarl import URL
 
-from engine.errors import Ambiguous, Unreachable
-from engine.providers.deadline import within
-from engine.providers.exchange import Sending
-from engine.providers.pool import Pool
-from engine.providers.transport import Response, Transport
+from oversight.engine.errors import OutcomeUnknown, Unreachable
+from oversight.engine.providers.deadline import within
+from oversight.engine.providers.exchange import Sending
+from oversight.engine.providers.pool import ConnectionPool
+from oversight.engine.providers.transport import Response, Transport
 
 
 class AiohttpTransport(Transport):
@@ -17,7 +17,9 @@ class AiohttpTransport(Transport):
     source: the provider as the user knows it. auth: headers that prove who asks.
     """
 
-    def __init__(self, source: str, base_url: str, auth: Mapping[str, str], pool: Pool) -> None:
+    def __init__(
+        self, source: str, base_url: str, auth: Mapping[str, str], pool: ConnectionPool
+    ) -> None:
         self._source = source
         self._base_url = base_url.rstrip("/")
         self._auth = dict(auth)
@@ -41,8 +43,8 @@ class AiohttpTransport(Transport):
         await self._pool.close()
 
 
-def overdue(source: str, deadline: float, sent: bool) -> Ambiguous | Unreachable:
+def overdue(source: str, deadline: float, sent: bool) -> OutcomeUnknown | Unreachable:
     """The error for an exchange that took longer than `deadline` seconds."""
     if sent:
-        return Ambiguous(f"{source}: no whole answer within {deadline:g} s")
+        return OutcomeUnknown(f"{source}: no whole answer within {deadline:g} s")
     return Unreachable(f"{source}: no connection within {deadline:g} s")

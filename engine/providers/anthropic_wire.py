@@ -5,14 +5,14 @@ from typing import Any
 
 import orjson
 
-from cache.call import Call, Effort, Message
-from cache.reply import Outcome, Reply, ToolCall, Usage
-from engine.errors import BadCall, ModelGone, Unheard
-from engine.providers.capabilities import Abilities, abilities
-from engine.providers.limit_headers import HeaderLimits, instant_limits
-from engine.providers.payload import brief, compact, count, given_json, shown, text
-from engine.providers.prompt_cache import kept_prefix, leading
-from engine.providers.wire import Headers, Wire
+from oversight.cache.call import Call, Effort, Message
+from oversight.cache.reply import Outcome, Reply, ToolCall, Usage
+from oversight.engine.errors import InvalidRequest, ModelNotFound, UnrecognizedReply
+from oversight.engine.providers.capabilities import Abilities, abilities
+from oversight.engine.providers.limit_headers import HeaderLimits, instant_limits
+from oversight.engine.providers.payload import body_start, brief, compact, count, given_json, text
+from oversight.engine.providers.prompt_cache import kept_prefix, leading
+from oversight.engine.providers.wire import Headers, Wire
 
 _OUTCOMES: dict[str, Outcome] = {
     "end_turn": "ok",
@@ -27,7 +27,7 @@ _OUTCOMES: dict[str, Outcome] = {
 _THINKING = ("thinking", "redacted_thinking")
 _BUDGET_SHARE: dict[Effort, float] = {"low": 0.25, "medium": 0.5, "high": 0.8}
 """Of max_tokens, what thinking may use on models that want a number instead of a word."""
-_LEAST_BUDGET = 1024
+_MIN_BUDGET = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class AnthropicWire(Wire):
     def body(self, call: Call) -> bytes:
         able = abilities(call.model)
         if call.top_logprobs:
-            raise ModelGone(
+            raise ModelNotFound(
                 f"{call.model} reports no logprobs; ask a judge for stated probabilities"
             )
         system = leading(call)
@@ -87,7 +87,7 @@ class AnthropicWire(Wire):
         output: dict[str, Any] = {}
         if (wanted := call.response_format) is not None:
             if not able.structured:
-                raise ModelGone(
+                raise ModelNotFound(
                     f"{call.model} does not keep to a JSON schema; leave the response format out"
                 )
             schema = given_json(wanted.schema, "response_format.schema")
@@ -108,7 +108,7 @@ class AnthropicWire(Wire):
         if not isinstance(blocks, list) or not isinstance(stop_reason, str):
             raise TypeError(f"content or stop_reason {brief(stop_reason)}")
         if stop_reason not in _OUTCOMES:
-            raise Unheard(
+            raise UnrecognizedReply(
                 f"{self.provider} stopped for a reason unknown here: {brief(stop_reason)}"
             )
         said, calls, thought = [], [], False
@@ -122,7 +122,9 @@ class AnthropicWire(Wire):
             elif kind in _THINKING:
                 thought = True
             else:
-                raise Unheard(f"{self.provider} sent a kind of content unknown here: {brief(kind)}")
+                raise UnrecognizedReply(
+                    f"{self.provider} sent a kind of content unknown here: {brief(kind)}"
+                )
         written = "".join(said)
         outcome = _OUTCOMES[stop_reason]
         if outcome == "ok" and not calls and not written.strip():
@@ -143,19 +145,19 @@ def _thinking(call: Call, able: Abilities) -> dict[str, Any]:
     """The word for an effort: off, as much as it likes, or a number of tokens."""
     if call.effort == "none":
         if "none" not in able.efforts:
-            raise ModelGone(f"{call.model} always thinks; leave effort 'none' out")
+            raise ModelNotFound(f"{call.model} always thinks; leave effort 'none' out")
         return {"type": able.thinking_off}
     if able.thinking == "adaptive" and call.effort != "minimal":
         return {"type": "adaptive"}
     share = _BUDGET_SHARE.get(call.effort)
     if able.thinking != "budget" or share is None:
-        raise ModelGone(f"{call.model} takes no effort {call.effort!r}; leave it out")
-    if call.max_tokens <= _LEAST_BUDGET:
-        raise ModelGone(
-            f"{call.model}: effort {call.effort!r} needs max_tokens above {_LEAST_BUDGET}, "
+        raise ModelNotFound(f"{call.model} takes no effort {call.effort!r}; leave it out")
+    if call.max_tokens <= _MIN_BUDGET:
+        raise ModelNotFound(
+            f"{call.model}: effort {call.effort!r} needs max_tokens above {_MIN_BUDGET}, "
             f"not {call.max_tokens}"
         )
-    return {"type": "enabled", "budget_tokens": max(_LEAST_BUDGET, int(call.max_tokens * share))}
+    return {"type": "enabled", "budget_tokens": max(_MIN_BUDGET, int(call.max_tokens * share))}
 
 
 def _messages(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
@@ -197,7 +199,9 @@ def _said(message: Message) -> list[Any] | str:
         return blocks
     came = given_json(message.opaque, "messages.opaque")
     if not isinstance(came, list) or not all(isinstance(block, dict) for block in came):
-        raise BadCall(f"messages.opaque is not from this wire: {shown(message.opaque.encode())}")
+        raise InvalidRequest(
+            f"messages.opaque is not from this wire: {body_start(message.opaque.encode())}"
+        )
     if _unchanged(came, message):
         return came
     return [block for block in came if block.get("type") in _THINKING] + blocks

@@ -8,7 +8,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Literal
 
-from cache.call import Call, Effort
+from oversight.cache.call import Call, Effort
 
 _EVERY_EFFORT: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
@@ -82,7 +82,7 @@ def takes_temperature(model: str, effort: Effort = "") -> bool:
     return bool(able.max_temperature) and effort in able.sampling_needs
 
 
-def check(call: Call) -> tuple[Lack, ...]:
+def missing_abilities(call: Call) -> tuple[Lack, ...]:
     """Every parameter of `call` that its model will not take, in the order of the call's fields."""
     able = abilities(call.model)
     return tuple(Lack(call.model, *found) for found in _lacks(call, able))
@@ -147,7 +147,11 @@ def _logprobs_lack(call: Call, able: Abilities) -> tuple[str, str]:
 
 @lru_cache(maxsize=1)
 def _table() -> tuple[Abilities, ...]:
-    source = files("engine.providers").joinpath("capabilities.toml").read_text(encoding="utf-8")
+    source = (
+        files("oversight.engine.providers")
+        .joinpath("capabilities.toml")
+        .read_text(encoding="utf-8")
+    )
     rows: list[dict[str, Any]] = tomllib.loads(source)["family"]
     return tuple(Abilities(**{name: _frozen(value) for name, value in row.items()}) for row in rows)
 

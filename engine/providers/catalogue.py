@@ -7,15 +7,15 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any, TypeAlias
 
-from engine.errors import SweepError
-from engine.local.weights import IDENTITY, SLOTS
-from engine.providers import sdk_clients
-from engine.providers.anthropic_wire import AnthropicWire
-from engine.providers.openai_wire import OpenAIWire
-from engine.providers.provider import Hear, HttpProvider, Provider
-from engine.providers.settings import Settings
-from engine.providers.transport import Deferred, Transport
-from engine.providers.wire import Wire
+from oversight.engine.errors import UsageError
+from oversight.engine.local.weights import IDENTITY, SLOTS
+from oversight.engine.providers import sdk_clients
+from oversight.engine.providers.anthropic_wire import AnthropicWire
+from oversight.engine.providers.openai_wire import OpenAIWire
+from oversight.engine.providers.provider import Hear, HttpProvider, Provider
+from oversight.engine.providers.settings import Settings
+from oversight.engine.providers.transport import Deferred, Transport
+from oversight.engine.providers.wire import Wire
 
 WireOf: TypeAlias = Callable[[Settings], Wire]
 
@@ -41,7 +41,7 @@ class Entry:
 
 
 def provider_of(model: str) -> str:
-    """The provider in `provider/name`; SweepError if there is no such provider.
+    """The provider in `provider/name`; UsageError if there is no such provider.
 
     `compatible` takes a name of the user's: `compatible/lab/llama-3` is of `compatible/lab`.
     """
@@ -49,12 +49,12 @@ def provider_of(model: str) -> str:
     if kind not in PROVIDERS:
         near = get_close_matches(kind, PROVIDERS, 1)
         hint = f"did you mean {near[0]!r}? " if near else ""
-        raise SweepError(f"{model!r}: no such provider; {hint}there are {', '.join(PROVIDERS)}")
+        raise UsageError(f"{model!r}: no such provider; {hint}there are {', '.join(PROVIDERS)}")
     if kind == "compatible":
         name, _, rest = rest.partition("/")
         kind = f"compatible/{name}"
     if not rest:
-        raise SweepError(f"{model!r}: no model is named; write {kind}/NAME")
+        raise UsageError(f"{model!r}: no model is named; write {kind}/NAME")
     return kind
 
 
@@ -99,11 +99,11 @@ def _plain(write: WireOf, settings: Settings, hear: Hear | None) -> Provider:
     wire = write(settings)
 
     def transport() -> Transport:
-        from engine.providers.aiohttp_transport import AiohttpTransport
-        from engine.providers.pool import Pool
+        from oversight.engine.providers.aiohttp_transport import AiohttpTransport
+        from oversight.engine.providers.pool import ConnectionPool
 
         # Short of the five seconds after which uvicorn, under most such servers, hangs up.
-        pool = Pool(settings, keep_alive=4.0)
+        pool = ConnectionPool(settings, keep_alive=4.0)
         auth = wire.auth(settings.key) if settings.key else {}
         return AiohttpTransport(settings.provider, settings.base_url, auth, pool)
 
@@ -123,10 +123,10 @@ def _sdk(
     def transport() -> Transport:
         import httpx2
 
-        from engine.providers.pool import Pool
-        from engine.providers.sdk_transport import SdkTransport
+        from oversight.engine.providers.pool import ConnectionPool
+        from oversight.engine.providers.sdk_transport import SdkTransport
 
-        pool = Pool(settings, keep_alive=30.0, tls=httpx2.create_ssl_context())
+        pool = ConnectionPool(settings, keep_alive=30.0, tls=httpx2.create_ssl_context())
         return SdkTransport(settings.provider, partial(client, settings), pool, as_tree=as_tree)
 
     return HttpProvider(write(settings), Deferred(transport), deadline=settings.deadline, hear=hear)
@@ -136,12 +136,14 @@ def _local(settings: Settings, hear: Hear | None) -> Provider:
     """The small model that this program serves itself."""
 
     def transport() -> Transport:
-        from engine.local.transport import LocalTransport
-        from engine.providers.aiohttp_transport import AiohttpTransport
-        from engine.providers.pool import Pool
+        from oversight.engine.local.transport import LocalTransport
+        from oversight.engine.providers.aiohttp_transport import AiohttpTransport
+        from oversight.engine.providers.pool import ConnectionPool
 
         def server(url: str) -> Transport:
-            return AiohttpTransport(settings.provider, url, {}, Pool(settings, keep_alive=4.0))
+            return AiohttpTransport(
+                settings.provider, url, {}, ConnectionPool(settings, keep_alive=4.0)
+            )
 
         return LocalTransport(server, SLOTS)
 

@@ -22,8 +22,8 @@ from aiohttp.connector import Connection
 from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
-from engine.errors import Malformed
-from engine.providers.transport import Response
+from oversight.engine.errors import Malformed
+from oversight.engine.providers.transport import Response
 
 _CONNECT = aiohttp.ClientTimeout(total=None, sock_connect=60.0)
 """Seconds for one connection to stand. With a thousand to open, handshakes queue for the CPU."""

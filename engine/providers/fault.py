@@ -6,24 +6,24 @@ from dataclasses import dataclass
 
 import orjson
 
-from cache.reply import Reply
-from engine.errors import (
-    BadCall,
+from oversight.cache.reply import Reply
+from oversight.engine.errors import (
+    AuthenticationFailed,
+    ContextLengthExceeded,
     EngineError,
+    ExceedsRateLimit,
     Halt,
-    KeyRefused,
+    InvalidRequest,
     Malformed,
-    ModelGone,
+    ModelNotFound,
     Overloaded,
     ProviderDown,
     QuotaExhausted,
     RateLimited,
-    TooBig,
-    TooLong,
 )
-from engine.providers.limit_headers import HeaderLimits, delay
-from engine.providers.payload import shown
-from engine.providers.transport import PROXY_MEND
+from oversight.engine.providers.limit_headers import HeaderLimits, delay
+from oversight.engine.providers.payload import body_start
+from oversight.engine.providers.transport import PROXY_MEND
 
 _QUOTA_CODES = frozenset(
     (
@@ -72,7 +72,7 @@ _TOO_BIG = re.compile(r"request too large|limit:? (\d+),? requested:? (\d+)", re
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ErrorAnswer:
     """An error answer, in words common to all wires."""
 
     source: str
@@ -103,7 +103,7 @@ class Fault:
             return self.reply()
         except QuotaExhausted:
             raise
-        except (Halt, BadCall, RateLimited):
+        except (Halt, InvalidRequest, RateLimited):
             if self.status != 200:
                 raise
         except Overloaded:
@@ -115,15 +115,19 @@ class Fault:
         if self.status == 407:
             return ProviderDown(f"{self}; {PROXY_MEND}")
         if self.status == 401:
-            return KeyRefused(f"{self}; check the key of {self.source}")
+            return AuthenticationFailed(f"{self}; check the key of {self.source}")
         if self._quota():
             return QuotaExhausted(str(self))
         if self.status == 403:
-            return KeyRefused(f"{self}; the key of {self.source} is not allowed to do this")
+            return AuthenticationFailed(
+                f"{self}; the key of {self.source} is not allowed to do this"
+            )
         if self.status == 404 or (self.status == 400 and _NO_MODEL.search(self.message)):
-            return ModelGone(f"{self}; check the model's name and the base URL of {self.source}")
+            return ModelNotFound(
+                f"{self}; check the model's name and the base URL of {self.source}"
+            )
         if self.status in (101, 405) or 300 <= self.status < 400:
-            return ModelGone(f"{self}; check the base URL of {self.source}")
+            return ModelNotFound(f"{self}; check the base URL of {self.source}")
         if self.status == 429:
             return self._rate()
         if self.status in (408, 409) or (self.status >= 500 and self.status not in (501, 505)):
@@ -138,20 +142,22 @@ class Fault:
     def _rate(self) -> EngineError:
         found = _TOO_BIG.search(self.message)
         if found and (found[1] is None or int(found[2]) > int(found[1])):
-            return TooBig(f"{self}; one call needs more than a minute's budget")
+            return ExceedsRateLimit(f"{self}; one call needs more than a minute's budget")
         return RateLimited(str(self), self.delay)
 
     def _bad_call(self) -> EngineError:
         if _CONTEXT.search(self.code) or _CONTEXT.search(self.message):
-            return TooLong(str(self))
+            return ContextLengthExceeded(str(self))
         if self.code in _UNSUPPORTED_CODES or _UNSUPPORTED.search(self.message):
-            return ModelGone(f"{self}; leave the parameter out, or choose a model that takes it")
-        return BadCall(str(self))
+            return ModelNotFound(
+                f"{self}; leave the parameter out, or choose a model that takes it"
+            )
+        return InvalidRequest(str(self))
 
 
 def read_fault(
     source: str, status: int, headers: Mapping[str, str], limits: HeaderLimits, body: bytes
-) -> Fault:
+) -> ErrorAnswer:
     """What the body of an error answer says; anything at all may be in it."""
     try:
         data = orjson.loads(body)
@@ -159,27 +165,27 @@ def read_fault(
         data = None
     said = data.get("error", data) if isinstance(data, dict) else None
     if 300 <= status < 400 and (elsewhere := _line(headers.get("location"))):
-        return Fault(source, status, "", f"it has moved to {elsewhere}")
-    return _fault(source, status, said, shown(body), delay(status, headers, limits))
+        return ErrorAnswer(source, status, "", f"it has moved to {elsewhere}")
+    return _fault(source, status, said, body_start(body), delay(status, headers, limits))
 
 
 def inside_200(
     source: str, said: object, headers: Mapping[str, str], limits: HeaderLimits, body: bytes
-) -> Fault:
+) -> ErrorAnswer:
     """The fault of an error inside a 200, under the status that its own code stands for."""
     code = said.get("code") if isinstance(said, dict) else None
     found = re.fullmatch(r"[1-5]\d\d", str(code), re.ASCII)
     status = int(found[0]) if found else 200
-    return _fault(source, status, said, shown(body), delay(status, headers, limits))
+    return _fault(source, status, said, body_start(body), delay(status, headers, limits))
 
 
-def _fault(source: str, status: int, said: object, otherwise: str, wait: float) -> Fault:
+def _fault(source: str, status: int, said: object, otherwise: str, wait: float) -> ErrorAnswer:
     """`{message, type, param, code}`, `{type, message, details: {error_code}}`, or plain text.
 
     Proxies and imitations mix them on either wire. otherwise: the message if there is none.
     """
     if not isinstance(said, dict):
-        return Fault(source, status, "", _line(said) or otherwise, wait)
+        return ErrorAnswer(source, status, "", _line(said) or otherwise, wait)
     details = said.get("details")
     named = (
         details.get("error_code") if isinstance(details, dict) else None,
@@ -191,7 +197,7 @@ def _fault(source: str, status: int, said: object, otherwise: str, wait: float) 
     message, param = _line(said.get("message")) or otherwise, _line(said.get("param"))
     if param and param not in message:
         message = f"{message} (parameter {param})"
-    return Fault(source, status, _line(code), message, wait)
+    return ErrorAnswer(source, status, _line(code), message, wait)
 
 
 def _line(value: object) -> str:

@@ -8,10 +8,10 @@ from urllib.parse import SplitResult, urlsplit
 
 from dotenv import dotenv_values
 
-from engine.errors import SweepError
-from engine.providers.catalogue import entry, provider_of
-from engine.providers.settings import Settings
-from engine.providers.transport import DEADLINE
+from oversight.engine.errors import UsageError
+from oversight.engine.providers.catalogue import entry, provider_of
+from oversight.engine.providers.settings import Settings
+from oversight.engine.providers.transport import DEADLINE
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -22,7 +22,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def require_keys(uses: Sequence[tuple[str, str]], environment: Mapping[str, str]) -> None:
-    """SweepError, which says who needs what, if a key is missing. Nothing is sent to find out.
+    """UsageError, which says who needs what, if a key is missing. Nothing is sent to find out.
 
     uses: (model, role) of every model of the sweep, such as ("openai/gpt-4o", "judge").
     """
@@ -44,7 +44,7 @@ def require_keys(uses: Sequence[tuple[str, str]], environment: Mapping[str, str]
         "  put it in the environment or in .env, or leave them out: "
         f"--set {role}s.model=ollama/llama3.1:8b"
     )
-    raise SweepError("\n".join(lines))
+    raise UsageError("\n".join(lines))
 
 
 def missing_key(model: str, environment: Mapping[str, str]) -> str:
@@ -70,23 +70,23 @@ def settings_of(
     The vendor's identity is used at the vendor's own address only, so a rehearsal or a proxy
     never mixes its replies with the vendor's, unless the sweep file gives it that identity. A
     server of the user's own goes by its name, so that it may move.
-    SweepError where something is missing; a missing key is for `require_keys` to report.
+    UsageError where something is missing; a missing key is for `require_keys` to report.
     """
     row = entry(provider)
     options = {
         name: environment.get(variable, "") or default for name, variable, default in row.options
     }
     if version and "version" not in options:
-        raise SweepError(f"{provider} has no API version to set, but {version!r} is given")
+        raise UsageError(f"{provider} has no API version to set, but {version!r} is given")
     if version:
         options["version"] = version
     missing = [variable for name, variable, _ in row.options if options[name] == "!"]
     if missing:
-        raise SweepError(f"{provider} needs {' and '.join(missing)} in the environment or in .env")
+        raise UsageError(f"{provider} needs {' and '.join(missing)} in the environment or in .env")
     own = row.base_url.format(**options)
     url = base_url or environment.get(row.base_url_variable, "") or own
     if not url:
-        raise SweepError(
+        raise UsageError(
             f"{provider} has no address; set providers.{provider}.base_url in the sweep file, or "
             f"{row.base_url_variable} in the environment or in .env"
         )
@@ -116,17 +116,17 @@ def settings_of(
 def _key(variable: str, environment: Mapping[str, str]) -> str:
     key = environment.get(variable, "").strip()
     if not key.isascii() or not key.isprintable():
-        raise SweepError(f"{variable} holds a character that no key has; set it again, unquoted")
+        raise UsageError(f"{variable} holds a character that no key has; set it again, unquoted")
     return key
 
 
 def _url(provider: str, url: str, whence: str) -> str:
     if not url.isprintable() or " " in url:
-        raise SweepError(f"{provider}: {whence} {url!r} has a character that no address has")
+        raise UsageError(f"{provider}: {whence} {url!r} has a character that no address has")
     try:
         return _address(provider, url, whence)
     except ValueError as exc:
-        raise SweepError(f"{provider}: {whence} {url!r} is no address: {exc}") from None
+        raise UsageError(f"{provider}: {whence} {url!r} is no address: {exc}") from None
 
 
 def _address(provider: str, url: str, whence: str) -> str:
@@ -139,11 +139,11 @@ def _address(provider: str, url: str, whence: str) -> str:
             url = url.replace("/v1", ":11434/v1")
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
-        raise SweepError(
+        raise UsageError(
             f"{provider}: {whence} {url!r} is no http or https address; write http://HOST:PORT/v1"
         )
     if parts.username or parts.password:
-        raise SweepError(f"{provider}: {whence} holds a password; keys have their own variables")
+        raise UsageError(f"{provider}: {whence} holds a password; keys have their own variables")
     return url.rstrip("/")
 
 
@@ -159,7 +159,7 @@ def _proxy(url: str, environment: Mapping[str, str]) -> str:
     for kind in (parts.scheme, "all"):
         if proxy := named.get(kind, ""):
             if urlsplit(proxy).scheme.startswith("socks"):
-                raise SweepError(
+                raise UsageError(
                     f"{kind.upper()}_PROXY names a SOCKS proxy, and only http:// and https:// ones "
                     f"are spoken to: name one of these, or put {parts.hostname} into NO_PROXY"
                 )

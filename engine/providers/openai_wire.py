@@ -6,13 +6,21 @@ from typing import Any
 
 import orjson
 
-from cache.call import Call, Effort, Message
-from cache.reply import Outcome, Reply, Token, ToolCall, Usage
-from engine.errors import Ambiguous, BadCall, Unheard
-from engine.providers.capabilities import Abilities, abilities
-from engine.providers.limit_headers import HeaderLimits, duration_limits
-from engine.providers.payload import brief, compact, count, given_json, parts, shown, text
-from engine.providers.wire import Headers, Wire
+from oversight.cache.call import Call, Effort, Message
+from oversight.cache.reply import Outcome, Reply, Token, ToolCall, Usage
+from oversight.engine.errors import InvalidRequest, OutcomeUnknown, UnrecognizedReply
+from oversight.engine.providers.capabilities import Abilities, abilities
+from oversight.engine.providers.limit_headers import HeaderLimits, duration_limits
+from oversight.engine.providers.payload import (
+    body_start,
+    brief,
+    compact,
+    count,
+    given_json,
+    parts,
+    text,
+)
+from oversight.engine.providers.wire import Headers, Wire
 
 _OUTCOMES: dict[str, Outcome] = {
     "stop": "ok",
@@ -88,7 +96,7 @@ class OpenAIWire(Wire):
         message = choice["message"]
         stop_reason = choice["finish_reason"]
         if stop_reason == "insufficient_system_resource":
-            raise Ambiguous(f"{self.provider} stopped for want of resources ({stop_reason})")
+            raise OutcomeUnknown(f"{self.provider} stopped for want of resources ({stop_reason})")
         said, refusal = self._said(message)
         calls = tuple(
             _tool_call(n, asked) for n, asked in enumerate(message.get("tool_calls") or ())
@@ -100,7 +108,7 @@ class OpenAIWire(Wire):
         if not isinstance(stop_reason, str):
             raise TypeError(f"finish_reason {brief(stop_reason)}")
         if stop_reason not in _OUTCOMES:
-            raise Unheard(
+            raise UnrecognizedReply(
                 f"{self.provider} stopped for a reason unknown here: {brief(stop_reason)}"
             )
         outcome: Outcome = "refused" if refusal else _OUTCOMES[stop_reason]
@@ -130,7 +138,7 @@ class OpenAIWire(Wire):
                 case "thinking" | "reasoning":
                     pass
                 case _:
-                    raise Unheard(
+                    raise UnrecognizedReply(
                         f"{self.provider} sent a kind of content unknown here: {brief(kind)}"
                     )
         return "".join(said), "".join(refusal)
@@ -171,8 +179,8 @@ def _message(message: Message) -> dict[str, Any]:
     if message.opaque:
         reasoning = given_json(message.opaque, "messages.opaque")
         if not isinstance(reasoning, dict):
-            raise BadCall(
-                f"messages.opaque is not from this wire: {shown(message.opaque.encode())}"
+            raise InvalidRequest(
+                f"messages.opaque is not from this wire: {body_start(message.opaque.encode())}"
             )
         written |= reasoning
     return written

@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from engine.errors import BadCall, Malformed
+from oversight.engine.errors import InvalidRequest, Malformed
 
 _SHOWN = 200
 
@@ -18,9 +18,9 @@ def tree(body: bytes, source: str) -> dict[str, Any]:
     """
     data, wrong = _loaded(body.removeprefix(codecs.BOM_UTF8))
     if wrong:
-        raise Malformed(f"{source} sent no JSON: {wrong}: {shown(body)}", body)
+        raise Malformed(f"{source} sent no JSON: {wrong}: {body_start(body)}", body)
     if not isinstance(data, dict):
-        raise Malformed(f"{source} sent JSON that is no object: {shown(body)}", body)
+        raise Malformed(f"{source} sent JSON that is no object: {body_start(body)}", body)
     return data
 
 
@@ -32,7 +32,7 @@ def _loaded(body: bytes) -> tuple[Any, str]:
         return None, exc.msg
 
 
-def shown(body: bytes) -> str:
+def body_start(body: bytes) -> str:
     """The start of `body` on one line, for a message."""
     text = " ".join(body[:_SHOWN].decode(errors="replace").split())
     return f"{text} …" if len(body) > _SHOWN else text or "nothing"
@@ -80,8 +80,10 @@ def compact(value: Any) -> str:
 
 
 def given_json(source: str, place: str) -> Any:
-    """What JSON text of ours holds; BadCall, which names the place, if it is none."""
+    """What JSON text of ours holds; InvalidRequest, which names the place, if it is none."""
     try:
         return orjson.loads(source)
     except orjson.JSONDecodeError as exc:
-        raise BadCall(f"{place} is no JSON: {exc.msg}: {shown(source.encode())}") from exc
+        raise InvalidRequest(
+            f"{place} is no JSON: {exc.msg}: {body_start(source.encode())}"
+        ) from exc

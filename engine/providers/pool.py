@@ -8,8 +8,8 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from engine.errors import Ambiguous, Malformed, ProviderDown, Unreachable
-from engine.providers.exchange import (
+from oversight.engine.errors import Malformed, OutcomeUnknown, ProviderDown, Unreachable
+from oversight.engine.providers.exchange import (
     FAILURES,
     Exchange,
     Overflow,
@@ -18,13 +18,13 @@ from engine.providers.exchange import (
     Sending,
     Straight,
 )
-from engine.providers.secret import Secret
-from engine.providers.settings import Settings
-from engine.providers.traces import chain, forget
-from engine.providers.transport import BODY_CAP, PROXY_MEND, Response
+from oversight.engine.providers.secret import Secret
+from oversight.engine.providers.settings import Settings
+from oversight.engine.providers.traces import chain, forget
+from oversight.engine.providers.transport import BODY_CAP, PROXY_MEND, Response
 
 
-class Pool:
+class ConnectionPool:
     """Connections to one provider, opened as they are needed, never all at once.
 
     keep_alive: seconds that an idle one is kept. tls: how certificates are checked; the system's
@@ -137,11 +137,11 @@ class Pool:
         hidden = ((name, self.secret.hidden_in(value)) for name, value in headers.items())
         return CIMultiDict(hidden)
 
-    def _fault(self, exc: Exception, url: URL, sending: Sending) -> Unreachable | Ambiguous:
+    def _fault(self, exc: Exception, url: URL, sending: Sending) -> Unreachable | OutcomeUnknown:
         # A server that breaks the protocol is quoted, and may have repeated what it was sent.
         what = f"{type(exc).__name__}: {self.secret.hidden_in(str(exc))}"
         if sending.sent:
-            return Ambiguous(f"{self._source}: no whole answer from {url.host}: {what}")
+            return OutcomeUnknown(f"{self._source}: no whole answer from {url.host}: {what}")
         return Unreachable(f"{self._source}: no connection to {url.host}: {what}")
 
     def quotable(self, exc: Exception) -> Exception | None:

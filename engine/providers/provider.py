@@ -4,14 +4,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TypeAlias
 
-from cache.call import Call
-from cache.reply import Reply
-from engine.errors import Ambiguous, EngineError, KeyRepeated
-from engine.providers.limit_headers import HeaderLimits
-from engine.providers.secret import HIDDEN
-from engine.providers.traces import forget
-from engine.providers.transport import DEADLINE, Response, Transport
-from engine.providers.wire import Wire
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.engine.errors import EngineError, KeyRepeated, OutcomeUnknown
+from oversight.engine.providers.limit_headers import HeaderLimits
+from oversight.engine.providers.secret import HIDDEN
+from oversight.engine.providers.traces import forget
+from oversight.engine.providers.transport import DEADLINE, Response, Transport
+from oversight.engine.providers.wire import Wire
 
 Hear: TypeAlias = Callable[[str, HeaderLimits], None]
 """Told, after each answer, which model answered and what its server says of its limits."""
@@ -22,7 +22,7 @@ class Provider(ABC):
 
     @abstractmethod
     async def __call__(self, call: Call) -> Reply:
-        """The reply to one call, asked for once; errors are those of `engine.errors`."""
+        """The reply to one call, asked for once; errors are those of `oversight.engine.errors`."""
 
     @abstractmethod
     async def close(self) -> None:
@@ -51,7 +51,7 @@ class HttpProvider(Provider):
         try:
             body = self._wire.body(call)
             response = await self._transport.post(self._path, self._headers, body, self._deadline)
-        except Ambiguous:
+        except OutcomeUnknown:
             raise
         except EngineError as exc:
             exc.sent = False

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from anthropic import AsyncAnthropic, AsyncAnthropicBedrock, AsyncAnthropicVertex
     from openai import AsyncAzureOpenAI, AsyncOpenAI
 
-    from engine.providers.settings import Settings
+    from oversight.engine.providers.settings import Settings
 
 
-def load() -> None:
+def load_clients() -> None:
     """Import the clients now: else the second that it takes is the first call's."""
     importlib.import_module("openai")
     importlib.import_module("anthropic")

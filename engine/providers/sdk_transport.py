@@ -15,12 +15,12 @@ import httpx2
 import orjson
 from yarl import URL
 
-from engine.errors import EngineError, KeyRefused
-from engine.providers.aiohttp_transport import overdue
-from engine.providers.deadline import within
-from engine.providers.exchange import Sending
-from engine.providers.pool import Pool
-from engine.providers.transport import Response, Transport
+from oversight.engine.errors import AuthenticationFailed, EngineError
+from oversight.engine.providers.aiohttp_transport import overdue
+from oversight.engine.providers.deadline import within
+from oversight.engine.providers.exchange import Sending
+from oversight.engine.providers.pool import ConnectionPool
+from oversight.engine.providers.transport import Response, Transport
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic, AsyncAnthropicBedrock, AsyncAnthropicVertex
@@ -46,7 +46,7 @@ class SdkTransport(Transport):
         self,
         source: str,
         make: "Callable[[httpx2.AsyncClient], Client]",
-        pool: Pool,
+        pool: ConnectionPool,
         *,
         as_tree: bool = False,
     ) -> None:
@@ -107,7 +107,7 @@ class SdkTransport(Transport):
         said = self._pool.secret.hidden_in(" ".join(str(exc).split()))
         if isinstance(exc, ModuleNotFoundError):
             said += f"; pip install 'anthropic[{self._source}]'"
-        raise KeyRefused(f"{self._source}: cannot prepare a request: {said}") from (
+        raise AuthenticationFailed(f"{self._source}: cannot prepare a request: {said}") from (
             self._pool.quotable(exc)
         )
 
@@ -115,7 +115,7 @@ class SdkTransport(Transport):
 class _Backend(httpx2.AsyncBaseTransport):
     """Sends what a client has prepared through a pool."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
         self._urls: dict[str, URL] = {}
 
@@ -134,7 +134,7 @@ def _decoded(request: httpx2.Request) -> dict[str, str]:
     return {name.decode(): value.decode() for name, value in request.headers.raw}
 
 
-def _http_client(pool: Pool) -> httpx2.AsyncClient:
+def _http_client(pool: ConnectionPool) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
         transport=_Backend(pool),
         headers={"accept-encoding": "gzip, deflate"},

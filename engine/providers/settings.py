@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from engine.providers.transport import DEADLINE
+from oversight.engine.providers.transport import DEADLINE
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ class Transport(ABC):
 
     Unreachable: nothing was sent. Ambiguous: sent, but no whole answer came in time. Malformed:
     an answer over the cap, or one that cannot be decompressed. ProviderDown: the server's
-    certificate is bad. KeyRefused: no credentials could be had.
+    certificate is bad. AuthenticationFailed: no credentials could be had.
     """
 
     @abstractmethod

@@ -4,12 +4,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from cache.call import Call
-from cache.reply import Reply
-from engine.errors import Malformed
-from engine.providers.fault import inside_200, read_fault
-from engine.providers.limit_headers import HeaderLimits
-from engine.providers.payload import shown, tree
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.engine.errors import Malformed
+from oversight.engine.providers.fault import inside_200, read_fault
+from oversight.engine.providers.limit_headers import HeaderLimits
+from oversight.engine.providers.payload import body_start, tree
 
 Headers: TypeAlias = Mapping[str, str]
 """HTTP headers, looked up by lower-case name."""
@@ -44,8 +44,8 @@ class Wire(ABC):
     def body(self, call: Call) -> bytes:
         """The call as the server wants it, in JSON. `draw` is ours alone and is not sent.
 
-        ModelGone where the wire has no words for a parameter: nothing is dropped silently.
-        BadCall where a part of the call is no JSON.
+        ModelNotFound where the wire has no words for a parameter: nothing is dropped silently.
+        InvalidRequest where a part of the call is no JSON.
         """
 
     @abstractmethod
@@ -65,7 +65,8 @@ class Wire(ABC):
         """What the server said.
 
         Refusals, truncations and empty texts are replies, and so is a prompt that a policy
-        turned down: its outcome is `refused`. All else raises what `engine.errors` has for it;
+        turned down: its outcome is `refused`. All else raises what `oversight.engine.errors` has
+        for it;
         a 200 that holds no reply raises Malformed with its bytes.
         """
         if not 200 <= status < 300:
@@ -80,6 +81,6 @@ class Wire(ABC):
         except (LookupError, TypeError, ValueError, AttributeError) as exc:
             raise Malformed(
                 f"{self.provider} sent a 200 that holds no reply ({type(exc).__name__}: {exc}): "
-                f"{shown(body)}",
+                f"{body_start(body)}",
                 body,
             ) from exc

@@ -1,17 +1,24 @@
 """A server of this machine that behaves like the vendors', on good days and bad."""
 
-from engine.rehearsal.answers import Answer, filler
-from engine.rehearsal.profile import KINDS, PROFILES, Fault, Profile, Spell, load_profile
-from engine.rehearsal.server import Rehearsal
+from oversight.engine.rehearsal.answers import Responder, filler
+from oversight.engine.rehearsal.profile import (
+    FAULT_KINDS,
+    PROFILES,
+    FaultKind,
+    FaultWindow,
+    Profile,
+    load_profile,
+)
+from oversight.engine.rehearsal.server import MockServer
 
 __all__ = [
-    "KINDS",
+    "FAULT_KINDS",
     "PROFILES",
-    "Answer",
-    "Fault",
+    "FaultKind",
+    "FaultWindow",
+    "MockServer",
     "Profile",
-    "Rehearsal",
-    "Spell",
+    "Responder",
     "filler",
     "load_profile",
 ]

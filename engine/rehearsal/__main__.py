@@ -1,4 +1,5 @@
-"""`python -m engine.rehearsal --profile storm`: serve until interrupted; prints its base URL."""
+"""`python -m oversight.engine.rehearsal --profile storm`: serve until interrupted; prints its base
+URL."""
 
 import asyncio
 import signal
@@ -10,12 +11,12 @@ from pathlib import Path
 
 import click
 
-from engine.errors import SweepError
-from engine.loop import event_loop
-from engine.rehearsal.answers import Answer, filler
-from engine.rehearsal.clock import FastLoop
-from engine.rehearsal.profile import Profile, load_profile
-from engine.rehearsal.server import Rehearsal
+from oversight.engine.errors import UsageError
+from oversight.engine.rehearsal.answers import Responder, filler
+from oversight.engine.rehearsal.clock import FastLoop
+from oversight.engine.rehearsal.profile import Profile, load_profile
+from oversight.engine.rehearsal.server import MockServer
+from oversight.engine.system.loop import event_loop
 
 
 @click.command()
@@ -29,7 +30,7 @@ from engine.rehearsal.server import Rehearsal
 @click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Of the sweep.")
 @click.option("--limit", type=int, help="Of the sweep.")
 @click.option("--attached", is_flag=True, help="Stop when standard input ends.")
-def main(
+def serve(
     port: int,
     name: str,
     speed: float | None,
@@ -45,7 +46,7 @@ def main(
     try:
         profile = load_profile(name)
         answer = filler(words) if sweep is None else _actors(sweep, overrides, limit)
-    except SweepError as exc:
+    except UsageError as exc:
         raise click.UsageError(str(exc)) from exc
     if speed is not None:
         profile = replace(profile, speed=speed)
@@ -58,25 +59,25 @@ def main(
         runner.run(_serve(profile, answer, port, attached))
 
 
-async def _serve(profile: Profile, answer: Answer, port: int, attached: bool) -> None:
+async def _serve(profile: Profile, answer: Responder, port: int, attached: bool) -> None:
     loop, stopped = asyncio.get_running_loop(), asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, stopped.set)
     if attached:
         # Whoever started this holds the other end; it goes with them, however they end.
         loop.add_reader(sys.stdin.fileno(), stopped.set)
-    async with Rehearsal(profile, answer, port=port) as server:
+    async with MockServer(profile, answer, port=port) as server:
         print(server.url, flush=True)
         await stopped.wait()
 
 
-def _actors(sweep: Path, overrides: tuple[str, ...], limit: int | None) -> Answer:
+def _actors(sweep: Path, overrides: tuple[str, ...], limit: int | None) -> Responder:
     """Simulated models in the parts of a sweep's models."""
-    from engine.opening import open_sweep
-    from engine.rehearsing import actors
+    from oversight.engine.rehearsal.rehearsed import actors
+    from oversight.engine.runs.loaded_sweep import open_sweep
 
     return actors(open_sweep(sweep, overrides, limit))
 
 
 if __name__ == "__main__":
-    main()
+    serve()

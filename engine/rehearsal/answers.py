@@ -8,17 +8,17 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from cache.address import call_address
-from cache.call import Call
-from cache.reply import Reply, Token, Usage
-from engine.sim import SimProvider
+from oversight.cache.address import call_address
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply, Token, Usage
+from oversight.engine.simulation import SimProvider
 
-Answer: TypeAlias = Callable[[Call], Reply]
+Responder: TypeAlias = Callable[[Call], Reply]
 """Says what the model would: the reply to a call whose model has no provider in front, and whose
 draw is empty since wires do not carry it. Must be quick: the server waits for it."""
 
 
-def filler(words: int = 60) -> Answer:
+def filler(words: int = 60) -> Responder:
     """Replies of `words` words, or JSON of the schema asked for, or a label with logprobs."""
     text = " ".join(f"word{n % 10}" for n in range(words))
 
@@ -36,7 +36,7 @@ def filler(words: int = 60) -> Answer:
     return answer
 
 
-def simulated(provider: SimProvider) -> Answer:
+def simulated(provider: SimProvider) -> Responder:
     """What simulated models say. provider: knows them by the names that wires carry.
 
     Each time that the same call comes is a draw of its own, as it is with real models.

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Any
 
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
-_LONGEST_HEAD = 2**16
+_MAX_HEAD = 2**16
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Connection(asyncio.Protocol):
             return self._refuse(400)
         end = self._buffer.find(b"\r\n\r\n")
         if end < 0:
-            if len(self._buffer) > _LONGEST_HEAD:
+            if len(self._buffer) > _MAX_HEAD:
                 self._refuse(431)
             return
         head = bytes(self._buffer[:end]).decode("latin-1").split("\r\n")

@@ -12,7 +12,7 @@ class Reading:
     """Real seconds until all of it is there again."""
 
 
-class Meter:
+class ServerBudget:
     """Holds a minute's worth at most. Times are real seconds; `minute` is how many a minute has."""
 
     def __init__(self, limit: int, minute: float, now: float) -> None:
@@ -42,14 +42,16 @@ class Meter:
         self._seen = now
 
 
-class Meters:
+class ServerBudgets:
     """The budgets of one model; a limit of 0 is none."""
 
     def __init__(
         self, requests_per_minute: int, tokens_per_minute: int, minute: float, now: float
     ) -> None:
-        self._requests = Meter(requests_per_minute, minute, now) if requests_per_minute else None
-        self._tokens = Meter(tokens_per_minute, minute, now) if tokens_per_minute else None
+        self._requests = (
+            ServerBudget(requests_per_minute, minute, now) if requests_per_minute else None
+        )
+        self._tokens = ServerBudget(tokens_per_minute, minute, now) if tokens_per_minute else None
 
     def admit(self, tokens: int, now: float) -> float:
         """Take one request of so many tokens, or else say how long to wait; see Meter.wait."""

@@ -9,17 +9,18 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from engine.errors import SweepError
+from oversight.engine.errors import UsageError
 
 
 @contextmanager
 def serving(flags: Sequence[str]) -> Iterator[str]:
-    """Run a server while the body runs; its base URL. flags: of `python -m engine.rehearsal`.
+    """Run a server while the body runs; its base URL. flags: of `python -m
+    oversight.engine.rehearsal`.
 
-    However this process ends, the server ends with it. SweepError if it does not start.
+    However this process ends, the server ends with it. UsageError if it does not start.
     """
     with subprocess.Popen(
-        [sys.executable, "-m", "engine.rehearsal", "--attached", *flags],
+        [sys.executable, "-m", "oversight.engine.rehearsal", "--attached", *flags],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         # Ctrl-C is for the client, whose calls in flight are still to land.
@@ -30,7 +31,7 @@ def serving(flags: Sequence[str]) -> Iterator[str]:
         try:
             url = server.stdout.readline().decode().strip()
             if not url:
-                raise SweepError("the rehearsal server did not start; what it said stands above")
+                raise UsageError("the rehearsal server did not start; what it said stands above")
             yield url
         finally:
             server.stdin.close()

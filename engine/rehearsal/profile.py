@@ -8,9 +8,9 @@ from typing import Literal, TypeAlias, get_args
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from engine.errors import SweepError
+from oversight.engine.errors import UsageError
 
-Fault: TypeAlias = Literal[
+FaultKind: TypeAlias = Literal[
     # Instead of an answer, and free:
     "rate_limit",  # 429, with a delay to obey
     "server_error",  # 500
@@ -32,14 +32,14 @@ Fault: TypeAlias = Literal[
     "unknown_stop",  # a stop reason that nobody has heard of
     "refusal",  # a good reply in which the model declines
 ]
-KINDS: tuple[Fault, ...] = get_args(Fault)
+FAULT_KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
 
 
 @dataclass(frozen=True, slots=True)
-class Spell:
+class FaultWindow:
     """A time during which a share of the requests meets one fault."""
 
-    fault: Fault
+    fault: FaultKind
     share: float
     """In [0, 1], of the requests that arrive during the spell."""
     start: float = 0.0
@@ -51,7 +51,7 @@ class Spell:
 class Profile:
     """Times are in seconds of the story; `speed` says how many of them pass in a real one."""
 
-    spells: tuple[Spell, ...] = ()
+    spells: tuple[FaultWindow, ...] = ()
     """Where several run at once their shares add up."""
     latency: float = 0.0
     """Until a reply starts: the median; single ones vary by `spread`."""
@@ -77,7 +77,7 @@ class Profile:
     """Which requests meet which fault: a function of this, of the request and of how many equal
     ones came before it, whatever the order of arrival."""
 
-    def fault(self, chance: float, elapsed: float) -> Fault | None:
+    def fault(self, chance: float, elapsed: float) -> FaultKind | None:
         """What a request meets that drew `chance`, in [0, 1), `elapsed` seconds of the story in."""
         for spell in self.spells:
             if spell.start <= elapsed < spell.end:
@@ -90,7 +90,7 @@ class Profile:
 PROFILES: dict[str, Profile] = {
     "calm": Profile(),
     "busy": Profile(
-        (Spell("rate_limit", 0.01), Spell("overloaded", 0.005)),
+        (FaultWindow("rate_limit", 0.01), FaultWindow("overloaded", 0.005)),
         latency=0.8,
         spread=0.5,
         per_token=0.004,
@@ -99,19 +99,19 @@ PROFILES: dict[str, Profile] = {
     ),
     "storm": Profile(
         (
-            Spell("rate_limit", 0.05),
-            Spell("server_error", 0.02),
-            Spell("overloaded", 0.02),
-            Spell("html", 0.01),
-            Spell("reset", 0.01),
-            Spell("cut", 0.005),
-            Spell("stall", 0.002),
-            Spell("half_json", 0.005),
-            Spell("error_in_200", 0.005),
-            Spell("drip", 0.002),
-            Spell("gzip_bomb", 0.001),
-            Spell("unknown_stop", 0.001),
-            Spell("refusal", 0.01),
+            FaultWindow("rate_limit", 0.05),
+            FaultWindow("server_error", 0.02),
+            FaultWindow("overloaded", 0.02),
+            FaultWindow("html", 0.01),
+            FaultWindow("reset", 0.01),
+            FaultWindow("cut", 0.005),
+            FaultWindow("stall", 0.002),
+            FaultWindow("half_json", 0.005),
+            FaultWindow("error_in_200", 0.005),
+            FaultWindow("drip", 0.002),
+            FaultWindow("gzip_bomb", 0.001),
+            FaultWindow("unknown_stop", 0.001),
+            FaultWindow("refusal", 0.01),
         ),
         latency=0.5,
         spread=0.8,
@@ -122,30 +122,30 @@ PROFILES: dict[str, Profile] = {
 
 
 def load_profile(name: str) -> Profile:
-    """A profile by name, or from a YAML or TOML file. SweepError names what is wrong with it."""
+    """A profile by name, or from a YAML or TOML file. UsageError names what is wrong with it."""
     if name in PROFILES:
         return PROFILES[name]
     path = Path(name)
     if path.suffix not in (".yaml", ".yml", ".toml"):
-        raise SweepError(f"no profile {name!r}; there are {', '.join(PROFILES)}, or give a file")
+        raise UsageError(f"no profile {name!r}; there are {', '.join(PROFILES)}, or give a file")
     try:
         text = path.read_text(encoding="utf-8")
         data = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
         return _ProfileFile.model_validate(data or {}).profile()
     except OSError as exc:
-        raise SweepError(f"{name}: {exc.strerror}") from exc
+        raise UsageError(f"{name}: {exc.strerror}") from exc
     except (tomllib.TOMLDecodeError, yaml.YAMLError) as exc:
-        raise SweepError(f"{name}: {exc}") from exc
+        raise UsageError(f"{name}: {exc}") from exc
     except ValidationError as exc:
         found = "; ".join(
             f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in exc.errors()
         )
-        raise SweepError(f"{name}: {found}") from exc
+        raise UsageError(f"{name}: {found}") from exc
 
 
 class _SpellRow(BaseModel):
     model_config = ConfigDict(extra="forbid")
-    fault: Fault
+    fault: FaultKind
     share: float = Field(ge=0, le=1)
     start: float = Field(0.0, ge=0)
     end: float = Field(float("inf"), gt=0)
@@ -167,5 +167,5 @@ class _ProfileFile(BaseModel):
     seed: int = 0
 
     def profile(self) -> Profile:
-        spells = tuple(Spell(**row.model_dump()) for row in self.spells)
+        spells = tuple(FaultWindow(**row.model_dump()) for row in self.spells)
         return Profile(spells, **self.model_dump(exclude={"spells"}))

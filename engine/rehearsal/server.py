@@ -15,23 +15,23 @@ from functools import partial
 
 import orjson
 
-from cache.call import Call
-from cache.reply import Reply
-from engine.errors import EngineError
-from engine.rehearsal.answers import Answer, filler
-from engine.rehearsal.anthropic_dialect import AnthropicDialect
-from engine.rehearsal.connection import Connection, Request
-from engine.rehearsal.dialect import Dialect, input_tokens, output_tokens
-from engine.rehearsal.meter import Meters
-from engine.rehearsal.openai_dialect import OpenAIDialect
-from engine.rehearsal.profile import PROFILES, Fault, Profile
-from engine.rehearsal.trouble import refuse, spoil
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.engine.errors import EngineError
+from oversight.engine.rehearsal.answers import Responder, filler
+from oversight.engine.rehearsal.anthropic_server_wire import AnthropicServerWire
+from oversight.engine.rehearsal.connection import Connection, Request
+from oversight.engine.rehearsal.meter import ServerBudgets
+from oversight.engine.rehearsal.openai_server_wire import OpenAIServerWire
+from oversight.engine.rehearsal.profile import PROFILES, FaultKind, Profile
+from oversight.engine.rehearsal.server_wire import ServerWire, input_tokens, output_tokens
+from oversight.engine.rehearsal.trouble import refuse, spoil
 
-_OPENAI, _ANTHROPIC = OpenAIDialect(), AnthropicDialect()
+_OPENAI, _ANTHROPIC = OpenAIServerWire(), AnthropicServerWire()
 
 
-class Rehearsal:
-    """The server, as an async context manager: `async with Rehearsal() as server: server.url`.
+class MockServer:
+    """The server, as an async context manager: `async with MockServer() as server: server.url`.
 
     port: 0 takes a free one. tls: speaks HTTPS with it.
     """
@@ -39,7 +39,7 @@ class Rehearsal:
     def __init__(
         self,
         profile: Profile = PROFILES["calm"],
-        answer: Answer | None = None,
+        answer: Responder | None = None,
         *,
         port: int = 0,
         tls: ssl.SSLContext | None = None,
@@ -49,7 +49,7 @@ class Rehearsal:
         self._answer = answer or filler()
         self._tls = tls
         self._seed = profile.seed.to_bytes(8, "big", signed=True)
-        self._meters: dict[str, Meters] = {}
+        self._meters: dict[str, ServerBudgets] = {}
         self._counts: Counter[str] = Counter()
         self._seen: Counter[bytes] = Counter()
         self._connections: set[Connection] = set()
@@ -74,7 +74,7 @@ class Rehearsal:
         """
         return dict(self._counts)
 
-    async def __aenter__(self) -> "Rehearsal":
+    async def __aenter__(self) -> "MockServer":
         self._loop = asyncio.get_running_loop()
         self._server = await self._loop.create_server(
             self._connect, "127.0.0.1", self.port, ssl=self._tls, backlog=4096
@@ -107,7 +107,7 @@ class Rehearsal:
             return self._complain(connection, dialect, exc)
         self._reply(connection, dialect, call, request.body)
 
-    def _reply(self, connection: Connection, dialect: Dialect, call: Call, body: bytes) -> None:
+    def _reply(self, connection: Connection, dialect: ServerWire, call: Call, body: bytes) -> None:
         now, counts = self._loop.time(), self._counts
         digest = hashlib.blake2b(body, digest_size=16, key=self._seed).digest()
         counts["repeats"] += self._seen[digest] > 0
@@ -160,10 +160,10 @@ class Rehearsal:
     def _deliver(
         self,
         connection: Connection,
-        dialect: Dialect,
+        dialect: ServerWire,
         body: bytes,
         limits: str,
-        fault: Fault | None,
+        fault: FaultKind | None,
     ) -> None:
         self._counts["in_flight"] -= 1
         if connection.closed:
@@ -175,12 +175,12 @@ class Rehearsal:
             self._counts[fault] += 1
             spoil(fault, connection, dialect, body, limits, self.profile)
 
-    def _complain(self, connection: Connection, dialect: Dialect, exc: Exception) -> None:
+    def _complain(self, connection: Connection, dialect: ServerWire, exc: Exception) -> None:
         self._counts["nonsense"] += 1
         what = f"this request makes no sense: {type(exc).__name__}: {exc}"
         connection.answer(400, dialect.bad_request(what))
 
-    def _fault(self, chance: float, now: float) -> Fault | None:
+    def _fault(self, chance: float, now: float) -> FaultKind | None:
         if self.profile.quota and self._counts["ok"] >= self.profile.quota:
             return "quota"
         if self._start is None:
@@ -188,14 +188,14 @@ class Rehearsal:
         return self.profile.fault(chance, (now - self._start) * self.profile.speed)
 
     def _admit(
-        self, connection: Connection, dialect: Dialect, call: Call, tokens: int, now: float
+        self, connection: Connection, dialect: ServerWire, call: Call, tokens: int, now: float
     ) -> str | None:
         """Header lines on the limits after this request, or None if it has been turned away."""
         profile = self.profile
         meters = self._meters.get(call.model)
         if meters is None:
             limits = profile.requests_per_minute, profile.tokens_per_minute
-            meters = self._meters[call.model] = Meters(*limits, 60.0 / profile.speed, now)
+            meters = self._meters[call.model] = ServerBudgets(*limits, 60.0 / profile.speed, now)
         wait = meters.admit(tokens, now)
         told = dialect.limits(*meters.read(now))
         if wait == math.inf:
@@ -213,7 +213,7 @@ class Rehearsal:
         return (wait + profile.per_token * tokens) / profile.speed
 
 
-def _route(path: str) -> tuple[Dialect | None, str]:
+def _route(path: str) -> tuple[ServerWire | None, str]:
     """The dialect of a path and the model that it names, as the clouds' paths do."""
     if path.endswith("/chat/completions"):
         return _OPENAI, path.partition("/deployments/")[2].partition("/")[0]

@@ -4,9 +4,9 @@ import asyncio
 import gzip
 from functools import lru_cache
 
-from engine.rehearsal.connection import Connection
-from engine.rehearsal.dialect import Dialect
-from engine.rehearsal.profile import Fault, Profile
+from oversight.engine.rehearsal.connection import Connection
+from oversight.engine.rehearsal.profile import FaultKind, Profile
+from oversight.engine.rehearsal.server_wire import ServerWire
 
 _DROP = 0.4
 """Seconds between the bytes of a dripping answer: any read timeout longer than this never fires."""
@@ -14,7 +14,7 @@ _MB = 2**20
 _PAGE = b"<html><head><title>502 Bad Gateway</title></head><body>502 Bad Gateway</body></html>"
 
 
-def refuse(fault: Fault, connection: Connection, dialect: Dialect, profile: Profile) -> bool:
+def refuse(fault: FaultKind, connection: Connection, dialect: ServerWire, profile: Profile) -> bool:
     """Answer in place of a reply, at once and free; False if `fault` spoils a reply instead."""
     match fault:
         case "rate_limit" | "overloaded":
@@ -34,9 +34,9 @@ def refuse(fault: Fault, connection: Connection, dialect: Dialect, profile: Prof
 
 
 def spoil(
-    fault: Fault,
+    fault: FaultKind,
     connection: Connection,
-    dialect: Dialect,
+    dialect: ServerWire,
     body: bytes,
     limits: str,
     profile: Profile,

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.runs.outcome import Record
-from engine.sweeps.sweep import Sweep
-from protocols.transcript import Failure
+from oversight.engine.runs.outcome import OutcomeRecord
+from oversight.engine.sweeps.sweep import Sweep
+from oversight.protocols.transcript import Failure
 
 WORDS = {
     "BadCall": "refused by the server",
@@ -71,7 +71,7 @@ class Of:
     cells: int = 0
     causes: dict[tuple[str, str], Cause] = field(default_factory=dict)
 
-    def add(self, record: Record) -> None:
+    def add(self, record: OutcomeRecord) -> None:
         self.cells += 1
         if record.failure is not None:
             said = record.failure.message.removesuffix(CUT)
@@ -84,12 +84,12 @@ class Of:
         return sum(cause.count for (kind, _), cause in self.causes.items() if kind in kinds)
 
 
-def passing(records: Iterable[Record]) -> int:
+def passing(records: Iterable[OutcomeRecord]) -> int:
     """How many failures asking again may mend."""
     return sum(record.failure is not None and record.failure.kind in PASSING for record in records)
 
 
-def failure_lines(sweep: Sweep, records: Iterable[Record]) -> Iterator[str]:
+def failure_lines(sweep: Sweep, records: Iterable[OutcomeRecord]) -> Iterator[str]:
     """What failed, judge by judge, with its causes and mends; nothing where nothing failed."""
     by_judge = {row.judge: Of(row.protocol.judge) for row in sweep.rows}
     for record in records:

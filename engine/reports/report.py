@@ -7,15 +7,15 @@ from typing import Any
 
 import orjson
 
-from engine.errors import RunFolderError
-from engine.files import replace_file
-from engine.reports.results import ByChoice, Mean, Results, RowResult
-from engine.reports.table import Table, as_csv, as_latex, as_markdown, as_text
-from engine.reports.tables import tables
-from engine.runs.runfolder import REPORT
-from protocols.bounds import Bounds
-from protocols.statistics import Estimate
-from protocols.worlds import beta_name
+from oversight.engine.display.table import Table, as_csv, as_latex, as_markdown, as_text
+from oversight.engine.errors import RunFolderError
+from oversight.engine.reports.results import ByChoice, Mean, Results, RowResult
+from oversight.engine.reports.tables import tables
+from oversight.engine.runs.run_folder import REPORT
+from oversight.engine.system.files import replace_file
+from oversight.protocols.scoring.bounds import Bounds
+from oversight.protocols.scoring.statistics import Estimate
+from oversight.protocols.scoring.worlds import beta_name
 
 
 def report(

@@ -4,17 +4,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from cache.address import value_address
-from engine.reports.beside import ByWorld, Kind
-from engine.reports.tally import RowSamples, Tally
-from engine.runs.outcome import Record
-from engine.sweeps.rows import Row
-from engine.sweeps.sweep import Sweep
-from protocols.baselines import NaiveJudge
-from protocols.bounds import Bounds
-from protocols.sample import Sample, paired
-from protocols.statistics import Estimate, estimates, exact_at_the_ends, unresampled
-from protocols.worlds import BETAS
+from oversight.cache.address import value_address
+from oversight.engine.reports.aggregate import OutcomeTable, RowSamples
+from oversight.engine.reports.secondary import ByWorld, MeasureKind
+from oversight.engine.runs.outcome import OutcomeRecord
+from oversight.engine.sweeps.rows import Row
+from oversight.engine.sweeps.sweep import Sweep
+from oversight.protocols.mechanisms.baselines import NaiveJudge
+from oversight.protocols.scoring.bounds import Bounds
+from oversight.protocols.scoring.sample import Sample, paired
+from oversight.protocols.scoring.statistics import (
+    Estimate,
+    estimates,
+    exact_at_the_ends,
+    unresampled,
+)
+from oversight.protocols.scoring.worlds import BETAS
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,7 @@ class Results:
 
 def collect(
     sweep: Sweep,
-    records: Iterable[Record],
+    records: Iterable[OutcomeRecord],
     *,
     score: str = "brier",
     betas: Sequence[float] = BETAS,
@@ -110,7 +115,7 @@ def collect(
     over such draws. Intervals resample problems, those of a group together, with one seed for all
     rows: rows with the same problems are compared on the same resamples.
     """
-    tally = Tally(sweep)
+    tally = OutcomeTable(sweep)
     for record in records:
         tally.add(record)
     numbers = range(len(sweep.rows))
@@ -200,7 +205,7 @@ class _Figures:
             exact_at_the_ends(self.of(wrong)) if wrong else None,
         )
 
-    def by_world(self, beside: Iterable[ByWorld], kind: Kind) -> dict[str, Mean]:
+    def by_world(self, beside: Iterable[ByWorld], kind: MeasureKind) -> dict[str, Mean]:
         return {
             each.name: Mean(
                 self.of(each.truth) if each.truth else None,

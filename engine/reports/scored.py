@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.reports.verdicts import Verdicts
-from protocols.bounds import Bounds, bounds
-from protocols.sample import Sample
-from protocols.scores import Compat, applicable
-from protocols.worlds import Measures, beta_name, measure
+from oversight.engine.reports.verdicts import Verdicts
+from oversight.protocols.scores import Compat, applicable
+from oversight.protocols.scoring.bounds import Bounds, bounds
+from oversight.protocols.scoring.sample import Sample
+from oversight.protocols.scoring.worlds import Measures, beta_name, measure
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,21 +8,21 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from engine.reports.failures import called
-from engine.reports.printable import controls, printable
-from engine.runs.scheduler import Outcome
-from engine.sweeps.rows import Row
-from protocols.question import Problem
-from protocols.quotes import marked
-from protocols.scores import SCORES
-from protocols.transcript import Failure, Turn, Verdict
+from oversight.engine.display.printable import controls, printable
+from oversight.engine.reports.failures import called
+from oversight.engine.runs.scheduler import CellOutcome
+from oversight.engine.sweeps.rows import Row
+from oversight.protocols.question import Problem
+from oversight.protocols.quotes import marked
+from oversight.protocols.scores import SCORES
+from oversight.protocols.transcript import Failure, Turn, Verdict
 
 COLUMN, GAP = 38, 4
 """Characters: the least width of a world that reads well, and the space between two."""
 
 
 def side_by_side(
-    row: Row, problem: Problem, outcomes: Sequence[Outcome], score: str, width: int
+    row: Row, problem: Problem, outcomes: Sequence[CellOutcome], score: str, width: int
 ) -> RenderableType:
     """The worlds in answer order, as many side by side as read well in so many characters."""
     question = problem.question
@@ -53,7 +53,9 @@ def side_by_side(
     )
 
 
-def as_plain(row: Row, problem: Problem, outcomes: Sequence[Outcome], score: str) -> dict[str, Any]:
+def as_plain(
+    row: Row, problem: Problem, outcomes: Sequence[CellOutcome], score: str
+) -> dict[str, Any]:
     """The same for a program: transcripts, judgements, addresses of all calls that were spoken."""
     return {
         "problem": problem.id,
@@ -70,7 +72,7 @@ def as_plain(row: Row, problem: Problem, outcomes: Sequence[Outcome], score: str
     }
 
 
-def _plain(outcome: Outcome, place: int, score: str) -> dict[str, Any]:
+def _plain(outcome: CellOutcome, place: int, score: str) -> dict[str, Any]:
     if isinstance(outcome, Failure):
         return {"failure": outcome}
     return {
@@ -83,7 +85,7 @@ def _plain(outcome: Outcome, place: int, score: str) -> dict[str, Any]:
 
 
 def _abreast(
-    problem: Problem, outcomes: Sequence[Outcome], first: int, count: int, score: str
+    problem: Problem, outcomes: Sequence[CellOutcome], first: int, count: int, score: str
 ) -> Table:
     """So many worlds from the first on, one column each; the columns of a short line stay empty."""
     columns = Table(box=None, padding=(0, GAP // 2), expand=True, show_edge=False, pad_edge=False)
@@ -99,7 +101,7 @@ def _abreast(
     return columns
 
 
-def _hidden(problem: Problem, outcomes: Sequence[Outcome]) -> list[Text]:
+def _hidden(problem: Problem, outcomes: Sequence[CellOutcome]) -> list[Text]:
     """A word on what is shown otherwise than it was written, if anything is."""
     question = problem.question
     texts = [question.text, *(answer.text for answer in question.answers)]
@@ -120,7 +122,7 @@ def _hidden(problem: Problem, outcomes: Sequence[Outcome]) -> list[Text]:
     return [Text(f"{count:,} {what}", style="red") for count, what in counts if count]
 
 
-def _world(outcome: Outcome, problem: Problem) -> RenderableType:
+def _world(outcome: CellOutcome, problem: Problem) -> RenderableType:
     if isinstance(outcome, Failure):
         told = f"failed ({called(outcome.kind)}): {outcome.message}\n{outcome.raw}"
         return Text(printable(told), style="red")
@@ -153,7 +155,7 @@ def _turn(turn: Turn) -> Text:
     return text
 
 
-def _score(outcome: Outcome, place: int, score: str) -> Text:
+def _score(outcome: CellOutcome, place: int, score: str) -> Text:
     if isinstance(outcome, Failure):
         return Text("no agent score")
     return Text(f"agent score ({score}) {SCORES[score](outcome.probs, place):+.2f}")

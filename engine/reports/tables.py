@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from engine.reports.results import Results, RowResult
-from engine.reports.table import Table
-from engine.reports.tally import RowSamples
-from protocols.statistics import Estimate
-from protocols.trend import Configuration, NoSlope, Slope, split_half_trend, trend
-from protocols.worlds import BETAS, beta_name
+from oversight.engine.display.table import Table
+from oversight.engine.reports.aggregate import RowSamples
+from oversight.engine.reports.results import Results, RowResult
+from oversight.protocols.scoring.statistics import Estimate
+from oversight.protocols.scoring.trend import Configuration, NoSlope, Slope, split_half_trend, trend
+from oversight.protocols.scoring.worlds import BETAS, beta_name
 
 SCORE_NAMES = {"brier": "Brier", "log": "log", "logodds": "log odds", "accuracy": "accuracy"}
 

@@ -17,13 +17,13 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from engine.errors import SweepError
-from protocols.bounds import Ending, Endings
+from oversight.engine.errors import UsageError
+from oversight.protocols.scoring.bounds import WorldOutcome, WorldOutcomes
 
 SUM_TOLERANCE = 1e-6
 """How far the probabilities of a world may be from 1 in sum. They are scored as given."""
 
-LARGEST_VALUE = 1e9
+MAX_VALUE = 1e9
 """Beyond it a value would drown every other one in a mean."""
 
 SHAPES = {
@@ -36,7 +36,7 @@ SHAPES = {
 """What each key of a line holds."""
 
 
-class VerdictsError(SweepError):
+class VerdictsError(UsageError):
     """Verdicts that cannot be scored as they stand; nothing was printed."""
 
     def __init__(self, file: str, line: int, message: str) -> None:
@@ -46,7 +46,7 @@ class VerdictsError(SweepError):
         """From 1; 0 where the fault is of the whole file."""
 
 
-class Row(BaseModel):
+class VerdictLine(BaseModel):
     """A line as it stands in the file, right in its types alone."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
@@ -62,7 +62,7 @@ class Verdicts:
     """One question's verdicts, as read."""
 
     id: str | int
-    endings: Endings
+    endings: WorldOutcomes
     group: str
     """What the question shares with others; "" if nothing."""
 
@@ -94,12 +94,12 @@ def read_verdicts(lines: Iterable[bytes], file: str) -> tuple[Verdicts, ...]:
     return tuple(read)
 
 
-def _row(line: bytes) -> Row:
+def _row(line: bytes) -> VerdictLine:
     try:
         text = line.decode("utf-8-sig").strip()
         parsed = json.loads(text, object_pairs_hook=_without_twins, parse_int=_whole)
         _refuse_surrogates(line, parsed)
-        return Row.model_validate(parsed)
+        return VerdictLine.model_validate(parsed)
     except UnicodeDecodeError as exc:
         byte = line[exc.start]
         raise ValueError(
@@ -117,15 +117,15 @@ def _row(line: bytes) -> Row:
         raise ValueError(_complaint(exc)) from exc
 
 
-def _verdicts(row: Row) -> Verdicts:
+def _verdicts(row: VerdictLine) -> Verdicts:
     """The row, right in its meaning too. ValueError names key, value and mend."""
     labels = tuple(row.values)
     if len(labels) < 2:
         raise ValueError(f"values: {_shown(row.values)}: needs two answers or more")
     for label, value in row.values.items():
-        if abs(value) > LARGEST_VALUE:
+        if abs(value) > MAX_VALUE:
             raise ValueError(
-                f"values.{label}: {value:g}: beyond ±{LARGEST_VALUE:g}; scale all values down"
+                f"values.{label}: {value:g}: beyond ±{MAX_VALUE:g}; scale all values down"
             )
     if min(row.values.values()) == max(row.values.values()):
         raise ValueError(
@@ -135,12 +135,12 @@ def _verdicts(row: Row) -> Verdicts:
     _same_labels("worlds", row.worlds, labels, "a world, or null where it has no verdict")
     worlds = tuple(_ending(label, row.worlds[label], labels) for label in labels)
     group = "" if row.group is None else str(row.group)
-    return Verdicts(row.id, Endings(worlds, tuple(row.values.values())), group)
+    return Verdicts(row.id, WorldOutcomes(worlds, tuple(row.values.values())), group)
 
 
-def _ending(argued: str, world: dict[str, float] | None, labels: tuple[str, ...]) -> Ending:
+def _ending(argued: str, world: dict[str, float] | None, labels: tuple[str, ...]) -> WorldOutcome:
     if world is None:
-        return Ending(None, "failed")
+        return WorldOutcome(None, "failed")
     place = f"worlds.{argued}"
     _same_labels(place, world, labels, "a probability")
     for label, p in world.items():
@@ -152,7 +152,7 @@ def _ending(argued: str, world: dict[str, float] | None, labels: tuple[str, ...]
             f"{place}: {_shown(world)}: probabilities sum to {total:.9g}, not to 1; "
             "divide each by their sum, or write null if this is no verdict"
         )
-    return Ending(tuple(world[label] for label in labels))
+    return WorldOutcome(tuple(world[label] for label in labels))
 
 
 def _same_labels(place: str, found: dict[str, Any], labels: tuple[str, ...], wanted: str) -> None:

@@ -5,20 +5,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from engine.errors import RunFolderError
-from engine.runs.lock import holder
-from engine.runs.manifest import FILE, read_manifest
-from engine.runs.runfolder import OUTCOMES, tally
+from oversight.engine.errors import RunFolderError
+from oversight.engine.runs.lock import holder
+from oversight.engine.runs.manifest import MANIFEST_FILE, read_manifest
+from oversight.engine.runs.run_folder import OUTCOMES, count_outcomes
 
 RUNS = Path("runs")
 """Where run folders are made, in the working folder."""
 
-CANDIDATES = 8
+MAX_NAMED = 8
 """Folders that are named where a word may mean several, or none."""
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
+class RunSummary:
     """How one run folder stands."""
 
     folder: Path
@@ -49,14 +49,14 @@ def run_folders(place: Path) -> Iterator[Path]:
 
 def is_run(folder: Path) -> bool:
     """Whether it is a run folder, sound or not."""
-    return (folder / FILE).is_file()
+    return (folder / MANIFEST_FILE).is_file()
 
 
-def glance(folder: Path) -> Glance:
+def summarize(folder: Path) -> RunSummary:
     """RunFolderError if its manifest cannot be read."""
     manifest = read_manifest(folder)
-    finished, failed = tally(folder)
-    return Glance(
+    finished, failed = count_outcomes(folder)
+    return RunSummary(
         folder,
         manifest.name,
         touched(folder),
@@ -71,7 +71,7 @@ def glance(folder: Path) -> Glance:
 def touched(folder: Path) -> float:
     """When the last outcome of a run landed, or else when it was made; seconds since 1970."""
     landed = folder / OUTCOMES
-    return (landed if landed.exists() else folder / FILE).stat().st_mtime
+    return (landed if landed.exists() else folder / MANIFEST_FILE).stat().st_mtime
 
 
 def newest_first(folders: Iterable[Path]) -> list[Path]:
@@ -95,7 +95,7 @@ def folder_named(word: str) -> Path:
     if begun:
         raise RunFolderError(f"{word!r} may mean, the newest first:\n{_listed(begun)}")
     if path.is_dir():
-        place, fault = path, f"{path} is no run folder: it has no {FILE}"
+        place, fault = path, f"{path} is no run folder: it has no {MANIFEST_FILE}"
     else:
         fault = f"no run folder in {place} has a name that begins with {path.name!r}"
     if there := list(run_folders(place)):
@@ -103,17 +103,17 @@ def folder_named(word: str) -> Path:
     raise RunFolderError(f"{fault}\n  to list runs: oversight runs; to start one: oversight run")
 
 
-def glances(place: Path) -> tuple[list[Glance], list[RunFolderError]]:
+def summaries(place: Path) -> tuple[list[RunSummary], list[RunFolderError]]:
     """Every run in a folder, the newest first; and what is wrong with those that cannot be read."""
     found, faults = [], []
     for folder in newest_first(run_folders(place)):
         try:
-            found.append(glance(folder))
+            found.append(summarize(folder))
         except RunFolderError as exc:
             faults.append(exc)
     return found, faults
 
 
 def _listed(folders: Sequence[Path]) -> str:
-    names = [f"  {each}" for each in newest_first(folders)[:CANDIDATES]]
-    return "\n".join([*names, "  …"] if len(folders) > CANDIDATES else names)
+    names = [f"  {each}" for each in newest_first(folders)[:MAX_NAMED]]
+    return "\n".join([*names, "  …"] if len(folders) > MAX_NAMED else names)

@@ -5,9 +5,9 @@ import os
 import time
 from pathlib import Path
 
-from engine.errors import RunFolderError
+from oversight.engine.errors import RunFolderError
 
-FILE = "lock"
+LOCK_FILE = "lock"
 
 
 def take_lock(folder: Path) -> int:
@@ -15,7 +15,7 @@ def take_lock(folder: Path) -> int:
 
     RunFolderError names the process that has it; OSError if the file cannot be made.
     """
-    lock = os.open(folder / FILE, os.O_RDWR | os.O_CREAT, 0o644)
+    lock = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         if not _locked(lock, fcntl.LOCK_EX):
             if not _locked(lock, fcntl.LOCK_SH):
@@ -36,7 +36,7 @@ def take_lock(folder: Path) -> int:
 def holder(folder: Path) -> str | None:
     """Who is running the folder now, as `pid 4121, since 14:02`; None if nobody is."""
     try:
-        lock = os.open(folder / FILE, os.O_RDONLY)
+        lock = os.open(folder / LOCK_FILE, os.O_RDONLY)
     except FileNotFoundError:
         return None
     try:

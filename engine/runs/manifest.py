@@ -5,13 +5,13 @@ from pathlib import Path
 
 import orjson
 
-from engine.errors import RunFolderError
-from engine.files import replace_file
+from oversight.engine.errors import RunFolderError
+from oversight.engine.system.files import replace_file
 
 FORMAT = 1
 """Version of the run folder's layout."""
 
-FILE = "manifest.json"
+MANIFEST_FILE = "manifest.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Manifest:
     """Enough to know whether a sweep belongs to a run folder, and to open the sweep again."""
 
     identity: str
-    """Of the sweep: engine.sweeps.sweep.Sweep.identity."""
+    """Of the sweep: oversight.engine.sweeps.sweep.Sweep.identity."""
     name: str
     cells: int
     overrides: tuple[str, ...]
@@ -38,16 +38,16 @@ class Manifest:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    replace_file(folder / FILE, [orjson.dumps(manifest, option=orjson.OPT_INDENT_2)])
+    replace_file(folder / MANIFEST_FILE, [orjson.dumps(manifest, option=orjson.OPT_INDENT_2)])
 
 
 def read_manifest(folder: Path) -> Manifest:
     """RunFolderError, with the next step, if `folder` is no run folder of a version we read."""
-    file = folder / FILE
+    file = folder / MANIFEST_FILE
     try:
         told = orjson.loads(file.read_bytes())
     except FileNotFoundError:
-        raise RunFolderError(f"{folder} is no run folder: it has no {FILE}") from None
+        raise RunFolderError(f"{folder} is no run folder: it has no {MANIFEST_FILE}") from None
     except (OSError, orjson.JSONDecodeError) as exc:
         raise RunFolderError(f"{file}: cannot be read: {exc}") from exc
     if not isinstance(told, dict) or told.get("format") != FORMAT:

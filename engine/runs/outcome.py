@@ -6,17 +6,17 @@ from typing import Any
 
 import orjson
 
-from engine.runs.scheduler import are_probabilities
-from engine.sweeps.sweep import Cell
-from protocols.counts import Counts
-from protocols.transcript import Failure, Scalar, Verdict
+from oversight.engine.runs.scheduler import are_probabilities
+from oversight.engine.sweeps.sweep import Cell
+from oversight.protocols.counts import Counts
+from oversight.protocols.transcript import Failure, Scalar, Verdict
 
-FAILED = b',"failure":{'
+FAILURE_MARK = b',"failure":{'
 """What the line of a failure has and no other: in a text the quotes would be escaped."""
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class OutcomeRecord:
     """A line read back. Exactly one of `probs` and `failure` is there."""
 
     place: int
@@ -63,12 +63,12 @@ def line(cell: Cell, outcome: Verdict | Failure) -> bytes:
     return orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def read(line: bytes) -> Record:
+def read_outcome(line: bytes) -> OutcomeRecord:
     """ValueError if the line is no outcome."""
     told = orjson.loads(line)
     try:
         failure = Failure(**told["failure"]) if "failure" in told else None
-        record = Record(
+        record = OutcomeRecord(
             told["place"],
             told["cell"],
             told["protocol"],

@@ -4,16 +4,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TypeAlias
 
-from cache.address import value_address
-from cache.call import Ask, nth
-from engine.limits.latch import Latch
-from engine.runs.lanes import failure, run_lanes
-from engine.sweeps.sweep import Cell
-from protocols.question import Question
-from protocols.transcript import Failure, Verdict
+from oversight.cache.address import value_address
+from oversight.cache.call import Ask, nth
+from oversight.engine.runs.workers import failure, run_workers
+from oversight.engine.stop import StopToken
+from oversight.engine.sweeps.sweep import Cell
+from oversight.protocols.question import Question
+from oversight.protocols.transcript import Failure, Verdict
 
-Outcome: TypeAlias = Verdict | Failure
-Keep: TypeAlias = Callable[[Cell, Outcome], None]
+CellOutcome: TypeAlias = Verdict | Failure
+Keep: TypeAlias = Callable[[Cell, CellOutcome], None]
 
 ROUNDING = 1e-6
 """By how much probabilities may be off."""
@@ -25,7 +25,7 @@ async def run_cells(
     keep: Keep,
     *,
     lanes: int,
-    latch: Latch,
+    stop_token: StopToken,
     waits: Callable[[], bool] = lambda: True,
 ) -> None:
     """Run every cell, as `run_lanes` does.
@@ -34,13 +34,13 @@ async def run_cells(
     Halt pulls the latch. ReplayMiss cancels the rest and propagates.
     """
 
-    async def run_cell(cell: Cell) -> Outcome:
+    async def run_cell(cell: Cell) -> CellOutcome:
         return await attempt(cell, ask)
 
-    await run_lanes(cells, run_cell, keep, lanes=lanes, latch=latch, waits=waits)
+    await run_workers(cells, run_cell, keep, lanes=lanes, stop_token=stop_token, waits=waits)
 
 
-async def attempt(cell: Cell, ask: Ask) -> Outcome:
+async def attempt(cell: Cell, ask: Ask) -> CellOutcome:
     """One cell's outcome. Halt and ReplayMiss pass: they say nothing about the cell."""
     question = cell.problem.question
     side = question.answers[cell.side]

@@ -10,18 +10,18 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from protocols.protocol import Protocol
+from oversight.protocols.protocol import Protocol
 
-HOME = "protocols."
+HOME = "oversight.protocols."
 """How the names of the modules begin in which our own protocols, agents and judges are."""
 
 UNCOUNTED = (
-    "protocols.bounds",
-    "protocols.datasets",
-    "protocols.sample",
-    "protocols.statistics",
-    "protocols.trend",
-    "protocols.worlds",
+    "oversight.protocols.scoring.bounds",
+    "oversight.protocols.datasets",
+    "oversight.protocols.scoring.sample",
+    "oversight.protocols.scoring.statistics",
+    "oversight.protocols.scoring.trend",
+    "oversight.protocols.scoring.worlds",
 )
 """What reads verdicts and decides none, and what loads problems, which count by their contents.
 Scores count: a jury pools by one, and market making asks by one."""

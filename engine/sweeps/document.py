@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from engine.errors import SweepError
+from oversight.engine.errors import UsageError
 
 Key: TypeAlias = tuple[str | int, ...]
 """The way from the top of a document to a value: names of mappings, places in lists."""
@@ -27,17 +27,17 @@ class Document:
 
     @classmethod
     def read(cls, path: Path) -> "Document":
-        """SweepError, with file and line, if it cannot be read or is not a plain mapping."""
+        """UsageError, with file and line, if it cannot be read or is not a plain mapping."""
         try:
             text = path.read_bytes().decode()
         except FileNotFoundError:
-            raise SweepError(
+            raise UsageError(
                 f"{path}: no such file; start one with: oversight init {path}"
             ) from None
         except IsADirectoryError:
-            raise SweepError(f"{path} is a folder; name the sweep file") from None
+            raise UsageError(f"{path} is a folder; name the sweep file") from None
         except (OSError, UnicodeDecodeError) as exc:
-            raise SweepError(f"{path}: cannot be read: {exc}") from exc
+            raise UsageError(f"{path}: cannot be read: {exc}") from exc
         return cls.parse(text, str(path))
 
     @classmethod
@@ -48,7 +48,7 @@ class Document:
             for event in yaml.parse(text, Loader=_Loader):
                 if isinstance(event, yaml.AliasEvent) and event.start_mark:
                     at = _at(source, event.start_mark.line)
-                    raise SweepError(
+                    raise UsageError(
                         f"{at}: alias *{event.anchor}: aliases are not read here; "
                         "write the value out"
                     )
@@ -58,14 +58,14 @@ class Document:
         except yaml.MarkedYAMLError as exc:
             mark = exc.problem_mark or exc.context_mark
             at = _at(source, mark.line) if mark else source
-            raise SweepError(f"{at}: not YAML: {exc.problem or exc.context}") from exc
+            raise UsageError(f"{at}: not YAML: {exc.problem or exc.context}") from exc
         except yaml.YAMLError as exc:
-            raise SweepError(f"{source}: not YAML: {exc}") from exc
+            raise UsageError(f"{source}: not YAML: {exc}") from exc
         except (ValueError, RecursionError) as exc:
             # A thousand brackets: no sweep of anybody's.
-            raise SweepError(f"{source}: cannot be read as a sweep: {exc}") from exc
+            raise UsageError(f"{source}: cannot be read as a sweep: {exc}") from exc
         if not isinstance(value, dict):
-            raise SweepError(f"{source}: a mapping of settings is expected, not {value!r}")
+            raise UsageError(f"{source}: a mapping of settings is expected, not {value!r}")
         return cls(source, text, value, places)
 
     def set(self, assignment: str) -> None:
@@ -74,7 +74,7 @@ class Document:
         flag = f"--set {assignment}"
         path, equals, text = assignment.partition("=")
         if not equals or not path.strip():
-            raise SweepError(f"{flag}: write it as --set name.of.setting=value")
+            raise UsageError(f"{flag}: write it as --set name.of.setting=value")
         value = Document.parse(f"value: {text}", flag).value["value"]
         self._assign(self.value, path.strip().split("."), value, (), flag)
 
@@ -92,15 +92,15 @@ class Document:
         """Whether a value came from the command line and not from the file."""
         return self.place(key).startswith("--set")
 
-    def fault(self, key: Key, message: str, hint: str = "") -> SweepError:
+    def fault(self, key: Key, message: str, hint: str = "") -> UsageError:
         """The error for a value: its place, its name, what is wrong, and how to mend it."""
         name = ".".join(str(part) for part in key)
         text = f"{self.place(key)}: {name}: {message}" if name else f"{self.place(key)}: {message}"
-        return SweepError(f"{text}\n  {hint}" if hint else text)
+        return UsageError(f"{text}\n  {hint}" if hint else text)
 
     def unknown(
         self, key: Key, known: Iterable[str], what: str = "setting", all: str = ""
-    ) -> SweepError:
+    ) -> UsageError:
         """The error for a name that means nothing here, with the one that was perhaps meant.
 
         all: what the list of known names is headed by; if empty, `settings of` their owner.
@@ -126,7 +126,7 @@ class Document:
         if isinstance(at, list) and name.isdecimal():
             if int(name) >= len(at):
                 last = ".".join(map(str, (*key, len(at) - 1)))
-                raise SweepError(f"{flag}: there is no part {name}; the last one is {last}")
+                raise UsageError(f"{flag}: there is no part {name}; the last one is {last}")
             self._put(at, int(name), rest, value, key, flag)
         elif isinstance(at, list):
             for n in self._taking(at, name, rest, key, flag):
@@ -139,7 +139,7 @@ class Document:
                     break
             self._put(at, name, rest, value, key, flag)
         else:
-            raise SweepError(f"{flag}: {'.'.join(map(str, key))} is {at!r} and has no {name!r}")
+            raise UsageError(f"{flag}: {'.'.join(map(str, key))} is {at!r} and has no {name!r}")
 
     def _taking(
         self, at: list[Any], name: str, rest: list[str], key: Key, flag: str
@@ -151,7 +151,7 @@ class Document:
                 at[n] = {name: None}
         parts = [n for n, part in enumerate(at) if isinstance(part, dict)]
         if not parts:
-            raise SweepError(f"{flag}: there is no {name!r} in {'.'.join(map(str, key))}")
+            raise UsageError(f"{flag}: there is no {name!r} in {'.'.join(map(str, key))}")
         having = [n for n in parts if name in at[n]] if rest else parts
         yield from having or parts
 
@@ -186,7 +186,7 @@ _Loader.add_implicit_resolver(
 def _build(loader: _Loader, node: yaml.Node, key: Key, source: str, places: dict[Key, str]) -> Any:
     here = _at(source, node.start_mark.line)
     if node.tag not in _TAGS:
-        raise SweepError(f"{here}: the tag {node.tag} is not read here")
+        raise UsageError(f"{here}: the tag {node.tag} is not read here")
     places.setdefault(key, here)
     if isinstance(node, yaml.SequenceNode):
         return [
@@ -198,10 +198,10 @@ def _build(loader: _Loader, node: yaml.Node, key: Key, source: str, places: dict
             at = _at(source, name_node.start_mark.line)
             name = _scalar(loader, name_node, at)
             if isinstance(name, bool) or not isinstance(name, (str, int)):
-                raise SweepError(f"{at}: {name!r} is no name of a setting; put it in quotes")
+                raise UsageError(f"{at}: {name!r} is no name of a setting; put it in quotes")
             name = str(name)
             if name in built:
-                raise SweepError(f"{at}: {'.'.join(map(str, (*key, name)))}: given twice")
+                raise UsageError(f"{at}: {'.'.join(map(str, (*key, name)))}: given twice")
             places[(*key, name)] = at
             built[name] = _build(loader, value_node, (*key, name), source, places)
         return built
@@ -213,18 +213,18 @@ def _scalar(loader: _Loader, node: yaml.Node, at: str) -> Any:
     whole = node.tag == "tag:yaml.org,2002:int"
     # Python neither reads nor shows whole numbers of some thousand digits.
     if whole and len(node.value) > DIGITS:
-        raise SweepError(f"{at}: a number of {len(node.value):,} digits: no setting takes that")
+        raise UsageError(f"{at}: a number of {len(node.value):,} digits: no setting takes that")
     try:
         return loader.construct_object(node, deep=True)
     except ValueError as exc:
-        raise SweepError(f"{at}: {node.value!r} cannot be read: {exc}") from None
+        raise UsageError(f"{at}: {node.value!r} cannot be read: {exc}") from None
 
 
 DIGITS = 300
 """Of the longest number that is read; what settings take is far shorter."""
 
-KINDS = ("map", "seq", "str", "int", "float", "bool", "null")
-_TAGS = {f"tag:yaml.org,2002:{kind}" for kind in KINDS}
+YAML_KINDS = ("map", "seq", "str", "int", "float", "bool", "null")
+_TAGS = {f"tag:yaml.org,2002:{kind}" for kind in YAML_KINDS}
 
 
 def _at(source: str, line: int) -> str:

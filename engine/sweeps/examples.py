@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from engine.sweeps.document import Document, Key
-from engine.sweeps.loading import load
-from protocols.judges.shots import Shot
-from protocols.question import Problem
+from oversight.engine.sweeps.document import Document, Key
+from oversight.engine.sweeps.loading import load_problems
+from oversight.protocols.judges.shots import Shot
+from oversight.protocols.question import Problem
 
 
 def shots(document: Document, key: Key, value: Any) -> tuple[Shot, ...]:
@@ -16,7 +16,7 @@ def shots(document: Document, key: Key, value: Any) -> tuple[Shot, ...]:
     """
     found: list[Shot] = []
     for name, settings in document.mapping(key, value).items():
-        found += map(Shot.of, load(document, (*key, name), settings, None))
+        found += map(Shot.of, load_problems(document, (*key, name), settings, None))
     return tuple(found)
 
 

@@ -8,23 +8,25 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from cache.address import LARGEST
-from engine.sweeps.document import Document, Key
+from oversight.cache.address import MAX_EXACT_INTEGER
+from oversight.engine.sweeps.document import Document, Key
 
-T = TypeVar("T")
+Filled = TypeVar("Filled")
 
 
-def filled(document: Document, key: Key, cls: type[T], settings: Mapping[str, Any]) -> T:
-    """A `cls` of these settings. SweepError names place, value and mend of what does not fit."""
-    known = settings_of(cls)
+def filled(document: Document, key: Key, cls: type[Filled], settings: Mapping[str, Any]) -> Filled:
+    """A `cls` of these settings. UsageError names place, value and mend of what does not fit."""
+    known = fields_of(cls)
     for name in settings:
         if name not in known:
             raise document.unknown((*key, name), known)
-    made = {name: checked(document, (*key, name), v, known[name]) for name, v in settings.items()}
+    made = {
+        name: checked_value(document, (*key, name), v, known[name]) for name, v in settings.items()
+    }
     return made_of(document, key, cls, made)
 
 
-def checked(document: Document, key: Key, value: Any, type_: Any) -> Any:
+def checked_value(document: Document, key: Key, value: Any, type_: Any) -> Any:
     given = value
     if get_origin(type_) is tuple:
         # `none`, one name, or a list of names: what a list within an axis stands for.
@@ -36,7 +38,7 @@ def checked(document: Document, key: Key, value: Any, type_: Any) -> Any:
         raise document.fault(key, f"{value!r} is not {_expected(type_)}") from None
     if isinstance(made, float) and not math.isfinite(made):
         raise document.fault(key, f"{made} is not a finite number")
-    if isinstance(made, int) and abs(made) > LARGEST:
+    if isinstance(made, int) and abs(made) > MAX_EXACT_INTEGER:
         raise document.fault(key, f"{made:.3g} is too large")
     return made
 
@@ -52,7 +54,7 @@ def _expected(type_: Any) -> str:
     return "nothing (null)" if type_ is type(None) else names.get(type_, str(type_))
 
 
-def made_of(document: Document, at: Key, cls: type[T], settings: Mapping[str, Any]) -> T:
+def made_of(document: Document, at: Key, cls: type[Filled], settings: Mapping[str, Any]) -> Filled:
     """The role itself; what its own checks refuse is told with the place it was written at."""
     try:
         return cls(**settings)
@@ -68,7 +70,7 @@ def required_of(cls: type[Any]) -> tuple[str, ...]:
     return tuple(each.name for each in fields(cls) if each.default is MISSING)
 
 
-def settings_of(cls: type[Any]) -> dict[str, Any]:
+def fields_of(cls: type[Any]) -> dict[str, Any]:
     """Name -> type of every field of a role."""
     hints = get_type_hints(cls)
     return {each.name: hints[each.name] for each in fields(cls) if each.init}

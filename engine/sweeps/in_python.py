@@ -6,12 +6,12 @@ from typing import Any, TypeAlias
 
 import orjson
 
-import protocols
-from engine.errors import RunFolderError
-from engine.sweeps.document import Document
-from engine.sweeps.sweepfile import SweepFile, Top
-from protocols.protocol import Protocol
-from protocols.question import Problem
+from oversight import protocols
+from oversight.engine.errors import RunFolderError
+from oversight.engine.sweeps.document import Document
+from oversight.engine.sweeps.sweepfile import SweepFile, Top
+from oversight.protocols.protocol import Protocol
+from oversight.protocols.question import Problem
 
 MARK = "# This run was started from Python"
 """How the file begins that stands in place of a sweep file where there was none."""

@@ -4,27 +4,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from engine.datasets.originals import originals
-from engine.errors import SweepError
-from engine.sweeps.document import Document, Key
-from engine.sweeps.fields import settings_of
-from protocols.datasets.catalogue import LOADERS, loader
-from protocols.datasets.loader import Loader
-from protocols.errors import DatasetError
-from protocols.question import Problem
+from oversight.engine.errors import UsageError
+from oversight.engine.sweeps.document import Document, Key
+from oversight.engine.sweeps.fields import fields_of
+from oversight.engine.sweeps.originals import originals
+from oversight.protocols.datasets.catalogue import LOADERS, loader
+from oversight.protocols.datasets.loader import Loader
+from oversight.protocols.errors import DatasetError
+from oversight.protocols.question import Problem
 
 
-def load(
+def load_problems(
     document: Document, key: Key, settings: Any, folder: Path | None, seed: int = 0
 ) -> tuple[Problem, ...]:
     """The problems of the data set that `key` ends in.
 
     folder: where relative paths start, if they stand in the file: a path that was typed as a flag
     is meant from where it was typed. None: a path in the file must be absolute. seed: of the
-    loader, if the settings do not say. SweepError, or DatasetError where the data are wrong.
+    loader, if the settings do not say. UsageError, or DatasetError where the data are wrong.
     """
     name = str(key[-1])
-    if any(name in settings_of(each) for each in LOADERS.values()):
+    if any(name in fields_of(each) for each in LOADERS.values()):
         shown = f"NAME: {{{name}: {settings}}}"
         raise document.fault(
             key, "a setting of a data set, and no data set", f"write it within one: {shown}"
@@ -39,7 +39,7 @@ def load(
         return made.load(_root(document, key, made, folder))
     except DatasetError as exc:
         if name in originals() and not Path(exc.file).exists():
-            raise SweepError(f"{exc}\n  to have it: oversight dataset fetch {name}") from None
+            raise UsageError(f"{exc}\n  to have it: oversight dataset fetch {name}") from None
         raise
     except ValueError as exc:
         setting, _, message = str(exc).removeprefix(f"{name}.").partition(": ")

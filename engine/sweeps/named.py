@@ -7,10 +7,10 @@ key that go to a vendor's own address instead of the one that was meant.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from engine.errors import SweepError
-from engine.providers.catalogue import PROVIDERS, provider_of
-from engine.sim.model import PREFIX
-from engine.sweeps.document import Document, Key
+from oversight.engine.errors import UsageError
+from oversight.engine.providers.catalogue import PROVIDERS, provider_of
+from oversight.engine.simulation.model import PREFIX
+from oversight.engine.sweeps.document import Document, Key
 
 ROLES = ("agents", "judges", "protocols")
 """The sections in which models are named."""
@@ -22,7 +22,7 @@ OWN = "compatible"
 def check_names(
     document: Document, models: Mapping[str, Any], providers: Mapping[str, Any]
 ) -> None:
-    """SweepError for a provider that there is not, and for a model without one."""
+    """UsageError for a provider that there is not, and for a model without one."""
     for name in providers:
         kind, slash, own = name.partition("/")
         key = ("providers", name)
@@ -36,7 +36,7 @@ def check_names(
         if not name.startswith(PREFIX):
             try:
                 provider_of(name)
-            except SweepError as exc:
+            except UsageError as exc:
                 asked = [*_mentioned(document.value)]
                 mend = next((each for each in asked if each.endswith(f"/{name}")), "")
                 hint = f"did you mean {mend!r}?" if mend else "write PROVIDER/MODEL, as in a role"
@@ -49,7 +49,7 @@ def check_use(
     providers: Mapping[str, Any],
     asked: Iterable[str],
 ) -> None:
-    """SweepError for settings of a model, or of a server of the user's, that nobody asks.
+    """UsageError for settings of a model, or of a server of the user's, that nobody asks.
 
     asked: the models of the sweep. What the file as written asks, and a flag replaced, may stay.
     """

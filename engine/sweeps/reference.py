@@ -1,6 +1,7 @@
 """The reference of the sweep file, made from the declarations that it is checked against.
 
-`python -m engine.sweeps.reference > docs/sweep-file.md`, or `make docs`; a test holds the page
+`python -m oversight.engine.sweeps.reference > docs/sweep-file.md`, or `make docs`; a test holds the
+page
 against them.
 """
 
@@ -15,20 +16,20 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, Literal, Union, get_args, get_origin
 
-from cache.call import Call
-from engine.limits.limits import Limits
-from engine.models import Reach
-from engine.providers.catalogue import PROVIDERS
-from engine.sim.model import PRESETS, SimModel
-from engine.sweeps.fields import settings_of
-from engine.sweeps.roles import Seat
-from engine.sweeps.sweepfile import Top
-from protocols.agents import Agent, Speaker
-from protocols.catalogue import JUDGES, PROTOCOLS
-from protocols.datasets.catalogue import LOADERS
-from protocols.datasets.loader import Loader
-from protocols.judges.judge import Judge
-from protocols.judges.shots import Shot
+from oversight.cache.call import Call
+from oversight.engine.limits.limits import Limits
+from oversight.engine.models.router import ProviderSettings
+from oversight.engine.providers.catalogue import PROVIDERS
+from oversight.engine.simulation.model import PRESETS, SimModel
+from oversight.engine.sweeps.fields import fields_of
+from oversight.engine.sweeps.roles import AgentSettings
+from oversight.engine.sweeps.sweepfile import Top
+from oversight.protocols.agents.agent import Agent, Speaker
+from oversight.protocols.catalogue import JUDGES, PROTOCOLS
+from oversight.protocols.datasets.catalogue import LOADERS
+from oversight.protocols.datasets.loader import Loader
+from oversight.protocols.judges.judge import Judge
+from oversight.protocols.judges.shots import Shot
 
 HEAD = """\
 # The sweep file
@@ -118,7 +119,7 @@ def _parts() -> Iterator[str]:
         yield f"### {name}\n\n{_first_line(loader)}\n"
         yield from _table(loader, without=shared)
     yield f"## agents\n\n{AGENTS}"
-    yield from _table(Agent, Seat)
+    yield from _table(Agent, AgentSettings)
     yield f"## judges\n\n{JUDGES_TEXT}"
     for name, judge in JUDGES.items():
         yield f"### kind: {name}\n\n{_first_line(judge)}\n"
@@ -132,7 +133,7 @@ def _parts() -> Iterator[str]:
     yield SIMULATED.format(presets=", ".join(f"`{name}`" for name in PRESETS))
     yield from _table(SimModel)
     yield f"## providers\n\n{PROVIDERS_TEXT}"
-    yield from _table(Reach)
+    yield from _table(ProviderSettings)
     yield "| provider | where it is, unless `base_url` or the variable says | address | key |"
     yield "|---|---|---|---|"
     for name, entry in PROVIDERS.items():
@@ -147,7 +148,7 @@ def _table(*classes: type[Any], without: Iterable[str] = ()) -> Iterator[str]:
     rows = [
         (f"`{field.name}`", _type(types_[field.name]), _default(cls, field), _doc(cls, field))
         for cls in classes
-        for types_ in [settings_of(cls)]
+        for types_ in [fields_of(cls)]
         for field in fields(cls)
         if field.init and field.name not in without
     ]

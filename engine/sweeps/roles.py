@@ -6,24 +6,24 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 
-from cache.call import Call, Effort
-from engine.errors import SweepError
-from engine.providers.capabilities import takes_temperature
-from engine.providers.catalogue import provider_of
-from engine.sim.model import PREFIX, PRESETS
-from engine.sweeps.document import Document, Key
-from engine.sweeps.examples import shots
-from engine.sweeps.fields import checked, made_of, required_of, settings_of
-from protocols.agents import Agent, Speaker
-from protocols.best_of import BestOf
-from protocols.catalogue import JUDGES, PROTOCOLS
-from protocols.judges.judge import Judge
-from protocols.judges.shots import Shot
-from protocols.protocol import Protocol
-from protocols.refine import Refine
-from protocols.side_check import SideCheck
+from oversight.cache.call import Call, Effort
+from oversight.engine.errors import UsageError
+from oversight.engine.providers.capabilities import takes_temperature
+from oversight.engine.providers.catalogue import provider_of
+from oversight.engine.simulation.model import PREFIX, PRESETS
+from oversight.engine.sweeps.document import Document, Key
+from oversight.engine.sweeps.examples import shots
+from oversight.engine.sweeps.fields import checked_value, fields_of, made_of, required_of
+from oversight.protocols.agents.agent import Agent, Speaker
+from oversight.protocols.catalogue import JUDGES, PROTOCOLS
+from oversight.protocols.drafting.best_of import BestOf
+from oversight.protocols.drafting.refine import Refine
+from oversight.protocols.drafting.side_check import SideCheck
+from oversight.protocols.judges.judge import Judge
+from oversight.protocols.judges.shots import Shot
+from oversight.protocols.protocol import Protocol
 
-Settings: TypeAlias = dict[str, Any]
+RoleSettings: TypeAlias = dict[str, Any]
 OF_CALLS = ("temperature", "max_tokens", "top_logprobs")
 """Settings of roles that go as they are into each of their calls, which know what they may be."""
 
@@ -37,7 +37,7 @@ MakeSpeaker: TypeAlias = Callable[[Judge], Speaker]
 
 
 @dataclass(frozen=True)
-class Seat:
+class AgentSettings:
     """What the settings of an agent may be: those of `Agent`, and what is wrapped around it."""
 
     best_of: int = 1
@@ -67,7 +67,7 @@ class Seat:
 def agents(document: Document, key: Key, value: Any) -> list[MakeSpeaker]:
     """Every agent of an `agents` section or of a protocol's role: a mapping, or a list of them."""
     made: list[MakeSpeaker] = []
-    types_ = settings_of(Agent) | settings_of(Seat)
+    types_ = fields_of(Agent) | fields_of(AgentSettings)
     for at, settings in _alternatives(document, key, value):
         for point in _points(document, at, settings, types_, needs=("model",)):
             made.append(_speaker(document, at, point))
@@ -84,13 +84,13 @@ def judges(document: Document, key: Key, value: Any) -> list[Judge]:
                     (*at, "kind", kind), JUDGES, "kind of judge", "kinds of judges"
                 )
             rest = {name: inner for name, inner in settings.items() if name != "kind"}
-            types_ = settings_of(JUDGES[kind])
+            types_ = fields_of(JUDGES[kind])
             for point in _points(document, at, rest, types_, needs=required_of(JUDGES[kind])):
                 _check_calls(document, at, point)
                 if "model" in point:
                     point = _tempered(point, point["model"], point.get("effort", ""))
                 elif "temperature" in types_:
-                    member = point["member"].mind
+                    member = point["member"].base_agent
                     point = _tempered(point, member.model, member.effort)
                 made.append(made_of(document, at, JUDGES[kind], point))
     return made
@@ -112,7 +112,7 @@ def protocols(
         if kind not in PROTOCOLS:
             raise document.unknown(at, PROTOCOLS, "protocol", "protocols")
         cls = PROTOCOLS[kind]
-        types_ = settings_of(cls)
+        types_ = fields_of(cls)
         takes_agent = "agent" in types_
         for taken in ("agent", "judge"):
             if taken in settings:
@@ -125,26 +125,28 @@ def protocols(
         for point in _points(document, at, settings, types_, needs=()):
             for make in seats if takes_agent else [None]:
                 for judge in benches:
-                    roles: Settings = {"judge": judge}
+                    roles: RoleSettings = {"judge": judge}
                     if make is not None:
                         roles["agent"] = make(judge)
                     settings_ = _seated(point, judge) | roles
                     if "temperature" in types_:
-                        settings_ = _tempered(settings_, judge.mind.model, judge.mind.effort)
+                        settings_ = _tempered(
+                            settings_, judge.base_agent.model, judge.base_agent.effort
+                        )
                     yield made_of(document, at, cls, settings_)
 
 
-def _seated(point: Settings, judge: Judge) -> Settings:
+def _seated(point: RoleSettings, judge: Judge) -> RoleSettings:
     return {name: value(judge) if callable(value) else value for name, value in point.items()}
 
 
-def _speaker(document: Document, at: Key, point: Settings) -> MakeSpeaker:
-    around, within = settings_of(Seat), settings_of(Agent)
+def _speaker(document: Document, at: Key, point: RoleSettings) -> MakeSpeaker:
+    around, within = fields_of(AgentSettings), fields_of(Agent)
     # A role within a role: its settings have become what makes it, once the judge is known.
     checker: MakeSpeaker | None = point.pop("side_check", None)
     model, effort = point["model"], point.get("effort", "")
     point = _tempered(point, model, effort, "temperature", "best_of_temperature")
-    seat = made_of(document, at, Seat, {k: v for k, v in point.items() if k in around})
+    seat = made_of(document, at, AgentSettings, {k: v for k, v in point.items() if k in around})
     plain = made_of(document, at, Agent, {k: v for k, v in point.items() if k in within})
     _check_calls(document, at, point)
 
@@ -157,13 +159,13 @@ def _speaker(document: Document, at: Key, point: Settings) -> MakeSpeaker:
             critics = _tempered({}, model, effort)
             speaker = Refine(speaker, picks, seat.refine, **critics)
         if checker is not None:
-            speaker = SideCheck(speaker, checker(judge).mind, seat.side_check_retries)
+            speaker = SideCheck(speaker, checker(judge).base_agent, seat.side_check_retries)
         return speaker
 
     return make
 
 
-def _tempered(point: Settings, model: str, effort: Effort, *names: str) -> Settings:
+def _tempered(point: RoleSettings, model: str, effort: Effort, *names: str) -> RoleSettings:
     """`point` with each temperature that is left open settled by what its model heeds.
 
     names: of the settings; `temperature` unless others are named.
@@ -176,7 +178,7 @@ def _tempered(point: Settings, model: str, effort: Effort, *names: str) -> Setti
     return settled
 
 
-def _check_calls(document: Document, at: Key, point: Settings) -> None:
+def _check_calls(document: Document, at: Key, point: RoleSettings) -> None:
     """What every call of a role would be refused for is refused here, before any is made."""
     model = point.get("model")
     if model is None:
@@ -186,7 +188,7 @@ def _check_calls(document: Document, at: Key, point: Settings) -> None:
     if not model.startswith(PREFIX):
         try:
             provider_of(model)
-        except SweepError as exc:
+        except UsageError as exc:
             raise document.fault((*at, "model"), str(exc)) from None
         return
     known = [*PRESETS, *document.mapping(("models",), document.value.get("models"))]
@@ -198,13 +200,13 @@ def _check_calls(document: Document, at: Key, point: Settings) -> None:
         )
 
 
-def _alternatives(document: Document, key: Key, value: Any) -> Iterator[tuple[Key, Settings]]:
+def _alternatives(document: Document, key: Key, value: Any) -> Iterator[tuple[Key, RoleSettings]]:
     """A mapping, or each mapping of a list; a bare text is the name of a model."""
     for at, part in _parts(key, value):
         yield at, {"model": part} if isinstance(part, str) else document.mapping(at, part)
 
 
-def _kinds(document: Document, key: Key, value: Any) -> Iterator[tuple[Key, str, Settings]]:
+def _kinds(document: Document, key: Key, value: Any) -> Iterator[tuple[Key, str, RoleSettings]]:
     for at, part in _parts(key, value):
         if isinstance(part, str):
             yield (*at, part), part, {}
@@ -214,8 +216,12 @@ def _kinds(document: Document, key: Key, value: Any) -> Iterator[tuple[Key, str,
 
 
 def _points(
-    document: Document, at: Key, settings: Settings, types_: Mapping[str, Any], needs: Iterable[str]
-) -> Iterator[Settings]:
+    document: Document,
+    at: Key,
+    settings: RoleSettings,
+    types_: Mapping[str, Any],
+    needs: Iterable[str],
+) -> Iterator[RoleSettings]:
     """Every combination of the alternatives given, each setting checked against its type."""
     for need in needs:
         if need not in settings:
@@ -241,7 +247,7 @@ def _values(document: Document, key: Key, value: Any, type_: Any) -> list[Any]:
         return [shots(document, key, value)]
     if get_origin(type_) is tuple and get_args(type_)[0] is float and not _nested(value):
         # Numbers belong together; a list of names is an axis, since most tools are used alone.
-        return [checked(document, key, value, type_)]
+        return [checked_value(document, key, value, type_)]
     return [made for at, part in _parts(key, value) for made in _made(document, at, part, type_)]
 
 
@@ -253,7 +259,7 @@ def _made(document: Document, at: Key, value: Any, type_: Any) -> Sequence[Any]:
         return agents(document, at, value)
     if _is(type_, Judge):
         return judges(document, at, value)
-    return [checked(document, at, value, type_)]
+    return [checked_value(document, at, value, type_)]
 
 
 def _parts(key: Key, value: Any) -> list[tuple[Key, Any]]:

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeAlias
 
-from cache.address import value_address
-from protocols.agents import Speaker
-from protocols.judges.judge import Judge
-from protocols.protocol import Protocol
+from oversight.cache.address import value_address
+from oversight.protocols.agents.agent import Speaker
+from oversight.protocols.judges.judge import Judge
+from oversight.protocols.protocol import Protocol
 
 Names: TypeAlias = tuple[str, str, str]
 """Of a protocol, its agent (empty if it has none) and its judge."""
@@ -27,7 +27,7 @@ class Row:
     address: str
 
 
-def rows(protocols: Iterable[Protocol]) -> tuple[Row, ...]:
+def report_rows(protocols: Iterable[Protocol]) -> tuple[Row, ...]:
     """One row a protocol; those that are the same in all settings count once."""
     distinct = {value_address(protocol): protocol for protocol in protocols}
     namesakes: dict[Names, list[Protocol]] = {}

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 
-from cache.address import value_address
-from engine.sweeps.rows import Row
-from protocols.question import Problem
+from oversight.cache.address import value_address
+from oversight.engine.sweeps.rows import Row
+from oversight.protocols.question import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,8 @@ class Sweep:
     identities: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Model -> identity of the endpoint that answers for it."""
     code: str = ""
-    """Digest of the code that composes calls and reads replies: engine.sweeps.code.code_digest."""
+    """Digest of the code that composes calls and reads replies:
+    oversight.engine.sweeps.code.code_digest."""
 
     def cells(self) -> Iterator[Cell]:
         """Every cell once, lazily, always in the same order.

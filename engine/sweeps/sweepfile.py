@@ -5,20 +5,20 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from engine.sweeps.code import code_digest
-from engine.sweeps.document import Document, Key
-from engine.sweeps.fields import filled
-from engine.sweeps.loading import load
-from engine.sweeps.roles import agents, judges, protocols
-from engine.sweeps.rows import rows
-from engine.sweeps.sweep import Sweep
-from protocols.protocol import Protocol
-from protocols.question import Problem
+from oversight.engine.sweeps.code import code_digest
+from oversight.engine.sweeps.document import Document, Key
+from oversight.engine.sweeps.fields import filled
+from oversight.engine.sweeps.loading import load_problems
+from oversight.engine.sweeps.roles import agents, judges, protocols
+from oversight.engine.sweeps.rows import report_rows
+from oversight.engine.sweeps.sweep import Sweep
+from oversight.protocols.protocol import Protocol
+from oversight.protocols.question import Problem
 
-MOST_LANES = 100_000
+MAX_LANES = 100_000
 """Cells under way at once: each takes some kilobytes."""
 
-MOST_CELLS = 50_000_000
+MAX_CELLS = 50_000_000
 """Of one sweep; a run keeps eight bytes of memory for each."""
 
 
@@ -46,8 +46,8 @@ class Top:
         for setting in ("draws", "lanes"):
             if getattr(self, setting) < 1:
                 raise ValueError(f"{setting}: {getattr(self, setting)} is less than 1")
-        if self.lanes > MOST_LANES:
-            raise ValueError(f"lanes: {self.lanes} is more than {MOST_LANES:,}")
+        if self.lanes > MAX_LANES:
+            raise ValueError(f"lanes: {self.lanes} is more than {MAX_LANES:,}")
 
 
 SECTIONS = ("problems", "agents", "judges", "protocols", "models", "providers")
@@ -67,21 +67,21 @@ class SweepFile:
     """Settings by provider: where a compatible server is, and which variable holds its key."""
 
     def sweep(self, identities: Mapping[str, str]) -> Sweep:
-        """The grid. identities: of the endpoint that answers for each model. SweepError if it has
+        """The grid. identities: of the endpoint that answers for each model. UsageError if it has
         more cells than a run can keep count of."""
         grid = Sweep(
             self.top.name,
             self.problems,
-            rows(self.protocols),
+            report_rows(self.protocols),
             self.top.draws,
             self.top.seed,
             identities,
             code_digest(self.protocols),
         )
-        if (cells := grid.size) > MOST_CELLS:
+        if (cells := grid.size) > MAX_CELLS:
             raise self.document.fault(
                 ("draws",),
-                f"{self.top.draws:,} draws make {cells:,} cells, and a sweep has {MOST_CELLS:,} at "
+                f"{self.top.draws:,} draws make {cells:,} cells, and a sweep has {MAX_CELLS:,} at "
                 "most",
                 "take fewer draws, or several sweeps: what they share is paid once",
             )
@@ -93,7 +93,7 @@ def read_sweep_file(
 ) -> SweepFile:
     """Read and check all of a sweep file; nothing is sent.
 
-    overrides: `a.b=c` of `--set`. limit: run the first so many problems only. SweepError names
+    overrides: `a.b=c` of `--set`. limit: run the first so many problems only. UsageError names
     file, line, key, value and mend.
     """
     document = Document.read(path)
@@ -149,7 +149,7 @@ def _problems(document: Document, value: Any, folder: Path, seed: int) -> tuple[
     found: dict[str, Problem] = {}
     for name, settings in document.mapping(("problems",), value).items():
         key: Key = ("problems", name)
-        for problem in load(document, key, settings, folder, seed):
+        for problem in load_problems(document, key, settings, folder, seed):
             if problem.id in found:
                 raise document.fault(key, f"the problem {problem.id!r} is there already")
             found[problem.id] = problem

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.training.recipes import Example
+from oversight.engine.training.recipes import Example
 
-SHAPES: Mapping[str, str] = {
+COLUMN_SHAPES: Mapping[str, str] = {
     "sft": "`prompt` and `completion`: speeches that the judge came to believe",
     "preference": "`prompt`, `chosen` and `rejected`: two replies to one prompt, the better first",
     "reward": "`chosen`, `rejected` and `margin`: the question with the case for one answer and "
@@ -111,7 +111,7 @@ def card(made: Made) -> str:
         files="\n".join(f"  - split: {name}\n    path: {name}.jsonl" for name in made.splits),
         name=source.name,
         recipe=source.recipe,
-        shape=SHAPES[source.recipe],
+        shape=COLUMN_SHAPES[source.recipe],
         reading=READINGS[source.recipe],
         splits="\n".join(_split(name, split) for name, split in made.splits.items()),
         identity=source.identity[:12],

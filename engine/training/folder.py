@@ -6,12 +6,12 @@ from typing import Any
 
 import orjson
 
-from engine.errors import SweepError
-from engine.files import replace_file
-from engine.training.data_card import Made, Source, card
-from engine.training.recipes import Example
-from engine.training.split import Sign, held_out, leaks, shown, signs
-from protocols.question import Problem
+from oversight.engine.errors import UsageError
+from oversight.engine.system.files import replace_file
+from oversight.engine.training.data_card import Made, Source, card
+from oversight.engine.training.recipes import Example
+from oversight.engine.training.split import Sign, held_out, leaks, questions_shown, signs
+from oversight.protocols.question import Problem
 
 TRAIN, EVAL = "train", "eval"
 PROVENANCE, CARD = "provenance.jsonl", "README.md"
@@ -26,7 +26,7 @@ def write_training(
 ) -> Mapping[str, int]:
     """Write all files; how many examples each split has.
 
-    SweepError if a split would be empty, or would share a question, passage or group with the
+    UsageError if a split would be empty, or would share a question, passage or group with the
     other: nothing is written then.
     """
     held = held_out(problems, eval_share, source.seed)
@@ -35,7 +35,7 @@ def write_training(
         splits[EVAL] = [each for each in found if each.origin.problem.id in held]
     for name, split in splits.items():
         if not split:
-            raise SweepError(
+            raise UsageError(
                 f"no example is left for {name}: they are about "
                 f"{len({each.origin.problem.id for each in found})} problems; "
                 "take another --eval-share or --seed"
@@ -51,11 +51,11 @@ def write_training(
 
 
 def _checked(splits: Mapping[str, Sequence[Example]]) -> int:
-    """How many signs were compared across the splits; SweepError if one stands on both sides."""
+    """How many signs were compared across the splits; UsageError if one stands on both sides."""
     sides = {name: set(_signs(split)) for name, split in splits.items()}
     if found := leaks(sides[TRAIN], sides.get(EVAL, ())):
         kind, text = found[0]
-        raise SweepError(
+        raise UsageError(
             f"the {kind} “{text[:80]}” stands in train and in eval; leave out the rows whose "
             "prompts quote other problems (--protocol, --agent, --judge), or take --eval-share 0"
         )
@@ -66,7 +66,7 @@ def _signs(split: Sequence[Example]) -> Iterator[Sign]:
     for example in split:
         yield from signs(example.origin.problem)
         for message in example.prompt:
-            yield from shown(message.text)
+            yield from questions_shown(message.text)
 
 
 def _provenance(splits: Mapping[str, Sequence[Example]]) -> Iterator[dict[str, Any]]:

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from cache.call import Message
-from engine.training.speeches import Speech, World
-from protocols.prompt import question_block
-from protocols.question import Problem
+from oversight.cache.call import Message
+from oversight.engine.training.speeches import RecordedWorld, Speech
+from oversight.protocols.prompts.render import question_block
+from oversight.protocols.question import Problem
 
 SOME = 1e-9
 """A difference of beliefs that is more than rounding."""
 
-CASE = "Which answer is right, and why?"
+REWARD_PROMPT = "Which answer is right, and why?"
 """What a reward model is asked about a question; the case for an answer is the reply."""
 
 
@@ -94,11 +94,11 @@ class Ranking(Comparison):
 
 
 Example: TypeAlias = Demonstration | Comparison
-Recipe: TypeAlias = Callable[[Sequence[World], float], Iterator[Example]]
+Recipe: TypeAlias = Callable[[Sequence[RecordedWorld], float], Iterator[Example]]
 """From the worlds of one problem under one row, in any draws, and a threshold, to examples."""
 
 
-def sft(worlds: Sequence[World], least: float) -> Iterator[Demonstration]:
+def sft(worlds: Sequence[RecordedWorld], least: float) -> Iterator[Demonstration]:
     """Every speech whose side the judge believes at least at `least`."""
     for world in worlds:
         if world.belief >= least:
@@ -107,10 +107,10 @@ def sft(worlds: Sequence[World], least: float) -> Iterator[Demonstration]:
                 yield Demonstration(origin, speech.call.messages, speech.text)
 
 
-def preference(worlds: Sequence[World], least: float) -> Iterator[Comparison]:
+def preference(worlds: Sequence[RecordedWorld], least: float) -> Iterator[Comparison]:
     """What was spoken over the drafts that it was picked from; and of the draws of one speech, the
     one that ended in the higher belief over the one in the lowest, if they are `least` apart."""
-    by_prompt: dict[tuple[Message, ...], list[tuple[World, Speech]]] = {}
+    by_prompt: dict[tuple[Message, ...], list[tuple[RecordedWorld, Speech]]] = {}
     for world in worlds:
         for speech in world.speeches():
             by_prompt.setdefault(speech.call.messages, []).append((world, speech))
@@ -126,16 +126,16 @@ def preference(worlds: Sequence[World], least: float) -> Iterator[Comparison]:
             yield Comparison(origin, prompt, chosen.text, rejected.text)
 
 
-def reward(worlds: Sequence[World], least: float) -> Iterator[Ranking]:
+def reward(worlds: Sequence[RecordedWorld], least: float) -> Iterator[Ranking]:
     """In each draw the case for the answer that is believed most over that for each other one, if
     they are `least` apart. A case is all that the agent said for an answer."""
-    by_draw: dict[int, list[tuple[World, str]]] = {}
+    by_draw: dict[int, list[tuple[RecordedWorld, str]]] = {}
     for world in worlds:
         if case := "\n\n".join(speech.text for speech in world.speeches()):
             by_draw.setdefault(world.cell.draw, []).append((world, case))
     for cases in by_draw.values():
         best, chosen = max(cases, key=lambda pair: pair[0].belief)
-        prompt = (Message("user", f"{_question(best)}\n\n{CASE}"),)
+        prompt = (Message("user", f"{_question(best)}\n\n{REWARD_PROMPT}"),)
         for world, rejected in cases:
             margin = best.belief - world.belief
             if margin >= max(least, SOME):
@@ -145,16 +145,18 @@ def reward(worlds: Sequence[World], least: float) -> Iterator[Ranking]:
 RECIPES: Mapping[str, Recipe] = MappingProxyType(
     {"sft": sft, "preference": preference, "reward": reward}
 )
-LEAST: Mapping[str, float] = MappingProxyType({"sft": 0.5, "preference": 0.05, "reward": 0.05})
+DEFAULT_THRESHOLDS: Mapping[str, float] = MappingProxyType(
+    {"sft": 0.5, "preference": 0.05, "reward": 0.05}
+)
 """The threshold of each recipe unless another is given."""
 
 
-def examples(worlds: Iterable[World], recipe: str, least: float) -> list[Example]:
+def training_examples(worlds: Iterable[RecordedWorld], recipe: str, least: float) -> list[Example]:
     """All examples of a run, in its order, each pair of texts once.
 
     Worlds are taken together if they are about one problem, under one row of the report.
     """
-    grouped: dict[tuple[str, str], list[World]] = {}
+    grouped: dict[tuple[str, str], list[RecordedWorld]] = {}
     for world in worlds:
         key = (world.cell.problem.id, world.cell.row.address)
         grouped.setdefault(key, []).append(world)
@@ -167,13 +169,13 @@ def examples(worlds: Iterable[World], recipe: str, least: float) -> list[Example
     return list(found.values())
 
 
-def _question(world: World) -> str:
+def _question(world: RecordedWorld) -> str:
     """The question as the judge of that world reads it."""
     question, judge = world.cell.problem.question, world.cell.row.protocol.judge
     return question_block(question if judge.reads_passage else question.without_passage())
 
 
-def _origin(world: World, *calls: str) -> Origin:
+def _origin(world: RecordedWorld, *calls: str) -> Origin:
     cell = world.cell
     row = cell.row
     return Origin(cell.problem, row.kind, row.agent, row.judge, cell.side, world.belief, calls)

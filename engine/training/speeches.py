@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from cache.address import call_address
-from cache.call import Ask, Call
-from cache.reply import Reply
-from engine.runs.scheduler import attempt
-from engine.sweeps.sweep import Cell
-from protocols.agents import Speaker
-from protocols.transcript import Failure, Verdict
+from oversight.cache.address import call_address
+from oversight.cache.call import Ask, Call
+from oversight.cache.reply import Reply
+from oversight.engine.runs.scheduler import attempt
+from oversight.engine.sweeps.sweep import Cell
+from oversight.protocols.agents.agent import Speaker
+from oversight.protocols.transcript import Failure, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Speech:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class RecordedWorld:
     """One cell that has a verdict, with all that was asked in it."""
 
     cell: Cell
@@ -49,7 +49,7 @@ class World:
                 continue
             call, reply = self.asked[turn.call]
             whole = learnable(call, reply) and not (turn.cut or turn.forged or turn.tools)
-            if whole and call.model == agent.mind.model:
+            if whole and call.model == agent.base_agent.model:
                 yield Speech(call, reply.text, turn.call, self._drafts(call, reply))
 
     def _drafts(self, spoken: Call, reply: Reply) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ def learnable(call: Call, reply: Reply) -> bool:
     return plain and whole and call.response_format is None
 
 
-async def worlds(cells: Iterable[Cell], ask: Ask) -> list[World]:
+async def worlds(cells: Iterable[Cell], ask: Ask) -> list[RecordedWorld]:
     """The cells run again, in order; those that fail again are left out. What `ask` raises that
     is no fault of a cell passes: ReplayMiss where a reply was never recorded."""
     found = []
@@ -78,7 +78,7 @@ async def worlds(cells: Iterable[Cell], ask: Ask) -> list[World]:
         listener = _Listener(ask)
         outcome = await attempt(cell, listener)
         if not isinstance(outcome, Failure):
-            found.append(World(cell, outcome, listener.asked))
+            found.append(RecordedWorld(cell, outcome, listener.asked))
     return found
 
 

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from engine.errors import SweepError
-from protocols.question import Problem, randomness
+from oversight.engine.errors import UsageError
+from oversight.protocols.question import Problem, randomness
 
 Sign = tuple[str, str]
 """What must not be on both sides: (`question`, `passage` or `group`; the text, folded)."""
@@ -17,13 +17,13 @@ def held_out(problems: Sequence[Problem], share: float, seed: int) -> frozenset[
 
     Problems that have a question, a passage or a group in common stay together, white space and
     case aside. Which are held out depends on (seed, ids) alone, so every recipe of a run has the
-    same split. SweepError if everything hangs together.
+    same split. UsageError if everything hangs together.
     """
     if not share:
         return frozenset()
     together = sorted(_clusters(problems), key=lambda ids: _luck(seed, ids[0]))
     if len(together) < 2:
-        raise SweepError(
+        raise UsageError(
             f"all {len(problems)} problems share a question, passage or group: no split keeps "
             "them apart; take --eval-share 0 and another run to evaluate on"
         )
@@ -49,7 +49,7 @@ def signs(problem: Problem) -> Iterator[Sign]:
         yield "group", problem.group
 
 
-def shown(text: str) -> Iterator[Sign]:
+def questions_shown(text: str) -> Iterator[Sign]:
     """Every question and passage that a prompt shows, whatever problem they belong to: examples
     within a prompt can leak as well."""
     for kind, said in _BLOCK.findall(text):

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from protocols.datasets.leak import FEATURES
-from protocols.question import Answer
+from oversight.protocols.datasets.leak import FEATURES
+from oversight.protocols.question import Answer
 
 
 class Balance:

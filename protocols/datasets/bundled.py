@@ -9,9 +9,9 @@ from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
 
-from protocols.datasets.jsonl import problems
-from protocols.datasets.loader import Loader
-from protocols.question import Problem
+from oversight.protocols.datasets.jsonl import problems
+from oversight.protocols.datasets.loader import Loader
+from oversight.protocols.question import Problem
 
 BUNDLED = ("arithmetic", "passages")
 
@@ -31,7 +31,7 @@ class Bundled(Loader):
                 f"name: there is no {self.name!r}; {hint}there are: {', '.join(BUNDLED)}"
             )
         file = f"{self.name}.jsonl"
-        data = files("protocols").joinpath("data", file).read_bytes()
+        data = files("oversight.protocols").joinpath("data", file).read_bytes()
         return self._picked(problems(f"protocols/data/{file}", data))
 
 

@@ -13,15 +13,15 @@ from typing import get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from protocols.datasets.bundled import Bundled
-from protocols.datasets.choices import Gpqa, TruthfulQa
-from protocols.datasets.gsm8k import Gsm8k
-from protocols.datasets.jsonl import JsonLines
-from protocols.datasets.loader import Loader
-from protocols.datasets.mmlu import Mmlu
-from protocols.datasets.passages import BoolQ, Quality
-from protocols.datasets.prontoqa import ProntoQa
-from protocols.datasets.solib import Solib
+from oversight.protocols.datasets.bundled import Bundled
+from oversight.protocols.datasets.choices import Gpqa, TruthfulQa
+from oversight.protocols.datasets.gsm8k import Gsm8k
+from oversight.protocols.datasets.jsonl import JsonLines
+from oversight.protocols.datasets.loader import Loader
+from oversight.protocols.datasets.mmlu import Mmlu
+from oversight.protocols.datasets.passages import BoolQ, Quality
+from oversight.protocols.datasets.prontoqa import ProntoQa
+from oversight.protocols.datasets.solib import Solib
 
 LOADERS: dict[str, type[Loader]] = {
     "boolq": BoolQ,

@@ -12,12 +12,12 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from protocols.datasets.loader import Loader
-from protocols.datasets.rows import Text, read, rows
-from protocols.datasets.solution import sense
-from protocols.datasets.tabular import records
-from protocols.errors import DatasetError
-from protocols.question import LABELS, Problem, labelled, randomness
+from oversight.protocols.datasets.loader import Loader
+from oversight.protocols.datasets.rows import Text, json_rows, read_bytes
+from oversight.protocols.datasets.solution import sense
+from oversight.protocols.datasets.tabular import csv_rows
+from oversight.protocols.errors import DatasetError
+from oversight.protocols.question import LABELS, Problem, labelled, randomness
 
 NO_COMMENT = "i have no comment"
 """TruthfulQA lists it among the right answers only: whoever knows that need not read on."""
@@ -98,7 +98,7 @@ class Gpqa(Choices):
 
     def _problems(self, path: Path) -> Iterator[Problem]:
         lines: dict[str, int] = {}
-        for line, row in records(str(path), read(path), GpqaRow):
+        for line, row in csv_rows(str(path), read_bytes(path), GpqaRow):
             # The file comes in several cuts, whose rows have different places.
             id = f"gpqa-{hashlib.sha256(row.question.encode()).hexdigest()[:8]}"
             if id in lines:
@@ -127,10 +127,10 @@ class TruthfulQa(Choices):
     def _rows(self, path: Path) -> Iterator[tuple[int, str, list[str], list[str]]]:
         """(line, question, right answers, wrong answers) of each."""
         if path.suffix != ".csv":
-            for line, row in rows(str(path), read(path), TruthfulQaRow):
+            for line, row in json_rows(str(path), read_bytes(path), TruthfulQaRow):
                 yield line, row.question, row.correct_answers, row.incorrect_answers
             return
-        for line, record in records(str(path), read(path), TruthfulQaRecord):
+        for line, record in csv_rows(str(path), read_bytes(path), TruthfulQaRecord):
             yield line, record.question, _parts(record.right), _parts(record.wrong)
 
 

@@ -14,13 +14,15 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
-from cache.call import Ask, Call, Message, ResponseFormat, nth
-from cache.reply import Reply
-from protocols.datasets.balance import Balance
-from protocols.datasets.known import Known
-from protocols.datasets.solution import apart, laid_out, number, sense, shown, steps
-from protocols.errors import Unreadable, unreadable
-from protocols.forms import (
+from oversight.cache.call import Ask, Call, Message, ResponseFormat, nth
+from oversight.cache.reply import Reply
+from oversight.protocols.datasets.balance import Balance
+from oversight.protocols.datasets.known import Known
+from oversight.protocols.datasets.solution import apart, laid_out, number, number_text, sense, steps
+from oversight.protocols.errors import Unreadable, unreadable
+from oversight.protocols.gather import gather_in_order
+from oversight.protocols.prompts.escape import escape_and_count
+from oversight.protocols.prompts.forms import (
     flag_in,
     number_in,
     plausibility_form,
@@ -29,11 +31,9 @@ from protocols.forms import (
     texts_form,
     texts_in,
 )
-from protocols.prompt import answer_body, instructions
-from protocols.question import Answer, Problem, labelled
-from protocols.settings import require_positive
-from protocols.together import together
-from protocols.trust import defuse
+from oversight.protocols.prompts.render import answer_body, instructions
+from oversight.protocols.question import Answer, Problem, labelled
+from oversight.protocols.settings import require_positive
 
 TASK = (
     "Questions are collected that have a right answer and a wrong one which looks just as good. "
@@ -58,7 +58,7 @@ EVALUATE = (
     "form."
 )
 
-MOST_PLAUSIBLE = 10
+MAX_PLAUSIBILITY = 10
 LEEWAY = 1.0
 """Points of plausibility by which a draft may fall short of the best one and still be picked."""
 
@@ -92,7 +92,7 @@ class Generator:
         mistakes = texts_in(read_form(reply, form), "mistakes", reply)
         if not mistakes:
             raise unreadable("no mistake was named", reply)
-        tried = await together(
+        tried = await gather_in_order(
             *(
                 self._draft(known, mistakes[n % len(mistakes)], nth(ask, n))
                 for n in range(self.drafts)
@@ -127,7 +127,9 @@ class Generator:
         """One draft with its rating, or why it cannot be used."""
         truth = number(known.right.text)
         form = solution_form(_kind(truth))
-        reply = await ask(self.compose(known, DRAFT.format(mistake=defuse(mistake)[0]), form))
+        reply = await ask(
+            self.compose(known, DRAFT.format(mistake=escape_and_count(mistake)[0]), form)
+        )
         try:
             wrong = _wrong(known.right, truth, reply, form)
             return Draft(wrong, await self._plausibility(known, wrong, ask))
@@ -141,8 +143,8 @@ class Generator:
         if flag_in(filled, "right", reply):
             raise unreadable(f"the draft {wrong.text[:40]!r} is right after all", reply)
         rating = number_in(filled, "plausibility", reply)
-        if not 0 <= rating <= MOST_PLAUSIBLE:
-            raise unreadable(f"{rating:g} is no rating from 0 to {MOST_PLAUSIBLE}", reply)
+        if not 0 <= rating <= MAX_PLAUSIBILITY:
+            raise unreadable(f"{rating:g} is no rating from 0 to {MAX_PLAUSIBILITY}", reply)
         return rating
 
 
@@ -173,8 +175,8 @@ def _problem(known: Known, drafts: Sequence[Draft], balance: Balance, seed: int)
 def _wrong(right: Answer, truth: Decimal | None, reply: Reply, form: ResponseFormat) -> Answer:
     """The answer of a draft, in the form of the right one. Unreadable if it could be right."""
     filled = read_form(reply, form)
-    said, _ = defuse(str(filled["answer"]).strip())
-    reasoned = [defuse(step)[0] for step in texts_in(filled, "steps", reply)]
+    said, _ = escape_and_count(str(filled["answer"]).strip())
+    reasoned = [escape_and_count(step)[0] for step in texts_in(filled, "steps", reply)]
     if truth is None:
         if not said or sense(said) == sense(right.text):
             raise unreadable(f"the draft comes to {said[:40]!r}, as the right answer does", reply)
@@ -183,10 +185,10 @@ def _wrong(right: Answer, truth: Decimal | None, reply: Reply, form: ResponseFor
     if final is None or not apart(truth, final):
         raise unreadable(
             f"the draft comes to {said[:40]!r}, which is no other number of the kind of "
-            f"{shown(truth)}",
+            f"{number_text(truth)}",
             reply,
         )
-    text = shown(final)
+    text = number_text(final)
     return Answer("", text, laid_out(steps("\n".join(reasoned)), text) if right.work else "")
 
 

@@ -15,12 +15,19 @@ from typing import Literal, assert_never
 
 from pydantic import BaseModel, ConfigDict
 
-from protocols.datasets.balance import Balance
-from protocols.datasets.loader import Loader
-from protocols.datasets.rows import Text, read, rows
-from protocols.datasets.solution import apart, closing, laid_out, number, shown, steps
-from protocols.errors import DatasetError
-from protocols.question import Answer, Problem, labelled, randomness
+from oversight.protocols.datasets.balance import Balance
+from oversight.protocols.datasets.loader import Loader
+from oversight.protocols.datasets.rows import Text, json_rows, read_bytes
+from oversight.protocols.datasets.solution import (
+    apart,
+    closing,
+    laid_out,
+    number,
+    number_text,
+    steps,
+)
+from oversight.protocols.errors import DatasetError
+from oversight.protocols.question import Answer, Problem, labelled, randomness
 
 QUESTIONS = "test.jsonl"
 SOLUTIONS = "example_model_solutions.jsonl"
@@ -82,7 +89,9 @@ class Gsm8k(Loader):
         return tuple(islice(self._problems(folder), self.limit))
 
     def _problems(self, folder: Path) -> Iterator[Problem]:
-        questions = list(rows(str(folder / QUESTIONS), read(folder / QUESTIONS), QuestionRow))
+        questions = list(
+            json_rows(str(folder / QUESTIONS), read_bytes(folder / QUESTIONS), QuestionRow)
+        )
         if self.shuffle:
             questions.sort(key=lambda row: self._rank(_id(row[0])))
         solutions = _solutions(folder / SOLUTIONS)
@@ -155,14 +164,14 @@ def _offers(
 
 def _answer(reasoned: Sequence[str], final: Decimal) -> Answer:
     """An answer that has no label yet."""
-    text = shown(final)
+    text = number_text(final)
     return Answer("", text, laid_out(reasoned, text))
 
 
 def _solutions(path: Path) -> dict[str, tuple[int, SolutionRow]]:
     """(line, row) by question."""
     found: dict[str, tuple[int, SolutionRow]] = {}
-    for line, row in rows(str(path), read(path), SolutionRow):
+    for line, row in json_rows(str(path), read_bytes(path), SolutionRow):
         question = row.question.strip()
         if question in found:
             raise DatasetError(

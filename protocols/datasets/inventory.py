@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from protocols.datasets.solution import sense
-from protocols.question import Problem
+from oversight.protocols.datasets.solution import sense
+from oversight.protocols.question import Problem
 
 Countable = TypeVar("Countable", int, str)
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, field_validator
 
-from protocols.datasets.loader import Loader
-from protocols.datasets.rows import Text, checked, read, rows
-from protocols.datasets.solution import sense
-from protocols.errors import DatasetError
-from protocols.question import LABELS, Answer, Problem, Question, labelled
+from oversight.protocols.datasets.loader import Loader
+from oversight.protocols.datasets.rows import Text, checked_row, json_rows, read_bytes
+from oversight.protocols.datasets.solution import sense
+from oversight.protocols.errors import DatasetError
+from oversight.protocols.question import LABELS, Answer, Problem, Question, labelled
 
 _LABEL = re.compile(r"\w[\w-]{0,23}")
 
@@ -82,13 +82,13 @@ class JsonLines(Loader):
 
     def load(self, root: Path = Path()) -> tuple[Problem, ...]:
         path = root / self.path
-        return self._picked(problems(str(path), read(path), self.relabel, self.seed))
+        return self._picked(problems(str(path), read_bytes(path), self.relabel, self.seed))
 
 
 def problems(file: str, data: bytes, relabel: bool = False, seed: int = 0) -> Iterator[Problem]:
     """The problems in the bytes of a file, as they are asked for. DatasetError."""
     lines: dict[str, int] = {}
-    for line, row in rows(file, data, ProblemRow):
+    for line, row in json_rows(file, data, ProblemRow):
         if row.id in lines:
             raise DatasetError(
                 file, line, f"id: {row.id!r} is taken by line {lines[row.id]}; rename one"
@@ -113,7 +113,7 @@ def jsonl(problems: Iterable[Problem], file: str = "problems") -> Iterator[bytes
             raise DatasetError(file, line, f"id: {problem.id!r} stands twice; rename one")
         seen.add(problem.id)
         row = _row(problem)
-        checked(file, line, row, ProblemRow)
+        checked_row(file, line, row, ProblemRow)
         try:
             yield orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
         except orjson.JSONEncodeError as exc:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from protocols.datasets.jsonl import problems
-from protocols.datasets.rows import Text, read, rows
-from protocols.datasets.solution import closing, laid_out, number, shown, steps
-from protocols.errors import DatasetError
-from protocols.question import Answer
+from oversight.protocols.datasets.jsonl import problems
+from oversight.protocols.datasets.rows import Text, json_rows, read_bytes
+from oversight.protocols.datasets.solution import closing, laid_out, number, number_text, steps
+from oversight.protocols.errors import DatasetError
+from oversight.protocols.question import Answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ def known_questions(path: Path) -> tuple[Known, ...]:
 
     DatasetError where the file is wrong.
     """
-    data = read(path)
-    _, first = next(rows(str(path), data, _AnyRow))
+    data = read_bytes(path)
+    _, first = next(json_rows(str(path), data, _AnyRow))
     if "answers" in (first.__pydantic_extra__ or {}):
         return tuple(_best(str(path), data))
     return tuple(_answered(path, data))
@@ -65,7 +65,7 @@ def _best(file: str, data: bytes) -> Iterator[Known]:
 
 def _answered(path: Path, data: bytes) -> Iterator[Known]:
     lines: dict[str, int] = {}
-    for line, row in rows(str(path), data, KnownRow):
+    for line, row in json_rows(str(path), data, KnownRow):
         id = row.id or f"{path.stem}-{line}"
         if id in lines:
             raise DatasetError(
@@ -77,7 +77,7 @@ def _answered(path: Path, data: bytes) -> Iterator[Known]:
 
 def _solved(answer: str) -> Answer:
     final = closing(answer)
-    return _right(answer) if final is None else _right(shown(final), answer)
+    return _right(answer) if final is None else _right(number_text(final), answer)
 
 
 def _right(text: str, work: str = "") -> Answer:
@@ -85,4 +85,4 @@ def _right(text: str, work: str = "") -> Answer:
     value = number(text)
     if value is None:
         return Answer("", text, work)
-    return Answer("", shown(value), laid_out(steps(work), shown(value)) if work else "")
+    return Answer("", number_text(value), laid_out(steps(work), number_text(value)) if work else "")

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TypeAlias
 
-from protocols.datasets.solution import number
-from protocols.question import Answer, Problem
+from oversight.protocols.datasets.solution import number
+from oversight.protocols.question import Answer, Problem
 
 Feature: TypeAlias = Callable[[Answer], float]
 """How much of something outward an answer has; its rule picks the answer that has the most."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from protocols.question import Problem, randomness
+from oversight.protocols.question import Problem, randomness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,13 +8,13 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from protocols.datasets.choices import Choices
-from protocols.datasets.rows import Text, read, rows
-from protocols.datasets.tabular import records
-from protocols.errors import DatasetError
-from protocols.question import Problem
+from oversight.protocols.datasets.choices import Choices
+from oversight.protocols.datasets.rows import Text, json_rows, read_bytes
+from oversight.protocols.datasets.tabular import csv_rows
+from oversight.protocols.errors import DatasetError
+from oversight.protocols.question import Problem
 
-PLACES = "ABCD"
+CHOICE_LETTERS = "ABCD"
 COLUMNS = ("question", "A", "B", "C", "D", "answer")
 """Of the authors' CSV files, which do not name them."""
 
@@ -63,7 +63,7 @@ class Mmlu(Choices):
             raise DatasetError(str(path), 0, f"there is {what} in it; subjects are written a_b")
 
     def _listed(self, path: Path) -> Iterator[Problem]:
-        for place, (line, row) in enumerate(rows(str(path), read(path), MmluRow), 1):
+        for place, (line, row) in enumerate(json_rows(str(path), read_bytes(path), MmluRow), 1):
             if self.subject and row.subject != self.subject:
                 continue
             if row.answer >= len(row.choices):
@@ -79,10 +79,12 @@ class Mmlu(Choices):
 
     def _archived(self, path: Path) -> Iterator[Problem]:
         for subject, file, data in self._files(path):
-            for place, (line, row) in enumerate(records(file, data, MmluRecord, COLUMNS), 1):
+            for place, (line, row) in enumerate(csv_rows(file, data, MmluRecord, COLUMNS), 1):
                 choices = [row.A, row.B, row.C, row.D]
                 id = f"mmlu-{subject}-{place}"
-                yield self._chosen(file, line, id, row.question, choices, PLACES.index(row.answer))
+                yield self._chosen(
+                    file, line, id, row.question, choices, CHOICE_LETTERS.index(row.answer)
+                )
 
     def _chosen(
         self, file: str, line: int, id: str, text: str, choices: list[str], answer: int

@@ -13,11 +13,11 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from protocols.datasets.loader import Loader
-from protocols.datasets.rows import Text, read, rows
-from protocols.datasets.solution import sense
-from protocols.errors import DatasetError
-from protocols.question import Problem, labelled, randomness
+from oversight.protocols.datasets.loader import Loader
+from oversight.protocols.datasets.rows import Text, json_rows, read_bytes
+from oversight.protocols.datasets.solution import sense
+from oversight.protocols.errors import DatasetError
+from oversight.protocols.question import Problem, labelled, randomness
 
 
 class _Row(BaseModel):
@@ -63,7 +63,7 @@ class Quality(Loader):
         return self._picked(self._problems(root / self.path))
 
     def _problems(self, path: Path) -> Iterator[Problem]:
-        for place, (line, row) in enumerate(rows(str(path), read(path), QualityRow), 1):
+        for place, (line, row) in enumerate(json_rows(str(path), read_bytes(path), QualityRow), 1):
             for number, asked in enumerate(row.questions, 1):
                 id = f"quality-{place}-{number}"
                 if asked.gold_label > len(asked.options):
@@ -115,7 +115,7 @@ class BoolQ(Loader):
         return self._picked(self._problems(root / self.path))
 
     def _problems(self, path: Path) -> Iterator[Problem]:
-        for place, (_, row) in enumerate(rows(str(path), read(path), BoolQRow), 1):
+        for place, (_, row) in enumerate(json_rows(str(path), read_bytes(path), BoolQRow), 1):
             pair = [
                 ("yes", "", 1.0 if row.answer else -1.0),
                 ("no", "", -1.0 if row.answer else 1.0),

@@ -8,9 +8,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from protocols.datasets.loader import Loader
-from protocols.datasets.rows import Text, members, read, rows
-from protocols.question import Problem, labelled
+from oversight.protocols.datasets.loader import Loader
+from oversight.protocols.datasets.rows import Text, json_rows, members, read_bytes
+from oversight.protocols.question import Problem, labelled
 
 NESTED = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*"example\d+"\s*:')
 """How the authors' own files begin."""
@@ -55,9 +55,9 @@ class ProntoQa(Loader):
 
 
 def _rows(path: Path) -> Iterator[ProntoQaRow]:
-    data = read(path)
+    data = read_bytes(path)
     if not NESTED.match(data):
-        yield from (row for _, row in rows(str(path), data, ProntoQaRow))
+        yield from (row for _, row in json_rows(str(path), data, ProntoQaRow))
         return
     for _, example in members(str(path), data, ProntoQaExample):
         yield example.test_example

@@ -12,9 +12,9 @@ from typing import Annotated, Any, NoReturn, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ValidationError
 
-from protocols.errors import DatasetError
+from oversight.protocols.errors import DatasetError
 
-Row = TypeVar("Row", bound=BaseModel)
+RowModel = TypeVar("RowModel", bound=BaseModel)
 
 
 def _not_blank(text: str) -> str:
@@ -35,7 +35,7 @@ class _Refused(ValueError):
     """JSON that other readers would take, and read differently from one another."""
 
 
-def read(path: Path) -> bytes:
+def read_bytes(path: Path) -> bytes:
     """The bytes of a file. DatasetError if there is none or it cannot be read."""
     try:
         return path.read_bytes()
@@ -47,7 +47,7 @@ def read(path: Path) -> bytes:
         raise DatasetError(str(path), 0, f"cannot be read: {exc.strerror}") from exc
 
 
-def rows(file: str, data: bytes, model: type[Row]) -> Iterator[tuple[int, Row]]:
+def json_rows(file: str, data: bytes, model: type[RowModel]) -> Iterator[tuple[int, RowModel]]:
     """(line, row) of every row, checked against `model`; lines count from 1.
 
     data: one JSON object a line, blank lines aside, or one JSON array of objects; UTF-8, with or
@@ -59,25 +59,25 @@ def rows(file: str, data: bytes, model: type[Row]) -> Iterator[tuple[int, Row]]:
     yield from _checked(file, _elements(file, text) if array else _lines(file, text), model)
 
 
-def members(file: str, data: bytes, model: type[Row]) -> Iterator[tuple[int, Row]]:
+def members(file: str, data: bytes, model: type[RowModel]) -> Iterator[tuple[int, RowModel]]:
     """(line, row) of every row of a file that is one JSON object: {NAME: ROW, …}. Otherwise as
     `rows`."""
     yield from _checked(file, _elements(file, decoded(file, data)), model)
 
 
 def _checked(
-    file: str, values: Iterable[tuple[int, Any]], model: type[Row]
-) -> Iterator[tuple[int, Row]]:
+    file: str, values: Iterable[tuple[int, Any]], model: type[RowModel]
+) -> Iterator[tuple[int, RowModel]]:
     line = 0
     for line, value in values:
         if not isinstance(value, dict):
             raise DatasetError(file, line, f"{_brief(value)} is not a JSON object; one a row")
-        yield line, checked(file, line, value, model)
+        yield line, checked_row(file, line, value, model)
     if not line:
         raise DatasetError(file, 0, "has no rows")
 
 
-def checked(file: str, line: int, value: Mapping[str, Any], model: type[Row]) -> Row:
+def checked_row(file: str, line: int, value: Mapping[str, Any], model: type[RowModel]) -> RowModel:
     """The row as `model`; DatasetError says what does not fit, and what would."""
     try:
         return model.model_validate(value)

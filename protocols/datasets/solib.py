@@ -10,11 +10,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, FiniteFloat, field_validator
 
-from protocols.datasets.loader import Loader
-from protocols.datasets.rows import Text, read, rows
-from protocols.datasets.solution import laid_out, number, shown, steps
-from protocols.errors import DatasetError
-from protocols.question import Problem, labelled
+from oversight.protocols.datasets.loader import Loader
+from oversight.protocols.datasets.rows import Text, json_rows, read_bytes
+from oversight.protocols.datasets.solution import laid_out, number, number_text, steps
+from oversight.protocols.errors import DatasetError
+from oversight.protocols.question import Problem, labelled
 
 
 class NumericAnswer(BaseModel):
@@ -29,7 +29,7 @@ class NumericAnswer(BaseModel):
         value = number(str(numeric))
         if value is None:
             raise ValueError(f"{numeric!r} is not a number such as 18 or 7.5")
-        return shown(value)
+        return number_text(value)
 
 
 class SolibRow(BaseModel):
@@ -50,7 +50,7 @@ class Solib(Loader):
         return self._picked(self._problems(root / self.path))
 
     def _problems(self, path: Path) -> Iterator[Problem]:
-        for place, (line, row) in enumerate(rows(str(path), read(path), SolibRow), 1):
+        for place, (line, row) in enumerate(json_rows(str(path), read_bytes(path), SolibRow), 1):
             right, wrong = str(row.answer_correct.numeric), str(row.answer_incorrect.numeric)
             if right == wrong:
                 raise DatasetError(

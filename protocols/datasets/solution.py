@@ -10,9 +10,9 @@ import re
 from collections.abc import Sequence
 from decimal import Decimal
 
-PLACES = 4
+DECIMAL_PLACES = 4
 """Decimals that a number keeps: models write 0.47119999999999995 where people write 0.4712."""
-LONGEST = 24
+MAX_NUMBER_LENGTH = 24
 """The longest number that is read as one, in characters: exact in the 28 digits of a Decimal."""
 
 _MARK = re.compile(r"<<[^<>\n]*>>")
@@ -39,14 +39,18 @@ def number(text: str) -> Decimal | None:
     Reads `$1,248.00`, `-3`, `.5`, `18.` and `40%` (as 40). No exponents: nothing is astronomical.
     """
     bare = text.translate(_LETTERS).strip().removesuffix(".").removesuffix("%")
-    if not 0 < len(bare) <= LONGEST or not _PLAIN.fullmatch(bare) or bare in ("-", ".", "-."):
+    if (
+        not 0 < len(bare) <= MAX_NUMBER_LENGTH
+        or not _PLAIN.fullmatch(bare)
+        or bare in ("-", ".", "-.")
+    ):
         return None
     return Decimal(bare.replace(",", ""))
 
 
-def shown(value: Decimal) -> str:
+def number_text(value: Decimal) -> str:
     """A number as both solutions write it: no separators, no trailing zeros, PLACES decimals."""
-    rounded = round(value, PLACES) or value
+    rounded = round(value, DECIMAL_PLACES) or value
     text = f"{rounded:f}"
     text = text.rstrip("0").rstrip(".") if "." in text else text
     return "0" if text == "-0" else text
@@ -63,7 +67,7 @@ def apart(truth: Decimal, final: Decimal) -> bool:
 
     Apart: by one unit or more in the last place of the coarser of the two.
     """
-    places = min(len(shown(value).partition(".")[2]) for value in (final, truth))
+    places = min(len(number_text(value).partition(".")[2]) for value in (final, truth))
     return (
         abs(final - truth) >= Decimal(1).scaleb(-places)
         and (final == final.to_integral_value()) == (truth == truth.to_integral_value())
@@ -107,4 +111,4 @@ def _step(sentence: str) -> str:
 
 def _renumbered(found: re.Match[str]) -> str:
     value = number(found[0])
-    return found[0] if value is None else shown(value)
+    return found[0] if value is None else number_text(value)

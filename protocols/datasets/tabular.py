@@ -4,23 +4,23 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 
-from protocols.datasets.rows import Row, checked, decoded
-from protocols.errors import DatasetError
+from oversight.protocols.datasets.rows import RowModel, checked_row, decoded
+from oversight.protocols.errors import DatasetError
 
-LONGEST_FIELD = 10_000_000
+MAX_FIELD = 10_000_000
 """Characters; the standard reader refuses more than 131,072 unless told."""
 
 
-def records(
-    file: str, data: bytes, model: type[Row], names: Sequence[str] = ()
-) -> Iterator[tuple[int, Row]]:
+def csv_rows(
+    file: str, data: bytes, model: type[RowModel], names: Sequence[str] = ()
+) -> Iterator[tuple[int, RowModel]]:
     """(line, record), checked against `model`; columns that it does not name are left aside.
 
     names: of the columns; the first line has them unless they are given. UTF-8, with or without a
     byte order mark; fields may hold line breaks, and blank lines between records are none.
     DatasetError at the first record that is wrong, and for a file without records.
     """
-    csv.field_size_limit(LONGEST_FIELD)
+    csv.field_size_limit(MAX_FIELD)
     reader = csv.reader(io.StringIO(decoded(file, data), newline=""), strict=True)
     line, found = 1, False
     try:
@@ -40,7 +40,7 @@ def records(
         raise DatasetError(file, 0, "has no records")
 
 
-def _header(file: str, names: Sequence[str], model: type[Row]) -> Sequence[str]:
+def _header(file: str, names: Sequence[str], model: type[RowModel]) -> Sequence[str]:
     wanted = _columns(model)
     if missing := sorted(wanted - set(names)):
         raise DatasetError(
@@ -64,11 +64,11 @@ def _paired(
     return zip(names, fields, strict=True)
 
 
-def _record(file: str, line: int, fields: dict[str, str], model: type[Row]) -> Row:
+def _record(file: str, line: int, fields: dict[str, str], model: type[RowModel]) -> RowModel:
     wanted = _columns(model)
     told = {name: text for name, text in fields.items() if name in wanted}
-    return checked(file, line, told, model)
+    return checked_row(file, line, told, model)
 
 
-def _columns(model: type[Row]) -> set[str]:
+def _columns(model: type[RowModel]) -> set[str]:
     return {info.alias or name for name, info in model.model_fields.items()}

@@ -1,13 +1,13 @@
 """Judges: ways to get a probability for each answer out of a model."""
 
-from protocols.judges.distribution import DistributionJudge
-from protocols.judges.ensemble import Ensemble
-from protocols.judges.judge import Judge, ModelJudge
-from protocols.judges.jury import Jury
-from protocols.judges.logprob import LogprobJudge
-from protocols.judges.shots import Shot
-from protocols.judges.stated import StatedJudge
-from protocols.judges.votes import VotesJudge
+from oversight.protocols.judges.distribution import DistributionJudge
+from oversight.protocols.judges.ensemble import Ensemble
+from oversight.protocols.judges.judge import Judge, ModelJudge
+from oversight.protocols.judges.jury import Jury
+from oversight.protocols.judges.logprob import LogprobJudge
+from oversight.protocols.judges.shots import Shot
+from oversight.protocols.judges.stated import StatedJudge
+from oversight.protocols.judges.votes import VotesJudge
 
 __all__ = [
     "DistributionJudge",

@@ -5,15 +5,15 @@ from typing import ClassVar
 
 import orjson
 
-from cache.call import Ask, Call
-from protocols.forms import number_in, probabilities_form, read_form
-from protocols.judges.judge import ModelJudge, Order, as_probabilities
-from protocols.judges.shots import Shot
-from protocols.prompt import instructions, messages
-from protocols.question import Question
-from protocols.transcript import Judgement, Transcript
+from oversight.cache.call import Ask, Call
+from oversight.protocols.judges.judge import ModelJudge, Order, as_probabilities
+from oversight.protocols.judges.shots import Shot
+from oversight.protocols.prompts.forms import number_in, probabilities_form, read_form
+from oversight.protocols.prompts.render import instructions, messages
+from oversight.protocols.question import Question
+from oversight.protocols.transcript import Judgement, Transcript
 
-DISTRIBUTION = (
+DISTRIBUTION_PROMPT = (
     "How likely is each answer to be the right one? Fill in the form: for each answer's label the "
     "probability that it is right, from 0 to 1, adding up to 1."
 )
@@ -30,7 +30,9 @@ class DistributionJudge(ModelJudge):
     def compose(self, seen: Transcript, order: Order) -> Call:
         return Call(
             self.model,
-            messages(self.task(seen), seen, instructions("probabilities", DISTRIBUTION), order),
+            messages(
+                self.task(seen), seen, instructions("probabilities", DISTRIBUTION_PROMPT), order
+            ),
             temperature=self.temperature,
             max_tokens=self.max_tokens,
             response_format=probabilities_form(seen.question),

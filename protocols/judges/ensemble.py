@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from cache.call import Ask, nth
-from protocols.agents import Agent
-from protocols.errors import Unreadable
-from protocols.judges.judge import Judge, ModelJudge
-from protocols.judges.jury import POOLS, Pool, pooled
-from protocols.judges.shots import Shot
-from protocols.judges.weighing import WEIGHINGS, Weighing
-from protocols.question import randomness
-from protocols.scores import accuracy
-from protocols.settings import require_positive, unusual
-from protocols.together import together
-from protocols.transcript import Transcript, Verdict
+from oversight.cache.call import Ask, nth
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.errors import Unreadable
+from oversight.protocols.gather import gather_in_order
+from oversight.protocols.judges.judge import Judge, ModelJudge
+from oversight.protocols.judges.jury import POOLS, Pooling, pooled
+from oversight.protocols.judges.shots import Shot
+from oversight.protocols.judges.weighing import WEIGHINGS, Weighing
+from oversight.protocols.question import randomness
+from oversight.protocols.scores import accuracy
+from oversight.protocols.settings import require_positive, unusual
+from oversight.protocols.transcript import Transcript, Verdict
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,10 @@ class Ensemble(Judge):
       2. every member hears the floor, and none hears the others;
       3. unless the weighing is uniform, every member also judges the examples that are held out:
          half of all are taught and half are held out, so that none is tested on what it was shown;
-         `protocols.judges.weighing` makes weights of what it gets right, and an answer that cannot
+         `oversight.protocols.judges.weighing` makes weights of what it gets right, and an answer
+         that cannot
          be read is not right;
-      4. the probabilities are pooled as those of a jury (`protocols.judges.jury`).
+      4. the probabilities are pooled as those of a jury (`oversight.protocols.judges.jury`).
     Unreadable if any member is, on the floor. An example about the question at hand is left out.
     Shared by the worlds: what the floor shares, as with any judge. The verdicts on held-out
     examples depend on no question: a whole run pays for them once.
@@ -45,7 +46,7 @@ class Ensemble(Judge):
     shots: int = 4
     """How many a member is shown."""
     weighing: Weighing = "uniform"
-    pool: Pool = "mean"
+    pool: Pooling = "mean"
     temperature: float | None = 1.0
     """Of all members; at 0, and without examples, all of them would be one."""
     seed: int = 0
@@ -77,19 +78,19 @@ class Ensemble(Judge):
         return self.member.reads_passage
 
     @property
-    def mind(self) -> Agent:
-        return self.member.mind
+    def base_agent(self) -> Agent:
+        return self.member.base_agent
 
     async def judge(self, floor: Transcript, ask: Ask) -> Verdict:
         about = floor.question.text
         known = [shot for shot in self.examples if shot.floor.question.text != about]
         taught, held_out = self.halves(known)
         members = [self.taught(number, taught) for number in range(self.size)]
-        verdicts = await together(
+        verdicts = await gather_in_order(
             *(member.judge(floor, nth(ask, number)) for number, member in enumerate(members))
         )
         right = [
-            await together(*(_is_right(member, shot, nth(ask, number)) for shot in held_out))
+            await gather_in_order(*(_is_right(member, shot, nth(ask, number)) for shot in held_out))
             for number, member in enumerate(members)
         ]
         weights = WEIGHINGS[self.weighing](right) if held_out else (1.0,) * self.size

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from cache.call import Ask, Effort
-from cache.reply import Reply
-from protocols.agents import Agent
-from protocols.errors import unreadable
-from protocols.judges.shots import Shot, examples
-from protocols.question import Answer, Question
-from protocols.settings import unusual
-from protocols.together import together
-from protocols.transcript import Judgement, Transcript, Verdict
+from oversight.cache.call import Ask, Effort
+from oversight.cache.reply import Reply
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.errors import unreadable
+from oversight.protocols.gather import gather_in_order
+from oversight.protocols.judges.shots import Shot, shots_text
+from oversight.protocols.question import Answer, Question
+from oversight.protocols.settings import unusual
+from oversight.protocols.transcript import Judgement, Transcript, Verdict
 
 JUDGE = "You are the judge of a question with several answers, exactly one of which is right."
 HEARD = (
@@ -48,7 +48,7 @@ class Judge(ABC):
 
     @property
     @abstractmethod
-    def mind(self) -> Agent:
+    def base_agent(self) -> Agent:
         """The judge's model as a plain agent, for what a protocol has it say before it decides."""
 
     @abstractmethod
@@ -84,7 +84,7 @@ class ModelJudge(Judge):
         return " ".join([self.model, self.kind, *unusual(self)])
 
     @property
-    def mind(self) -> Agent:
+    def base_agent(self) -> Agent:
         return Agent(self.model, temperature=self.temperature, effort=self.effort)
 
     async def judge(self, floor: Transcript, ask: Ask) -> Verdict:
@@ -94,7 +94,7 @@ class ModelJudge(Judge):
         if not self.both_orders:
             judgements = await self.elicit(seen, order, ask)
             return Verdict(average([each.probs for each in judgements]), floor, judgements)
-        first, second = await together(
+        first, second = await gather_in_order(
             self.elicit(seen, order, ask), self.elicit(seen, order[::-1], ask)
         )
         # Each order counts alike, also where more of one order's votes could be read.
@@ -112,7 +112,7 @@ class ModelJudge(Judge):
             task = f"{task} {HEARD} {QUOTED}" if quoted else f"{task} {HEARD}"
         if not self.shots:
             return task
-        return f"{task}\n\n{examples(self.shots, self.put, reads_passage=self.reads_passage)}"
+        return f"{task}\n\n{shots_text(self.shots, self.put, reads_passage=self.reads_passage)}"
 
     @abstractmethod
     def put(self, question: Question, shot: Shot) -> str:

@@ -7,16 +7,16 @@ from statistics import median
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from cache.call import Ask
-from protocols.agents import Agent
-from protocols.errors import Unreadable
-from protocols.judges.judge import Judge
-from protocols.scores import log
-from protocols.together import together
-from protocols.transcript import Transcript, Verdict
+from oversight.cache.call import Ask
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.errors import Unreadable
+from oversight.protocols.gather import gather_in_order
+from oversight.protocols.judges.judge import Judge
+from oversight.protocols.scores import log
+from oversight.protocols.transcript import Transcript, Verdict
 
-Pool: TypeAlias = Literal["mean", "median", "logodds"]
-Row: TypeAlias = tuple[float, ...]
+Pooling: TypeAlias = Literal["mean", "median", "logodds"]
+Probabilities: TypeAlias = tuple[float, ...]
 """The probabilities of one juror, in question order."""
 
 
@@ -32,7 +32,7 @@ class Jury(Judge):
     """
 
     judges: tuple[Judge, ...]
-    pool: Pool = "mean"
+    pool: Pooling = "mean"
     weights: tuple[float, ...] = ()
     """One a judge, none negative, of which only the proportions count; empty: all alike."""
 
@@ -64,17 +64,17 @@ class Jury(Judge):
         return self.judges[0].reads_passage
 
     @property
-    def mind(self) -> Agent:
+    def base_agent(self) -> Agent:
         """The first juror speaks for all."""
-        return self.judges[0].mind
+        return self.judges[0].base_agent
 
     async def judge(self, floor: Transcript, ask: Ask) -> Verdict:
-        verdicts = await together(*(judge.judge(floor, ask) for judge in self.judges))
+        verdicts = await gather_in_order(*(judge.judge(floor, ask) for judge in self.judges))
         return pooled(floor, verdicts, self.pool, self.weights or (1.0,) * len(self.judges))
 
 
 def pooled(
-    floor: Transcript, verdicts: Sequence[Verdict], pool: Pool, weights: Sequence[float]
+    floor: Transcript, verdicts: Sequence[Verdict], pool: Pooling, weights: Sequence[float]
 ) -> Verdict:
     """One verdict of several on one floor. weights: one each, none negative, not all 0."""
     shares = [weight / sum(weights) for weight in weights]
@@ -86,22 +86,22 @@ def pooled(
     return Verdict(tuple(part / total for part in row), floor, judgements)
 
 
-def _mean(rows: Sequence[Row], shares: Sequence[float]) -> list[float]:
+def _mean(rows: Sequence[Probabilities], shares: Sequence[float]) -> list[float]:
     columns = zip(*rows, strict=True)
     return [sum(w * p for w, p in zip(shares, column, strict=True)) for column in columns]
 
 
-def _median(rows: Sequence[Row], shares: Sequence[float]) -> list[float]:
+def _median(rows: Sequence[Probabilities], shares: Sequence[float]) -> list[float]:
     return [median(column) for column in zip(*rows, strict=True)]
 
 
-def _logodds(rows: Sequence[Row], shares: Sequence[float]) -> list[float]:
+def _logodds(rows: Sequence[Probabilities], shares: Sequence[float]) -> list[float]:
     places = range(len(rows[0]))
     logs = [sum(w * log(row, n) for w, row in zip(shares, rows, strict=True)) for n in places]
     return [math.exp(each) for each in logs]
 
 
-POOLS: Mapping[Pool, Callable[[Sequence[Row], Sequence[float]], list[float]]] = MappingProxyType(
-    {"mean": _mean, "median": _median, "logodds": _logodds}
+POOLS: Mapping[Pooling, Callable[[Sequence[Probabilities], Sequence[float]], list[float]]] = (
+    MappingProxyType({"mean": _mean, "median": _median, "logodds": _logodds})
 )
 """Every way to pool, by name: from a row a juror and their shares to weights of the answers."""

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
-from cache.call import Ask, Call
-from cache.reply import Reply, Token
-from protocols.errors import unreadable
-from protocols.judges.judge import ModelJudge, Order, normalised
-from protocols.judges.shots import Shot, likeliest
-from protocols.prompt import instructions, messages
-from protocols.question import Question
-from protocols.transcript import Judgement, Transcript
+from oversight.cache.call import Ask, Call
+from oversight.cache.reply import Reply, Token
+from oversight.protocols.errors import unreadable
+from oversight.protocols.judges.judge import ModelJudge, Order, normalised
+from oversight.protocols.judges.shots import Shot, likeliest
+from oversight.protocols.prompts.render import instructions, messages
+from oversight.protocols.question import Question
+from oversight.protocols.transcript import Judgement, Transcript
 
 LABEL = "Which answer is right? Reply with its label alone: {labels}."
 

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from protocols.prompt import question_block, turn_block
-from protocols.question import Problem, Question
-from protocols.transcript import Transcript
+from oversight.protocols.prompts.render import question_block, turn_block
+from oversight.protocols.question import Problem, Question
+from oversight.protocols.transcript import Transcript
 
 EXAMPLES = "Here are examples of other cases, each with a good reply."
 
@@ -37,7 +37,7 @@ class Shot:
         return cls(Transcript(problem.question), tuple(each / sum(best) for each in best))
 
 
-def examples(
+def shots_text(
     shots: Sequence[Shot], reply: Callable[[Question, Shot], str], *, reads_passage: bool
 ) -> str:
     """The examples as text. reply: how the judge in question would have put it."""

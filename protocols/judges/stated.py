@@ -6,15 +6,15 @@ from functools import lru_cache
 from itertools import zip_longest
 from typing import ClassVar
 
-from cache.call import Ask, Call
-from cache.reply import Reply
-from protocols.errors import unreadable
-from protocols.forms import readable
-from protocols.judges.judge import ModelJudge, Order, as_probabilities
-from protocols.judges.shots import Shot
-from protocols.prompt import instructions, messages
-from protocols.question import Answer, Question
-from protocols.transcript import Judgement, Transcript
+from oversight.cache.call import Ask, Call
+from oversight.cache.reply import Reply
+from oversight.protocols.errors import unreadable
+from oversight.protocols.judges.judge import ModelJudge, Order, as_probabilities
+from oversight.protocols.judges.shots import Shot
+from oversight.protocols.prompts.forms import readable
+from oversight.protocols.prompts.render import instructions, messages
+from oversight.protocols.question import Answer, Question
+from oversight.protocols.transcript import Judgement, Transcript
 
 PERCENTAGES = (
     "How likely is each answer to be the right one? Give percentages that add up to 100, one line "

@@ -4,16 +4,16 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from cache.call import Ask, Call, nth
-from cache.reply import Reply
-from protocols.errors import Unreadable, unreadable
-from protocols.forms import readable
-from protocols.judges.judge import ModelJudge, Order
-from protocols.judges.shots import Shot, likeliest
-from protocols.prompt import instructions, messages
-from protocols.question import Question
-from protocols.together import together
-from protocols.transcript import Judgement, Transcript
+from oversight.cache.call import Ask, Call, nth
+from oversight.cache.reply import Reply
+from oversight.protocols.errors import Unreadable, unreadable
+from oversight.protocols.gather import gather_in_order
+from oversight.protocols.judges.judge import ModelJudge, Order
+from oversight.protocols.judges.shots import Shot, likeliest
+from oversight.protocols.prompts.forms import readable
+from oversight.protocols.prompts.render import instructions, messages
+from oversight.protocols.question import Question
+from oversight.protocols.transcript import Judgement, Transcript
 
 REASONED = (
     "Which answer is right? Weigh the arguments step by step. Then end with one line of its own:\n"
@@ -60,7 +60,7 @@ class VotesJudge(ModelJudge):
 
     async def elicit(self, seen: Transcript, order: Order, ask: Ask) -> tuple[Judgement, ...]:
         call = self.compose(seen, order)
-        replies = await together(*(_one(nth(ask, i), call) for i in range(self.n)))
+        replies = await gather_in_order(*(_one(nth(ask, i), call) for i in range(self.n)))
         votes: list[Judgement] = []
         faults: list[Unreadable] = []
         for reply in replies:

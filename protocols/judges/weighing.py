@@ -45,7 +45,7 @@ def adaboost(right: Right) -> tuple[float, ...]:
     return _or_uniform(weights)
 
 
-def logodds(right: Right) -> tuple[float, ...]:
+def logodds_weights(right: Right) -> tuple[float, ...]:
     """The log odds of being right, ln(q/(1 - q)): with votes from independent members this is the
     rule that is right most often (Nitzan and Paroush 1982).
 
@@ -69,5 +69,5 @@ def _or_uniform(weights: Sequence[float]) -> tuple[float, ...]:
 
 
 WEIGHINGS: Mapping[Weighing, Callable[[Right], tuple[float, ...]]] = MappingProxyType(
-    {"uniform": uniform, "adaboost": adaboost, "logodds": logodds}
+    {"uniform": uniform, "adaboost": adaboost, "logodds": logodds_weights}
 )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from engine.reports.table import Table
+from oversight.engine.display.table import Table
 from tests.bench.client import BARE, PLAIN, SDK, Found, interleaved
 from tests.bench.clients.asked import Job
 from tests.bench.measured import Goal, Measured, at_most, cpu_ms, wall

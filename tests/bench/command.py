@@ -44,7 +44,7 @@ class Running:
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.began = time.perf_counter()
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "engine", *map(str, words)],
+                [sys.executable, "-m", "oversight.engine", *map(str, words)],
                 cwd=folder,
                 env=_environment(folder, url),
                 stdin=subprocess.DEVNULL,

@@ -18,10 +18,10 @@ from tempfile import TemporaryDirectory
 import orjson
 import zstandard
 
-from cache import ReadOnlyStore, records
-from engine import run
-from protocols import Agent, Bundled, LogprobJudge, StatedJudge
-from protocols.catalogue import PROTOCOLS
+from oversight import run
+from oversight.cache import ReadOnlyStore, records
+from oversight.protocols import Agent, Bundled, LogprobJudge, StatedJudge
+from oversight.protocols.catalogue import PROTOCOLS
 
 SIZE = 8192
 """Bytes. Twice as many save no more, and no longer fit the nearest cache."""

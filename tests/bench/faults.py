@@ -4,9 +4,9 @@ from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from engine.rehearsal import Fault, Profile, Spell
-from engine.reports.table import Table
-from engine.runs.runfolder import outcomes
+from oversight.engine.display.table import Table
+from oversight.engine.rehearsal import FaultKind, FaultWindow, Profile
+from oversight.engine.runs.run_folder import outcomes
 from tests.bench.clients.asked import TURNS
 from tests.bench.command import Running
 from tests.bench.measured import Measured, exactly
@@ -14,7 +14,7 @@ from tests.bench.options import Options
 from tests.bench.server import LATENCY, Server
 from tests.bench.sweep import write_debates
 
-SHARES: dict[Fault, float] = {
+SHARES: dict[FaultKind, float] = {
     "rate_limit": 0.20,
     "server_error": 0.02,
     "reset": 0.02,
@@ -23,7 +23,7 @@ SHARES: dict[Fault, float] = {
     "error_in_200": 0.02,
 }
 STORM = Profile(
-    tuple(Spell(fault, share) for fault, share in SHARES.items()), latency=LATENCY, delay=0.1
+    tuple(FaultWindow(fault, share) for fault, share in SHARES.items()), latency=LATENCY, delay=0.1
 )
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from cache import ReadOnlyStore
-from engine.rehearsal import Profile
-from engine.reports.table import Table
+from oversight.cache import ReadOnlyStore
+from oversight.engine.display.table import Table
+from oversight.engine.rehearsal import Profile
 from tests.bench.clients.asked import TURNS
 from tests.bench.command import CommandFailed, Running, oversight
 from tests.bench.measured import Measured, at_most, exactly

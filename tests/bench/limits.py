@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from engine.rehearsal import Profile
-from engine.reports.table import Table
+from oversight.engine.display.table import Table
+from oversight.engine.rehearsal import Profile
 from tests.bench.clients.asked import MAX_TOKENS, MODEL, TURNS
 from tests.bench.command import oversight
 from tests.bench.measured import Measured, at_most

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from engine.reports.table import Table
+from oversight.engine.display.table import Table
 from tests.bench import machine
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import orjson
 
-from engine.reports.table import Table, as_markdown, as_text
+from oversight.engine.display.table import Table, as_markdown, as_text
 from tests.bench import document, machine
 from tests.bench.measured import Measured
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from engine.reports.table import Table
+from oversight.engine.display.table import Table
 from tests.bench.client import interleaved
 from tests.bench.clients.asked import Job
 from tests.bench.command import CommandFailed, Ended, oversight

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from engine.reports.table import Table
+from oversight.engine.display.table import Table
 from tests.bench.command import Ended, oversight
 from tests.bench.measured import Goal, Measured, at_most
 from tests.bench.options import Options

@@ -13,10 +13,10 @@ from dataclasses import asdict
 from types import TracebackType
 from typing import Any, Self
 
-from cache.call import Call
-from cache.reply import Reply
-from engine.loop import event_loop
-from engine.rehearsal import Profile, Rehearsal, Spell
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.engine.rehearsal import FaultWindow, MockServer, Profile
+from oversight.engine.system.loop import event_loop
 from tests.bench import machine
 from tests.bench.clients.asked import SPEECH
 
@@ -53,7 +53,7 @@ class Server:
         self._process.communicate()
 
     def counts(self) -> dict[str, int]:
-        """What it has seen so far; see `Rehearsal.counts`."""
+        """What it has seen so far; see `MockServer.counts`."""
         address = self.url.removesuffix("/v1") + "/rehearsal/counts"
         with urllib.request.urlopen(address) as response:
             counts: dict[str, int] = json.load(response)
@@ -69,13 +69,13 @@ def answer(call: Call) -> Reply:
 async def _serve(profile: Profile) -> None:
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
-    async with Rehearsal(profile, answer) as server:
+    async with MockServer(profile, answer) as server:
         print(f"{server.url}/v1", flush=True)
         await stopped.wait()
 
 
 def _profile(told: dict[str, Any]) -> Profile:
-    spells = tuple(Spell(**spell) for spell in told.pop("spells", ()))
+    spells = tuple(FaultWindow(**spell) for spell in told.pop("spells", ()))
     return Profile(spells, **told)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory, mkdtemp
 
-from engine.reports.table import Table
+from oversight.engine.display.table import Table
 from tests.bench.command import CommandFailed, Running, oversight
 from tests.bench.measured import Measured, at_most
 from tests.bench.options import Options

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from bench import BENCHES, main
-from engine.reports.table import Table
+from oversight.engine.display.table import Table
 from tests.bench import report
 from tests.bench.document import BEGIN, END
 from tests.bench.measured import Measured, at_least, at_most, exactly

@@ -6,8 +6,8 @@ from tempfile import TemporaryDirectory
 import orjson
 import yaml
 
-from engine.reports.table import Table
-from engine.runs.runfolder import lines
+from oversight.engine.display.table import Table
+from oversight.engine.runs.run_folder import lines
 from tests.bench.client import ROOT
 from tests.bench.command import oversight
 from tests.bench.measured import Measured, at_most

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 import pytest
 from hypothesis import given
 
-from cache.address import call_address, endpoint_tag, plain, store_key, value_address
-from cache.call import Call, Message, ResponseFormat, ToolSpec, nth
-from cache.errors import AddressError
-from cache.reply import ToolCall
+from oversight.cache.address import call_address, endpoint_tag, plain, store_key, value_address
+from oversight.cache.call import Call, Message, ResponseFormat, ToolSpec, nth
+from oversight.cache.errors import AddressError
+from oversight.cache.reply import ToolCall
 from tests.calls import FULL, calls, texts
 
 SMALL = Call("m", (Message("user", "hi"),))
@@ -82,7 +82,7 @@ def test_addresses_are_those_that_stores_were_filled_with():
 
 def test_the_schema_is_part_of_the_address(monkeypatch):
     before = call_address(FULL)
-    monkeypatch.setattr("cache.address.SCHEMA", 2)
+    monkeypatch.setattr("oversight.cache.address.SCHEMA", 2)
     assert call_address(replace(FULL)) != before
 
 

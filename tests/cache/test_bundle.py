@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from cache.address import call_address, store_key
-from cache.bundle import MAGIC, BundleStore, export_bundle
-from cache.cached import Cache
-from cache.call import Call, Message
-from cache.disk import DiskStore, ReadOnlyStore
-from cache.errors import BundleError, DamagedEntry, ReplayMiss, StoreError
-from cache.merge import MergeStatistics, merge
-from cache.record import new_record, read_record
-from cache.reply import Reply
-from cache.store import MemoryStore, Store
+from oversight.cache.address import call_address, store_key
+from oversight.cache.bundle import MAGIC, BundleStore, export_bundle
+from oversight.cache.cache import Cache
+from oversight.cache.call import Call, Message
+from oversight.cache.disk import DiskStore, ReadOnlyStore
+from oversight.cache.errors import BundleError, DamagedEntry, ReplayMiss, StoreError
+from oversight.cache.merge import MergeStatistics, merge
+from oversight.cache.record import new_record, read_record
+from oversight.cache.reply import Reply
+from oversight.cache.store import MemoryStore, Store
 from tests.calls import FULL, REPLY
 from tests.fakes import Scripted
 

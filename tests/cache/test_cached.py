@@ -6,14 +6,14 @@ from functools import partial
 
 import pytest
 
-from cache.address import call_address, endpoint_tag, store_key
-from cache.cached import Cache, CacheStatistics
-from cache.call import Call, Message
-from cache.disk import DiskStore, ReadOnlyStore
-from cache.errors import DamagedEntry, StoreError, StoreFull
-from cache.record import read_record
-from cache.reply import Reply, Usage
-from cache.store import MemoryStore
+from oversight.cache.address import call_address, endpoint_tag, store_key
+from oversight.cache.cache import Cache, CacheStatistics
+from oversight.cache.call import Call, Message
+from oversight.cache.disk import DiskStore, ReadOnlyStore
+from oversight.cache.errors import DamagedEntry, StoreError, StoreFull
+from oversight.cache.record import read_record
+from oversight.cache.reply import Reply, Usage
+from oversight.cache.store import MemoryStore
 from tests.fakes import Scripted
 from tests.virtual import run
 

@@ -1,6 +1,6 @@
 from dataclasses import fields, replace
 
-from cache.call import Call, Message, ResponseFormat, ToolSpec
+from oversight.cache.call import Call, Message, ResponseFormat, ToolSpec
 
 FULL = Call(
     "m",

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from cache.census import Census, Tally, census
-from cache.errors import DamagedEntry
-from cache.record import new_record
+from oversight.cache.errors import DamagedEntry
+from oversight.cache.record import new_record
+from oversight.cache.stats import ReplyCounts, StoreStatistics, store_statistics
 from tests.calls import FULL, REPLY
 
 
@@ -15,7 +15,7 @@ def entry(model: str, outcome: str, stored_at: int):
 
 
 def test_nothing_is_counted_in_an_empty_store():
-    assert census([]) == Census(Tally(0, {}, 0), {}, {}, 0)
+    assert store_statistics([]) == StoreStatistics(ReplyCounts(0, {}, 0), {}, {}, 0)
 
 
 def test_every_reply_is_counted_once_in_each_table():
@@ -27,12 +27,12 @@ def test_every_reply_is_counted_once_in_each_table():
         ("z", DamagedEntry("z", "altered")),
     ]
     sizes = [record.reply_size + record.call_size for _, record in found[:3]]
-    counted = census(found)
-    assert counted.total == Tally(3, {"ok": 2, "refused": 1}, sum(sizes))
+    counted = store_statistics(found)
+    assert counted.total == ReplyCounts(3, {"ok": 2, "refused": 1}, sum(sizes))
     assert list(counted.models) == ["a", "b"]
-    assert counted.models["a"] == Tally(2, {"ok": 1, "refused": 1}, sizes[1] + sizes[2])
+    assert counted.models["a"] == ReplyCounts(2, {"ok": 1, "refused": 1}, sizes[1] + sizes[2])
     assert counted.months == {
-        "2025-12": Tally(1, {"refused": 1}, sizes[2]),
-        "2026-01": Tally(2, {"ok": 2}, sizes[0] + sizes[1]),
+        "2025-12": ReplyCounts(1, {"refused": 1}, sizes[2]),
+        "2026-01": ReplyCounts(2, {"ok": 2}, sizes[0] + sizes[1]),
     }
     assert counted.damaged == 1

@@ -11,10 +11,10 @@ from pathlib import Path
 import diskcache
 import pytest
 
-from cache.disk import SETTINGS, DiskStore, RawDisk, ReadOnlyStore
-from cache.errors import DamagedEntry, StoreError, StoreGone
-from cache.rows import FILE
-from cache.seal import seal
+from oversight.cache.checksum import add_checksum
+from oversight.cache.disk import SETTINGS, DiskStore, RawDisk, ReadOnlyStore
+from oversight.cache.errors import DamagedEntry, StoreError, StoreGone
+from oversight.cache.rows import STORE_FILE
 from tests.stores import filled
 
 
@@ -24,7 +24,7 @@ def folder(tmp_path):
 
 
 def sql(folder: Path, statement: str, *values: object) -> None:
-    with sqlite3.connect(folder / FILE) as db:
+    with sqlite3.connect(folder / STORE_FILE) as db:
         db.execute(statement, values)
     db.close()
 
@@ -53,7 +53,7 @@ class Touch:
 
 def test_the_settings_that_keep_a_reply_are_on(folder):
     filled(folder, {})
-    with sqlite3.connect(folder / FILE) as db:
+    with sqlite3.connect(folder / STORE_FILE) as db:
         settings = dict(db.execute("SELECT key, value FROM Settings"))
     db.close()
     assert {key: settings[key] for key in SETTINGS} == SETTINGS
@@ -93,10 +93,10 @@ def test_a_store_without_an_id_opens_as_before_and_gets_one_when_it_is_written(f
 def test_nothing_is_added_to_the_file_of_another_program(folder, table):
     folder.mkdir()
     sql(folder, f"CREATE TABLE {table} (url TEXT)")
-    before = (folder / FILE).read_bytes()
+    before = (folder / STORE_FILE).read_bytes()
     with pytest.raises(StoreError, match=f"has a table '{table}'.*another program's.*--store"):
         DiskStore(folder)
-    assert (folder / FILE).read_bytes() == before
+    assert (folder / STORE_FILE).read_bytes() == before
 
 
 @pytest.mark.parametrize("replaced", [False, True])
@@ -108,7 +108,9 @@ def test_what_is_written_to_a_store_that_is_gone_is_not_acknowledged(folder, tmp
         if replaced:
             filled(folder, {"theirs": b"1"})
         for write in (store.put_many, store.keep_many):
-            with pytest.raises(StoreGone, match=f"{folder / FILE} was deleted, moved or replaced"):
+            with pytest.raises(
+                StoreGone, match=f"{folder / STORE_FILE} was deleted, moved or replaced"
+            ):
                 write([("b", b"2")])
         with pytest.raises(StoreGone):
             store.check()
@@ -124,7 +126,7 @@ def test_a_new_store_is_its_owners_alone(folder):
 
 def test_large_values_make_no_side_files(folder):
     filled(folder, {"big": os.urandom(2**21)})
-    assert [file.name for file in folder.iterdir()] == [FILE]
+    assert [file.name for file in folder.iterdir()] == [STORE_FILE]
 
 
 def test_a_planted_pickle_runs_nothing_and_is_damage(folder, tmp_path):
@@ -190,7 +192,7 @@ def test_weakened_settings_are_put_right_on_opening(folder):
     for key, value in (("sqlite_synchronous", 0), ("cull_limit", 10), ("size_limit", 1)):
         sql(folder, "UPDATE Settings SET value = ? WHERE key = ?", value, key)
     filled(folder, {"a": b"1"})
-    with sqlite3.connect(folder / FILE) as db:
+    with sqlite3.connect(folder / STORE_FILE) as db:
         assert SETTINGS.items() <= dict(db.execute("SELECT key, value FROM Settings")).items()
     db.close()
 
@@ -237,7 +239,7 @@ def test_the_disk_takes_bytes_and_text_keys_and_nothing_else(tmp_path):
 @pytest.mark.parametrize("content", [b"no database at all" * 100, bytes(4096), b"\0"])
 def test_a_file_that_is_no_database_says_what_to_do(folder, content):
     folder.mkdir()
-    (folder / FILE).write_bytes(content)
+    (folder / STORE_FILE).write_bytes(content)
     with pytest.raises(StoreError, match=str(folder)):
         ReadOnlyStore(folder)
 
@@ -279,10 +281,10 @@ def test_a_row_planted_far_away_does_not_hold_up_a_salvage(folder):
 
 def test_keys_that_are_not_ascii_any_more_are_reported(folder):
     filled(folder, {"a": b"1", "b": b"2"})
-    with sqlite3.connect(folder / FILE) as db:
+    with sqlite3.connect(folder / STORE_FILE) as db:
         db.execute(
             "INSERT INTO Cache(key, raw, mode, value) VALUES (CAST(? AS TEXT), 1, 1, ?)",
-            (b"\xe1\xff", seal("a", b"1")),
+            (b"\xe1\xff", add_checksum("a", b"1")),
         )
     db.close()
     store = ReadOnlyStore(folder)

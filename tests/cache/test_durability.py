@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cache.disk import DiskStore, ReadOnlyStore
-from cache.errors import DamagedEntry, StoreError, StoreFull
-from cache.rows import FILE
+from oversight.cache.disk import DiskStore, ReadOnlyStore
+from oversight.cache.errors import DamagedEntry, StoreError, StoreFull
+from oversight.cache.rows import STORE_FILE
 from tests.stores import filled
 
 
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 def test_a_malformed_file_says_so_and_what_can_be_saved(folder):
     entries = {f"{n:04}": os.urandom(1500) for n in range(400)}
     filled(folder, entries)
-    file = folder / FILE
+    file = folder / STORE_FILE
     whole = bytearray(file.read_bytes())
     middle = len(whole) // 4096 // 2 * 4096
     whole[middle : middle + 8 * 4096] = random.Random(1).randbytes(8 * 4096)
@@ -49,7 +49,7 @@ def test_flipped_bytes_never_serve_a_wrong_value_and_are_always_reported(folder,
         for n in range(60)
     }
     filled(folder, entries)
-    whole = (folder / FILE).read_bytes()
+    whole = (folder / STORE_FILE).read_bytes()
     copy = tmp_path / "copy"
     copy.mkdir()
     chance = random.Random(20)
@@ -57,7 +57,7 @@ def test_flipped_bytes_never_serve_a_wrong_value_and_are_always_reported(folder,
     for _ in range(400):
         flipped = bytearray(whole)
         flipped[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
-        (copy / FILE).write_bytes(flipped)
+        (copy / STORE_FILE).write_bytes(flipped)
         try:
             store = ReadOnlyStore(copy)
         except StoreError:
@@ -87,14 +87,14 @@ def test_flipped_bytes_never_serve_a_wrong_value_and_are_always_reported(folder,
 def test_flipped_bytes_are_refused_or_survived_by_a_store_that_writes(folder, tmp_path):
     entries = {f"{n:03}": random.Random(n).randbytes(300) for n in range(20)}
     filled(folder, entries)
-    whole = (folder / FILE).read_bytes()
+    whole = (folder / STORE_FILE).read_bytes()
     chance = random.Random(21)
     for trial in range(60):
         copy = tmp_path / f"copy{trial}"
         copy.mkdir()
         flipped = bytearray(whole)
         flipped[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
-        (copy / FILE).write_bytes(flipped)
+        (copy / STORE_FILE).write_bytes(flipped)
         try:
             store = DiskStore(copy)
         except StoreError:
@@ -156,8 +156,8 @@ def test_an_older_error_is_not_taken_for_the_stores_own(folder):
 WRITER = """
 import asyncio, sys
 from pathlib import Path
-from cache.disk import DiskStore
-from cache.writer import Writer
+from oversight.cache.disk import DiskStore
+from oversight.cache.writer import Writer
 
 folder, name, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from cache import explain
-from cache.address import call_address, store_key
-from cache.call import Call, Message, ResponseFormat
-from cache.explain import differences, nearest_recorded
-from cache.record import new_record
-from cache.reply import Reply
-from cache.store import MemoryStore
+from oversight.cache import explain
+from oversight.cache.address import call_address, store_key
+from oversight.cache.call import Call, Message, ResponseFormat
+from oversight.cache.explain import differences, nearest_recorded
+from oversight.cache.record import new_record
+from oversight.cache.reply import Reply
+from oversight.cache.store import MemoryStore
 from tests.calls import FULL, calls
 
 WORDS = "Four crates hold twelve apples each. " * 4
@@ -112,7 +112,7 @@ def test_damaged_entries_are_passed_over():
 
 
 def test_a_search_is_bounded_and_says_so(monkeypatch):
-    monkeypatch.setattr(explain, "MOST_READ", 3)
+    monkeypatch.setattr(explain, "MAX_READ", 3)
     recorded = sorted((replace(CALL, draw=(n,)) for n in range(10)), key=call_address)
     nearest = nearest_recorded(store_of(*recorded), replace(recorded[9], draw=(77,)), "here/v1")
     assert nearest.record is not None and nearest.record.call() in recorded[:3]

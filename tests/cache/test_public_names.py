@@ -1,6 +1,6 @@
 """The face of the room: what others may import from `cache`."""
 
-import cache
+from oversight import cache
 
 NAMES = {
     *("Call", "Message", "ToolSpec", "ResponseFormat", "Ask", "nth"),
@@ -9,7 +9,7 @@ NAMES = {
     *("Store", "MemoryStore", "DiskStore", "ReadOnlyStore"),
     *("BundleStore", "export_bundle", "merge", "MergeStatistics"),
     *("Cache", "CacheStatistics", "Mode"),
-    *("Record", "read_record", "records", "checked", "census", "Census"),
+    *("Record", "read_record", "records", "checked_records", "store_statistics", "StoreStatistics"),
     *("differences", "nearest_recorded"),
     *("CacheError", "AddressError", "StoreError", "DamagedEntry", "StoreFull"),
     *("BundleError", "ReplayMiss"),

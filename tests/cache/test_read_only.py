@@ -2,9 +2,9 @@
 
 import pytest
 
-from cache.disk import DiskStore, ReadOnlyStore
-from cache.errors import StoreError
-from cache.rows import FILE
+from oversight.cache.disk import DiskStore, ReadOnlyStore
+from oversight.cache.errors import StoreError
+from oversight.cache.rows import STORE_FILE
 from tests.stores import filled
 
 
@@ -26,9 +26,9 @@ def test_a_read_only_store_leaves_no_file_behind(folder):
     filled(folder, {"a": b"1"})
     store = ReadOnlyStore(folder)
     assert store.get("a") == b"1" and len(store) == 1
-    assert [file.name for file in folder.iterdir()] == [FILE]
+    assert [file.name for file in folder.iterdir()] == [STORE_FILE]
     store.close()
-    assert [file.name for file in folder.iterdir()] == [FILE]
+    assert [file.name for file in folder.iterdir()] == [STORE_FILE]
 
 
 def test_a_read_only_store_sees_what_a_writer_adds_later(folder):
@@ -47,7 +47,7 @@ def test_a_read_only_store_sees_what_a_writer_adds_later(folder):
 def test_a_read_only_store_whose_file_is_gone_says_so(folder):
     filled(folder, {"a": b"1"})
     reading = ReadOnlyStore(folder)
-    (folder / FILE).unlink()
+    (folder / STORE_FILE).unlink()
     with pytest.raises(StoreError, match="is gone"):
         reading.get("b")
     reading.close()

@@ -11,11 +11,12 @@ import pytest
 import zstandard
 from hypothesis import given
 
-from cache.address import call_address, canonical, store_key
-from cache.errors import DamagedEntry, StoreError
-from cache.record import (
+from oversight.cache.address import call_address, canonical, store_key
+from oversight.cache.checksum import add_checksum, strip_checksum
+from oversight.cache.errors import DamagedEntry, StoreError
+from oversight.cache.record import (
     DICTIONARY,
-    LARGEST,
+    MAX_UNPACKED_BYTES,
     PACKED,
     PLAIN,
     Record,
@@ -23,8 +24,7 @@ from cache.record import (
     read_record,
     stored_reply,
 )
-from cache.reply import Reply, Token, Usage
-from cache.seal import seal, unseal
+from oversight.cache.reply import Reply, Token, Usage
 from tests.calls import FULL, REPLY, calls, replies
 
 ADDRESS = call_address(FULL)
@@ -155,7 +155,7 @@ def test_json_that_is_no_reply_is_damage(json):
 def test_a_reply_that_claims_to_unpack_to_something_huge_is_not_unpacked():
     bomb = zstandard.ZstdCompressor().compress(bytes(2**20))
     small = replace(RECORD, reply_size=100, reply_part=bomb)
-    huge = replace(RECORD, reply_size=LARGEST + 1, reply_part=bomb)
+    huge = replace(RECORD, reply_size=MAX_UNPACKED_BYTES + 1, reply_part=bomb)
     for record in (small, huge):
         with pytest.raises(DamagedEntry, match="does not unpack"):
             stored_reply(KEY, record.to_bytes(), ADDRESS)
@@ -213,27 +213,27 @@ def test_a_whole_number_is_a_logprob():
 
 
 def test_no_flipped_bit_of_a_sealed_record_goes_unnoticed():
-    sealed = seal(KEY, RECORD.to_bytes())
+    sealed = add_checksum(KEY, RECORD.to_bytes())
     for place in range(len(sealed)):
         flipped = bytearray(sealed)
         flipped[place] ^= 1 << random.Random(place).randrange(8)
         with pytest.raises(DamagedEntry, match="checksum"):
-            unseal(KEY, bytes(flipped))
-    assert unseal(KEY, sealed) == RECORD.to_bytes()
+            strip_checksum(KEY, bytes(flipped))
+    assert strip_checksum(KEY, sealed) == RECORD.to_bytes()
 
 
 def test_a_healthy_value_under_the_key_of_another_is_damage():
     with pytest.raises(DamagedEntry, match="checksum"):
-        unseal(KEY.replace("a", "b"), seal(KEY, b"value"))
+        strip_checksum(KEY.replace("a", "b"), add_checksum(KEY, b"value"))
 
 
 def test_where_the_key_ends_is_part_of_the_seal():
     with pytest.raises(DamagedEntry):
-        unseal("a", seal("ab", b"c")[:32] + b"bc")
+        strip_checksum("a", add_checksum("ab", b"c")[:32] + b"bc")
 
 
 def test_a_seal_is_a_plain_sha256():
-    assert seal("k", b"v") == hashlib.sha256(b"k\0v").digest() + b"v"
+    assert add_checksum("k", b"v") == hashlib.sha256(b"k\0v").digest() + b"v"
 
 
 def test_the_layout_of_a_record_is_pinned():
@@ -245,7 +245,7 @@ def test_the_layout_of_a_record_is_pinned():
 
 
 def test_the_dictionary_that_stored_records_need_is_pinned():
-    dictionary = files("cache").joinpath(DICTIONARY).read_bytes()
+    dictionary = files("oversight.cache").joinpath(DICTIONARY).read_bytes()
     assert (
         hashlib.sha256(dictionary).hexdigest()
         == "41b3020c8f436ced586b505c908303b89beb39bc4db4c572de05be4b7fda2516"

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from cache.address import call_address
-from cache.cached import Cache
-from cache.call import Call, Message
-from cache.disk import DiskStore, ReadOnlyStore
-from cache.errors import ReplayMiss
-from cache.reply import Reply
-from cache.store import MemoryStore
+from oversight.cache.address import call_address
+from oversight.cache.cache import Cache
+from oversight.cache.call import Call, Message
+from oversight.cache.disk import DiskStore, ReadOnlyStore
+from oversight.cache.errors import ReplayMiss
+from oversight.cache.reply import Reply
+from oversight.cache.store import MemoryStore
 from tests.fakes import Scripted
 from tests.virtual import run
 

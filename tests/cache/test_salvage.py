@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cache.errors import StoreError
-from cache.rows import FILE
-from cache.salvage import salvageable
+from oversight.cache.errors import StoreError
+from oversight.cache.rows import STORE_FILE
+from oversight.cache.salvage import salvageable
 from tests.stores import filled
 
 REPLIES = {f"{n:02}": random.Random(n).randbytes(400) for n in range(60)}
@@ -20,7 +20,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def overwritten(folder: Path, at: int, new: bytes) -> bytes:
-    file = folder / FILE
+    file = folder / STORE_FILE
     data = bytearray(file.read_bytes())
     data[at : at + len(new)] = new
     file.write_bytes(data)
@@ -40,12 +40,12 @@ def saved(folder: Path) -> dict[str, bytes]:
 def test_a_store_without_its_first_page_is_saved_whole(folder: Path, at: int, new: bytes) -> None:
     damaged = overwritten(folder, at, new)
     assert saved(folder) == REPLIES
-    assert (folder / FILE).read_bytes() == damaged
-    assert [file.name for file in folder.iterdir()] == [FILE]
+    assert (folder / STORE_FILE).read_bytes() == damaged
+    assert [file.name for file in folder.iterdir()] == [STORE_FILE]
 
 
 def test_no_name_of_a_table_costs_the_replies(folder: Path) -> None:
-    page = (folder / FILE).read_bytes()[:4096]
+    page = (folder / STORE_FILE).read_bytes()[:4096]
     for at in range(len(page)):
         if page[at : at + 5].lower() == b"cache":
             overwritten(folder, at, b"c\xffche")
@@ -54,15 +54,15 @@ def test_no_name_of_a_table_costs_the_replies(folder: Path) -> None:
 
 def test_a_sound_store_is_read_where_it_lies(folder: Path) -> None:
     with salvageable(folder) as store:
-        assert store.file == folder / FILE
+        assert store.file == folder / STORE_FILE
     filled(folder.parent / "empty", {})
     assert saved(folder.parent / "empty") == {}
 
 
 @pytest.mark.parametrize("content", [b"", b"no database at all" * 1000, bytes(8192)])
 def test_a_file_of_which_nothing_can_be_read_is_an_error(folder: Path, content: bytes) -> None:
-    (folder / FILE).write_bytes(content)
-    with pytest.raises(StoreError, match=FILE):
+    (folder / STORE_FILE).write_bytes(content)
+    with pytest.raises(StoreError, match=STORE_FILE):
         saved(folder)
     with pytest.raises(StoreError, match="holds no store"):
         saved(folder.parent)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cache.disk import DiskStore, ReadOnlyStore
-from cache.errors import StoreError
-from cache.store import MemoryStore, Store
+from oversight.cache.disk import DiskStore, ReadOnlyStore
+from oversight.cache.errors import StoreError
+from oversight.cache.store import MemoryStore, Store
 
 OPENERS: dict[str, Callable[[Path], Store]] = {
     "memory": lambda folder: MemoryStore(),

@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
-from cache.disk import DiskStore
-from cache.errors import StoreError, StoreFull
-from cache.store import MemoryStore
-from cache.writer import MOST, Writer
+from oversight.cache.disk import DiskStore
+from oversight.cache.errors import StoreError, StoreFull
+from oversight.cache.store import MemoryStore
+from oversight.cache.writer import MAX_COMMIT_ENTRIES, Writer
 
 
 class Slow(MemoryStore):
@@ -136,12 +136,20 @@ async def test_a_commit_is_bounded():
     writer = Writer(store)
     puts = [asyncio.create_task(writer.put("first", lambda: b""))]
     await asyncio.to_thread(store.begun.wait, 60)
-    puts += [asyncio.create_task(writer.put(f"{n:05}", lambda: b"")) for n in range(2 * MOST + 1)]
+    puts += [
+        asyncio.create_task(writer.put(f"{n:05}", lambda: b""))
+        for n in range(2 * MAX_COMMIT_ENTRIES + 1)
+    ]
     await asyncio.sleep(0)
     store.go.set()
     await asyncio.wait(puts)
     await writer.close()
-    assert [len(commit) for commit in store.commits] == [1, MOST, MOST, 1]
+    assert [len(commit) for commit in store.commits] == [
+        1,
+        MAX_COMMIT_ENTRIES,
+        MAX_COMMIT_ENTRIES,
+        1,
+    ]
 
 
 async def test_one_commit_wakes_the_loop_once(monkeypatch):

@@ -17,24 +17,24 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from cache.cached import Cache
-from cache.call import Call
-from cache.disk import DiskStore
-from cache.errors import StoreError
-from cache.record import checked
-from cache.reply import Reply
-from engine.errors import Halt, RunFolderError, StoreStopped
-from engine.limits.latch import Latch
-from engine.runs.manifest import Manifest
-from engine.runs.noted import noted
-from engine.runs.runfolder import RunFolder
-from engine.runs.sitting import Sitting
-from engine.sweeps.rows import rows
-from engine.sweeps.sweep import Sweep
-from protocols.agents import Agent
-from protocols.baselines import NaiveJudge, Propaganda
-from protocols.judges.stated import StatedJudge
-from protocols.question import Problem, labelled
+from oversight.cache.cache import Cache
+from oversight.cache.call import Call
+from oversight.cache.disk import DiskStore
+from oversight.cache.errors import StoreError
+from oversight.cache.record import checked_records
+from oversight.cache.reply import Reply
+from oversight.engine.errors import Halt, RunFolderError, StoreFailed
+from oversight.engine.runs.manifest import Manifest
+from oversight.engine.runs.run_folder import RunFolder
+from oversight.engine.runs.session import RunSession
+from oversight.engine.runs.watermark import store_watermark
+from oversight.engine.stop import StopToken
+from oversight.engine.sweeps.rows import report_rows
+from oversight.engine.sweeps.sweep import Sweep
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.judges.stated import StatedJudge
+from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
+from oversight.protocols.question import Problem, labelled
 from tests.campaign.vendor import Prompt, opinion, prompt_of
 
 LANES = 8
@@ -64,7 +64,7 @@ def problems(count: int) -> tuple[Problem, ...]:
 def sweep() -> Sweep:
     judge = StatedJudge("lab/judge")
     protocols = (NaiveJudge(judge), Propaganda(judge, Agent("lab/agent")))
-    return Sweep("short of room", problems(30), tuple(rows(protocols)))
+    return Sweep("short of room", problems(30), tuple(report_rows(protocols)))
 
 
 def sit(grid: Sweep, folder: Path, asked: Asked) -> Halt | None:
@@ -73,12 +73,12 @@ def sit(grid: Sweep, folder: Path, asked: Asked) -> Halt | None:
     try:
         manifest = Manifest(grid.identity, grid.name, len(grid), (), "0", "")
         with RunFolder(folder / "run", manifest, b"", grid.problems) as run:
-            latch = Latch()
+            stop_token = StopToken()
             cache = Cache(store, asked, identity=lambda call: "lab")
 
             async def main() -> Halt | None:
-                async with noted(run, lambda: 0, store, latch):
-                    return await Sitting(grid, run, cache, latch).run(LANES)
+                async with store_watermark(run, lambda: 0, store, stop_token):
+                    return await RunSession(grid, run, cache, stop_token).run(LANES)
 
             return asyncio.run(main())
     finally:
@@ -114,7 +114,7 @@ def stored(folder: Path) -> set[Prompt]:
     """Every stored prompt; any damage is an error."""
     store = DiskStore(folder / "store")
     try:
-        found = [record for _, record in checked(store.survey())]
+        found = [record for _, record in checked_records(store.survey())]
         assert not list(store.faults())
         return {prompt_of(record.call()) for record in found}  # a damaged one has no call
     finally:
@@ -143,7 +143,7 @@ def main(folder: Path, points: int, seed: int) -> None:
                 halt = sit(grid, here, asked)
             except (StoreError, RunFolderError):
                 refused += 1
-                halt = StoreStopped("it could not even begin, or end")
+                halt = StoreFailed("it could not even begin, or end")
             finally:
                 ended = time.monotonic()
                 disk.free()
@@ -151,7 +151,7 @@ def main(folder: Path, points: int, seed: int) -> None:
             assert known <= stored(here), "a stored reply was lost"
             if halt is None:
                 break
-            assert isinstance(halt, StoreStopped), halt
+            assert isinstance(halt, StoreFailed), halt
             full += 1
             if asked.last:
                 slowest = max(slowest, ended - asked.last)

@@ -5,27 +5,27 @@ import random
 from collections import Counter
 from dataclasses import dataclass
 
-from cache.address import call_address
-from cache.cached import Cache
-from cache.call import Call
-from cache.reply import Reply
-from cache.store import MemoryStore
-from engine.books.budget import Budget
-from engine.books.ledger import Ledger
-from engine.books.prices import listed
-from engine.limits.endpoint import Books, Endpoint
-from engine.limits.latch import Latch
-from engine.limits.limits import Limits
-from engine.runs.outcome import line
-from engine.runs.scheduler import Outcome, run_cells
-from engine.sweeps.rows import rows
-from engine.sweeps.sweep import Cell, Sweep
-from protocols.agents import Agent
-from protocols.baselines import NaiveJudge, Propaganda
-from protocols.debate import Debate
-from protocols.judges.stated import StatedJudge
-from protocols.question import labelled
-from protocols.transcript import Failure
+from oversight.cache.address import call_address
+from oversight.cache.cache import Cache
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.cache.store import MemoryStore
+from oversight.engine.accounting.budget import Budget
+from oversight.engine.accounting.ledger import Ledger
+from oversight.engine.accounting.prices import listed
+from oversight.engine.limits.limits import Limits
+from oversight.engine.models.client import Accounting, ModelClient
+from oversight.engine.runs.outcome import line
+from oversight.engine.runs.scheduler import CellOutcome, run_cells
+from oversight.engine.stop import StopToken
+from oversight.engine.sweeps.rows import report_rows
+from oversight.engine.sweeps.sweep import Cell, Sweep
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.judges.stated import StatedJudge
+from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
+from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.question import labelled
+from oversight.protocols.transcript import Failure
 from tests import virtual
 from tests.campaign.troubles import FaultyProvider, FaultyStore
 from tests.campaign.vendor import opinion
@@ -43,7 +43,7 @@ def sweep() -> Sweep:
         for n in range(5)
     )
     protocols = (NaiveJudge(judge), Propaganda(judge, agent), Debate(judge, agent, rounds=1))
-    return Sweep("simulated", problems, rows(protocols))
+    return Sweep("simulated", problems, report_rows(protocols))
 
 
 SWEEP = sweep()
@@ -82,21 +82,23 @@ class Simulation:
             return await self._run()
 
     async def _run(self) -> Found:
-        latch, ledger = Latch(), Ledger()
+        stop_token, ledger = StopToken(), Ledger()
         provider = FaultyProvider(self.chance, self.share, self.deadly)
         budget = None if self.cap is None else Budget(self.cap)
-        books = Books(ledger, listed(), budget)
-        endpoint = Endpoint(MODEL, provider, self.limits, latch, books, self.chance.random)
+        accounting = Accounting(ledger, listed(), budget)
+        endpoint = ModelClient(
+            MODEL, provider, self.limits, stop_token, accounting, self.chance.random
+        )
         cache = Cache(self.store, endpoint, identity=lambda call: "lab", clock=lambda: 0)
-        kept: dict[int, tuple[bytes, Outcome]] = {}
+        kept: dict[int, tuple[bytes, CellOutcome]] = {}
 
-        def keep(cell: Cell, outcome: Outcome) -> None:
+        def keep(cell: Cell, outcome: CellOutcome) -> None:
             assert cell.place not in kept, "two outcomes of one cell"
             kept[cell.place] = line(cell, outcome), outcome
 
         stop = self.chance.random() < 0.2
         running = asyncio.create_task(
-            run_cells(SWEEP.cells(), cache, keep, lanes=self.lanes, latch=latch)
+            run_cells(SWEEP.cells(), cache, keep, lanes=self.lanes, stop_token=stop_token)
         )
         if stop:
             # Cancelled at any moment, as by a second signal.
@@ -107,16 +109,16 @@ class Simulation:
         if not running.cancelled() and (fault := running.exception()):
             raise fault
         self._check(provider, ledger, budget, cache)
-        assert stop or latch.halt is not None or len(kept) == len(SWEEP), "an outcome was lost"
+        assert stop or stop_token.halt is not None or len(kept) == len(SWEEP), "an outcome was lost"
         await self._compare(kept)
         await self._resume(kept)
         ends = Counter(
             outcome.kind if isinstance(outcome, Failure) else "verdict"
             for _, outcome in kept.values()
         )
-        if latch.halt is not None:
-            ends[f"halt: {type(latch.halt).__name__}"] += 1
-        stopped = stop or latch.halt is not None
+        if stop_token.halt is not None:
+            ends[f"halt: {type(stop_token.halt).__name__}"] += 1
+        stopped = stop or stop_token.halt is not None
         return Found(len(kept), provider.requests, stopped, dict(ends))
 
     def _check(
@@ -140,7 +142,7 @@ class Simulation:
             assert budget.spent <= budget.cap + 1e-9, "more was spent than may be"
             assert budget.reserved == 0.0, "money is reserved for nobody"
 
-    async def _compare(self, kept: dict[int, tuple[bytes, Outcome]]) -> None:
+    async def _compare(self, kept: dict[int, tuple[bytes, CellOutcome]]) -> None:
         """Cells that have a verdict have that of a run without faults; failures are told."""
         calm = await _calm()
         for place, (written, outcome) in kept.items():
@@ -149,7 +151,7 @@ class Simulation:
             else:
                 assert outcome.kind != "crash", outcome.message
 
-    async def _resume(self, kept: dict[int, tuple[bytes, Outcome]]) -> None:
+    async def _resume(self, kept: dict[int, tuple[bytes, CellOutcome]]) -> None:
         """A later sitting finishes every cell, and asks for nothing that is stored."""
         self.store.share = 0.0
         stored = {key.partition(".")[0] for key in self.store.walk()}
@@ -166,7 +168,7 @@ class Simulation:
             cache,
             lambda cell, outcome: rest.update({cell.place: line(cell, outcome)}),
             lanes=self.lanes,
-            latch=Latch(),
+            stop_token=StopToken(),
         )
         await cache.close()
         calm = await _calm()
@@ -185,7 +187,7 @@ async def _calm() -> dict[int, bytes]:
             cache,
             lambda cell, outcome: _CALM.update({cell.place: line(cell, outcome)}),
             lanes=4,
-            latch=Latch(),
+            stop_token=StopToken(),
         )
         await cache.close()
     return _CALM

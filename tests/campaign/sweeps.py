@@ -1,4 +1,5 @@
-"""Real sweeps as real processes: `python -m engine run …` against a server of this machine."""
+"""Real sweeps as real processes: `python -m oversight.engine run …` against a server of this
+machine."""
 
 import os
 import resource
@@ -14,9 +15,9 @@ from typing import Any
 
 import orjson
 
-from cache.disk import ReadOnlyStore
-from cache.record import read_record
-from cache.rows import FILE
+from oversight.cache.disk import ReadOnlyStore
+from oversight.cache.record import read_record
+from oversight.cache.rows import STORE_FILE
 from tests.campaign.vendor import Prompt, prompt_of
 
 ROOT = Path(__file__).parents[2]
@@ -91,7 +92,7 @@ class Bench:
         """Start or resume; it runs beside the test."""
         target = str(self.sweep if command == ("run",) else self.run)
         own = ("--run-folder", str(self.run)) if command == ("run",) else ()
-        line = [sys.executable, "-m", "engine", *command, target]
+        line = [sys.executable, "-m", "oversight.engine", *command, target]
         return Sitting(self, [*line, "--store", str(self.store), *own, *flags])
 
     def complete(self, *flags: str) -> "Sitting":
@@ -115,7 +116,7 @@ class Bench:
     def stored(self) -> set[Prompt]:
         """The prompts whose replies are in the store; reading it fails on any damage."""
         assert self.store is not None
-        if not (self.store / FILE).exists():
+        if not (self.store / STORE_FILE).exists():
             return set()
         store = ReadOnlyStore(self.store)
         try:

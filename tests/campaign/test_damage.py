@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from cache.disk import DiskStore, ReadOnlyStore
-from cache.errors import DamagedEntry, StoreError
-from cache.merge import merge
-from cache.record import checked
-from cache.rows import FILE
-from cache.salvage import salvageable
-from engine.rehearsal import Profile
+from oversight.cache.disk import DiskStore, ReadOnlyStore
+from oversight.cache.errors import DamagedEntry, StoreError
+from oversight.cache.merge import merge
+from oversight.cache.record import checked_records
+from oversight.cache.rows import STORE_FILE
+from oversight.cache.salvage import salvageable
+from oversight.engine.rehearsal import Profile
 from tests.campaign.sweeps import Bench, Sitting
 from tests.campaign.vendor import Vendor
 from tests.conftest import Campaign
@@ -46,7 +46,7 @@ def test_p3_no_flipped_byte_serves_a_wrong_value_or_goes_unreported(
     source = ReadOnlyStore(bench.store)
     truth = dict(source.scan())
     source.close()
-    whole = (bench.store / FILE).read_bytes()
+    whole = (bench.store / STORE_FILE).read_bytes()
     copy = tmp_path / "copy"
     copy.mkdir()
     counts = {"refused to open": 0, "told when read": 0, "not found, and told": 0, "harmless": 0}
@@ -55,11 +55,11 @@ def test_p3_no_flipped_byte_serves_a_wrong_value_or_goes_unreported(
     for _ in range(flips):
         flipped = bytearray(whole)
         flipped[chance.randrange(len(whole))] ^= chance.randrange(1, 256)
-        (copy / FILE).write_bytes(flipped)
+        (copy / STORE_FILE).write_bytes(flipped)
         with salvageable(copy) as rest:
             sound = {
                 key: record.to_bytes()
-                for key, record in checked(rest.salvage())
+                for key, record in checked_records(rest.salvage())
                 if not isinstance(record, DamagedEntry)
             }
         assert all(truth[key] == value for key, value in sound.items())
@@ -79,7 +79,7 @@ def test_p3_no_flipped_byte_serves_a_wrong_value_or_goes_unreported(
                 assert found in (value, None), "a wrong value was served"
                 missing += found is None
         damaged = bool(list(store.faults())) or any(
-            isinstance(record, DamagedEntry) for _, record in checked(store.salvage())
+            isinstance(record, DamagedEntry) for _, record in checked_records(store.salvage())
         )
         store.close()
         if told or missing:
@@ -127,7 +127,7 @@ def _spoil_values(folder: Path, chance: random.Random) -> None:
     import sqlite3
     from contextlib import closing
 
-    with closing(sqlite3.connect(folder / FILE)) as db, db:
+    with closing(sqlite3.connect(folder / STORE_FILE)) as db, db:
         for rowid, value in db.execute("SELECT rowid, value FROM Cache").fetchall():
             spoilt = bytearray(value)
             spoilt[chance.randrange(len(spoilt))] ^= chance.randrange(1, 256)
@@ -183,7 +183,7 @@ def test_a_store_that_has_lost_replies_is_refused_until_told_otherwise(
 def lose(how: str, store: Path) -> None:
     match how:
         case "cut short":
-            file = store / FILE
+            file = store / STORE_FILE
             file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
         case "emptied":
             opened = DiskStore(store)
@@ -209,14 +209,14 @@ def test_salvage_saves_the_rest_and_nothing_is_paid_again_unasked(
             bench = Bench(tmp_path / f"{n}", vendor.url, problems=10)
             _interrupted(bench, vendor, 80)
             assert bench.store is not None
-            stored, file = bench.stored(), bench.store / FILE
+            stored, file = bench.stored(), bench.store / STORE_FILE
             data = bytearray(file.read_bytes())
             pages = len(data) // 4096
             # Not the first pages: the schema and the roots of its tables are there.
             for page in chance.sample(range(pages // 4, pages), 2):
                 data[page * 4096 : page * 4096 + 4096] = chance.randbytes(4096)
             file.write_bytes(data)
-            line = [sys.executable, "-m", "engine", "cache"]
+            line = [sys.executable, "-m", "oversight.engine", "cache"]
             verify = Sitting(bench, [*line, "verify", "--store", str(bench.store)])
             assert verify.wait() == 1, verify.told
             salvage = Sitting(bench, [*line, "salvage", "--store", str(bench.store)])

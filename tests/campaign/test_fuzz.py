@@ -10,13 +10,13 @@ import orjson
 import pytest
 import yaml
 
-from cache.reply import Reply
-from engine.errors import EngineError, SweepError
-from engine.opening import open_sweep
-from engine.providers.anthropic_wire import AnthropicWire
-from engine.providers.openai_wire import OpenAIWire
-from engine.providers.wire import Wire
-from protocols.errors import ProtocolError
+from oversight.cache.reply import Reply
+from oversight.engine.errors import EngineError, UsageError
+from oversight.engine.providers.anthropic_wire import AnthropicWire
+from oversight.engine.providers.openai_wire import OpenAIWire
+from oversight.engine.providers.wire import Wire
+from oversight.engine.runs.loaded_sweep import open_sweep
+from oversight.protocols.errors import ProtocolError
 from tests.conftest import Campaign
 from tests.engine.test_reply_fuzz import COMPLETION, MESSAGE, places, sound
 
@@ -115,7 +115,7 @@ def test_a_mangled_sweep_file_is_read_or_told_what_is_wrong_with_it(
         try:
             open_sweep(path, limit=2)
             read += 1
-        except (SweepError, ProtocolError, EngineError) as exc:
+        except (UsageError, ProtocolError, EngineError) as exc:
             assert str(exc)
             refused += 1
         except BaseException:

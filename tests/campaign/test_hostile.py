@@ -12,11 +12,11 @@ from pathlib import Path
 import orjson
 import pytest
 
-from cache.call import Call
-from cache.reply import Reply
-from engine.reports.printable import controls, printable
-from protocols.reading import read_instructions
-from protocols.trust import TAGS, defuse
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.engine.display.printable import controls, printable
+from oversight.protocols.prompts.escape import TAGS, escape_and_count
+from oversight.protocols.prompts.parse import read_instructions
 from tests.campaign.sweeps import Bench
 from tests.campaign.vendor import Vendor
 from tests.conftest import Campaign
@@ -144,7 +144,7 @@ def _on_a_terminal(bench: Bench, *command: str) -> str:
         "PYTHONPATH": str(Path(__file__).parents[2]),
     }
     process = subprocess.Popen(
-        [sys.executable, "-m", "engine", *command],
+        [sys.executable, "-m", "oversight.engine", *command],
         cwd=bench.folder,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -177,5 +177,5 @@ def test_controls_are_shown_as_what_they_are(text: str) -> None:
 
 @pytest.mark.parametrize("forgery", FORGERIES)
 def test_every_forgery_here_is_one_until_it_is_defused(forgery: str) -> None:
-    assert defuse(forgery)[1] > 0
-    assert not LIVE.search(defuse(forgery)[0])
+    assert escape_and_count(forgery)[1] > 0
+    assert not LIVE.search(escape_and_count(forgery)[0])

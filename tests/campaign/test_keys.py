@@ -15,8 +15,8 @@ from urllib.parse import quote
 import orjson
 import pytest
 
-from cache.disk import ReadOnlyStore
-from cache.record import read_record
+from oversight.cache.disk import ReadOnlyStore
+from oversight.cache.record import read_record
 from tests.campaign.sweeps import ROOT, Bench
 from tests.conftest import Campaign
 
@@ -44,14 +44,14 @@ if crash := os.environ.get("CRASH"):
 
 FAULTS = ("401", "403", "500", "429", "html", "cut", "half", "silence", "answer")
 CRASHES = (
-    "engine.providers.openai_wire:OpenAIWire.reply",
-    "engine.providers.openai_wire:OpenAIWire.body",
-    "engine.providers.anthropic_wire:AnthropicWire.reply",
-    "engine.providers.anthropic_wire:AnthropicWire.body",
-    "engine.providers.exchange:Straight._read",
-    "engine.providers.pool:Pool._without_key",
-    "engine.books.ledger:_Page.reply",
-    "cache.record:write_reply",
+    "oversight.engine.providers.openai_wire:OpenAIWire.reply",
+    "oversight.engine.providers.openai_wire:OpenAIWire.body",
+    "oversight.engine.providers.anthropic_wire:AnthropicWire.reply",
+    "oversight.engine.providers.anthropic_wire:AnthropicWire.body",
+    "oversight.engine.providers.exchange:Straight._read",
+    "oversight.engine.providers.pool:Pool._without_key",
+    "oversight.engine.accounting.ledger:_Page.reply",
+    "oversight.cache.record:write_reply",
 )
 
 

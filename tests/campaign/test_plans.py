@@ -5,20 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from cache.cached import Cache
-from cache.reply import Usage
-from cache.store import MemoryStore
-from engine.books.ledger import Account, together
-from engine.books.prices import listed
-from engine.limits.latch import Latch
-from engine.models import Terms
-from engine.opening import Opened
-from engine.plans.planning import Plan, plan_sweep
-from engine.rehearsal.process import serving
-from engine.rehearsing import staged
-from engine.runs.scheduler import run_cells
-from engine.sweeps.sweep import Sweep
-from engine.sweeps.sweepfile import read_sweep_file
+from oversight.cache.cache import Cache
+from oversight.cache.reply import Usage
+from oversight.cache.store import MemoryStore
+from oversight.engine.accounting.ledger import UsageTotals, sum_usage
+from oversight.engine.accounting.prices import listed
+from oversight.engine.models.router import RunPolicy
+from oversight.engine.planning.estimate import Plan, plan_sweep
+from oversight.engine.rehearsal.process import serving
+from oversight.engine.rehearsal.rehearsed import staged
+from oversight.engine.runs.loaded_sweep import LoadedSweep
+from oversight.engine.runs.scheduler import run_cells
+from oversight.engine.stop import StopToken
+from oversight.engine.sweeps.sweep import Sweep
+from oversight.engine.sweeps.sweepfile import read_sweep_file
 from tests.conftest import Campaign
 
 ROOT = Path(__file__).parents[2]
@@ -51,13 +51,15 @@ SWEEPS = {
 }
 
 
-async def run(ready: Opened, sweep: Sweep, store: MemoryStore) -> None:
+async def run(ready: LoadedSweep, sweep: Sweep, store: MemoryStore) -> None:
     cache = Cache(store, ready.models, identity=ready.models.identity)
-    await run_cells(sweep.cells(), cache, lambda cell, outcome: None, lanes=64, latch=Latch())
+    await run_cells(
+        sweep.cells(), cache, lambda cell, outcome: None, lanes=64, stop_token=StopToken()
+    )
     await cache.close()
 
 
-def off(plan: Plan, paid: Account) -> dict[str, float]:
+def off(plan: Plan, paid: UsageTotals) -> dict[str, float]:
     """How far a plan is from what was paid, as a part of that."""
     assert plan.cost is not None
     return {
@@ -79,15 +81,15 @@ async def test_after_the_first_problems_a_plan_is_within_a_tenth(
     file = read_sweep_file(path, (), problems)
     with serving(["--sweep", str(path), "--limit", str(problems)]) as url:
         ready = staged(file, url)
-        ready.models.prepare(ready.sweep.roles, Terms(listed()))
+        ready.models.prepare(ready.sweep.roles, RunPolicy(listed()))
         store = MemoryStore()
         guessed = await plan_sweep(ready, store, listed())
         begun = replace(ready.sweep, problems=ready.sweep.problems[:first])
         await run(ready, begun, store)
-        before = together(ready.models.accounts().values())
+        before = sum_usage(ready.models.accounts().values())
         learnt = await plan_sweep(ready, store, listed())
         await run(ready, ready.sweep, store)
-        paid = together(ready.models.accounts().values())
+        paid = sum_usage(ready.models.accounts().values())
         await ready.models.close()
     assert learnt.total("stored") == before.stored
     rest = replace(

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from cache.call import Call
-from cache.reply import Reply
-from engine.books.ledger import Ledger
-from engine.books.prices import listed
-from engine.limits.endpoint import Books, Endpoint
-from engine.limits.latch import Latch
-from engine.limits.limits import Limits
-from engine.loop import event_loop
-from engine.providers.catalogue import connect
-from engine.providers.provider import Provider
-from engine.providers.settings import Settings
-from engine.rehearsal.process import counts, serving
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.engine.accounting.ledger import Ledger
+from oversight.engine.accounting.prices import listed
+from oversight.engine.limits.limits import Limits
+from oversight.engine.models.client import Accounting, ModelClient
+from oversight.engine.providers.catalogue import connect
+from oversight.engine.providers.provider import Provider
+from oversight.engine.providers.settings import Settings
+from oversight.engine.rehearsal.process import counts, serving
+from oversight.engine.stop import StopToken
+from oversight.engine.system.loop import event_loop
 from tests.conftest import Campaign
 from tests.server import busiest, call_of, mixed_sizes
 
@@ -79,7 +79,7 @@ async def sent_within(seconds: float, limits: Limits) -> tuple[list[Sent], float
     with serving(["--words", "30"]) as url:
         settings = Settings("compatible/lab", f"{url}/v1", "lab", connections=200)
         provider = Watched(connect(settings))
-        endpoint = Endpoint(MODEL, provider, limits, Latch(), Books(Ledger(), listed()))
+        endpoint = ModelClient(MODEL, provider, limits, StopToken(), Accounting(Ledger(), listed()))
         began = asyncio.get_running_loop().time()
         watching = asyncio.create_task(stalls.watch())
         asking = [
@@ -133,12 +133,12 @@ def test_a_budget_is_used_evenly_and_nobody_starves(counted: str, campaign: Camp
 
 async def rates(url: str, seconds: float) -> list[float]:
     """Replies a second of twenty lanes, in windows of a second. Any call that fails raises."""
-    endpoint = Endpoint(
+    endpoint = ModelClient(
         MODEL,
         connect(Settings("compatible/lab", f"{url}/v1", "lab")),
         Limits(concurrency=20),
-        Latch(),
-        Books(Ledger(), listed()),
+        StopToken(),
+        Accounting(Ledger(), listed()),
     )
     clock = asyncio.get_running_loop().time
     began, back = clock(), list[float]()

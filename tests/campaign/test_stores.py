@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cache.rows import FILE
-from engine.rehearsal import Profile
+from oversight.cache.rows import STORE_FILE
+from oversight.engine.rehearsal import Profile
 from tests.campaign.sweeps import CONCURRENCY, Bench
 from tests.campaign.test_full_disks import small_disk
 from tests.campaign.vendor import Vendor, moody
@@ -143,7 +143,7 @@ def test_a_finished_run_on_a_read_only_disk_is_told_how_it_can_be_read(tmp_path:
     with Vendor() as vendor:
         bench = Bench(tmp_path / "bench", vendor.url, logs=tmp_path)
         bench.complete()
-    assert bench.store and [file.name for file in bench.store.iterdir()] == [FILE]
+    assert bench.store and [file.name for file in bench.store.iterdir()] == [STORE_FILE]
     with read_only(bench.folder):
         refused = bench.start()
         assert refused.wait() == 2

@@ -6,24 +6,24 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from cache.address import call_address
-from cache.call import Call
-from cache.errors import StoreFull
-from cache.reply import Reply, Usage
-from cache.store import MemoryStore
-from engine.errors import (
-    Ambiguous,
-    BadCall,
+from oversight.cache.address import call_address
+from oversight.cache.call import Call
+from oversight.cache.errors import StoreFull
+from oversight.cache.reply import Reply, Usage
+from oversight.cache.store import MemoryStore
+from oversight.engine.errors import (
+    AuthenticationFailed,
+    ContextLengthExceeded,
     EngineError,
-    KeyRefused,
+    InvalidRequest,
     Malformed,
-    ModelGone,
+    ModelNotFound,
+    OutcomeUnknown,
     Overloaded,
     QuotaExhausted,
     RateLimited,
-    TooLong,
-    Unheard,
     Unreachable,
+    UnrecognizedReply,
 )
 from tests.campaign.vendor import opinion
 
@@ -70,7 +70,7 @@ class FaultyProvider:
             self.requests += 1
             self.at.append(loop.time())
         try:
-            hangs = isinstance(fault, Ambiguous) and self.chance.random() < 0.3
+            hangs = isinstance(fault, OutcomeUnknown) and self.chance.random() < 0.3
             await asyncio.sleep(HANG if hangs else self.chance.expovariate(1.0))
             if fault is not None:
                 raise fault
@@ -83,7 +83,7 @@ class FaultyProvider:
     def _fault(self) -> EngineError:
         chance = self.chance
         if chance.random() < self.deadly:
-            return chance.choice((QuotaExhausted, KeyRefused, ModelGone))("the end")
+            return chance.choice((QuotaExhausted, AuthenticationFailed, ModelNotFound))("the end")
         kind = chance.randrange(9)
         if chance.random() < 0.01:
             return RateLimited("come back tomorrow", 2000.0)
@@ -94,10 +94,10 @@ class FaultyProvider:
         if kind == 5:
             return Unreachable("nobody there")
         if kind == 6:
-            return Ambiguous("cut off")
+            return OutcomeUnknown("cut off")
         if kind == 7:
             return Malformed("rubbish", b"<html>")
-        return chance.choice((BadCall, TooLong, Unheard))("no")
+        return chance.choice((InvalidRequest, ContextLengthExceeded, UnrecognizedReply))("no")
 
     async def close(self) -> None:
         """Nothing to close."""

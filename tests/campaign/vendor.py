@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
-from cache.call import Call
-from cache.reply import Reply
-from engine.rehearsal import PROFILES, Profile, Rehearsal
-from protocols.reading import read_instructions
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.engine.rehearsal import PROFILES, MockServer, Profile
+from oversight.protocols.prompts.parse import read_instructions
 
 Prompt = tuple[str, ...]
 """The texts of a call: what tells the calls of these sweeps apart."""
@@ -88,7 +88,7 @@ class Vendor:
 
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        async with Rehearsal(self._profile, self._say) as self.server:
+        async with MockServer(self._profile, self._say) as self.server:
             self.url = self.server.url
             self._ready.set()
             await self._stop.wait()

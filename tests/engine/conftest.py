@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli.group import main
-from engine.cli.signals import STOPPING
+from oversight.engine.cli.group import main
+from oversight.engine.cli.signals import STOPPING
 from tests.command_line import Command, Ran
 
 SWEEP = """\

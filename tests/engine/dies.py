@@ -12,17 +12,17 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from engine.cli.group import main
+from oversight.engine.cli.group import main
 
 ROOT = Path(__file__).parents[2]
 WATCHED = tuple(
     str(ROOT / name)
     for name in (
         "engine/runs/",
-        "engine/files.py",
+        "engine/system/files.py",
         "engine/cli/terminal.py",
         "engine/reports/report.py",
-        "cache/cached.py",
+        "cache/cache.py",
         "cache/writer.py",
         "cache/disk.py",
     )

@@ -4,19 +4,19 @@ import asyncio
 import resource
 import sys
 
-from engine.books.ledger import Ledger
-from engine.books.prices import listed
-from engine.limits.endpoint import Books, Endpoint
-from engine.limits.latch import Latch
-from engine.limits.limits import Limits
-from engine.loop import event_loop
+from oversight.engine.accounting.ledger import Ledger
+from oversight.engine.accounting.prices import listed
+from oversight.engine.limits.limits import Limits
+from oversight.engine.models.client import Accounting, ModelClient
+from oversight.engine.stop import StopToken
+from oversight.engine.system.loop import event_loop
 from tests.lines import asked, reached
 
 
 async def main(url: str, count: int, line: str = "openai wire, plain") -> None:
-    books = Books(Ledger(), listed())
+    accounting = Accounting(Ledger(), listed())
     async with reached(line, url, deadline=60.0) as provider:
-        endpoint = Endpoint(asked(line).model, provider, Limits(), Latch(), books)
+        endpoint = ModelClient(asked(line).model, provider, Limits(), StopToken(), accounting)
         tasks = [asyncio.create_task(endpoint(asked(line, f"{n}"))) for n in range(count)]
         # Each has failed once and waits for its next try.
         while endpoint.account().count("ambiguous") < count:  # noqa: ASYNC110

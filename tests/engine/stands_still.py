@@ -3,8 +3,8 @@
 import asyncio
 import sys
 
-from engine.errors import EngineError
-from engine.loop import event_loop
+from oversight.engine.errors import EngineError
+from oversight.engine.system.loop import event_loop
 from tests.lines import asked, reached
 
 

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from engine.sweeps.document import Document
-from engine.sweeps.sweep import Sweep
-from engine.sweeps.sweepfile import SweepFile, checked_sweep
-from protocols.question import Problem
+from oversight.engine.sweeps.document import Document
+from oversight.engine.sweeps.sweep import Sweep
+from oversight.engine.sweeps.sweepfile import SweepFile, checked_sweep
+from oversight.protocols.question import Problem
 from tests.shipments import shipments
 
 FILE = Path("s.yaml")

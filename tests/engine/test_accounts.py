@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from cache.reply import Usage
-from engine.books.accounts import EVERY, FILE, Accounts, read_accounts
-from engine.books.ledger import Account, Ledger, Metered, together
-from engine.books.prices import listed
-from engine.errors import Overloaded, RunFolderError, StoreStopped
-from engine.limits.latch import Latch
+from oversight.cache.reply import Usage
+from oversight.engine.accounting.ledger import Ledger, Metered, UsageTotals, sum_usage
+from oversight.engine.accounting.ledger_file import EVERY, LEDGER_FILE, LedgerFile, read_ledger
+from oversight.engine.accounting.prices import listed
+from oversight.engine.errors import Overloaded, RunFolderError, StoreFailed
+from oversight.engine.stop import StopToken
 from tests.server import Server, call_of
 from tests.virtual import run
 
@@ -22,10 +22,10 @@ async def asked(ledger: Ledger, model: str, times: int, latency: float = 0.01) -
         await metered(call_of(100, n, model=model))
 
 
-async def sitting(folder, uses, latch: Latch | None = None) -> Account:
+async def sitting(folder, uses, stop_token: StopToken | None = None) -> UsageTotals:
     ledger = Ledger()
-    accounts = Accounts(folder, ledger.accounts)
-    async with accounts.kept(latch or Latch()):
+    accounts = LedgerFile(folder, ledger.accounts)
+    async with accounts.kept(stop_token or StopToken()):
         for model, times in uses:
             await asked(ledger, model, times)
     return accounts.total()
@@ -34,10 +34,10 @@ async def sitting(folder, uses, latch: Latch | None = None) -> Account:
 def test_sittings_add_up_in_the_folder_model_by_model(tmp_path):
     first = run(sitting(tmp_path, [(MODEL, 3)]))
     second = run(sitting(tmp_path, [(MODEL, 2), (OTHER, 4)]))
-    written = read_accounts(tmp_path)
+    written = read_ledger(tmp_path)
     assert first.stored == 3
     assert {model: account.stored for model, account in written.items()} == {MODEL: 5, OTHER: 4}
-    assert together(written.values()) == second
+    assert sum_usage(written.values()) == second
     assert second.usage == Usage(900, 90)
     assert second.dollars > first.dollars > 0
 
@@ -45,12 +45,12 @@ def test_sittings_add_up_in_the_folder_model_by_model(tmp_path):
 def test_a_killed_process_forgets_a_moment_at_most_and_counts_what_was_out_as_abandoned(tmp_path):
     async def main():
         ledger = Ledger()
-        keeping = Accounts(tmp_path, ledger.accounts).kept(Latch())
+        keeping = LedgerFile(tmp_path, ledger.accounts).kept(StopToken())
         await keeping.__aenter__()
         await asked(ledger, MODEL, 5)
         waiting = asyncio.create_task(asked(ledger, MODEL, 1, latency=60.0))
         await asyncio.sleep(1.1 * EVERY)
-        left_behind = read_accounts(tmp_path)[MODEL]
+        left_behind = read_ledger(tmp_path)[MODEL]
         waiting.cancel()
         await asyncio.wait([waiting])
         await keeping.__aexit__(None, None, None)
@@ -66,17 +66,17 @@ def test_a_killed_process_forgets_a_moment_at_most_and_counts_what_was_out_as_ab
 def test_a_journal_knows_of_each_request_from_the_moment_it_leaves(tmp_path):
     async def main():
         ledger = Ledger()
-        keeping = Accounts(tmp_path, ledger.accounts).kept(Latch(), ledger)
+        keeping = LedgerFile(tmp_path, ledger.accounts).kept(StopToken(), ledger)
         await keeping.__aenter__()
         waiting = asyncio.create_task(asked(ledger, MODEL, 1, latency=60.0))
         await asyncio.sleep(0)
-        first = read_accounts(tmp_path)[MODEL]
+        first = read_ledger(tmp_path)[MODEL]
         await asked(ledger, MODEL, 3, latency=0.001)
         with pytest.raises(Overloaded):
             await Metered(broken, ledger.page(MODEL, None))(call_of(100, 9, model=MODEL))
-        at_once, truth = read_accounts(tmp_path)[MODEL], ledger.account(MODEL)
+        at_once, truth = read_ledger(tmp_path)[MODEL], ledger.account(MODEL)
         await asyncio.sleep(1.1 * EVERY)
-        noted = read_accounts(tmp_path)[MODEL]
+        noted = read_ledger(tmp_path)[MODEL]
         waiting.cancel()
         await asyncio.wait([waiting])
         await keeping.__aexit__(None, None, None)
@@ -91,14 +91,16 @@ def test_a_journal_knows_of_each_request_from_the_moment_it_leaves(tmp_path):
     assert (at_once.usage, at_once.dollars) == (truth.usage, truth.dollars)
     assert at_once.doubtful == truth.at_risk > 0
     assert noted.faults == (("ambiguous", "Abandoned", 1), ("failed", "Overloaded", 1))
-    assert [file.name for file in tmp_path.iterdir()] == [FILE], "a journal is for killed sittings"
+    assert [file.name for file in tmp_path.iterdir()] == [LEDGER_FILE], (
+        "a journal is for killed sittings"
+    )
 
 
 @pytest.mark.parametrize("length", [0, 1, 60, 400, -1])
 def test_of_a_torn_journal_the_last_note_stands(tmp_path, length):
     async def main():
         ledger = Ledger()
-        keeping = Accounts(tmp_path, ledger.accounts).kept(Latch(), ledger)
+        keeping = LedgerFile(tmp_path, ledger.accounts).kept(StopToken(), ledger)
         await keeping.__aenter__()
         await asked(ledger, MODEL, 5)
         journal = (tmp_path / "ledger.journal").read_bytes()
@@ -107,40 +109,40 @@ def test_of_a_torn_journal_the_last_note_stands(tmp_path, length):
 
     run(sitting(tmp_path, [(OTHER, 2)]))
     journal = run(main())
-    noted = read_accounts(tmp_path)
+    noted = read_ledger(tmp_path)
     (tmp_path / "ledger.journal").write_bytes(journal)
-    assert read_accounts(tmp_path) == noted, "what is noted is not counted twice"
+    assert read_ledger(tmp_path) == noted, "what is noted is not counted twice"
     (tmp_path / "ledger.journal").write_bytes(journal[:length])
-    assert read_accounts(tmp_path) == noted
+    assert read_ledger(tmp_path) == noted
 
 
 def test_a_journal_that_cannot_be_written_stops_the_run(tmp_path):
-    latch = Latch()
+    stop_token = StopToken()
 
     async def main():
         ledger = Ledger()
-        accounts = Accounts(tmp_path / "gone", ledger.accounts)
-        async with accounts.kept(latch, ledger):
+        accounts = LedgerFile(tmp_path / "gone", ledger.accounts)
+        async with accounts.kept(stop_token, ledger):
             await asked(ledger, MODEL, 1, latency=0.0)
-            return latch.halt
+            return stop_token.halt
 
-    assert isinstance(run(main()), StoreStopped)
+    assert isinstance(run(main()), StoreFailed)
 
 
 def test_a_note_that_fails_stops_the_run_the_last_time_too(tmp_path):
-    latch = Latch()
-    run(sitting(tmp_path / "gone", [(MODEL, 1)], latch))
-    assert isinstance(latch.halt, StoreStopped)
+    stop_token = StopToken()
+    run(sitting(tmp_path / "gone", [(MODEL, 1)], stop_token))
+    assert isinstance(stop_token.halt, StoreFailed)
 
 
 def test_a_run_of_simulated_models_has_no_ledger(tmp_path):
     assert run(sitting(tmp_path, [])).sent == 0
-    assert not (tmp_path / FILE).exists()
-    assert read_accounts(tmp_path) == {}
+    assert not (tmp_path / LEDGER_FILE).exists()
+    assert read_ledger(tmp_path) == {}
 
 
 @pytest.mark.parametrize("damage", [b"", b"[]", b'{"openai/gpt-4o": {"outcomes": 7}}'])
 def test_a_damaged_ledger_is_told_with_the_mend(tmp_path, damage):
-    (tmp_path / FILE).write_bytes(damage)
+    (tmp_path / LEDGER_FILE).write_bytes(damage)
     with pytest.raises(RunFolderError, match="move it away"):
-        Accounts(tmp_path, dict)
+        LedgerFile(tmp_path, dict)

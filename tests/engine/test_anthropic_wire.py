@@ -3,10 +3,10 @@ from typing import Any
 import orjson
 import pytest
 
-from cache.call import Call, Effort, Message, ResponseFormat, ToolSpec
-from cache.reply import Reply, ToolCall
-from engine.errors import BadCall, Malformed, ModelGone
-from engine.providers.anthropic_wire import AnthropicWire
+from oversight.cache.call import Call, Effort, Message, ResponseFormat, ToolSpec
+from oversight.cache.reply import Reply, ToolCall
+from oversight.engine.errors import InvalidRequest, Malformed, ModelNotFound
+from oversight.engine.providers.anthropic_wire import AnthropicWire
 
 WIRE = AnthropicWire()
 SONNET = "anthropic/claude-sonnet-4-5"
@@ -79,12 +79,12 @@ def test_tools_and_structured_output_are_written() -> None:
 
 
 def test_what_a_model_cannot_do_is_said_and_not_dropped() -> None:
-    with pytest.raises(ModelGone, match="no logprobs"):
+    with pytest.raises(ModelNotFound, match="no logprobs"):
         WIRE.body(Call(SONNET, ASKED, top_logprobs=5))
     old = "anthropic/claude-3-5-sonnet-20241022"
-    with pytest.raises(ModelGone, match="JSON schema"):
+    with pytest.raises(ModelNotFound, match="JSON schema"):
         WIRE.body(Call(old, ASKED, response_format=ResponseFormat("v", "{}")))
-    with pytest.raises(ModelGone, match="takes no effort 'high'"):
+    with pytest.raises(ModelNotFound, match="takes no effort 'high'"):
         WIRE.body(Call(old, ASKED, effort="high"))
 
 
@@ -107,7 +107,7 @@ def test_effort_in_the_words_of_each_model(
 
 
 def test_thinking_needs_room_within_max_tokens() -> None:
-    with pytest.raises(ModelGone, match="needs max_tokens above 1024, not 1000"):
+    with pytest.raises(ModelNotFound, match="needs max_tokens above 1024, not 1000"):
         WIRE.body(Call(SONNET, ASKED, max_tokens=1000, effort="high"))
 
 
@@ -169,7 +169,7 @@ def test_thinking_stays_untouched_when_the_text_was_edited() -> None:
 
 def test_reasoning_of_another_wire_is_refused_before_anything_is_sent() -> None:
     messages = (*ASKED, Message("assistant", "4", opaque='{"reasoning_content": "x"}'))
-    with pytest.raises(BadCall, match="opaque is not from this wire"):
+    with pytest.raises(InvalidRequest, match="opaque is not from this wire"):
         WIRE.body(Call(SONNET, messages))
 
 
@@ -192,9 +192,9 @@ def test_outcomes(stop_reason: str, text: str, outcome: str) -> None:
 
 
 def test_an_unknown_stop_reason_or_kind_of_block_is_named() -> None:
-    with pytest.raises(BadCall, match="'vibes'"):
+    with pytest.raises(InvalidRequest, match="'vibes'"):
         read(message(stop_reason="vibes"))
-    with pytest.raises(BadCall, match="'hologram'"):
+    with pytest.raises(InvalidRequest, match="'hologram'"):
         read(message({"type": "hologram"}))
 
 

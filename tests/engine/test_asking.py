@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from cache import Cache, Call, Message
-from cache.errors import ReplayMiss
-from engine import asking, run_async
-from engine.errors import BudgetReached, SweepError
-from engine.rehearsal.process import counts, serving
-from protocols import Agent, Debate, Problem, StatedJudge
+from oversight import asking, run_async
+from oversight.cache import Cache, Call, Message
+from oversight.cache.errors import ReplayMiss
+from oversight.engine.errors import BudgetReached, UsageError
+from oversight.engine.rehearsal.process import counts, serving
+from oversight.protocols import Agent, Debate, Problem, StatedJudge
 from tests.shipments import shipments
 
 DEBATE = Debate(StatedJudge("sim/judge"), Agent("sim/strong"))
@@ -74,7 +74,7 @@ async def test_a_replay_asks_nobody(problem: Problem) -> None:
 
 
 async def test_settings_of_simulated_models_are_as_in_a_sweep_file(problem: Problem) -> None:
-    with pytest.raises(SweepError, match=r"models\.sim/judge\.nois: no such setting"):
+    with pytest.raises(UsageError, match=r"models\.sim/judge\.nois: no such setting"):
         async with asking([problem], models={"sim/judge": {"nois": 1}}):
             raise AssertionError
 
@@ -93,7 +93,7 @@ async def test_real_models_answer_over_http_and_are_paid_once(
         async with asking(providers=there) as ask:
             assert await ask(CALL) == first
             with pytest.raises(
-                SweepError, match=r"OPENAI_API_KEY is not set, and openai/gpt-4o-mini needs it"
+                UsageError, match=r"OPENAI_API_KEY is not set, and openai/gpt-4o-mini needs it"
             ):
                 await ask(replace(CALL, draw=(1,)))
         monkeypatch.setenv("OPENAI_API_KEY", "k")

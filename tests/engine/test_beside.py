@@ -8,20 +8,20 @@ import orjson
 import pytest
 from pytest import approx
 
-from cache.call import Call
-from engine.reports.report import report
-from engine.reports.results import Results, collect
-from engine.reports.tables import choices_table, measures_table
-from engine.runs.outcome import line, read
-from engine.runs.scheduler import attempt
-from engine.sweeps.sweep import Cell
-from protocols.agents import Agent
-from protocols.baselines import OpenTrust
-from protocols.judges import LogprobJudge
-from protocols.open_protocols import OpenConsultancy, OpenDebate
-from protocols.protocol import Protocol
-from protocols.statistics import Estimate
-from protocols.transcript import Failure, Judgement, Transcript, Verdict
+from oversight.cache.call import Call
+from oversight.engine.reports.report import report
+from oversight.engine.reports.results import Results, collect
+from oversight.engine.reports.tables import choices_table, measures_table
+from oversight.engine.runs.outcome import line, read_outcome
+from oversight.engine.runs.scheduler import attempt
+from oversight.engine.sweeps.sweep import Cell
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.judges import LogprobJudge
+from oversight.protocols.mechanisms.baselines import OpenTrust
+from oversight.protocols.mechanisms.open_protocols import OpenConsultancy, OpenDebate
+from oversight.protocols.protocol import Protocol
+from oversight.protocols.scoring.statistics import Estimate
+from oversight.protocols.transcript import Failure, Judgement, Transcript, Verdict
 from tests.engine.verdicts import JUDGE, NAIVE, PROPAGANDA, problem, said, sweep
 from tests.fakes import Scripted, prompt
 
@@ -43,8 +43,8 @@ def told(protocol: Protocol, worlds: Told, draws: int = 1, problems: Any = 2) ->
             lines.append(verdict(cell, *world))
         elif world is not None:
             lines.append(line(cell, world))
-    found = collect(grid, map(read, lines))
-    backwards = collect(grid, map(read, lines[::-1]))
+    found = collect(grid, map(read_outcome, lines))
+    backwards = collect(grid, map(read_outcome, lines[::-1]))
     assert backwards == found
     assert report(backwards, "text", measures=True) == report(found, "text", measures=True)
     return found
@@ -94,7 +94,7 @@ async def test_open_protocols_are_split_by_what_the_agent_chose(
 
     grid = sweep(kind(JUDGE, AGENT), problems=40)
     ask = Scripted(planted)
-    only = row(collect(grid, [read(line(c, await attempt(c, ask))) for c in grid.cells()]))
+    only = row(collect(grid, [read_outcome(line(c, await attempt(c, ask))) for c in grid.cells()]))
     assert only.chose_right == 30 / 40
     wrong = 10 if kind is OpenTrust else follows
     assert figures(only.by_choice.judge_right) == (1, 30)
@@ -223,7 +223,7 @@ def test_counts_and_captured_mass_are_means_over_all_worlds_with_a_verdict() -> 
         judged = Judgement((0.5, 0.5), captured=0.6 if odd else 1.0)
         return Verdict((0.5, 0.5), floor, (judged,))
 
-    only = row(collect(grid, [read(line(cell, outcome(cell))) for cell in grid.cells()]))
+    only = row(collect(grid, [read_outcome(line(cell, outcome(cell))) for cell in grid.cells()]))
     assert {name: figures(mean.lie) for name, mean in only.counts_a_world.items()} == {
         "refused": (0.5, 2),
         "forged": (1, 2),

@@ -2,14 +2,14 @@
 
 import pytest
 
-from engine.books.budget import Budget
-from engine.books.ledger import Ledger
-from engine.books.prices import PriceList, listed
-from engine.errors import EngineError
-from engine.limits.endpoint import Books, Endpoint
-from engine.limits.latch import Latch
-from engine.limits.limits import Limits
-from engine.rehearsal import Fault
+from oversight.engine.accounting.budget import Budget
+from oversight.engine.accounting.ledger import Ledger
+from oversight.engine.accounting.prices import PriceList, listed
+from oversight.engine.errors import EngineError
+from oversight.engine.limits.limits import Limits
+from oversight.engine.models.client import Accounting, ModelClient
+from oversight.engine.rehearsal import FaultKind
+from oversight.engine.stop import StopToken
 from tests.lines import EACH_LINE, always, asked, rehearsed
 
 pytestmark = EACH_LINE
@@ -20,16 +20,16 @@ def prices(model: str) -> PriceList:
     return PriceList({model: known})
 
 
-async def charged(line: str, fault: Fault) -> tuple[float, float, float]:
+async def charged(line: str, fault: FaultKind) -> tuple[float, float, float]:
     """Dollars for one call that meets `fault`: in the budget; paid and doubtful in the ledger."""
-    call, budget, latch = asked(line), Budget(1.0), Latch()
-    books = Books(Ledger(), prices(call.model), budget)
+    call, budget, stop_token = asked(line), Budget(1.0), StopToken()
+    accounting = Accounting(Ledger(), prices(call.model), budget)
     async with rehearsed(line, always(fault)) as (ask, server):
-        endpoint = Endpoint(call.model, ask, Limits(), latch, books)
+        endpoint = ModelClient(call.model, ask, Limits(), stop_token, accounting)
         try:
             await endpoint(call)
         except EngineError as exc:
-            assert latch.halt is None, exc
+            assert stop_token.halt is None, exc
         assert server.counts()["requests"] == 1
     account = endpoint.account()
     assert budget.reserved == 0.0
@@ -38,7 +38,7 @@ async def charged(line: str, fault: Fault) -> tuple[float, float, float]:
 
 @pytest.mark.parametrize("fault", ["policy", "too_long"])
 async def test_what_is_turned_down_before_a_model_reads_it_costs_nothing(
-    line: str, fault: Fault
+    line: str, fault: FaultKind
 ) -> None:
     assert await charged(line, fault) == (0.0, 0.0, 0.0)
 

@@ -5,11 +5,17 @@ from itertools import pairwise
 
 import pytest
 
-from engine.errors import BadCall, KeyRefused, Overloaded, ProviderDown, Unreachable
-from engine.limits.breaker import FIRST_PROBE, GIVE_UP, LONGEST, Breaker
-from engine.limits.limited import Limited
-from engine.limits.limits import Limits
-from engine.limits.retry import Retry
+from oversight.engine.errors import (
+    AuthenticationFailed,
+    InvalidRequest,
+    Overloaded,
+    ProviderDown,
+    Unreachable,
+)
+from oversight.engine.limits.breaker import FIRST_PROBE, GIVE_UP, MAX_PROBE_WAIT, Breaker
+from oversight.engine.limits.limits import Limits
+from oversight.engine.limits.rate_limiter import RateLimiter
+from oversight.engine.models.retry import Retry
 from tests.server import Server, call_of
 from tests.virtual import run
 
@@ -75,7 +81,7 @@ def test_the_waits_between_probes_double_up_to_five_minutes():
         at = breaker.probe_at
         breaker.left()
         breaker.failed(sent=at, now=at)
-    assert waits == [5, 10, 20, 40, 80, 160, LONGEST, LONGEST, LONGEST]
+    assert waits == [5, 10, 20, 40, 80, 160, MAX_PROBE_WAIT, MAX_PROBE_WAIT, MAX_PROBE_WAIT]
 
 
 def test_a_probe_that_was_cancelled_leaves_the_way_to_another():
@@ -94,13 +100,13 @@ def asked_by_lanes(server: Server, lanes: int, until: float, limits: Limits | No
     """Ask steadily; (how many were answered, the exceptions that ended a call)."""
 
     async def main():
-        limited = Limited(server, limits or Limits(concurrency=lanes))
-        retry = Retry(limited, limited.latch, limited.breaker)
+        limited = RateLimiter(server, limits or Limits(concurrency=lanes))
+        retry = Retry(limited, limited.stop_token, limited.breaker)
         answered, faults = 0, []
 
         async def lane():
             nonlocal answered
-            while now() < until and limited.latch.halt is None:
+            while now() < until and limited.stop_token.halt is None:
                 try:
                     await retry(call_of(10))
                     answered += 1
@@ -154,15 +160,17 @@ def test_while_it_is_open_one_call_at_a_time_goes_out():
 
 
 def test_calls_that_the_server_rejects_one_by_one_are_no_outage():
-    server = Server(fault=lambda request: BadCall("400: no") if request.at > 1 else None)
+    server = Server(fault=lambda request: InvalidRequest("400: no") if request.at > 1 else None)
     _, faults, _ = asked_by_lanes(server, 5, until=60)
     assert len(faults) >= 200
 
 
 def test_a_401_pauses_all_and_one_probe_after_5_seconds_decides():
-    server = Server(fault=lambda request: KeyRefused("401: bad key") if request.at > 60 else None)
+    server = Server(
+        fault=lambda request: AuthenticationFailed("401: bad key") if request.at > 60 else None
+    )
     answered, faults, end = asked_by_lanes(server, 30, until=1e6)
-    assert {type(fault) for fault in faults} == {KeyRefused}
+    assert {type(fault) for fault in faults} == {AuthenticationFailed}
     assert answered == len(server.answered)
     # Those in flight together were refused together; then one probe, and no more.
     after = [request.at for request in server.book if request.at > 60]
@@ -173,7 +181,7 @@ def test_a_401_pauses_all_and_one_probe_after_5_seconds_decides():
 
 def test_a_401_that_passes_costs_five_seconds_and_no_cell():
     server = Server(
-        fault=lambda request: KeyRefused("401: hiccup") if 60 < request.at < 63 else None
+        fault=lambda request: AuthenticationFailed("401: hiccup") if 60 < request.at < 63 else None
     )
     _, faults, _ = asked_by_lanes(server, 30, until=120)
     assert faults == []

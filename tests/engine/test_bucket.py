@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.errors import QuotaExhausted
-from engine.limits.bucket import SAVED, WINDOW, Bucket
-from engine.limits.latch import Latch
+from oversight.engine.errors import QuotaExhausted
+from oversight.engine.limits.bucket import BURST_WINDOW, SAVED, Bucket
+from oversight.engine.stop import StopToken
 from tests import virtual
 from tests.server import busiest
 from tests.virtual import VirtualLoop, run
@@ -19,7 +19,7 @@ RATE = 100.0
 
 
 def bucket() -> Bucket:
-    return Bucket(RATE * 60, Latch())
+    return Bucket(RATE * 60, StopToken())
 
 
 def now() -> float:
@@ -49,7 +49,7 @@ def test_takers_are_served_in_the_order_they_came_and_never_above_the_rate(amoun
     for (_, when), amount in zip(order, amounts, strict=True):
         total += amount
         # All that was let through by now has drained, but for one window.
-        assert total <= RATE * when + RATE * WINDOW + 1e-3
+        assert total <= RATE * when + RATE * BURST_WINDOW + 1e-3
         assert total >= RATE * when - 1e-3, "time passed in which nothing drained"
 
 
@@ -82,7 +82,7 @@ def test_cancelled_takers_leave_the_queue_and_give_back_just_what_they_took(take
     total = 0.0
     for which, when in done:
         total += takers[which][0]
-        assert total <= RATE * when + RATE * WINDOW + 1e-3
+        assert total <= RATE * when + RATE * BURST_WINDOW + 1e-3
     # Nothing is lost either: what the cancelled had taken serves those behind them.
     if done and len(done) == len(takers):
         assert total >= RATE * done[-1][1] - 1e-3
@@ -119,7 +119,7 @@ def test_a_large_amount_is_not_starved_by_small_ones_that_keep_coming():
         return times
 
     times = run(main())
-    assert times[-1] == pytest.approx(10, abs=2 * WINDOW)
+    assert times[-1] == pytest.approx(10, abs=2 * BURST_WINDOW)
     assert all(when > times[-1] for which, when in times.items() if which >= 0)
 
 
@@ -138,9 +138,9 @@ def test_the_first_minute_admits_one_minute_of_budget_and_no_second():
         return times
 
     times = run(main())
-    assert sum(1 for when, _ in times if when <= 60) <= RATE * 60 + RATE * WINDOW
+    assert sum(1 for when, _ in times if when <= 60) <= RATE * 60 + RATE * BURST_WINDOW
     for window in (0.1, 1.0, 10.0, 60.0):
-        assert busiest(times, window) <= RATE * window + RATE * WINDOW + 1
+        assert busiest(times, window) <= RATE * window + RATE * BURST_WINDOW + 1
     assert len(times) >= 0.99 * RATE * 120
 
 
@@ -152,7 +152,7 @@ def test_what_a_call_took_too_little_is_paid_by_the_next():
         await tank.take(1)
         return now()
 
-    assert run(main()) == pytest.approx(5, abs=2 * WINDOW)
+    assert run(main()) == pytest.approx(5, abs=2 * BURST_WINDOW)
 
 
 def test_what_is_given_back_serves_those_who_wait():
@@ -165,7 +165,7 @@ def test_what_is_given_back_serves_those_who_wait():
         await waiting
         return now()
 
-    assert run(main()) == pytest.approx(1, abs=WINDOW)
+    assert run(main()) == pytest.approx(1, abs=BURST_WINDOW)
 
 
 def test_little_is_saved_up_while_nobody_waits():
@@ -179,12 +179,12 @@ def test_little_is_saved_up_while_nobody_waits():
         return times
 
     times = run(main())
-    assert busiest(times, 0.05) <= RATE * (SAVED + WINDOW + 0.05) + 1
+    assert busiest(times, 0.05) <= RATE * (SAVED + BURST_WINDOW + 0.05) + 1
 
 
 def test_a_slower_pace_drains_more_slowly():
     async def main():
-        tank = Bucket(RATE * 60, Latch(), lambda: 0.5 if now() < 10 else 1.0)
+        tank = Bucket(RATE * 60, StopToken(), lambda: 0.5 if now() < 10 else 1.0)
         await tank.take(1_000)
         return now()
 
@@ -194,36 +194,36 @@ def test_a_slower_pace_drains_more_slowly():
 
 def test_a_halt_reaches_one_who_waits_within_a_window():
     async def main():
-        latch = Latch()
-        tank = Bucket(RATE * 60, latch)
+        stop_token = StopToken()
+        tank = Bucket(RATE * 60, stop_token)
         waiting = asyncio.create_task(tank.take(100_000))
         await asyncio.sleep(3)
-        latch.pull(QuotaExhausted("gone"))
+        stop_token.stop(QuotaExhausted("gone"))
         with pytest.raises(QuotaExhausted):
             await waiting
         return now()
 
-    assert run(main()) == pytest.approx(3, abs=WINDOW)
+    assert run(main()) == pytest.approx(3, abs=BURST_WINDOW)
 
 
 def test_a_halt_reaches_one_who_waits_for_a_slow_rate_just_as_fast():
     async def main():
-        latch = Latch()
-        tank = Bucket(1, latch, least=1)
+        stop_token = StopToken()
+        tank = Bucket(1, stop_token, least=1)
         await tank.take(1)
         waiting = asyncio.create_task(tank.take(1))
         await asyncio.sleep(3)
-        latch.pull(QuotaExhausted("gone"))
+        stop_token.stop(QuotaExhausted("gone"))
         with pytest.raises(QuotaExhausted):
             await waiting
         return now()
 
-    assert run(main()) == pytest.approx(3, abs=WINDOW)
+    assert run(main()) == pytest.approx(3, abs=BURST_WINDOW)
 
 
 def test_at_one_request_a_minute_the_first_leaves_at_once_and_each_other_after_a_minute():
     async def main():
-        tank, times = Bucket(1, Latch(), least=1), []
+        tank, times = Bucket(1, StopToken(), least=1), []
         for _ in range(4):
             await tank.take(1)
             times.append(now())
@@ -255,7 +255,7 @@ def test_a_fast_budget_waits_on_a_coarse_clock_and_does_not_turn(monkeypatch):
     monkeypatch.setattr(virtual, "TICK", 1e-5)
 
     async def main():
-        fast = Bucket(60_000, Latch(), least=1.0)
+        fast = Bucket(60_000, StopToken(), least=1.0)
         async with asyncio.TaskGroup() as group:
             for _ in range(600):
                 group.create_task(fast.take(1.0))

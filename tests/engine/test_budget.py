@@ -5,14 +5,20 @@ import random
 
 import pytest
 
-from cache.reply import Usage
-from engine.books.budget import Budget, dollars
-from engine.books.ledger import Ledger
-from engine.books.prices import listed
-from engine.errors import Ambiguous, BudgetReached, Overloaded, RateLimited, SweepError
-from engine.limits.endpoint import Books, Endpoint
-from engine.limits.latch import Latch
-from engine.limits.limits import Limits
+from oversight.cache.reply import Usage
+from oversight.engine.accounting.budget import Budget, dollars
+from oversight.engine.accounting.ledger import Ledger
+from oversight.engine.accounting.prices import listed
+from oversight.engine.errors import (
+    BudgetReached,
+    OutcomeUnknown,
+    Overloaded,
+    RateLimited,
+    UsageError,
+)
+from oversight.engine.limits.limits import Limits
+from oversight.engine.models.client import Accounting, ModelClient
+from oversight.engine.stop import StopToken
 from tests.server import Server, call_of
 from tests.virtual import run
 
@@ -42,9 +48,11 @@ def spend(server, budget, lanes=50, models=(MODEL,)):
     """Ask until the budget is reached; what ended the lanes, and the books."""
 
     async def main():
-        latch, books = Latch(), Books(Ledger(), listed(), budget)
+        stop_token, accounting = StopToken(), Accounting(Ledger(), listed(), budget)
         limits = Limits(concurrency=30)
-        endpoints = [Endpoint(m, server, limits, latch, books, lambda: 0.5) for m in models]
+        endpoints = [
+            ModelClient(m, server, limits, stop_token, accounting, lambda: 0.5) for m in models
+        ]
         ends = []
 
         async def lane(n):
@@ -55,7 +63,7 @@ def spend(server, budget, lanes=50, models=(MODEL,)):
                     await endpoint(
                         call_of(rng.randint(50, 4_000), n, rng.choice((50, 1_000)), endpoint.model)
                     )
-                except Ambiguous:
+                except OutcomeUnknown:
                     continue
                 except BudgetReached as halt:
                     ends.append(str(halt))
@@ -64,7 +72,7 @@ def spend(server, budget, lanes=50, models=(MODEL,)):
         async with asyncio.TaskGroup() as group:
             for n in range(lanes):
                 group.create_task(lane(n))
-        return ends, books.ledger.total()
+        return ends, accounting.ledger.total()
 
     return run(main())
 
@@ -111,7 +119,7 @@ def test_p11_requests_that_may_have_been_billed_count_as_billed():
     rng = random.Random(6)
 
     def fault(request):
-        return rng.choice((None, None, None, Ambiguous("reset"), Overloaded("busy")))
+        return rng.choice((None, None, None, OutcomeUnknown("reset"), Overloaded("busy")))
 
     server = Billing(fault=fault, tokens=usage(random.Random(5)))
     budget = Budget(3.0)
@@ -146,8 +154,8 @@ def test_in_a_small_budget_calls_wait_for_each_other_instead_of_giving_up():
     limits = Limits(concurrency=100)
 
     async def main():
-        books = Books(Ledger(), listed(), budget)
-        endpoint = Endpoint(MODEL, server, limits, Latch(), books)
+        accounting = Accounting(Ledger(), listed(), budget)
+        endpoint = ModelClient(MODEL, server, limits, StopToken(), accounting)
         async with asyncio.TaskGroup() as group:
             for n in range(100):
                 group.create_task(endpoint(call_of(1_000, n, max_tokens=900)))
@@ -162,7 +170,9 @@ def test_nobody_halts_while_a_call_in_flight_may_still_leave_room():
     budget = Budget(PRICE.worst(1.5 * 100, 1_000) * 1.5)
 
     async def main():
-        endpoint = Endpoint(MODEL, server, Limits(), Latch(), Books(Ledger(), listed(), budget))
+        endpoint = ModelClient(
+            MODEL, server, Limits(), StopToken(), Accounting(Ledger(), listed(), budget)
+        )
         async with asyncio.TaskGroup() as group:
             first = group.create_task(endpoint(call_of(100, 1, 1_000)))
             second = group.create_task(endpoint(call_of(100, 2, 1_000)))
@@ -174,8 +184,8 @@ def test_nobody_halts_while_a_call_in_flight_may_still_leave_room():
 def test_what_earlier_starts_of_the_run_have_spent_counts():
     async def main():
         server = Billing()
-        books = Books(Ledger(), listed(), Budget(1.0, spent=0.9999))
-        endpoint = Endpoint(MODEL, server, Limits(), Latch(), books)
+        accounting = Accounting(Ledger(), listed(), Budget(1.0, spent=0.9999))
+        endpoint = ModelClient(MODEL, server, Limits(), StopToken(), accounting)
         with pytest.raises(BudgetReached) as caught:
             await endpoint(call_of(1_000, max_tokens=1_000))
         return server.book, str(caught.value)
@@ -190,16 +200,16 @@ def test_what_earlier_starts_of_the_run_have_spent_counts():
 
 
 def test_a_cap_with_an_unknown_price_is_refused_before_anything_is_sent():
-    books = Books(Ledger(), listed(), Budget(1.0))
-    with pytest.raises(SweepError, match="openrouter/x/y: no price is known"):
-        Endpoint("openrouter/x/y", Billing(), Limits(), Latch(), books)
-    Endpoint("openrouter/x/y", Billing(), Limits(), Latch(), Books(Ledger(), listed()))
+    accounting = Accounting(Ledger(), listed(), Budget(1.0))
+    with pytest.raises(UsageError, match="openrouter/x/y: no price is known"):
+        ModelClient("openrouter/x/y", Billing(), Limits(), StopToken(), accounting)
+    ModelClient("openrouter/x/y", Billing(), Limits(), StopToken(), Accounting(Ledger(), listed()))
 
 
 def test_free_models_run_under_any_cap():
     async def main():
-        books = Books(Ledger(), listed(), Budget(0.0))
-        endpoint = Endpoint("ollama/llama3.1:8b", Billing(), Limits(), Latch(), books)
+        accounting = Accounting(Ledger(), listed(), Budget(0.0))
+        endpoint = ModelClient("ollama/llama3.1:8b", Billing(), Limits(), StopToken(), accounting)
         return await endpoint(call_of(1_000, model="ollama/llama3.1:8b"))
 
     assert run(main()).text == "yes"

@@ -14,14 +14,14 @@ from types import FrameType
 import pytest
 from click.testing import CliRunner, Result
 
-from cache.address import call_address, store_key
-from cache.call import Call, Message
-from cache.disk import DiskStore, ReadOnlyStore
-from cache.errors import CacheError
-from cache.record import new_record
-from cache.reply import Reply, Token, Usage
-from cache.rows import FILE
-from engine.cli.group import oversight
+from oversight.cache.address import call_address, store_key
+from oversight.cache.call import Call, Message
+from oversight.cache.disk import DiskStore, ReadOnlyStore
+from oversight.cache.errors import CacheError
+from oversight.cache.record import new_record
+from oversight.cache.reply import Reply, Token, Usage
+from oversight.cache.rows import STORE_FILE
+from oversight.engine.cli.group import oversight
 
 CALL = Call("openai/gpt-4o-mini", (Message("user", "How many apples are there?"),), temperature=0.4)
 WEAK = replace(CALL, model="ollama/llama3.1:8b")
@@ -76,7 +76,9 @@ def plant(folder: Path) -> str:
 
 def test_stats_count_replies_by_outcome_model_and_month(folder):
     counted = json.loads(cache("stats", "--json").stdout)
-    assert counted["store"] == str(folder) and counted["size"] == (folder / FILE).stat().st_size
+    assert (
+        counted["store"] == str(folder) and counted["size"] == (folder / STORE_FILE).stat().st_size
+    )
     assert counted["total"]["outcomes"] == {"ok": 2, "refused": 1, "truncated": 1}
     models = {model: tally["replies"] for model, tally in counted["models"].items()}
     assert models == {"ollama/llama3.1:8b": 2, "openai/gpt-4o-mini": 2}
@@ -220,15 +222,15 @@ def test_verify_names_what_is_damaged_and_prune_removes_it(folder):
 
 
 def test_verify_reports_a_malformed_file(folder):
-    data = bytearray((folder / FILE).read_bytes())
+    data = bytearray((folder / STORE_FILE).read_bytes())
     data[-4096:] = os.urandom(4096)
-    (folder / FILE).write_bytes(data)
+    (folder / STORE_FILE).write_bytes(data)
     result = cache("verify", code=1)
     mend = f"oversight cache salvage --store {folder}"
     assert mend in result.stderr
-    whole = (folder / FILE).read_bytes()
+    whole = (folder / STORE_FILE).read_bytes()
     saved = cache("salvage", "--store", folder).stdout
-    assert (folder.with_name("store.damaged") / FILE).read_bytes() == whole
+    assert (folder.with_name("store.damaged") / STORE_FILE).read_bytes() == whole
     assert "replies added" in saved
     cache("verify")
 
@@ -238,7 +240,7 @@ def salvage_and_die(folder: Path, steps: int) -> int:
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    watched = "engine/cli/cache.py"
+    watched = "engine/cli/commands/cache.py"
     left = steps
 
     def trace(frame: FrameType, event: str, argument: object) -> object:

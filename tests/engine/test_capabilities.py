@@ -2,18 +2,18 @@ from dataclasses import replace
 
 import pytest
 
-from cache.call import Call, Effort, Message, ResponseFormat, ToolSpec
-from engine.providers.capabilities import Abilities, abilities, check
+from oversight.cache.call import Call, Effort, Message, ResponseFormat, ToolSpec
+from oversight.engine.providers.capabilities import Abilities, abilities, missing_abilities
 
 GPT = Call("openai/gpt-4o-mini", (Message("user", "?"),), temperature=0.4, top_logprobs=5)
 
 
 def lacking(call: Call) -> list[str]:
-    return [lack.parameter for lack in check(call)]
+    return [lack.parameter for lack in missing_abilities(call)]
 
 
 def test_a_model_that_takes_everything_lacks_nothing() -> None:
-    assert check(GPT) == ()
+    assert missing_abilities(GPT) == ()
 
 
 @pytest.mark.parametrize(
@@ -65,12 +65,12 @@ def test_each_parameter_is_checked() -> None:
 
 
 def test_a_lack_says_what_to_write_instead() -> None:
-    (lack,) = check(replace(GPT, model="anthropic/claude-sonnet-4-5"))
+    (lack,) = missing_abilities(replace(GPT, model="anthropic/claude-sonnet-4-5"))
     assert str(lack) == (
         "anthropic/claude-sonnet-4-5: top_logprobs: this model reports no logprobs; "
         "judge by stated probabilities or votes"
     )
-    (lack,) = check(replace(GPT, model="openai/gpt-5.6-luna", effort="high"))
+    (lack,) = missing_abilities(replace(GPT, model="openai/gpt-5.6-luna", effort="high"))
     assert lack.mend == "set 'none', or leave temperature and logprobs out"
 
 
@@ -107,15 +107,17 @@ def test_words_for_effort_that_a_family_refuses(model: str, effort: Effort):
 
 
 def test_a_temperature_that_would_be_taken_and_not_heeded_is_a_lack():
-    (lack,) = check(Call("deepseek/deepseek-flash", (Message("user", "?"),), temperature=0.8))
+    (lack,) = missing_abilities(
+        Call("deepseek/deepseek-flash", (Message("user", "?"),), temperature=0.8)
+    )
     assert "have no effect" in lack.reason
     calm = Call("deepseek/deepseek-flash", (Message("user", "?"),), temperature=0.8, effort="none")
-    assert check(calm) == ()
+    assert missing_abilities(calm) == ()
 
 
 def test_an_unknown_model_is_permitted_everything_and_says_so() -> None:
     able = abilities("compatible/lab/anything")
-    assert check(replace(GPT, model="compatible/lab/anything")) == ()
+    assert missing_abilities(replace(GPT, model="compatible/lab/anything")) == ()
     assert "passed on" in able.assumed
     assert not abilities("openai/gpt-4o").assumed
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import SweepError
-from engine.providers.catalogue import PROVIDERS, connect, provider_of
-from engine.providers.keys import environment, require_keys, settings_of
+from oversight.engine.errors import UsageError
+from oversight.engine.providers.catalogue import PROVIDERS, connect, provider_of
+from oversight.engine.providers.keys import environment, require_keys, settings_of
 
 EVERYTHING = {
     "OPENAI_API_KEY": "k",
@@ -32,13 +32,13 @@ def test_the_provider_of_a_model(model: str, provider: str) -> None:
 
 
 def test_an_unknown_provider_is_named_with_the_nearest_one() -> None:
-    with pytest.raises(SweepError, match="'opnai/gpt-4o': no such provider; did you mean 'openai'"):
+    with pytest.raises(UsageError, match="'opnai/gpt-4o': no such provider; did you mean 'openai'"):
         provider_of("opnai/gpt-4o")
 
 
 @pytest.mark.parametrize("model", ["openai", "openai/", "compatible/lab", "compatible/lab/"])
 def test_a_model_without_a_name_is_refused(model: str) -> None:
-    with pytest.raises(SweepError, match="no model is named"):
+    with pytest.raises(UsageError, match="no model is named"):
         provider_of(model)
 
 
@@ -69,7 +69,7 @@ def test_a_server_of_ones_own_goes_by_its_name_wherever_it_stands(provider: str)
 
 
 def test_a_compatible_server_without_an_address_is_an_error_that_names_its_variable() -> None:
-    with pytest.raises(SweepError, match="COMPATIBLE_MY_LAB_BASE_URL"):
+    with pytest.raises(UsageError, match="COMPATIBLE_MY_LAB_BASE_URL"):
         settings_of("compatible/my-lab", {})
     found = settings_of("compatible/my-lab", {"COMPATIBLE_MY_LAB_BASE_URL": "http://h:1/v1/"})
     assert found.base_url == "http://h:1/v1"
@@ -89,24 +89,24 @@ def test_ollama_host_in_all_its_forms(host: str, url: str) -> None:
 
 
 def test_an_address_that_is_none_is_refused() -> None:
-    with pytest.raises(SweepError, match="'lab:8000/v1' is no http or https address"):
+    with pytest.raises(UsageError, match="'lab:8000/v1' is no http or https address"):
         settings_of("vllm", {}, base_url="lab:8000/v1")
 
 
 def test_an_address_with_a_password_is_refused_unseen() -> None:
-    with pytest.raises(SweepError) as caught:
+    with pytest.raises(UsageError) as caught:
         settings_of("vllm", {}, base_url="http://me:canary@h:1/v1")
     assert "canary" not in str(caught.value)
 
 
 def test_a_cloud_names_what_it_misses() -> None:
-    with pytest.raises(SweepError, match="CLOUD_ML_REGION and ANTHROPIC_VERTEX_PROJECT_ID"):
+    with pytest.raises(UsageError, match="CLOUD_ML_REGION and ANTHROPIC_VERTEX_PROJECT_ID"):
         settings_of("vertex", {})
     assert "eu-west-1" in settings_of("bedrock", EVERYTHING).base_url
 
 
 def test_a_version_is_refused_where_there_is_none_to_set() -> None:
-    with pytest.raises(SweepError, match="no API version"):
+    with pytest.raises(UsageError, match="no API version"):
         settings_of("deepseek", {}, version="2026")
 
 
@@ -158,7 +158,7 @@ def test_missing_keys_are_reported_with_everyone_who_needs_them() -> None:
         ("ollama/llama3.1:8b", "agent"),
         ("anthropic/claude-sonnet-4-5", "agent"),
     ]
-    with pytest.raises(SweepError) as caught:
+    with pytest.raises(UsageError) as caught:
         require_keys(uses, {})
     assert str(caught.value) == (
         "OPENAI_API_KEY is not set. 2 of 4 models need it: "
@@ -172,7 +172,7 @@ def test_missing_keys_are_reported_with_everyone_who_needs_them() -> None:
 
 
 def test_a_key_with_a_character_from_a_word_processor_is_refused_unseen() -> None:
-    with pytest.raises(SweepError) as caught:
+    with pytest.raises(UsageError) as caught:
         settings_of("openai", {"OPENAI_API_KEY": "sk-“canary”"})
     assert "canary" not in str(caught.value)
 
@@ -195,7 +195,7 @@ def test_settings_never_show_the_key() -> None:
 
 def test_connecting_loads_no_client_before_the_first_call() -> None:
     script = (
-        "import sys; from engine.providers import PROVIDERS, connect, settings_of\n"
+        "import sys; from oversight.engine.providers import PROVIDERS, connect, settings_of\n"
         f"env = {EVERYTHING!r}\n"
         "for name in PROVIDERS:\n"
         "    own = dict(base_url='http://h/v1') if name == 'compatible' else {}\n"

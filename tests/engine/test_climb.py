@@ -5,17 +5,17 @@ import random
 
 import pytest
 
-from cache.reply import Reply, Usage
-from engine.books.ledger import Ledger
-from engine.books.prices import listed
-from engine.errors import Ambiguous, Crowded
-from engine.limits.climb import START
-from engine.limits.endpoint import Books, Endpoint
-from engine.limits.latch import Latch
-from engine.limits.limits import Limits
-from engine.providers.catalogue import connect
-from engine.providers.settings import Settings
-from engine.rehearsal import Profile, Rehearsal
+from oversight.cache.reply import Reply, Usage
+from oversight.engine.accounting.ledger import Ledger
+from oversight.engine.accounting.prices import listed
+from oversight.engine.errors import Crowded, OutcomeUnknown
+from oversight.engine.limits.climb import START
+from oversight.engine.limits.limits import Limits
+from oversight.engine.models.client import Accounting, ModelClient
+from oversight.engine.providers.catalogue import connect
+from oversight.engine.providers.settings import Settings
+from oversight.engine.rehearsal import MockServer, Profile
+from oversight.engine.stop import StopToken
 from tests.server import call_of
 from tests.virtual import run
 
@@ -44,7 +44,7 @@ class Queueing:
                 await asyncio.sleep(self.latency * self.rng.lognormvariate(0.0, self.spread))
         except TimeoutError:
             self.late += 1
-            raise Ambiguous(f"no whole answer within {self.deadline:g} s") from None
+            raise OutcomeUnknown(f"no whole answer within {self.deadline:g} s") from None
         finally:
             self.in_flight -= 1
         self.answered += 1
@@ -55,8 +55,10 @@ class Queueing:
 
 
 def endpoint(server, limits=None, *, own=True):
-    books = Books(Ledger(), listed())
-    return Endpoint(MODEL, server, limits or Limits(), Latch(), books, lambda: 0.5, own=own)
+    accounting = Accounting(Ledger(), listed())
+    return ModelClient(
+        MODEL, server, limits or Limits(), StopToken(), accounting, lambda: 0.5, own=own
+    )
 
 
 async def ask_all(one, count):
@@ -135,7 +137,7 @@ def test_what_the_sweep_file_says_of_concurrency_stands():
 
 
 async def over_the_wire(profile, count, deadline):
-    async with Rehearsal(profile) as server:
+    async with MockServer(profile) as server:
         settings = Settings("compatible/lab", f"{server.url}/v1", "lab", deadline=deadline)
         one = endpoint(connect(settings))
         # The first call imports the transport and connects.

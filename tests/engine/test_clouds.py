@@ -5,12 +5,12 @@ from collections.abc import Mapping
 
 import pytest
 
-from cache.call import Call, Message
-from cache.reply import Reply
-from engine.errors import KeyRefused, RateLimited
-from engine.providers.catalogue import connect
-from engine.providers.keys import settings_of
-from engine.rehearsal import Profile, Rehearsal, Spell
+from oversight.cache.call import Call, Message
+from oversight.cache.reply import Reply
+from oversight.engine.errors import AuthenticationFailed, RateLimited
+from oversight.engine.providers.catalogue import connect
+from oversight.engine.providers.keys import settings_of
+from oversight.engine.rehearsal import FaultWindow, MockServer, Profile
 
 CLOUDS: dict[str, dict[str, str]] = {
     "azure": {"AZURE_OPENAI_API_KEY": "k", "OPENAI_API_VERSION": "2024-10-21"},
@@ -32,10 +32,10 @@ async def test_a_cloud_answers_like_any_provider(cloud: str, variables: Mapping[
         return Reply("4")
 
     call = Call(f"{cloud}/the-model", (Message("user", "2 + 2?"),), temperature=0.5)
-    async with Rehearsal(answer=answer) as server:
+    async with MockServer(answer=answer) as server:
         provider = connect(settings_of(cloud, variables, base_url=server.url))
         assert (await provider(call)).text == "4"
-        server.profile = Profile((Spell("rate_limit", 1.0),))
+        server.profile = Profile((FaultWindow("rate_limit", 1.0),))
         with pytest.raises(RateLimited, match=f"{cloud} says: 429") as caught:
             await provider(call)
         await provider.close()
@@ -58,9 +58,11 @@ async def test_a_cloud_whose_extra_is_missing_stops_before_anything_is_sent(
     for module in ("botocore", "botocore.auth", "google", "google.auth"):
         monkeypatch.setitem(sys.modules, module, None)
     variables = {name: value for name, value in CLOUDS[cloud].items() if name != lacking}
-    async with Rehearsal() as server:
+    async with MockServer() as server:
         provider = connect(settings_of(cloud, variables, base_url=server.url))
-        with pytest.raises(KeyRefused, match=rf"pip install '?anthropic\[{cloud}\]") as caught:
+        with pytest.raises(
+            AuthenticationFailed, match=rf"pip install '?anthropic\[{cloud}\]"
+        ) as caught:
             await provider(Call(f"{cloud}/m", (Message("user", "?"),)))
         await provider.close()
         assert server.counts() == {}

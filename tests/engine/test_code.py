@@ -7,18 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import EngineError
-from engine.sweeps.code import UNCOUNTED, closure
-from protocols import agents, debate, protocol, statistics, worlds
-from protocols.catalogue import JUDGES, PROTOCOLS
-from protocols.judges import ensemble, jury
+from oversight.engine.errors import EngineError
+from oversight.engine.sweeps.code import UNCOUNTED, closure
+from oversight.protocols import protocol
+from oversight.protocols.agents import agent
+from oversight.protocols.catalogue import JUDGES, PROTOCOLS
+from oversight.protocols.judges import ensemble, jury
+from oversight.protocols.mechanisms import debate
+from oversight.protocols.scoring import statistics, worlds
 from tests.command_line import environment
 
 ROOT = Path(__file__).parents[2]
 
 DIGEST = """
-from engine.sweeps.code import code_digest
-from protocols import Agent, Debate, NaiveJudge, StatedJudge
+from oversight.engine.sweeps.code import code_digest
+from oversight.protocols import Agent, Debate, NaiveJudge, StatedJudge
 judge = StatedJudge("sim/judge")
 print(code_digest([NaiveJudge(judge), Debate(judge=judge, agent=Agent("sim/strong"))]))
 """
@@ -28,9 +31,9 @@ print(code_digest([NaiveJudge(judge), Debate(judge=judge, agent=Agent("sim/stron
 def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the code that may be edited."""
     copy = tmp_path_factory.mktemp("house")
-    for room in ("engine", "protocols", "cache"):
+    for room in ("oversight", "engine", "protocols", "cache"):
         ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / room, copy / room, ignore=ignored)
+        shutil.copytree(ROOT / room, copy / room, symlinks=True, ignore=ignored)
     return copy
 
 
@@ -62,7 +65,7 @@ def file_of(module: object) -> Path:
     return Path(str(getattr(module, "__file__", ""))).resolve()
 
 
-COUNTED = [debate, agents, protocol, sys.modules["protocols.judges.stated"]]
+COUNTED = [debate, agent, protocol, sys.modules["oversight.protocols.judges.stated"]]
 
 
 @pytest.mark.parametrize("module", COUNTED, ids=lambda module: module.__name__)
@@ -83,13 +86,13 @@ def test_a_mended_report_and_another_mechanism_are_the_same_code(house: Path) ->
 
 
 def test_the_closure_of_every_mechanism_and_judge_has_what_it_is_made_of() -> None:
-    everywhere = {agents.__name__, protocol.__name__}
+    everywhere = {agent.__name__, protocol.__name__}
     for kind in PROTOCOLS.values():
         found = closure([kind.__module__])
         assert found >= everywhere
         assert found.isdisjoint(UNCOUNTED)
         for base in kind.__mro__[:-2]:
-            if base.__module__.startswith(agents.__name__.partition(".")[0]):
+            if base.__module__.startswith(agent.__name__.partition(".")[0]):
                 assert base.__module__ in found
     for judge in JUDGES.values():
         assert judge.__module__ in closure([judge.__module__])

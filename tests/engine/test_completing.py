@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.runs.runfolder import outcomes
+from oversight.engine.runs.run_folder import outcomes
 from tests.command_line import environment
 from tests.engine.conftest import Command
 
@@ -43,7 +43,7 @@ def offered(place: Path, command: Command) -> Offered:
     assert command("run", "small.yaml").code == 0
     (place / "bin").mkdir()
     program = place / "bin" / "oversight"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m engine "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m oversight.engine "$@"\n')
     program.chmod(0o755)
     (place / "sweeps").mkdir()
     shutil.copy(place / "small.yaml", place / "sweeps" / "large.yaml")

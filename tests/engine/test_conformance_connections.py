@@ -16,11 +16,18 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 
-from cache.call import Call
-from cache.reply import Reply
-from engine.errors import Ambiguous, EngineError, KeyRepeated, Malformed, ProviderDown, Unreachable
-from engine.providers.provider import Provider
-from engine.rehearsal import Fault, Profile, Rehearsal
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.engine.errors import (
+    EngineError,
+    KeyRepeated,
+    Malformed,
+    OutcomeUnknown,
+    ProviderDown,
+    Unreachable,
+)
+from oversight.engine.providers.provider import Provider
+from oversight.engine.rehearsal import FaultKind, MockServer, Profile
 from tests.lines import (
     CANARY,
     EACH_LINE,
@@ -61,7 +68,7 @@ async def test_a_name_that_does_not_resolve_is_unreachable(
 
 async def test_a_handshake_that_fails_is_unreachable(line: str) -> None:
     async with (
-        Rehearsal() as server,
+        MockServer() as server,
         reached(line, server.url.replace("http:", "https:")) as ask,
     ):
         with pytest.raises(Unreachable):
@@ -71,7 +78,7 @@ async def test_a_handshake_that_fails_is_unreachable(line: str) -> None:
 async def test_a_certificate_that_nobody_vouches_for_stops_the_provider(line: str) -> None:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(Path(__file__).with_name("untrusted.pem"))
-    async with Rehearsal(tls=tls) as server, reached(line, server.url) as ask:
+    async with MockServer(tls=tls) as server, reached(line, server.url) as ask:
         with pytest.raises(ProviderDown, match="not to be trusted"):
             await ask(asked(line))
         assert "requests" not in server.counts()
@@ -93,7 +100,7 @@ async def test_a_deadline_before_anything_was_sent_is_unbilled(line: str) -> Non
 
 
 async def test_a_proxy_is_sent_the_whole_address(line: str) -> None:
-    async with Rehearsal() as proxy:
+    async with MockServer() as proxy:
         settings = replace(settings_for(line, "http://models.invalid"), proxy=proxy.url)
         ask = LINES[line][3](settings, None)
         assert (await ask(asked(line))).outcome == "ok"
@@ -177,7 +184,7 @@ def shown_here(caught: pytest.ExceptionInfo[EngineError]) -> str:
     ["unauthorized", "half_json", "reset", "cut", "stall", "html", "error_in_200", "unknown_stop"],
 )
 async def test_the_key_is_in_no_error_repr_or_log(
-    line: str, fault: Fault, caplog: pytest.LogCaptureFixture
+    line: str, fault: FaultKind, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     async with rehearsed(line, always(fault), deadline=0.5) as (ask, _):
@@ -203,7 +210,7 @@ async def test_a_server_that_repeats_the_key_is_not_quoted(line: str) -> None:
     torn = http(f"200 {CANARY}", f"x-request-id: {CANARY}\r\n", CANARY.encode() * 10)[:-5]
     for answer in (torn, http("200 OK", "content-encoding: br\r\n", CANARY.encode())):
         async with canned(line, answer) as (ask, _):
-            with pytest.raises(Ambiguous) as failed:
+            with pytest.raises(OutcomeUnknown) as failed:
                 await ask(asked(line))
             assert CANARY not in shown_here(failed)
     async with canned(line, http("200 OK", "", CANARY.encode() * 2_000_000)) as (ask, _):
@@ -268,7 +275,7 @@ async def test_a_broken_header_that_repeats_the_key_is_in_no_log(
     caplog.set_level(logging.DEBUG)
     for header in (f"x-you-sent: \x00{SLASHED}\r\n", f"{SLASHED} is what you sent\r\n"):
         async with canned_with(line, SLASHED, http("200 OK", header, good_body(line))) as ask:
-            with pytest.raises(Ambiguous) as caught:
+            with pytest.raises(OutcomeUnknown) as caught:
                 await ask(asked(line))
         assert "canary" not in shown_here(caught)
         for record in caplog.records:

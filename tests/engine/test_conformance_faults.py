@@ -4,24 +4,24 @@ import gzip
 
 import pytest
 
-from engine.errors import (
-    Ambiguous,
+from oversight.engine.errors import (
+    AuthenticationFailed,
+    ContextLengthExceeded,
     EngineError,
-    KeyRefused,
+    ExceedsRateLimit,
     Malformed,
-    ModelGone,
+    ModelNotFound,
+    OutcomeUnknown,
     Overloaded,
     ProviderDown,
     QuotaExhausted,
     RateLimited,
-    TooBig,
-    TooLong,
-    TryAgain,
-    Unheard,
+    TransientError,
+    UnrecognizedReply,
 )
-from engine.limits.limited import Limited
-from engine.providers.limit_headers import LONGEST, HeaderLimits
-from engine.rehearsal import Fault, Profile, Rehearsal
+from oversight.engine.limits.rate_limiter import RateLimiter
+from oversight.engine.providers.limit_headers import LONGEST, HeaderLimits
+from oversight.engine.rehearsal import FaultKind, MockServer, Profile
 from tests.lines import EACH_LINE, LINES, always, asked, canned, good_body, http, reached, rehearsed
 
 pytestmark = EACH_LINE
@@ -34,20 +34,20 @@ pytestmark = EACH_LINE
         ("server_error", Overloaded),
         ("overloaded", Overloaded),
         ("html", Overloaded),
-        ("unauthorized", KeyRefused),
+        ("unauthorized", AuthenticationFailed),
         ("quota", QuotaExhausted),
-        ("too_long", TooLong),
-        ("reset", Ambiguous),
-        ("cut", Ambiguous),
+        ("too_long", ContextLengthExceeded),
+        ("reset", OutcomeUnknown),
+        ("cut", OutcomeUnknown),
         ("half_json", Malformed),
         ("error_in_200", Malformed),
         ("gzip_bomb", Malformed),
         ("huge", Malformed),
-        ("unknown_stop", Unheard),
+        ("unknown_stop", UnrecognizedReply),
     ],
 )
 async def test_each_fault_has_its_error(
-    line: str, fault: Fault, expected: type[EngineError]
+    line: str, fault: FaultKind, expected: type[EngineError]
 ) -> None:
     async with rehearsed(line, always(fault)) as (ask, server):
         with pytest.raises(EngineError) as caught:
@@ -61,9 +61,9 @@ async def test_each_fault_has_its_error(
 
 
 @pytest.mark.parametrize("fault", ["stall", "drip"])
-async def test_the_deadline_is_total_and_ends_in_ambiguity(line: str, fault: Fault) -> None:
+async def test_the_deadline_is_total_and_ends_in_ambiguity(line: str, fault: FaultKind) -> None:
     async with rehearsed(line, always(fault, speed=20.0), deadline=0.3) as (ask, _):
-        with pytest.raises(Ambiguous, match=r"no whole answer within 0\.3 s"):
+        with pytest.raises(OutcomeUnknown, match=r"no whole answer within 0\.3 s"):
             await ask(asked(line))
 
 
@@ -79,9 +79,9 @@ async def test_the_deadline_is_total_and_ends_in_ambiguity(line: str, fault: Fau
 )
 async def test_no_whole_http_answer_is_ambiguous(line: str, answer: bytes) -> None:
     async with canned(line, answer) as (ask, _):
-        with pytest.raises(Ambiguous) as caught:
+        with pytest.raises(OutcomeUnknown) as caught:
             await ask(asked(line))
-    assert type(caught.value) is Ambiguous
+    assert type(caught.value) is OutcomeUnknown
     assert caught.value.__cause__ is not None
 
 
@@ -104,24 +104,26 @@ async def test_what_cannot_be_decompressed_is_malformed(
 
 
 async def test_a_wrong_path_stops_the_model_with_a_hint(line: str) -> None:
-    async with Rehearsal() as server, reached(line, f"{server.url}/nowhere/else?") as ask:
-        with pytest.raises(ModelGone, match="base URL"):
+    async with MockServer() as server, reached(line, f"{server.url}/nowhere/else?") as ask:
+        with pytest.raises(ModelNotFound, match="base URL"):
             await ask(asked(line))
 
 
 async def test_a_redirect_is_not_followed_with_the_key_in_hand(line: str) -> None:
-    async with Rehearsal() as elsewhere:
+    async with MockServer() as elsewhere:
         away = http("307 Temporary Redirect", f"location: {elsewhere.url}/v1/messages\r\n", b"")
         async with canned(line, away) as (ask, _):
-            with pytest.raises(ModelGone, match=f"{elsewhere.url}/v1/messages; check the base URL"):
+            with pytest.raises(
+                ModelNotFound, match=f"{elsewhere.url}/v1/messages; check the base URL"
+            ):
                 await ask(asked(line))
         assert elsewhere.counts() == {}
 
 
 @pytest.mark.parametrize("fault", ["rate_limit", "overloaded"])
-async def test_the_delay_that_a_server_asks_for_is_handed_on(line: str, fault: Fault) -> None:
+async def test_the_delay_that_a_server_asks_for_is_handed_on(line: str, fault: FaultKind) -> None:
     async with rehearsed(line, always(fault, delay=7.0, speed=2.0)) as (ask, _):
-        with pytest.raises(TryAgain) as caught:
+        with pytest.raises(TransientError) as caught:
             await ask(asked(line))
     assert caught.value.delay == 3.5
 
@@ -144,14 +146,14 @@ async def test_limits_in_headers_are_heard(line: str) -> None:
 
 async def test_a_call_beyond_the_whole_budget_never_succeeds(line: str) -> None:
     async with rehearsed(line, Profile(tokens_per_minute=10)) as (ask, _):
-        with pytest.raises(TooBig):
+        with pytest.raises(ExceedsRateLimit):
             await ask(asked(line, "long " * 100))
 
 
 async def test_another_protocol_than_was_spoken_is_told_at_once(line: str) -> None:
     switched = b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n"
     async with canned(line, switched + b"PRI * HTTP/2.0") as (ask, _):
-        with pytest.raises(ModelGone, match=r"101.*check the base URL"):
+        with pytest.raises(ModelNotFound, match=r"101.*check the base URL"):
             await ask(asked(line))
 
 
@@ -182,7 +184,7 @@ async def test_no_delay_and_no_date_is_too_absurd_to_be_borne(
     resets = "anthropic-ratelimit-tokens-reset: 0001-01-01T00:00:00+23:59\r\n"
     resets += f"x-ratelimit-reset-tokens: {'9' * 400}s\r\n"
     async with canned(line, http("429 Too Many Requests", told + resets, b"{}")) as (ask, _):
-        with pytest.raises(TryAgain) as caught:
+        with pytest.raises(TransientError) as caught:
             await ask(asked(line))
     assert 0 <= caught.value.delay <= LONGEST
     async with canned(line, http("200 OK", told, good_body(line))) as (ask, _):
@@ -196,4 +198,4 @@ async def test_a_delay_beyond_all_bounds_stops_with_the_year_to_come_back_in(
     told = f"retry-after: {delay}\r\ndate: Fri, 20 Nov 2026 12:00:00 GMT\r\n"
     async with canned(line, http("503 Busy", told, b"{}")) as (ask, _):
         with pytest.raises(ProviderDown, match=r"asks to wait 3,660 days: go on at .* 20\d\d$"):
-            await Limited(ask)(asked(line))
+            await RateLimiter(ask)(asked(line))

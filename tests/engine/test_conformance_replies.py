@@ -10,12 +10,12 @@ from typing import Any
 import orjson
 import pytest
 
-from cache.call import Call, Message, ResponseFormat, ToolSpec
-from cache.reply import Reply, Token, ToolCall
-from engine.errors import EngineError, Malformed, ModelGone, Unheard
-from engine.providers.anthropic_wire import AnthropicWire
-from engine.providers.openai_wire import OpenAIWire
-from engine.rehearsal import Fault, Rehearsal
+from oversight.cache.call import Call, Message, ResponseFormat, ToolSpec
+from oversight.cache.reply import Reply, Token, ToolCall
+from oversight.engine.errors import EngineError, Malformed, ModelNotFound, UnrecognizedReply
+from oversight.engine.providers.anthropic_wire import AnthropicWire
+from oversight.engine.providers.openai_wire import OpenAIWire
+from oversight.engine.rehearsal import FaultKind, MockServer
 from tests.lines import (
     EACH_LINE,
     LINES,
@@ -93,7 +93,7 @@ async def test_logprobs_come_back_where_the_wire_has_them(line: str) -> None:
     call = replace(asked(line), top_logprobs=2)
     async with rehearsed(line, answer=lambda call: Reply("A", logprobs=(token,))) as (ask, server):
         if "anthropic" in line:
-            with pytest.raises(ModelGone, match="no logprobs"):
+            with pytest.raises(ModelNotFound, match="no logprobs"):
                 await ask(call)
             assert "requests" not in server.counts()
         else:
@@ -130,7 +130,7 @@ async def test_paid_replies_of_every_outcome_are_replies(
 
 
 @pytest.mark.parametrize("fault", ["policy", "refusal"])
-async def test_a_refusal_is_data_whoever_refused(line: str, fault: Fault) -> None:
+async def test_a_refusal_is_data_whoever_refused(line: str, fault: FaultKind) -> None:
     async with rehearsed(line, always(fault)) as (ask, _):
         assert (await ask(asked(line))).outcome == "refused"
 
@@ -203,7 +203,7 @@ async def test_a_refusal_in_parts_is_a_refusal(line: str) -> None:
 async def test_a_part_of_an_unknown_kind_is_named(line: str) -> None:
     message = {"content": [{"type": "image_url", "image_url": "x"}, {"type": "text", "text": "4"}]}
     async with canned(line, http("200 OK", "", body_with(line, message))) as (ask, _):
-        with pytest.raises(Unheard, match="image_url"):
+        with pytest.raises(UnrecognizedReply, match="image_url"):
             await ask(asked(line))
 
 
@@ -224,7 +224,7 @@ async def test_words_without_a_reason_to_stop_are_read_and_nothing_is_made_up(li
 @pytest.mark.parametrize("key", ["none", "test", "EMPTY", "token", "x", "1", "key", "lm-studio"])
 async def test_a_dummy_key_changes_nothing_of_what_a_model_says(line: str, key: str) -> None:
     words = f"none of the key tests says that x is an EMPTY token 1 of lm-studio, nor {key}."
-    async with Rehearsal(answer=lambda call: Reply(words)) as server:
+    async with MockServer(answer=lambda call: Reply(words)) as server:
         ask = LINES[line][3](replace(settings_for(line, server.url), key=key), None)
         assert (await ask(asked(line))).text == words
         server.profile = always("unauthorized")

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from engine.cli.group import oversight
-from engine.errors import SweepError
-from protocols.datasets import write_jsonl
-from protocols.datasets.leak import FEATURES, POSITION
-from protocols.errors import DatasetError
-from protocols.question import labelled, randomness
+from oversight.engine.cli.group import oversight
+from oversight.engine.errors import UsageError
+from oversight.protocols.datasets import write_jsonl
+from oversight.protocols.datasets.leak import FEATURES, POSITION
+from oversight.protocols.errors import DatasetError
+from oversight.protocols.question import labelled, randomness
 
 SAMPLES = Path(__file__).parents[1] / "protocols" / "samples" / "gsm8k"
 
@@ -104,7 +104,7 @@ def test_questions_that_stand_twice_are_named(tmp_path):
 )
 def test_a_data_set_that_cannot_be_meant_is_refused_with_the_mend(arguments, words):
     result = CliRunner().invoke(oversight, ["dataset", "check", *arguments])
-    assert isinstance(result.exception, SweepError)
+    assert isinstance(result.exception, UsageError)
     assert words in str(result.exception)
 
 

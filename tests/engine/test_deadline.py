@@ -5,8 +5,8 @@ import signal
 import sys
 import time
 
-from engine.providers.deadline import within
-from engine.rehearsal import Profile, Rehearsal
+from oversight.engine.providers.deadline import within
+from oversight.engine.rehearsal import MockServer, Profile
 from tests.campaign.sweeps import ROOT
 from tests.lines import EACH_LINE
 
@@ -15,7 +15,7 @@ DEADLINE = 3.0
 
 @EACH_LINE
 async def test_answers_that_came_while_the_process_stood_still_are_read(line: str) -> None:
-    async with Rehearsal(Profile(latency=0.5)) as server:
+    async with MockServer(Profile(latency=0.5)) as server:
         child = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "tests.engine.stands_still", line, server.url, str(DEADLINE)),
             cwd=ROOT,

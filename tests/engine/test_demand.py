@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from cache.call import Call, Message, ResponseFormat, ToolSpec
-from cache.reply import ToolCall, Usage
-from engine.books.demand import CAUTION, Estimator, prompt_tokens
+from oversight.cache.call import Call, Message, ResponseFormat, ToolSpec
+from oversight.cache.reply import ToolCall, Usage
+from oversight.engine.tokens import CAUTION, TokenEstimator, prompt_tokens
 
 
 def call(text="x" * 400, **more):
@@ -14,7 +14,7 @@ def call(text="x" * 400, **more):
 
 
 def test_without_replies_it_is_four_bytes_a_token_and_all_of_max_tokens():
-    demand = Estimator().demand(call("x" * 4_000, max_tokens=500))
+    demand = TokenEstimator().demand(call("x" * 4_000, max_tokens=500))
     assert demand.input == pytest.approx(1_000, rel=0.01)
     assert demand.output == demand.max_output == 500
 
@@ -43,7 +43,7 @@ def test_lone_surrogates_are_counted_and_not_fallen_over():
 
 
 def test_the_estimate_learns_the_models_own_tokens():
-    rng, estimator = random.Random(1), Estimator()
+    rng, estimator = random.Random(1), TokenEstimator()
     for _ in range(300):
         demand = estimator.demand(call("x" * rng.randint(100, 40_000), max_tokens=1_000))
         estimator.observe(demand, Usage(round(demand.raw * rng.uniform(1.2, 1.6)), 100))
@@ -53,7 +53,7 @@ def test_the_estimate_learns_the_models_own_tokens():
 
 
 def test_short_and_long_answers_are_learned_apart():
-    estimator = Estimator()
+    estimator = TokenEstimator()
     for _ in range(200):
         estimator.observe(estimator.demand(call(max_tokens=16)), Usage(100, 16))
         estimator.observe(estimator.demand(call(max_tokens=2_000)), Usage(100, 200))
@@ -62,20 +62,20 @@ def test_short_and_long_answers_are_learned_apart():
 
 
 def test_one_odd_reply_does_not_turn_the_estimate():
-    estimator = Estimator()
+    estimator = TokenEstimator()
     estimator.observe(estimator.demand(call(max_tokens=1_000)), Usage(1, 1))
     assert estimator.demand(call(max_tokens=1_000)).output > 300
 
 
 def test_a_reply_without_usage_teaches_nothing():
-    estimator = Estimator()
+    estimator = TokenEstimator()
     before = estimator.demand(call())
     estimator.observe(before, Usage())
     assert estimator.demand(call()) == before
 
 
 def test_the_worst_case_is_cautious_even_when_replies_were_cheap():
-    estimator = Estimator()
+    estimator = TokenEstimator()
     for _ in range(200):
         demand = estimator.demand(call())
         estimator.observe(demand, Usage(round(demand.raw / 2), 1))

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from engine.cli.group import oversight
-from engine.plans.checkup import _alike, clock_of
-from engine.providers.limit_headers import HeaderLimits, duration_limits
-from engine.rehearsal.process import counts, serving
+from oversight.engine.cli.group import oversight
+from oversight.engine.planning.preflight import _alike, clock_of
+from oversight.engine.providers.limit_headers import HeaderLimits, duration_limits
+from oversight.engine.rehearsal.process import counts, serving
 from tests.answering import answering
 
 CANARY = "sk-canary-0123456789abcdef"

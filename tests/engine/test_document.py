@@ -7,8 +7,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import SweepError
-from engine.sweeps.document import Document
+from oversight.engine.errors import UsageError
+from oversight.engine.sweeps.document import Document
 
 TEXT = """\
 name: mine
@@ -29,7 +29,7 @@ def parsed(text: str) -> Document:
 
 
 def refused(text: str) -> str:
-    with pytest.raises(SweepError) as fault:
+    with pytest.raises(UsageError) as fault:
         parsed(text)
     return str(fault.value)
 
@@ -116,7 +116,7 @@ def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
 
 def test_a_missing_file_says_how_to_start_one(tmp_path: Path) -> None:
     file = tmp_path / "s.yaml"
-    with pytest.raises(SweepError) as fault:
+    with pytest.raises(UsageError) as fault:
         Document.read(file)
     assert str(fault.value) == f"{file}: no such file; start one with: oversight init {file}"
 
@@ -124,9 +124,9 @@ def test_a_missing_file_says_how_to_start_one(tmp_path: Path) -> None:
 def test_what_is_no_text_file_cannot_be_read(tmp_path: Path) -> None:
     file = tmp_path / "s.yaml"
     file.write_bytes(b"a: caf\xe9\n")
-    with pytest.raises(SweepError, match=r"s\.yaml: cannot be read: "):
+    with pytest.raises(UsageError, match=r"s\.yaml: cannot be read: "):
         Document.read(file)
-    with pytest.raises(SweepError, match="is a folder; name the sweep file"):
+    with pytest.raises(UsageError, match="is a folder; name the sweep file"):
         Document.read(tmp_path)
 
 
@@ -252,7 +252,7 @@ def test_what_a_flag_set_stands_at_the_flag_and_the_rest_where_it_stood() -> Non
     ],
 )
 def test_a_flag_that_fits_nowhere_is_told_as_it_was_typed(assignment: str, message: str) -> None:
-    with pytest.raises(SweepError) as fault:
+    with pytest.raises(UsageError) as fault:
         is_set(assignment)
     assert str(fault.value) == f"--set {assignment}: {message}"
 

@@ -6,15 +6,15 @@ import orjson
 import pytest
 from pytest import approx
 
-from cache.call import Call
-from engine.reports.results import Results, collect
-from engine.runs.outcome import Record, line, read
-from engine.runs.scheduler import attempt
-from protocols.agents import Agent
-from protocols.baselines import Propaganda
-from protocols.bounds import Bounds
-from protocols.side_check import SideCheck
-from protocols.transcript import Failure, Verdict
+from oversight.cache.call import Call
+from oversight.engine.reports.results import Results, collect
+from oversight.engine.runs.outcome import OutcomeRecord, line, read_outcome
+from oversight.engine.runs.scheduler import attempt
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.drafting.side_check import SideCheck
+from oversight.protocols.mechanisms.baselines import Propaganda
+from oversight.protocols.scoring.bounds import Bounds
+from oversight.protocols.transcript import Failure, Verdict
 from tests.engine.verdicts import JUDGE, PROPAGANDA, SMALL, problem, results, said, sweep
 from tests.fakes import Scripted, prompt
 
@@ -52,12 +52,12 @@ def test_a_world_without_a_verdict_may_have_had_any(kind: str) -> None:
 def test_a_verdict_in_doubt_is_dropped_or_kept_or_may_be_any(turn: dict[str, object]) -> None:
     grid = sweep(PROPAGANDA)
 
-    def told() -> Iterator[Record]:
+    def told() -> Iterator[OutcomeRecord]:
         for cell in grid.cells():
             p = SMALL["propaganda", cell.problem.id, 0][cell.side]
             doubtful = cell.problem.id == "p1" and cell.side == 0
             floor = said("a speech", **turn) if doubtful else said("a speech")
-            yield read(line(cell, Verdict((p, 1 - p), floor)))
+            yield read_outcome(line(cell, Verdict((p, 1 - p), floor)))
 
     lie = 2 * 0.3**2
     assert bounds(collect(grid, told())) == close(
@@ -68,7 +68,7 @@ def test_a_verdict_in_doubt_is_dropped_or_kept_or_may_be_any(turn: dict[str, obj
 def test_what_is_counted_and_is_no_doubt_bounds_nothing() -> None:
     grid = sweep(PROPAGANDA)
     floor = said("a speech", outcome="truncated", forged=1, cut=True, check="unclear")
-    told = [read(line(cell, Verdict((0.5, 0.5), floor))) for cell in grid.cells()]
+    told = [read_outcome(line(cell, Verdict((0.5, 0.5), floor))) for cell in grid.cells()]
     assert bounds(collect(grid, told)) == close(2, 0, 0, 0, 0, 0)
 
 
@@ -100,7 +100,7 @@ def test_draws_are_averaged_within_their_problem() -> None:
 
 def test_a_score_that_no_problem_admits_has_no_bounds() -> None:
     grid = sweep(PROPAGANDA, problems=[problem(0, (1, -1, -1))])
-    told = [read(line(cell, LOST)) for cell in grid.cells()]
+    told = [read_outcome(line(cell, LOST)) for cell in grid.cells()]
     assert bounds(collect(grid, told, score="logodds")) is None
     assert bounds(collect(grid, told)) == close(1, 1, None, None, -2, 4)
 
@@ -126,7 +126,7 @@ async def test_speeches_that_fail_their_side_check_widen_the_bounds_by_their_sha
     agent = SideCheck(Agent("agent"), Agent("checker"), retries=2)
     grid = sweep(Propaganda(JUDGE, agent), problems=12)
     found = collect(
-        grid, [read(line(c, await attempt(c, Scripted(planted)))) for c in grid.cells()]
+        grid, [read_outcome(line(c, await attempt(c, Scripted(planted)))) for c in grid.cells()]
     )
     (only,) = found.rows
     # Believed at 0.9 for either side, nobody gains by the truth; where the lie turned honest, the

@@ -11,10 +11,10 @@ from threading import Thread
 import pytest
 from click.testing import CliRunner, Result
 
-from engine.cli.group import oversight
-from engine.datasets.download import CHUNK, Part, download, session
-from engine.datasets.originals import originals
-from engine.errors import DownloadError, EngineError, SweepError
+from oversight.engine.cli.group import oversight
+from oversight.engine.datasets.download import CHUNK_BYTES, Part, download, session
+from oversight.engine.errors import DownloadError, EngineError, UsageError
+from oversight.engine.sweeps.originals import originals
 
 WHOLE = bytes(range(256)) * 2048
 """Half a megabyte: eight chunks."""
@@ -106,18 +106,18 @@ async def test_a_file_comes_whole_with_its_checksum_and_nothing_else_stays(host,
 
 
 async def test_a_cut_connection_is_taken_up_where_it_broke(host, tmp_path):
-    host.cuts = [3 * CHUNK, CHUNK]
+    host.cuts = [3 * CHUNK_BYTES, CHUNK_BYTES]
     path = tmp_path / "file.bin"
     assert await fetched(host, path, SHA) == SHA
     assert path.read_bytes() == WHOLE
     assert host.seen[0] == ""
     starts = [int(seen.removeprefix("bytes=").rstrip("-")) for seen in host.seen[1:]]
     assert len(starts) == 2
-    assert 0 < starts[0] < starts[1] <= 4 * CHUNK
+    assert 0 < starts[0] < starts[1] <= 4 * CHUNK_BYTES
 
 
 async def test_what_came_is_kept_for_the_next_try_when_nothing_more_comes(host, tmp_path):
-    host.cuts = [2 * CHUNK, 0]
+    host.cuts = [2 * CHUNK_BYTES, 0]
     path = tmp_path / "file.bin"
     with pytest.raises(DownloadError, match="are kept; the same command goes on from there"):
         await fetched(host, path)
@@ -130,7 +130,7 @@ async def test_what_came_is_kept_for_the_next_try_when_nothing_more_comes(host, 
 
 
 async def test_a_file_that_changed_meanwhile_is_never_pieced_together(host, tmp_path):
-    host.cuts = [2 * CHUNK, 0]
+    host.cuts = [2 * CHUNK_BYTES, 0]
     path = tmp_path / "file.bin"
     with pytest.raises(DownloadError):
         await fetched(host, path)
@@ -145,7 +145,7 @@ async def test_without_a_name_for_the_version_all_comes_anew_unless_a_checksum_w
 ):
     host.tag = tag
     for sha256, again in (("", ""), (SHA, "bytes=")):
-        host.cuts = [2 * CHUNK, 0]
+        host.cuts = [2 * CHUNK_BYTES, 0]
         path = tmp_path / f"file{len(sha256)}.bin"
         with pytest.raises(DownloadError):
             await fetched(host, path, sha256)
@@ -156,7 +156,7 @@ async def test_without_a_name_for_the_version_all_comes_anew_unless_a_checksum_w
 
 async def test_a_server_without_ranges_sends_all_anew(host, tmp_path):
     host.ranges = False
-    host.cuts = [2 * CHUNK]
+    host.cuts = [2 * CHUNK_BYTES]
     assert await fetched(host, tmp_path / "file.bin", SHA) == SHA
 
 
@@ -253,10 +253,10 @@ def test_a_known_checksum_is_held_against_a_mirror(host, tmp_path, direct):
     ("arguments", "kind", "words"),
     [
         (["gpqa"], DownloadError, "https://huggingface.co/datasets/Idavidrein/gpqa"),
-        (["gsm8"], SweepError, "no data set is called 'gsm8'; did you mean 'gsm8k'?"),
-        (["gsm8k", "--sha256", "ab"], SweepError, "--sha256 ab: write it as FILE=HEX"),
-        (["gsm8k", "--sha256", "0" * 64], SweepError, "of which file of gsm8k it is: test.jsonl"),
-        (["gsm8k", "--sha256", f"x={'0' * 64}"], SweepError, "of which file of gsm8k it is"),
+        (["gsm8"], UsageError, "no data set is called 'gsm8'; did you mean 'gsm8k'?"),
+        (["gsm8k", "--sha256", "ab"], UsageError, "--sha256 ab: write it as FILE=HEX"),
+        (["gsm8k", "--sha256", "0" * 64], UsageError, "of which file of gsm8k it is: test.jsonl"),
+        (["gsm8k", "--sha256", f"x={'0' * 64}"], UsageError, "of which file of gsm8k it is"),
     ],
 )
 def test_what_cannot_be_fetched_is_refused_before_anything_is_sent(

@@ -5,18 +5,18 @@ from dataclasses import replace
 
 import pytest
 
-from cache.call import ToolSpec
-from engine.books.budget import Budget
-from engine.books.ledger import Ledger
-from engine.books.prices import listed
-from engine.errors import BadCall, Overloaded, QuotaExhausted
-from engine.limits.endpoint import Books, Endpoint
-from engine.limits.latch import Latch
-from engine.limits.limits import Limits
-from engine.providers.limit_headers import duration_limits, instant_limits
-from engine.providers.openai_wire import OpenAIWire
-from engine.providers.provider import HttpProvider
-from engine.providers.transport import Response, Transport
+from oversight.cache.call import ToolSpec
+from oversight.engine.accounting.budget import Budget
+from oversight.engine.accounting.ledger import Ledger
+from oversight.engine.accounting.prices import listed
+from oversight.engine.errors import InvalidRequest, Overloaded, QuotaExhausted
+from oversight.engine.limits.limits import Limits
+from oversight.engine.models.client import Accounting, ModelClient
+from oversight.engine.providers.limit_headers import duration_limits, instant_limits
+from oversight.engine.providers.openai_wire import OpenAIWire
+from oversight.engine.providers.provider import HttpProvider
+from oversight.engine.providers.transport import Response, Transport
+from oversight.engine.stop import StopToken
 from tests.server import Server, call_of
 from tests.virtual import run
 
@@ -32,10 +32,15 @@ class Closable(Server):
         self.closed += 1
 
 
-def endpoint(server, limits=None, latch=None, budget=None):
-    books = Books(Ledger(), listed(), budget)
-    return Endpoint(
-        "openai/gpt-4o", server, limits or Limits(), latch or Latch(), books, lambda: 0.5
+def endpoint(server, limits=None, stop_token=None, budget=None):
+    accounting = Accounting(Ledger(), listed(), budget)
+    return ModelClient(
+        "openai/gpt-4o",
+        server,
+        limits or Limits(),
+        stop_token or StopToken(),
+        accounting,
+        lambda: 0.5,
     )
 
 
@@ -89,9 +94,11 @@ def test_limits_that_the_server_tells_are_kept(headers, seconds):
 
 def test_a_halt_of_one_model_stops_another_that_shares_its_latch():
     async def main():
-        latch = Latch()
-        gone = endpoint(Closable(fault=lambda request: QuotaExhausted("gone")), latch=latch)
-        other = endpoint(Closable(), latch=latch)
+        stop_token = StopToken()
+        gone = endpoint(
+            Closable(fault=lambda request: QuotaExhausted("gone")), stop_token=stop_token
+        )
+        other = endpoint(Closable(), stop_token=stop_token)
         with pytest.raises(QuotaExhausted):
             await gone(call_of(10))
         with pytest.raises(QuotaExhausted):
@@ -144,7 +151,7 @@ def test_what_the_wire_cannot_write_was_never_sent_and_what_the_server_rejects_w
         rejected = call_of(10, model="openai/gpt-4o")
         unwritable = replace(rejected, tools=(ToolSpec("search", "finds things", "no JSON"),))
         for call in (rejected, unwritable):
-            with pytest.raises(BadCall):
+            with pytest.raises(InvalidRequest):
                 await one(call)
         return transport.sent, one.account()
 

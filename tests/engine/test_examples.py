@@ -2,15 +2,15 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import SweepError
-from engine.opening import open_sweep
-from engine.sweeps.document import Document
-from engine.sweeps.examples import problems_of, shots
-from protocols.datasets.bundled import bundled
-from protocols.datasets.jsonl import write_jsonl
-from protocols.judges import Ensemble, Shot, StatedJudge
-from protocols.question import Problem
-from protocols.transcript import Transcript
+from oversight.engine.errors import UsageError
+from oversight.engine.runs.loaded_sweep import open_sweep
+from oversight.engine.sweeps.document import Document
+from oversight.engine.sweeps.examples import problems_of, shots
+from oversight.protocols.datasets.bundled import bundled
+from oversight.protocols.datasets.jsonl import write_jsonl
+from oversight.protocols.judges import Ensemble, Shot, StatedJudge
+from oversight.protocols.question import Problem
+from oversight.protocols.transcript import Transcript
 from tests.fakes import APPLES, CRATES
 
 SWEEP = """\
@@ -54,7 +54,7 @@ async def test_simulated_judges_of_a_sweep_know_its_examples(tmp_path: Path) -> 
 def test_a_file_of_examples_is_named_by_its_whole_path(tmp_path: Path) -> None:
     write_jsonl([APPLES], tmp_path / "mine.jsonl")
     assert read(f"{{file: {tmp_path / 'mine.jsonl'}}}") == (Shot(Transcript(CRATES), (1, 0)),)
-    with pytest.raises(SweepError, match=r"a\.yaml:1: examples\.file: path: mine\.jsonl is relat"):
+    with pytest.raises(UsageError, match=r"a\.yaml:1: examples\.file: path: mine\.jsonl is relat"):
         read("{file: mine.jsonl}")
 
 
@@ -67,7 +67,7 @@ def test_a_file_of_examples_is_named_by_its_whole_path(tmp_path: Path) -> None:
     ],
 )
 def test_examples_from_nowhere_are_told_with_their_place(yaml: str, reason: str) -> None:
-    with pytest.raises(SweepError, match=reason):
+    with pytest.raises(UsageError, match=reason):
         read(yaml)
 
 

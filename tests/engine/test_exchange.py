@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from yarl import URL
 
-from engine.providers.exchange import Overflow, Ramped, Sending, Straight
+from oversight.engine.providers.exchange import Overflow, Ramped, Sending, Straight
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
 

@@ -8,9 +8,9 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from engine.cli.group import oversight
-from engine.errors import SweepError
-from engine.training.split import leaks, shown
+from oversight.engine.cli.group import oversight
+from oversight.engine.errors import UsageError
+from oversight.engine.training.split import leaks, questions_shown
 
 SWEEP: dict[str, Any] = {
     "problems": {"bundled": {"name": "arithmetic", "limit": 12}},
@@ -83,7 +83,12 @@ def test_no_question_stands_in_both_splits_and_all_recipes_split_alike(run: Path
 
     def questions(split: str) -> list[tuple[str, str]]:
         rows = lines(exported(run, "sft") / f"{split}.jsonl")
-        return [sign for row in rows for each in row["prompt"] for sign in shown(each["content"])]
+        return [
+            sign
+            for row in rows
+            for each in row["prompt"]
+            for sign in questions_shown(each["content"])
+        ]
 
     assert questions("train") and questions("eval")
     assert not leaks(questions("train"), questions("eval"))
@@ -134,6 +139,6 @@ def test_a_run_that_teaches_nothing_says_what_to_do(run: Path) -> None:
     store = run.parent / "store"
     arguments = ["export-training", str(run), "--recipe", "preference", "--store", str(store)]
     result = CliRunner().invoke(oversight, [*arguments, "--protocol", "naive"])
-    assert isinstance(result.exception, SweepError)
+    assert isinstance(result.exception, UsageError)
     assert "no preference example in 48 worlds; pairs need several draws" in str(result.exception)
     assert not (run / "training").exists()

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from engine.reports.failures import PASSING, WORDS, called, failure_lines
-from engine.runs.outcome import Record
-from protocols.transcript import Failure
+from oversight.engine.reports.failures import PASSING, WORDS, called, failure_lines
+from oversight.engine.runs.outcome import OutcomeRecord
+from oversight.protocols.transcript import Failure
 from tests.answering import answering
 from tests.command_line import Command
 from tests.engine.sweeps import sweep
@@ -16,9 +16,11 @@ GRID = sweep(
 STATED, LOGPROB = (row.judge for row in GRID.rows)
 
 
-def record(place: int, judge: str, failure: Failure | None) -> Record:
+def record(place: int, judge: str, failure: Failure | None) -> OutcomeRecord:
     probs = None if failure else (0.5, 0.5)
-    return Record(place, "c", "naive judge", "", judge, "p", 0, 0, probs, failure, {}, {}, None)
+    return OutcomeRecord(
+        place, "c", "naive judge", "", judge, "p", 0, 0, probs, failure, {}, {}, None
+    )
 
 
 def test_unreadable_replies_are_told_with_shares_causes_an_example_and_the_mend() -> None:

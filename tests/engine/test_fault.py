@@ -3,21 +3,21 @@ from typing import Any
 import orjson
 import pytest
 
-from engine.errors import (
-    BadCall,
+from oversight.engine.errors import (
+    AuthenticationFailed,
+    ContextLengthExceeded,
     EngineError,
-    KeyRefused,
+    ExceedsRateLimit,
+    InvalidRequest,
     Malformed,
-    ModelGone,
+    ModelNotFound,
     Overloaded,
     QuotaExhausted,
     RateLimited,
-    TooBig,
-    TooLong,
 )
-from engine.providers.anthropic_wire import AnthropicWire
-from engine.providers.openai_wire import OpenAIWire
-from engine.providers.wire import Wire
+from oversight.engine.providers.anthropic_wire import AnthropicWire
+from oversight.engine.providers.openai_wire import OpenAIWire
+from oversight.engine.providers.wire import Wire
 
 OPENAI, ANTHROPIC = OpenAIWire(), AnthropicWire()
 
@@ -31,10 +31,10 @@ def anthropic(type: str, message: str, **more: Any) -> dict[str, Any]:
 
 
 CASES: list[tuple[Wire, int, Any, type[EngineError]]] = [
-    (OPENAI, 401, openai("Incorrect API key", "invalid_api_key"), KeyRefused),
-    (ANTHROPIC, 401, anthropic("authentication_error", "invalid x-api-key"), KeyRefused),
-    (OPENAI, 403, openai("Country not supported", "unsupported_country"), KeyRefused),
-    (ANTHROPIC, 403, anthropic("permission_error", "not allowed"), KeyRefused),
+    (OPENAI, 401, openai("Incorrect API key", "invalid_api_key"), AuthenticationFailed),
+    (ANTHROPIC, 401, anthropic("authentication_error", "invalid x-api-key"), AuthenticationFailed),
+    (OPENAI, 403, openai("Country not supported", "unsupported_country"), AuthenticationFailed),
+    (ANTHROPIC, 403, anthropic("permission_error", "not allowed"), AuthenticationFailed),
     (OPENAI, 402, openai("Insufficient Balance", "invalid_request_error"), QuotaExhausted),
     (OPENAI, 429, openai("You exceeded your current quota", "insufficient_quota"), QuotaExhausted),
     (OPENAI, 429, openai("Nothing left", "credit_balance_exhausted"), QuotaExhausted),
@@ -71,51 +71,56 @@ CASES: list[tuple[Wire, int, Any, type[EngineError]]] = [
         OPENAI,
         429,
         openai("Request too large for gpt-4o on tokens per min: Limit 30000, Requested 52000"),
-        TooBig,
+        ExceedsRateLimit,
     ),
-    (OPENAI, 429, openai("on tokens per min: Limit 30000, Requested 52000"), TooBig),
-    (OPENAI, 404, openai("The model `gpt-9` does not exist", "model_not_found"), ModelGone),
-    (OPENAI, 404, {"error": "model 'llama9' not found, try pulling it first"}, ModelGone),
-    (OPENAI, 400, openai("llama-9 is not a valid model ID", 400), ModelGone),
-    (ANTHROPIC, 404, anthropic("not_found_error", "model: claude-9"), ModelGone),
+    (OPENAI, 429, openai("on tokens per min: Limit 30000, Requested 52000"), ExceedsRateLimit),
+    (OPENAI, 404, openai("The model `gpt-9` does not exist", "model_not_found"), ModelNotFound),
+    (OPENAI, 404, {"error": "model 'llama9' not found, try pulling it first"}, ModelNotFound),
+    (OPENAI, 400, openai("llama-9 is not a valid model ID", 400), ModelNotFound),
+    (ANTHROPIC, 404, anthropic("not_found_error", "model: claude-9"), ModelNotFound),
     (
         OPENAI,
         400,
         openai("This model's maximum context length is 8192 tokens", "context_length_exceeded"),
-        TooLong,
+        ContextLengthExceeded,
     ),
-    (OPENAI, 400, openai("maximum context length is 4096 tokens", 400, "BadRequestError"), TooLong),
+    (
+        OPENAI,
+        400,
+        openai("maximum context length is 4096 tokens", 400, "BadRequestError"),
+        ContextLengthExceeded,
+    ),
     (
         ANTHROPIC,
         400,
         anthropic("invalid_request_error", "prompt is too long: 214083 tokens > 200000 maximum"),
-        TooLong,
+        ContextLengthExceeded,
     ),
     (
         OPENAI,
         400,
         openai("Unsupported parameter: 'max_tokens'", "unsupported_parameter", param="max_tokens"),
-        ModelGone,
+        ModelNotFound,
     ),
     (
         OPENAI,
         400,
         openai("'temperature' does not support 0.4 with this model", "unsupported_value"),
-        ModelGone,
+        ModelNotFound,
     ),
     (
         ANTHROPIC,
         400,
         anthropic("invalid_request_error", "output_config: Extra inputs are not permitted"),
-        ModelGone,
+        ModelNotFound,
     ),
-    (OPENAI, 400, openai("messages: expected an array", "invalid_type"), BadCall),
-    (OPENAI, 413, openai("too big"), BadCall),
-    (OPENAI, 422, {"detail": [{"loc": ["body"], "msg": "field required"}]}, BadCall),
-    (OPENAI, 418, {}, BadCall),
-    (OPENAI, 501, {}, BadCall),
-    (OPENAI, 301, {}, ModelGone),
-    (OPENAI, 405, {"detail": "Method Not Allowed"}, ModelGone),
+    (OPENAI, 400, openai("messages: expected an array", "invalid_type"), InvalidRequest),
+    (OPENAI, 413, openai("too big"), InvalidRequest),
+    (OPENAI, 422, {"detail": [{"loc": ["body"], "msg": "field required"}]}, InvalidRequest),
+    (OPENAI, 418, {}, InvalidRequest),
+    (OPENAI, 501, {}, InvalidRequest),
+    (OPENAI, 301, {}, ModelNotFound),
+    (OPENAI, 405, {"detail": "Method Not Allowed"}, ModelNotFound),
     *[(OPENAI, status, openai("later"), Overloaded) for status in (408, 409, 500, 502, 503, 504)],
     (ANTHROPIC, 529, anthropic("overloaded_error", "Overloaded"), Overloaded),
 ]
@@ -158,11 +163,11 @@ def test_a_prompt_that_a_policy_turned_down_is_a_refusal(
     ("code", "expected"),
     [
         (402, QuotaExhausted),
-        (401, KeyRefused),
+        (401, AuthenticationFailed),
         ("insufficient_quota", QuotaExhausted),
         (429, RateLimited),
         ("429", RateLimited),
-        (404, ModelGone),
+        (404, ModelNotFound),
         (500, Malformed),
         (503, Malformed),
         (None, Malformed),
@@ -204,5 +209,5 @@ def test_the_delay_comes_with_the_error() -> None:
 
 def test_the_parameter_at_fault_is_named_once() -> None:
     body = openai("This value is not taken", "unsupported_value", param="temperature")
-    with pytest.raises(ModelGone, match=r"\(parameter temperature\); leave the parameter out"):
+    with pytest.raises(ModelNotFound, match=r"\(parameter temperature\); leave the parameter out"):
         OPENAI.reply(400, {}, orjson.dumps(body))

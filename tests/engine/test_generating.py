@@ -7,20 +7,20 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from cache.address import call_address
-from cache.cached import Cache
-from cache.disk import ReadOnlyStore
-from cache.store import MemoryStore
-from engine.cli.group import oversight
-from engine.datasets.generating import Generation
-from engine.errors import BadCall, ProviderDown, SweepError
-from engine.limits.latch import Latch
-from engine.sim import SimProvider, World
-from protocols.datasets import JsonLines
-from protocols.datasets.generation import Generator
-from protocols.datasets.known import Known
-from protocols.errors import DatasetError
-from protocols.question import Answer
+from oversight.cache.address import call_address
+from oversight.cache.cache import Cache
+from oversight.cache.disk import ReadOnlyStore
+from oversight.cache.store import MemoryStore
+from oversight.engine.cli.group import oversight
+from oversight.engine.datasets.generation import Generation
+from oversight.engine.errors import InvalidRequest, ProviderDown, UsageError
+from oversight.engine.simulation import GroundTruth, SimProvider
+from oversight.engine.stop import StopToken
+from oversight.protocols.datasets import JsonLines
+from oversight.protocols.datasets.generation import Generator
+from oversight.protocols.datasets.known import Known
+from oversight.protocols.errors import DatasetError
+from oversight.protocols.question import Answer
 from tests.fakes import Scripted, prompt
 
 QUESTIONS = tuple(
@@ -43,7 +43,7 @@ def generate(*arguments: object, code: int = 0) -> Result:
 
 def refused(*arguments: object) -> str:
     result = CliRunner().invoke(oversight, ["dataset", "generate-wrong", *map(str, arguments)])
-    assert isinstance(result.exception, (SweepError, DatasetError)), result.output
+    assert isinstance(result.exception, (UsageError, DatasetError)), result.output
     return str(result.exception)
 
 
@@ -119,14 +119,14 @@ def test_what_cannot_be_run_is_refused_before_anything_is_sent(tmp_path, monkeyp
 
 
 def simulated(call):
-    return SimProvider(World(())).reply(call)
+    return SimProvider(GroundTruth(())).reply(call)
 
 
 async def generation_over(ask, generator=None, lanes=2):
     generation = Generation(QUESTIONS, generator or Generator("sim/strong", drafts=2))
     store = MemoryStore()
     cache = Cache(store, ask, identity=lambda call: call.model)
-    return generation, store, await generation.run(cache, Latch(), lanes)
+    return generation, store, await generation.run(cache, StopToken(), lanes)
 
 
 async def test_a_provider_that_is_down_stops_it_and_the_store_resumes_it():
@@ -140,14 +140,14 @@ async def test_a_provider_that_is_down_stops_it_and_the_store_resumes_it():
         return simulated(call)
 
     generation = Generation(QUESTIONS, Generator("sim/strong", drafts=2))
-    store, latch = MemoryStore(), Latch()
+    store, stop_token = MemoryStore(), StopToken()
     first = Cache(store, Scripted(answer), identity=lambda call: call.model)
-    assert isinstance(await generation.run(first, latch, 2), ProviderDown)
+    assert isinstance(await generation.run(first, stop_token, 2), ProviderDown)
     assert not generation.complete
     ask = Scripted(simulated)
     again = Generation(QUESTIONS, generation.generator)
     second = Cache(store, ask, identity=lambda call: call.model)
-    assert await again.run(second, Latch(), 2) is None
+    assert await again.run(second, StopToken(), 2) is None
     assert len(ask.calls) == len(QUESTIONS) * 5 - 12
     assert again.complete
     assert not again.failures
@@ -164,7 +164,7 @@ async def test_a_call_that_fails_or_a_refusal_costs_its_question_alone():
     def answer(call):
         shown = prompt(call).system
         if QUESTIONS[0].text in shown:
-            raise BadCall("too long")
+            raise InvalidRequest("too long")
         reply = simulated(call)
         return replace(reply, outcome="refused") if QUESTIONS[1].text in shown else reply
 
@@ -185,7 +185,7 @@ async def test_no_call_is_asked_twice():
 
 def test_a_setting_that_the_model_does_not_take_is_told_with_the_mend():
     lacking = Generation(QUESTIONS, Generator("openai/o3", temperature=0.7))
-    with pytest.raises(SweepError, match=r"temperature: .*\nNothing was sent"):
+    with pytest.raises(UsageError, match=r"temperature: .*\nNothing was sent"):
         lacking.require_abilities()
 
 

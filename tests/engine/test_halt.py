@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 
-from engine.errors import BudgetReached, Halt, ModelGone, QuotaExhausted
-from engine.limits.limited import Limited
-from engine.limits.limits import Limits
-from engine.limits.retry import Retry
+from oversight.engine.errors import BudgetReached, Halt, ModelNotFound, QuotaExhausted
+from oversight.engine.limits.limits import Limits
+from oversight.engine.limits.rate_limiter import RateLimiter
+from oversight.engine.models.retry import Retry
 from tests.server import Server, call_of
 from tests.virtual import run
 
 
-@pytest.mark.parametrize("halt", [QuotaExhausted, ModelGone], ids=lambda halt: halt.__name__)
+@pytest.mark.parametrize("halt", [QuotaExhausted, ModelNotFound], ids=lambda halt: halt.__name__)
 @pytest.mark.parametrize(
     "limits",
     [
@@ -33,8 +33,8 @@ def test_p7_at_most_concurrency_further_requests_and_no_cell_fails(halt, limits)
             return halt("no more") if request.at >= halted_at else None
 
         server = Server(latency=1.0, fault=exhausted)
-        limited = Limited(server, limits)
-        retry = Retry(limited, limited.latch, limited.breaker)
+        limited = RateLimiter(server, limits)
+        retry = Retry(limited, limited.stop_token, limited.breaker)
         ends = []
 
         async def ask(n):
@@ -65,11 +65,11 @@ def test_p7_at_most_concurrency_further_requests_and_no_cell_fails(halt, limits)
 
 def test_a_latch_that_models_share_stops_them_all():
     async def main():
-        one = Limited(Server(), Limits(requests=60))
-        other = Limited(Server(), Limits(requests=60), latch=one.latch)
+        one = RateLimiter(Server(), Limits(requests=60))
+        other = RateLimiter(Server(), Limits(requests=60), stop_token=one.stop_token)
         waiting = [asyncio.create_task(other(call_of(10, n))) for n in range(10)]
         await asyncio.sleep(2.5)
-        one.latch.pull(BudgetReached("enough"))
+        one.stop_token.stop(BudgetReached("enough"))
         ends = await asyncio.gather(*waiting, return_exceptions=True)
         return [type(end).__name__ for end in ends]
 
@@ -80,8 +80,8 @@ def test_a_latch_that_models_share_stops_them_all():
 def test_a_call_that_comes_after_the_halt_is_not_sent():
     async def main():
         server = Server()
-        limited = Limited(server)
-        limited.latch.pull(QuotaExhausted("gone"))
+        limited = RateLimiter(server)
+        limited.stop_token.stop(QuotaExhausted("gone"))
         with pytest.raises(QuotaExhausted):
             await limited(call_of(10))
         return server.book

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cache.disk import ReadOnlyStore
-from cache.errors import StoreError
-from engine.runs.runfolder import outcomes
+from oversight.cache.disk import ReadOnlyStore
+from oversight.cache.errors import StoreError
+from oversight.engine.runs.run_folder import outcomes
 from tests.command_line import ROOT, calls, environment, oversight
 from tests.conftest import Campaign
 

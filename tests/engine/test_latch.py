@@ -2,19 +2,19 @@ import asyncio
 
 import pytest
 
-from engine.errors import ProviderDown, QuotaExhausted
-from engine.limits.latch import Latch
+from oversight.engine.errors import ProviderDown, QuotaExhausted
+from oversight.engine.stop import StopToken
 from tests.virtual import run
 
 
 def test_a_pulled_latch_wakes_all_sleepers_at_once_and_they_raise_the_halt():
     async def main():
-        latch = Latch()
+        stop_token = StopToken()
         heard = []
 
         async def sleeper():
             try:
-                await latch.sleep(3_600)
+                await stop_token.sleep(3_600)
             except QuotaExhausted as halt:
                 heard.append((asyncio.get_running_loop().time(), str(halt)))
 
@@ -22,26 +22,26 @@ def test_a_pulled_latch_wakes_all_sleepers_at_once_and_they_raise_the_halt():
             for _ in range(50):
                 group.create_task(sleeper())
             await asyncio.sleep(7)
-            latch.pull(QuotaExhausted("no credit left"))
+            stop_token.stop(QuotaExhausted("no credit left"))
         return heard
 
     assert run(main()) == [(pytest.approx(7), "no credit left")] * 50
 
 
 def test_the_first_reason_stands():
-    latch = Latch()
-    latch.pull(QuotaExhausted("first"))
-    latch.pull(ProviderDown("second"))
+    stop_token = StopToken()
+    stop_token.stop(QuotaExhausted("first"))
+    stop_token.stop(ProviderDown("second"))
     with pytest.raises(QuotaExhausted, match="first"):
-        latch.check()
+        stop_token.raise_if_stopped()
 
 
 def test_nobody_sleeps_behind_a_pulled_latch():
     async def main():
-        latch = Latch()
-        latch.pull(QuotaExhausted("gone"))
+        stop_token = StopToken()
+        stop_token.stop(QuotaExhausted("gone"))
         with pytest.raises(QuotaExhausted):
-            await latch.sleep(1)
+            await stop_token.sleep(1)
         return asyncio.get_running_loop().time()
 
     assert run(main()) < 0.01
@@ -49,19 +49,19 @@ def test_nobody_sleeps_behind_a_pulled_latch():
 
 def test_a_sleep_that_nobody_ends_lasts_as_long_as_asked():
     async def main():
-        await Latch().sleep(12.5)
+        await StopToken().sleep(12.5)
         return asyncio.get_running_loop().time()
 
     assert run(main()) == pytest.approx(12.5)
 
 
 def test_tracebacks_do_not_pile_up_on_the_one_halt_that_thousands_raise():
-    latch = Latch()
-    latch.pull(QuotaExhausted("gone"))
+    stop_token = StopToken()
+    stop_token.stop(QuotaExhausted("gone"))
     for _ in range(1_000):
         with pytest.raises(QuotaExhausted):
-            latch.check()
-    frames, traceback = 0, latch.halt.__traceback__
+            stop_token.raise_if_stopped()
+    frames, traceback = 0, stop_token.halt.__traceback__
     while traceback is not None:
         frames, traceback = frames + 1, traceback.tb_next
     assert frames < 5

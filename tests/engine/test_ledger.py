@@ -5,23 +5,23 @@ import random
 
 import pytest
 
-from cache.reply import Reply, Usage
-from engine.books.ledger import Account, Ledger, Metered, together
-from engine.books.prices import listed
-from engine.errors import (
-    Ambiguous,
-    BadCall,
+from oversight.cache.reply import Reply, Usage
+from oversight.engine.accounting.ledger import Ledger, Metered, UsageTotals, sum_usage
+from oversight.engine.accounting.prices import listed
+from oversight.engine.errors import (
+    ContextLengthExceeded,
     EngineError,
+    InvalidRequest,
     Malformed,
+    OutcomeUnknown,
     Overloaded,
     RateLimited,
-    TooLong,
-    Unheard,
     Unreachable,
+    UnrecognizedReply,
 )
-from engine.limits.endpoint import Books, Endpoint
-from engine.limits.latch import Latch
-from engine.limits.limits import Limits
+from oversight.engine.limits.limits import Limits
+from oversight.engine.models.client import Accounting, ModelClient
+from oversight.engine.stop import StopToken
 from tests.server import Server, call_of
 from tests.virtual import run
 
@@ -47,11 +47,11 @@ def test_p12_stored_failed_and_ambiguous_add_up_to_what_the_server_saw(seed, lim
                 Overloaded("503"),
                 RateLimited("429", 0.5),
                 Unreachable("refused"),
-                Ambiguous("reset"),
+                OutcomeUnknown("reset"),
                 Malformed("no reply", b"<html>"),
-                BadCall("400"),
-                TooLong("context"),
-                Unheard("a reason unknown here"),
+                InvalidRequest("400"),
+                ContextLengthExceeded("context"),
+                UnrecognizedReply("a reason unknown here"),
             ]
         )
 
@@ -59,8 +59,10 @@ def test_p12_stored_failed_and_ambiguous_add_up_to_what_the_server_saw(seed, lim
 
     async def main():
         ledger = Ledger()
-        books = Books(ledger, listed())
-        endpoint = Endpoint(MODEL, server, limits, Latch(), books, random.Random(seed).random)
+        accounting = Accounting(ledger, listed())
+        endpoint = ModelClient(
+            MODEL, server, limits, StopToken(), accounting, random.Random(seed).random
+        )
         ends = []
 
         async def ask(n):
@@ -98,13 +100,13 @@ def test_p12_stored_failed_and_ambiguous_add_up_to_what_the_server_saw(seed, lim
 def test_p12_a_provider_that_refuses_a_call_by_itself_has_sent_nothing():
     async def main():
         async def refusing(call):
-            fault = BadCall("arguments are no JSON")
+            fault = InvalidRequest("arguments are no JSON")
             fault.sent = False
             raise fault
 
         ledger = Ledger()
         metered = Metered(refusing, ledger.page(MODEL, None))
-        with pytest.raises(BadCall):
+        with pytest.raises(InvalidRequest):
             await metered(call_of(10))
         return ledger.total()
 
@@ -175,14 +177,14 @@ def test_what_is_out_is_at_risk_and_if_it_is_cut_off_it_counts_as_abandoned():
 
 
 def test_accounts_of_several_sittings_add_up():
-    one = Account((("ok", 2),), (("failed", "Overloaded", 1),), Usage(10, 5), 0.5, 0.1, 0)
-    other = Account(
+    one = UsageTotals((("ok", 2),), (("failed", "Overloaded", 1),), Usage(10, 5), 0.5, 0.1, 0)
+    other = UsageTotals(
         (("ok", 1), ("refused", 4)), (("failed", "Overloaded", 2),), Usage(1, 1, 1), 1, 0, 3
     )
-    total = together([one, other])
+    total = sum_usage([one, other])
     assert total.outcomes == (("ok", 3), ("refused", 4))
     assert total.faults == (("failed", "Overloaded", 3),)
     assert total.usage == Usage(11, 6, 1)
     assert (total.dollars, total.doubtful, total.unpriced) == (1.5, 0.1, 3)
     assert total.sent == one.sent + other.sent == 10
-    assert together([]).sent == 0
+    assert sum_usage([]).sent == 0

@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from cache import Ask
-from cache.errors import ReplayMiss
-from engine import EngineError, run, run_async
-from engine.cli.group import oversight
-from engine.errors import QuotaExhausted, RunFolderError, SweepError
-from engine.opening import open_run
-from engine.runs.manifest import read_manifest
-from engine.runs.runfolder import outcomes
-from protocols import (
+from oversight import run, run_async
+from oversight.cache import Ask
+from oversight.cache.errors import ReplayMiss
+from oversight.engine import EngineError
+from oversight.engine.cli.group import oversight
+from oversight.engine.errors import QuotaExhausted, RunFolderError, UsageError
+from oversight.engine.runs.loaded_sweep import open_run
+from oversight.engine.runs.manifest import read_manifest
+from oversight.engine.runs.run_folder import outcomes
+from oversight.protocols import (
     Agent,
     Answer,
     BestOf,
@@ -265,7 +266,7 @@ def test_what_was_said_in_a_run_is_shown() -> None:
     cell = next(each for each in outcomes(made.folder) if each.draw == 1)
     assert made.show(cell.cell).startswith(f"{cell.problem} · {cell.protocol} · ")
     assert made.show("shipment-0", protocol="prop", draw=1) != made.show("shipment-0", draw=1)
-    with pytest.raises(SweepError, match="'shipment-7' is neither a problem nor a cell of runs/"):
+    with pytest.raises(UsageError, match="'shipment-7' is neither a problem nor a cell of runs/"):
         made.show("shipment-7")
 
     async def notebook() -> str:
@@ -280,5 +281,5 @@ def test_the_same_problem_twice_is_refused() -> None:
 
 
 def test_errors_of_settings_are_sweep_errors() -> None:
-    with pytest.raises(SweepError):
+    with pytest.raises(UsageError):
         run([], shipments(1))

@@ -1,8 +1,8 @@
 import pytest
 
-from engine.providers.anthropic_wire import AnthropicWire
-from engine.providers.limit_headers import Allowance, HeaderLimits, delay
-from engine.providers.openai_wire import OpenAIWire
+from oversight.engine.providers.anthropic_wire import AnthropicWire
+from oversight.engine.providers.limit_headers import Allowance, HeaderLimits, delay
+from oversight.engine.providers.openai_wire import OpenAIWire
 
 DATE = "Fri, 20 Nov 2026 12:00:00 GMT"
 

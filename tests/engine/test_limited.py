@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cache.reply import Reply, Usage
-from engine.books.demand import Estimator
-from engine.errors import BadCall, Overloaded, RateLimited, TooBig
-from engine.limits.bucket import WINDOW
-from engine.limits.limited import LOOKAHEAD, Limited
-from engine.limits.limits import Limits
-from engine.limits.retry import Retry
+from oversight.cache.reply import Reply, Usage
+from oversight.engine.errors import ExceedsRateLimit, InvalidRequest, Overloaded, RateLimited
+from oversight.engine.limits.bucket import BURST_WINDOW
+from oversight.engine.limits.limits import Limits
+from oversight.engine.limits.rate_limiter import LOOKAHEAD, RateLimiter
+from oversight.engine.models.retry import Retry
+from oversight.engine.tokens import TokenEstimator
 from tests.server import Server, busiest, call_of, mixed_sizes
 from tests.virtual import run
 
@@ -25,7 +25,7 @@ def now() -> float:
 
 def estimated(call):
     """(input, output) tokens just as they are estimated: a server without surprises."""
-    return round(Estimator().demand(call).input), call.max_tokens
+    return round(TokenEstimator().demand(call).input), call.max_tokens
 
 
 async def ask_all_at_once(limited, calls):
@@ -54,13 +54,13 @@ def test_p9_requests_keep_their_rate_in_every_window_and_use_97_percent_of_it(
 ):
     server = Server()
     calls = [call_of(100, n) for n in range(5_000 if per_minute > 60 else 300)]
-    run(ask_all_at_once(Limited(server, Limits(requests=per_minute)), calls))
+    run(ask_all_at_once(RateLimiter(server, Limits(requests=per_minute)), calls))
     rate = per_minute / 60
     times = [(request.at, 1.0) for request in server.book]
     share = used(server.book, per_minute, lambda request: 1)
     print(f"{per_minute} a minute: {share:.1%} used, {busiest(times, 1.0):.0f} in a second at most")
     for window in (0.05, 0.1, 1.0, 10.0, 60.0):
-        assert busiest(times, window) <= rate * window + max(rate * WINDOW, 1) + 1
+        assert busiest(times, window) <= rate * window + max(rate * BURST_WINDOW, 1) + 1
     assert share >= 0.97
 
 
@@ -69,7 +69,7 @@ def test_p9_5000_waiting_calls_of_mixed_size_use_97_percent_of_the_tokens_and_no
     sizes = mixed_sizes(5_000, seed=1)
     server = Server(tokens=estimated)
     calls = [call_of(size, n) for n, size in enumerate(sizes)]
-    run(ask_all_at_once(Limited(server, limits), calls))
+    run(ask_all_at_once(RateLimiter(server, limits), calls))
     rate = 400_000 / 60
     times = [(request.at, float(request.input_tokens)) for request in server.book]
     share = used(server.book, 400_000, lambda request: request.input_tokens)
@@ -78,7 +78,7 @@ def test_p9_5000_waiting_calls_of_mixed_size_use_97_percent_of_the_tokens_and_no
     )
     for window in (0.1, 1.0, 10.0, 60.0):
         # A call drains while it waits and then arrives whole: the largest may stand out.
-        assert busiest(times, window) <= rate * window + rate * WINDOW + max(sizes) + 1
+        assert busiest(times, window) <= rate * window + rate * BURST_WINDOW + max(sizes) + 1
     assert share >= 0.97
 
 
@@ -91,7 +91,7 @@ def test_p9_estimates_that_are_wrong_are_settled_by_what_the_replies_report():
     limits = Limits(input_tokens=400_000, output_tokens=60_000)
     server = Server(latency=5.0, tokens=surprising)
     calls = [call_of(size, n, 1_024) for n, size in enumerate(mixed_sizes(3_000, seed=3))]
-    run(ask_all_at_once(Limited(server, limits), calls))
+    run(ask_all_at_once(RateLimiter(server, limits), calls))
     # The first minute is left out: it is spent on learning how far off the estimates are.
     book = [request for request in server.book if request.at > 60]
     assert used(book, 60_000, lambda request: request.output_tokens) == pytest.approx(1, abs=0.03)
@@ -105,7 +105,7 @@ def test_nobody_starves_whatever_the_size_of_the_call():
     server = Server(tokens=estimated)
     limits = Limits(requests=6_000, input_tokens=400_000)
     back = run(
-        ask_all_at_once(Limited(server, limits), [call_of(s, n) for n, s in enumerate(sizes)])
+        ask_all_at_once(RateLimiter(server, limits), [call_of(s, n) for n, s in enumerate(sizes)])
     )
     assert [request.call.draw[0] for request in server.book] == list(range(5_000))
     drained, longest = 0.0, defaultdict(float)
@@ -123,14 +123,14 @@ def test_two_kinds_of_tokens_drain_side_by_side():
     limits = Limits(input_tokens=60_000, output_tokens=6_000)
     server = Server(tokens=estimated)
     calls = [call_of(1_000, n, 1) if n % 2 else call_of(10, n, 100) for n in range(400)]
-    run(ask_all_at_once(Limited(server, limits), calls))
+    run(ask_all_at_once(RateLimiter(server, limits), calls))
     assert used(server.book, 60_000, lambda request: request.input_tokens) >= 0.9
     assert used(server.book, 6_000, lambda request: request.output_tokens) >= 0.9
 
 
 def test_concurrency_is_never_exceeded_and_always_used():
     server = Server(latency=2.0)
-    limited = Limited(server, Limits(concurrency=40))
+    limited = RateLimiter(server, Limits(concurrency=40))
     run(ask_all_at_once(limited, [call_of(100, n) for n in range(1_000)]))
     assert server.most_in_flight == 40
     # 1,000 calls, 40 at once, 2 s each: 50 s, and a few rounds to widen from 16.
@@ -139,7 +139,7 @@ def test_concurrency_is_never_exceeded_and_always_used():
 
 def test_slots_are_held_only_around_the_wire():
     server = Server(latency=1.0)
-    limited = Limited(server, Limits(requests=60, concurrency=1))
+    limited = RateLimiter(server, Limits(requests=60, concurrency=1))
 
     async def main():
         asks = [asyncio.create_task(limited(call_of(10, n))) for n in range(3)]
@@ -170,7 +170,7 @@ def test_slots_are_held_only_around_the_wire():
 def test_cancelled_callers_leave_the_line_and_nothing_leaks(callers, width):
     async def main():
         server = Server(latency=0.7, tokens=estimated)
-        limited = Limited(server, Limits(requests=300, input_tokens=60_000, concurrency=width))
+        limited = RateLimiter(server, Limits(requests=300, input_tokens=60_000, concurrency=width))
         tasks = []
         for n, (size, cancelled_after) in enumerate(callers):
             tasks.append(asyncio.create_task(limited(call_of(size, n))))
@@ -195,17 +195,19 @@ def test_cancelled_callers_leave_the_line_and_nothing_leaks(callers, width):
 
 def test_a_call_larger_than_a_minutes_budget_is_refused_before_it_waits():
     server = Server()
-    limited = Limited(server, Limits(input_tokens=1_000, output_tokens=500))
-    with pytest.raises(TooBig, match=r"1,200 input tokens .* limit of 1,000 a minute; shorten"):
+    limited = RateLimiter(server, Limits(input_tokens=1_000, output_tokens=500))
+    with pytest.raises(
+        ExceedsRateLimit, match=r"1,200 input tokens .* limit of 1,000 a minute; shorten"
+    ):
         run(limited(call_of(1_200)))
-    with pytest.raises(TooBig, match="600 output tokens"):
+    with pytest.raises(ExceedsRateLimit, match="600 output tokens"):
         run(limited(call_of(100, max_tokens=600)))
     assert server.book == []
 
 
 def test_vendors_that_count_input_and_output_together_count_all_of_max_tokens():
     server = Server(tokens=lambda call: (100, 1))
-    limited = Limited(server, Limits(tokens=60_000))
+    limited = RateLimiter(server, Limits(tokens=60_000))
     run(ask_all_at_once(limited, [call_of(100, n, max_tokens=900) for n in range(200)]))
     assert server.book[-1].at == pytest.approx(200, rel=0.02)
 
@@ -215,7 +217,7 @@ def test_input_that_the_provider_had_cached_does_not_count():
         async def cached(call):
             return Reply("yes", usage=Usage(1_000, 10, cache_read_tokens=900))
 
-        limited = Limited(cached, Limits(input_tokens=60_000))
+        limited = RateLimiter(cached, Limits(input_tokens=60_000))
         for n in range(300):
             await limited(call_of(1_000, n))
         return now()
@@ -229,7 +231,7 @@ def test_a_server_that_reports_no_usage_is_charged_what_was_reserved():
         async def silent(call):
             return Reply("yes")
 
-        limited = Limited(silent, Limits(input_tokens=60_000))
+        limited = RateLimiter(silent, Limits(input_tokens=60_000))
         for n in range(60):
             await limited(call_of(1_000, n))
         return now()
@@ -240,12 +242,13 @@ def test_a_server_that_reports_no_usage_is_charged_what_was_reserved():
 def test_a_call_that_the_server_rejected_gives_its_tokens_back():
     async def main():
         server = Server(
-            latency=0.0, fault=lambda request: BadCall("400: no") if len(server.book) else None
+            latency=0.0,
+            fault=lambda request: InvalidRequest("400: no") if len(server.book) else None,
         )
-        limited = Limited(server, Limits(input_tokens=60_000))
+        limited = RateLimiter(server, Limits(input_tokens=60_000))
         await limited(call_of(900))
         for n in range(100):
-            with pytest.raises(BadCall):
+            with pytest.raises(InvalidRequest):
                 await limited(call_of(900, n))
         return now()
 
@@ -255,7 +258,7 @@ def test_a_call_that_the_server_rejected_gives_its_tokens_back():
 def test_limits_that_the_server_tells_fill_what_the_sweep_file_leaves_open():
     async def main():
         server = Server(latency=0.0)
-        limited = Limited(server, Limits(requests=60))
+        limited = RateLimiter(server, Limits(requests=60))
         limited.learn(Limits(requests=6_000, input_tokens=6_000))
         await ask_all_at_once(limited, [call_of(10, n) for n in range(30)])
         by_requests = now()
@@ -271,7 +274,7 @@ def test_limits_that_the_server_tells_fill_what_the_sweep_file_leaves_open():
 def test_learning_the_same_limits_again_keeps_the_budgets_as_they_are():
     async def main():
         server = Server(latency=0.0)
-        limited = Limited(server)
+        limited = RateLimiter(server)
         for n in range(200):
             limited.learn(Limits(requests=600))
             await limited(call_of(10, n))
@@ -293,7 +296,7 @@ def test_learning_the_same_limits_again_keeps_the_budgets_as_they_are():
 def test_statistics_name_the_limit_that_binds(limits, speed, shown):
     async def main():
         server = Server(tokens=lambda call: (100, 10))
-        limited = Limited(server, limits)
+        limited = RateLimiter(server, limits)
         asks = asyncio.create_task(
             ask_all_at_once(limited, [call_of(100, n, 10) for n in range(1_000)])
         )
@@ -316,7 +319,7 @@ def test_statistics_name_the_limit_that_binds(limits, speed, shown):
 )
 def test_statistics_can_be_asked_for_at_any_moment(limits):
     async def main():
-        limited = Limited(Server(latency=0.01), limits)
+        limited = RateLimiter(Server(latency=0.01), limits)
         asks = asyncio.create_task(ask_all_at_once(limited, [call_of(10, n) for n in range(50)]))
         shown = set()
         while not asks.done():
@@ -332,8 +335,8 @@ def test_statistics_can_be_asked_for_at_any_moment(limits):
 def test_a_pause_and_an_outage_are_shown_with_what_is_left_of_them():
     async def main():
         faults = iter([RateLimited("429", 30.0)] + [Overloaded("down")] * 12)
-        limited = Limited(Server(latency=0.0, fault=lambda request: next(faults, None)))
-        retry = Retry(limited, limited.latch, limited.breaker, lambda: 0.0)
+        limited = RateLimiter(Server(latency=0.0, fault=lambda request: next(faults, None)))
+        retry = Retry(limited, limited.stop_token, limited.breaker, lambda: 0.0)
         asks = [asyncio.create_task(retry(call_of(10, n))) for n in range(3)]
         shown = []
         for at in (10, 50):
@@ -351,7 +354,7 @@ def test_a_pause_and_an_outage_are_shown_with_what_is_left_of_them():
 
 def test_nothing_binds_while_nobody_waits():
     async def main():
-        limited = Limited(Server(), Limits(requests=600))
+        limited = RateLimiter(Server(), Limits(requests=600))
         await limited(call_of(10))
         return limited.statistics()
 
@@ -368,7 +371,7 @@ def test_limits_that_make_no_sense_are_named(field, value):
 def test_tokens_are_gathered_for_few_calls_that_cannot_leave_yet():
     async def main():
         server = Server(latency=100.0, tokens=estimated)
-        limited = Limited(server, Limits(input_tokens=60_000, concurrency=1))
+        limited = RateLimiter(server, Limits(input_tokens=60_000, concurrency=1))
         asks = asyncio.create_task(ask_all_at_once(limited, [call_of(1_000, n) for n in range(99)]))
         await asyncio.sleep(50)
         server.latency = 0.0

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.runs.lock import holder
-from engine.runs.runfolder import outcomes
+from oversight.engine.runs.lock import holder
+from oversight.engine.runs.run_folder import outcomes
 from tests.run_folders import CELLS, folder, land, refused
 
 
@@ -51,7 +51,7 @@ def child(path: Path) -> Iterator[Callable[[str], "subprocess.Popen[str]"]]:
 
 RUNNING = """
 from pathlib import Path
-from engine.runs.lock import take_lock
+from oversight.engine.runs.lock import take_lock
 lock = take_lock(Path(path))
 print("ready", flush=True)
 sys.stdin.read()

@@ -6,10 +6,10 @@ from pathlib import Path
 import orjson
 import pytest
 
-from cache.address import store_key
-from cache.disk import DiskStore
-from cache.record import new_record, read_record
-from engine.rehearsal.process import counts, serving
+from oversight.cache.address import store_key
+from oversight.cache.disk import DiskStore
+from oversight.cache.record import new_record, read_record
+from oversight.engine.rehearsal.process import counts, serving
 from tests.command_line import Command, calls
 
 SWEEP = """\

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import SweepError
-from engine.opening import Opened, opened
-from engine.session import asking
+from oversight.engine.api.session import asking
+from oversight.engine.errors import UsageError
+from oversight.engine.runs.loaded_sweep import LoadedSweep, loaded
 from tests.command_line import Command
 from tests.engine.sweeps import sweep_file
 from tests.run_folders import only_run
@@ -19,12 +19,12 @@ protocols: propaganda
 AT = "{compatible/lab: {base_url: http://127.0.0.1:9/v1}}"
 
 
-def ready(more: str, *flags: str, **variables: str) -> Opened:
-    return opened(sweep_file(TEXT + more, *flags), variables)
+def ready(more: str, *flags: str, **variables: str) -> LoadedSweep:
+    return loaded(sweep_file(TEXT + more, *flags), variables)
 
 
 def refused(more: str, *flags: str, **variables: str) -> str:
-    with pytest.raises(SweepError) as fault:
+    with pytest.raises(UsageError) as fault:
         ready(more, *flags, **variables)
     return str(fault.value)
 
@@ -139,10 +139,10 @@ def test_more_than_a_machine_can_hold_is_refused(top: str, told: str) -> None:
 
 
 async def test_python_is_told_the_same_as_a_file() -> None:
-    with pytest.raises(SweepError, match=r"Python: providers.opnai: no such provider"):
+    with pytest.raises(UsageError, match=r"Python: providers.opnai: no such provider"):
         async with asking(providers={"opnai": {}}):
             pass
-    with pytest.raises(SweepError, match=r"Python: models.gpt-4o: 'gpt-4o': no such provider"):
+    with pytest.raises(UsageError, match=r"Python: models.gpt-4o: 'gpt-4o': no such provider"):
         async with asking(models={"gpt-4o": {"requests": 5}}):
             pass
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.runs.lock import take_lock
-from engine.runs.runfolder import outcomes, tally
+from oversight.engine.runs.lock import take_lock
+from oversight.engine.runs.run_folder import count_outcomes, outcomes
 from tests.engine.conftest import Command
 
 
@@ -207,7 +207,7 @@ def test_outcomes_are_counted_as_they_would_be_read(
     records = list(outcomes(folder))
     failures = sum(record.failure is not None for record in records)
     assert 0 < failures < 40
-    assert tally(folder) == (len(records), failures)
+    assert count_outcomes(folder) == (len(records), failures)
     with (folder / "outcomes.jsonl").open("ab") as file:
         file.write(b'{"place": 3, "torn')
-    assert tally(folder) == (len(records), failures)
+    assert count_outcomes(folder) == (len(records), failures)

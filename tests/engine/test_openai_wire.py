@@ -3,10 +3,10 @@ from typing import Any
 import orjson
 import pytest
 
-from cache.call import Call, Message, ResponseFormat, ToolSpec
-from cache.reply import Reply, Token, ToolCall
-from engine.errors import Ambiguous, BadCall, Malformed
-from engine.providers.openai_wire import OpenAIWire
+from oversight.cache.call import Call, Message, ResponseFormat, ToolSpec
+from oversight.cache.reply import Reply, Token, ToolCall
+from oversight.engine.errors import InvalidRequest, Malformed, OutcomeUnknown
+from oversight.engine.providers.openai_wire import OpenAIWire
 
 WIRE = OpenAIWire()
 ASKED = (Message("system", "Be brief."), Message("user", "2 + 2?"))
@@ -119,13 +119,13 @@ def test_a_tool_exchange_goes_out_as_it_came() -> None:
 
 def test_reasoning_of_another_wire_is_refused_before_anything_is_sent() -> None:
     messages = (*ASKED, Message("assistant", "4", opaque='[{"type": "thinking"}]'))
-    with pytest.raises(BadCall, match="opaque is not from this wire"):
+    with pytest.raises(InvalidRequest, match="opaque is not from this wire"):
         WIRE.body(Call("openai/gpt-4o", messages))
 
 
 def test_a_schema_that_is_no_json_is_named() -> None:
     call = Call("openai/gpt-4o", ASKED, response_format=ResponseFormat("v", "{'A': 1}"))
-    with pytest.raises(BadCall, match=r"response_format\.schema is no JSON"):
+    with pytest.raises(InvalidRequest, match=r"response_format\.schema is no JSON"):
         WIRE.body(call)
 
 
@@ -154,12 +154,12 @@ def test_outcomes(message: dict[str, Any], finish: str, outcome: str, text: str)
 
 
 def test_an_unknown_stop_reason_fails_the_call_and_is_named() -> None:
-    with pytest.raises(BadCall, match="'vibes'"):
+    with pytest.raises(InvalidRequest, match="'vibes'"):
         read(completion(finish_reason="vibes"))
 
 
 def test_a_server_out_of_resources_is_ambiguous() -> None:
-    with pytest.raises(Ambiguous, match="insufficient_system_resource"):
+    with pytest.raises(OutcomeUnknown, match="insufficient_system_resource"):
         read(completion(finish_reason="insufficient_system_resource"))
 
 

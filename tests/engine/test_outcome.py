@@ -3,20 +3,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.runs.outcome import line, read
-from engine.sweeps.rows import rows
-from engine.sweeps.sweep import Cell, Sweep
-from protocols.agents import Agent
-from protocols.counts import Counts
-from protocols.debate import Debate
-from protocols.judges import StatedJudge
-from protocols.transcript import Failure, Judgement, Transcript, Turn, Verdict
+from oversight.engine.runs.outcome import line, read_outcome
+from oversight.engine.sweeps.rows import report_rows
+from oversight.engine.sweeps.sweep import Cell, Sweep
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.counts import Counts
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.transcript import Failure, Judgement, Transcript, Turn, Verdict
 from tests.shipments import shipments
 
 SWEEP = Sweep(
     "s",
     tuple(shipments(3)),
-    rows([Debate(StatedJudge("sim/judge"), Agent("sim/strong"))]),
+    report_rows([Debate(StatedJudge("sim/judge"), Agent("sim/strong"))]),
     draws=2,
 )
 CELLS = list(SWEEP.cells())
@@ -52,7 +52,7 @@ def verdicts(draw: st.DrawFn) -> Verdict:
 
 @given(st.sampled_from(CELLS), verdicts())
 def test_a_verdict_is_read_back_as_it_was_written(cell: Cell, verdict: Verdict) -> None:
-    record = read(line(cell, verdict))
+    record = read_outcome(line(cell, verdict))
     assert (record.place, record.cell, record.side, record.draw) == (
         cell.place,
         cell.id,
@@ -75,7 +75,7 @@ def test_a_verdict_is_read_back_as_it_was_written(cell: Cell, verdict: Verdict) 
 
 @given(st.sampled_from(CELLS), failures)
 def test_a_failure_is_read_back_as_it_was_written(cell: Cell, failure: Failure) -> None:
-    record = read(line(cell, failure))
+    record = read_outcome(line(cell, failure))
     assert (record.place, record.probs, record.failure) == (cell.place, None, failure)
     assert (record.measures, record.counts, record.captured) == ({}, {}, None)
 
@@ -132,4 +132,4 @@ def test_a_cell_is_known_by_its_contents_and_not_by_its_place() -> None:
 )
 def test_what_is_no_outcome_is_refused(text: bytes) -> None:
     with pytest.raises(ValueError):
-        read(text)
+        read_outcome(text)

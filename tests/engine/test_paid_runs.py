@@ -6,9 +6,9 @@ from contextlib import closing
 import orjson
 import pytest
 
-from cache.disk import ReadOnlyStore
-from cache.record import Record, checked, records
-from engine.rehearsal.process import counts
+from oversight.cache.disk import ReadOnlyStore
+from oversight.cache.record import Record, checked_records, records
+from oversight.engine.rehearsal.process import counts
 from tests.desk import CANARY, CONCURRENCY, MODELS, Desk
 
 CELLS = 2 * 2 * 2 * (1 + 2 * 2)
@@ -216,7 +216,7 @@ def test_p12_however_often_a_run_is_killed_its_ledger_has_all_that_the_server_sa
 LOUD = """
 import logging, sys
 logging.basicConfig(level=logging.DEBUG)
-from engine.cli.group import main
+from oversight.engine.cli.group import main
 sys.argv[0] = "oversight"
 main()
 """
@@ -246,7 +246,7 @@ def test_p13_a_key_stands_in_no_file_log_report_or_store(desk):
         assert CANARY not in str(path)
     store = ReadOnlyStore(desk.folder / "store")
     try:
-        found = [record for _, record in checked(store.survey())]
+        found = [record for _, record in checked_records(store.survey())]
     finally:
         store.close()
     assert len(found) > 20

@@ -8,22 +8,22 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cache.cached import Cache
-from cache.call import Call
-from cache.disk import DiskStore
-from cache.reply import Reply, Usage
-from cache.store import MemoryStore
-from engine.books.demand import prompt_tokens
-from engine.books.prices import PriceList, listed
-from engine.cli.group import oversight
-from engine.cli.plan import short
-from engine.limits.latch import Latch
-from engine.opening import Opened, open_sweep
-from engine.plans import planning
-from engine.plans.planning import plan_sweep
-from engine.runs.scheduler import run_cells
-from engine.sim import SimModel, SimProvider, World
-from engine.sweeps.sweep import Sweep
+from oversight.cache.cache import Cache
+from oversight.cache.call import Call
+from oversight.cache.disk import DiskStore
+from oversight.cache.reply import Reply, Usage
+from oversight.cache.store import MemoryStore
+from oversight.engine.accounting.prices import PriceList, listed
+from oversight.engine.cli.commands.plan import short
+from oversight.engine.cli.group import oversight
+from oversight.engine.planning import estimate
+from oversight.engine.planning.estimate import plan_sweep
+from oversight.engine.runs.loaded_sweep import LoadedSweep, open_sweep
+from oversight.engine.runs.scheduler import run_cells
+from oversight.engine.simulation import GroundTruth, SimModel, SimProvider
+from oversight.engine.stop import StopToken
+from oversight.engine.sweeps.sweep import Sweep
+from oversight.engine.tokens import prompt_tokens
 
 SIMULATED = """
 problems: {bundled: arithmetic}
@@ -46,7 +46,7 @@ models:
 
 @pytest.fixture
 def opened(tmp_path):
-    def opened(text: str, limit: int | None = None) -> Opened:
+    def opened(text: str, limit: int | None = None) -> LoadedSweep:
         path = tmp_path / "sweep.yaml"
         path.write_text(text)
         return open_sweep(path, (), limit)
@@ -59,7 +59,7 @@ class Vendor:
 
     def __init__(self, sweep: Sweep) -> None:
         talker = SimModel(words=230, tool_use=0.9)
-        self._sim = SimProvider(World(sweep.problems), dict.fromkeys(sweep.models, talker))
+        self._sim = SimProvider(GroundTruth(sweep.problems), dict.fromkeys(sweep.models, talker))
         self.calls: Counter[str] = Counter()
         self.dollars = 0.0
 
@@ -74,9 +74,11 @@ class Vendor:
         return replace(reply, usage=usage)
 
 
-async def run(opened: Opened, sweep: Sweep, store: MemoryStore, ask) -> None:
+async def run(opened: LoadedSweep, sweep: Sweep, store: MemoryStore, ask) -> None:
     cache = Cache(store, ask, identity=opened.models.identity)
-    await run_cells(sweep.cells(), cache, lambda cell, outcome: None, lanes=8, latch=Latch())
+    await run_cells(
+        sweep.cells(), cache, lambda cell, outcome: None, lanes=8, stop_token=StopToken()
+    )
     await cache.close()
 
 
@@ -94,7 +96,7 @@ async def test_the_plan_of_a_simulated_sweep_is_what_its_run_asks_to_the_call(op
     assert before.total("calls") == after.total("calls") == after.total("stored") == len(store)
     assert before.total("stored") == 0
     assert after.total("input_tokens") == after.total("output_tokens") == 0
-    assert after.cost == planning.Cost(0.0, 0.0, 0.0)
+    assert after.cost == estimate.Cost(0.0, 0.0, 0.0)
     assert before.unread == 0
 
 
@@ -109,9 +111,9 @@ async def test_what_a_stopped_run_left_in_the_store_is_not_planned_again(opened)
 
 async def test_a_large_sweep_is_planned_from_some_of_its_problems(opened, monkeypatch):
     ready = opened(PRICED)
-    monkeypatch.setattr(planning, "WALKED", len(ready.sweep))
+    monkeypatch.setattr(estimate, "WALKED", len(ready.sweep))
     whole = await plan_sweep(ready, None, listed())
-    monkeypatch.setattr(planning, "WALKED", 600)
+    monkeypatch.setattr(estimate, "WALKED", 600)
     some = await plan_sweep(ready, None, listed())
     assert (some.cells, some.problems) == (len(ready.sweep), len(ready.sweep.problems))
     assert some.walked < whole.walked == whole.problems

@@ -4,9 +4,9 @@ from datetime import date
 
 import pytest
 
-from cache.reply import Usage
-from engine.books.prices import listed, load
-from engine.errors import SweepError
+from oversight.cache.reply import Usage
+from oversight.engine.accounting.prices import listed, load_prices
+from oversight.engine.errors import UsageError
 
 MILLION = 1_000_000
 
@@ -67,8 +67,8 @@ def test_a_long_prompt_is_priced_by_its_own_rates_and_a_sum_of_short_ones_is_not
 def test_a_price_beyond_a_length_needs_the_length(tmp_path):
     file = tmp_path / "prices.toml"
     file.write_text('[openai.models]\n"x" = { input = 1, output = 2, above = 100 }\n')
-    with pytest.raises(SweepError, match="above and beyond belong together"):
-        load(file)
+    with pytest.raises(UsageError, match="above and beyond belong together"):
+        load_prices(file)
 
 
 def test_a_batch_call_costs_half_where_the_vendor_says_so():
@@ -78,7 +78,7 @@ def test_a_batch_call_costs_half_where_the_vendor_says_so():
 
 def test_an_unknown_model_has_no_price_and_the_mend_is_told():
     assert listed().find("openrouter/some/model") is None
-    with pytest.raises(SweepError) as caught:
+    with pytest.raises(UsageError) as caught:
         listed().need("openrouter/some/model")
     text = str(caught.value)
     assert text.startswith("openrouter/some/model: no price is known, so --max-cost cannot be kept")
@@ -89,9 +89,9 @@ def test_an_unknown_model_has_no_price_and_the_mend_is_told():
 def test_the_mend_that_is_told_works(tmp_path):
     file = tmp_path / "prices.toml"
     file.write_text('[openrouter.models."some/model"]\ninput = 1\noutput = 2\n')
-    assert load(file).need("openrouter/some/model").cost(Usage(MILLION, MILLION)) == 3
+    assert load_prices(file).need("openrouter/some/model").cost(Usage(MILLION, MILLION)) == 3
     file.write_text("[openrouter]\nfree = true\n")
-    assert load(file).need("openrouter/some/model").cost(Usage(MILLION, MILLION)) == 0
+    assert load_prices(file).need("openrouter/some/model").cost(Usage(MILLION, MILLION)) == 0
 
 
 def test_a_users_file_overrules_the_list_and_leaves_the_rest(tmp_path):
@@ -100,7 +100,7 @@ def test_a_users_file_overrules_the_list_and_leaves_the_rest(tmp_path):
         "[openai]\nas_of = 2026-12-01\nsource = 'our contract'\n"
         "[openai.models]\n'gpt-4o' = { input = 1.25, output = 5 }\n"
     )
-    prices = load(file)
+    prices = load_prices(file)
     mine = prices.need("openai/gpt-4o-2024-08-06")
     assert (mine.input, mine.output, mine.cache_read, mine.source) == (
         1.25,
@@ -130,11 +130,11 @@ def test_a_users_file_overrules_the_list_and_leaves_the_rest(tmp_path):
 def test_a_price_file_that_is_wrong_is_told_with_its_place(tmp_path, text, told):
     file = tmp_path / "mine.toml"
     file.write_text(text)
-    with pytest.raises(SweepError, match=told) as caught:
-        load(file)
+    with pytest.raises(UsageError, match=told) as caught:
+        load_prices(file)
     assert str(caught.value).startswith(str(file))
 
 
 def test_a_price_file_that_is_not_there_is_told(tmp_path):
-    with pytest.raises(SweepError, match=r"none\.toml: cannot be read as a price file"):
-        load(tmp_path / "none.toml")
+    with pytest.raises(UsageError, match=r"none\.toml: cannot be read as a price file"):
+        load_prices(tmp_path / "none.toml")

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from cache.call import Call, Message, ToolSpec
-from cache.reply import Reply
-from engine.errors import BadCall
-from engine.limits.primed import KNOWN, WARM, Primed
-from engine.providers.prompt_cache import kept_prefix
+from oversight.cache.call import Call, Message, ToolSpec
+from oversight.cache.reply import Reply
+from oversight.engine.errors import InvalidRequest
+from oversight.engine.models.prefix_warmup import KNOWN, WARM, PrefixWarmup
+from oversight.engine.providers.prompt_cache import kept_prefix
 from tests.virtual import run
 
 CLAUDE = "anthropic/claude-sonnet-4-5"
@@ -28,7 +28,7 @@ class Vendor:
         number = len(self.asked)
         await asyncio.sleep(1)
         if number <= self.fail:
-            raise BadCall("no")
+            raise InvalidRequest("no")
         return Reply("yes")
 
 
@@ -36,15 +36,15 @@ def call(n: int, prefix: str = "p") -> Call:
     return Call(CLAUDE, (Message("system", prefix), Message("user", str(n))))
 
 
-def primed(vendor: Vendor) -> Primed:
-    return Primed(vendor, lambda call: call.messages[0].text or None)
+def primed(vendor: Vendor) -> PrefixWarmup:
+    return PrefixWarmup(vendor, lambda call: call.messages[0].text or None)
 
 
 def seconds(vendor: Vendor) -> list[int]:
     return [round(each) for each in vendor.asked]
 
 
-async def fan_out(ask: Primed, calls: list[Call]) -> list[Reply | BaseException]:
+async def fan_out(ask: PrefixWarmup, calls: list[Call]) -> list[Reply | BaseException]:
     return await asyncio.gather(*map(ask, calls), return_exceptions=True)
 
 
@@ -64,7 +64,7 @@ def test_after_a_failure_the_next_one_leads() -> None:
     vendor = Vendor(fail=2)
     found = run(fan_out(primed(vendor), [call(n) for n in range(10)]))
     assert seconds(vendor) == [0, 1, 2] + [3] * 7
-    assert sum(isinstance(each, BadCall) for each in found) == 2
+    assert sum(isinstance(each, InvalidRequest) for each in found) == 2
 
 
 def test_a_cancelled_leader_hands_over() -> None:

@@ -4,13 +4,13 @@ import logging
 
 import pytest
 
-from engine.books.ledger import Ledger
-from engine.books.prices import listed
-from engine.books.quarantine import MOST, Quarantine
-from engine.errors import Malformed
-from engine.limits.endpoint import Books, Endpoint
-from engine.limits.latch import Latch
-from engine.limits.limits import Limits
+from oversight.engine.accounting.ledger import Ledger
+from oversight.engine.accounting.prices import listed
+from oversight.engine.accounting.quarantine import MAX_BODIES, Quarantine
+from oversight.engine.errors import Malformed
+from oversight.engine.limits.limits import Limits
+from oversight.engine.models.client import Accounting, ModelClient
+from oversight.engine.stop import StopToken
 from tests.server import Server, call_of
 from tests.virtual import run
 
@@ -38,9 +38,9 @@ def test_no_folder_is_made_before_there_is_anything_to_keep(tmp_path):
 
 def test_a_server_that_sends_rubbish_all_night_does_not_fill_the_disk(tmp_path):
     quarantine = Quarantine(tmp_path)
-    for n in range(MOST + 50):
+    for n in range(MAX_BODIES + 50):
         quarantine.keep(call_of(10, n), fault())
-    assert len(list(tmp_path.iterdir())) == MOST
+    assert len(list(tmp_path.iterdir())) == MAX_BODIES
     assert quarantine.lost == 50
     assert Quarantine(tmp_path).keep(call_of(10), fault()) is None, "a second run adds no more"
 
@@ -63,8 +63,10 @@ def test_every_try_of_a_call_leaves_its_body(tmp_path):
         async def close(self):
             """Nothing to close."""
 
-    books = Books(Ledger(), listed(), quarantine=Quarantine(tmp_path))
-    endpoint = Endpoint("sim/m", Broken(fault=lambda request: fault()), Limits(), Latch(), books)
+    accounting = Accounting(Ledger(), listed(), quarantine=Quarantine(tmp_path))
+    endpoint = ModelClient(
+        "sim/m", Broken(fault=lambda request: fault()), Limits(), StopToken(), accounting
+    )
     with pytest.raises(Malformed):
         run(endpoint(call_of(10)))
     assert [path.read_bytes() for path in sorted(tmp_path.iterdir())] == [BODY] * 3

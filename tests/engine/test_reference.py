@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from engine.opening import opened
-from engine.providers.catalogue import PROVIDERS
-from engine.sweeps.document import Document
-from engine.sweeps.reference import reference
-from engine.sweeps.sweepfile import checked_sweep
-from protocols.catalogue import JUDGES, PROTOCOLS
-from protocols.datasets.catalogue import LOADERS
+from oversight.engine.providers.catalogue import PROVIDERS
+from oversight.engine.runs.loaded_sweep import loaded
+from oversight.engine.sweeps.document import Document
+from oversight.engine.sweeps.reference import reference
+from oversight.engine.sweeps.sweepfile import checked_sweep
+from oversight.protocols.catalogue import JUDGES, PROTOCOLS
+from oversight.protocols.datasets.catalogue import LOADERS
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [DOCS / "sweep-file.md", DOCS / "local-models.md"]
@@ -41,4 +41,4 @@ SWEEPS = [
 @pytest.mark.parametrize("text", SWEEPS)
 def test_every_sweep_that_is_shown_can_be_run(text: str) -> None:
     file = Path("shown.yaml")
-    assert len(opened(checked_sweep(Document.parse(text, str(file)), file), {}).sweep) > 0
+    assert len(loaded(checked_sweep(Document.parse(text, str(file)), file), {}).sweep) > 0

@@ -13,10 +13,19 @@ import openai
 import orjson
 import pytest
 
-from cache.call import Call
-from cache.reply import Reply, Token, ToolCall
-from engine.errors import ModelGone, SweepError
-from engine.rehearsal import KINDS, PROFILES, Answer, Fault, Profile, Rehearsal, Spell, load_profile
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply, Token, ToolCall
+from oversight.engine.errors import ModelNotFound, UsageError
+from oversight.engine.rehearsal import (
+    FAULT_KINDS,
+    PROFILES,
+    FaultKind,
+    FaultWindow,
+    MockServer,
+    Profile,
+    Responder,
+    load_profile,
+)
 
 ASKED: Any = [{"role": "user", "content": "2 + 2?"}]
 TOOL = {"name": "calc", "description": "adds", "parameters": {"type": "object"}}
@@ -24,11 +33,11 @@ TOOL = {"name": "calc", "description": "adds", "parameters": {"type": "object"}}
 
 @asynccontextmanager
 async def clients(
-    profile: Profile = PROFILES["calm"], answer: Answer | None = None, patience: float = 20.0
-) -> AsyncIterator[tuple[Callable[..., Any], Callable[..., Any], Rehearsal]]:
+    profile: Profile = PROFILES["calm"], answer: Responder | None = None, patience: float = 20.0
+) -> AsyncIterator[tuple[Callable[..., Any], Callable[..., Any], MockServer]]:
     """`create` of both official clients, and the server that they talk to."""
     async with (
-        Rehearsal(profile, answer) as server,
+        MockServer(profile, answer) as server,
         openai.AsyncOpenAI(
             api_key="k", base_url=f"{server.url}/v1", max_retries=0, timeout=patience
         ) as chat,
@@ -48,7 +57,7 @@ async def clients(
         yield ask_openai, ask_anthropic, server
 
 
-def says(reply: Reply) -> Answer:
+def says(reply: Reply) -> Responder:
     return lambda call: reply
 
 
@@ -133,9 +142,9 @@ async def test_both_clients_parse_refusals_and_truncations() -> None:
     ],
 )
 async def test_both_clients_raise_what_each_fault_is(
-    fault: Fault, of_openai: type[Exception], of_anthropic: type[Exception]
+    fault: FaultKind, of_openai: type[Exception], of_anthropic: type[Exception]
 ) -> None:
-    async with clients(Profile((Spell(fault, 1.0),)), patience=0.5) as (chat, claude, server):
+    async with clients(Profile((FaultWindow(fault, 1.0),)), patience=0.5) as (chat, claude, server):
         with pytest.raises(of_openai):
             await chat()
         with pytest.raises(of_anthropic):
@@ -144,7 +153,7 @@ async def test_both_clients_raise_what_each_fault_is(
 
 
 async def test_the_codes_of_errors_reach_the_clients() -> None:
-    async with clients(Profile((Spell("quota", 1.0),))) as (chat, claude, _):
+    async with clients(Profile((FaultWindow("quota", 1.0),))) as (chat, claude, _):
         with pytest.raises(openai.RateLimitError) as of_openai:
             await chat()
         assert of_openai.value.code == "insufficient_quota"
@@ -173,7 +182,7 @@ async def test_requests_that_make_no_sense_are_told_so() -> None:
 
 async def test_a_call_that_nobody_can_answer_is_told_so() -> None:
     def answer(call: Call) -> Reply:
-        raise ModelGone(f"nobody plays {call.model}")
+        raise ModelNotFound(f"nobody plays {call.model}")
 
     async with clients(answer=answer) as (chat, claude, server):
         with pytest.raises(openai.BadRequestError, match="nobody plays m"):
@@ -184,7 +193,7 @@ async def test_a_call_that_nobody_can_answer_is_told_so() -> None:
 
 
 async def test_equal_requests_meet_the_same_fates_whatever_the_order_they_come_in() -> None:
-    profile = Profile((Spell("server_error", 0.3), Spell("overloaded", 0.3)), seed=5)
+    profile = Profile((FaultWindow("server_error", 0.3), FaultWindow("overloaded", 0.3)), seed=5)
 
     async def fates(order: list[int]) -> dict[int, str]:
         found: dict[int, str] = {}
@@ -203,7 +212,7 @@ async def test_equal_requests_meet_the_same_fates_whatever_the_order_they_come_i
 
 
 def test_spells_begin_and_end_and_their_shares_add_up() -> None:
-    profile = Profile((Spell("html", 0.25, end=60.0), Spell("reset", 0.5, start=30.0)))
+    profile = Profile((FaultWindow("html", 0.25, end=60.0), FaultWindow("reset", 0.5, start=30.0)))
     assert profile.fault(0.2, elapsed=0.0) == "html"
     assert profile.fault(0.3, elapsed=0.0) is None
     assert profile.fault(0.3, elapsed=30.0) == "reset"
@@ -225,11 +234,11 @@ def test_profiles_have_names_and_files(tmp_path: Path) -> None:
     assert load_profile("storm") is PROFILES["storm"]
     rainy = tmp_path / "rainy.yaml"
     rainy.write_text("spells:\n- {fault: html, share: 0.5, end: 60}\nlatency: 0.1\nseed: 3\n")
-    expected = Profile((Spell("html", 0.5, end=60.0),), latency=0.1, seed=3)
+    expected = Profile((FaultWindow("html", 0.5, end=60.0),), latency=0.1, seed=3)
     assert load_profile(str(rainy)) == expected
     dry = tmp_path / "dry.toml"
     dry.write_text('speed = 10.0\n[[spells]]\nfault = "quota"\nshare = 1\n')
-    assert load_profile(str(dry)) == Profile((Spell("quota", 1.0),), speed=10.0)
+    assert load_profile(str(dry)) == Profile((FaultWindow("quota", 1.0),), speed=10.0)
 
 
 @pytest.mark.parametrize(
@@ -245,20 +254,20 @@ def test_a_profile_that_is_wrong_is_refused_by_name(
     tmp_path: Path, text: str, complaint: str
 ) -> None:
     (tmp_path / "p.yaml").write_text(text)
-    with pytest.raises(SweepError, match=complaint):
+    with pytest.raises(UsageError, match=complaint):
         load_profile(str(tmp_path / "p.yaml"))
 
 
 def test_an_unknown_profile_is_refused_with_those_there_are() -> None:
-    with pytest.raises(SweepError, match="calm, busy, storm"):
+    with pytest.raises(UsageError, match="calm, busy, storm"):
         load_profile("drizzle")
-    with pytest.raises(SweepError, match="No such file"):
+    with pytest.raises(UsageError, match="No such file"):
         load_profile("missing.yaml")
 
 
 async def test_every_kind_of_fault_can_be_played_on_both_wires() -> None:
-    for kind in KINDS:
-        profile = Profile((Spell(kind, 1.0),), drip=0.4, speed=100.0)
+    for kind in FAULT_KINDS:
+        profile = Profile((FaultWindow(kind, 1.0),), drip=0.4, speed=100.0)
         async with clients(profile, patience=0.2) as (chat, claude, server):
             for ask in (chat, claude):
                 try:
@@ -269,7 +278,15 @@ async def test_every_kind_of_fault_can_be_played_on_both_wires() -> None:
 
 
 def test_it_runs_from_the_command_line_and_stops_when_told() -> None:
-    command = [sys.executable, "-m", "engine.rehearsal", "--profile", "calm", "--words", "3"]
+    command = [
+        sys.executable,
+        "-m",
+        "oversight.engine.rehearsal",
+        "--profile",
+        "calm",
+        "--words",
+        "3",
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         url = server.stdout.readline().strip()
@@ -294,7 +311,7 @@ async def test_counts_are_served_as_json() -> None:
 
 
 async def test_what_is_no_http_is_turned_away() -> None:
-    async with Rehearsal() as server:
+    async with MockServer() as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(b"\x16\x03\x01 hello")
         assert (await reader.read()).startswith(b"HTTP/1.1 400")

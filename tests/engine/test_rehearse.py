@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from engine.cli.group import oversight
-from engine.errors import SweepError
-from engine.rehearsal.clock import FastLoop
-from engine.rehearsal.process import counts, serving
-from engine.rehearsing import KEY, staged
-from engine.sweeps.sweepfile import read_sweep_file
+from oversight.engine.cli.group import oversight
+from oversight.engine.errors import UsageError
+from oversight.engine.rehearsal.clock import FastLoop
+from oversight.engine.rehearsal.process import counts, serving
+from oversight.engine.rehearsal.rehearsed import KEY, staged
+from oversight.engine.sweeps.sweepfile import read_sweep_file
 
 SWEEP = """
 problems: {bundled: arithmetic}
@@ -117,7 +117,7 @@ def test_simulated_models_need_no_rehearsal(sweep):
     simulated.write_text(
         "problems: {bundled: arithmetic}\njudges: sim/weak\nprotocols: naive_judge"
     )
-    with pytest.raises(SweepError, match="nothing to rehearse"):
+    with pytest.raises(UsageError, match="nothing to rehearse"):
         CliRunner().invoke(
             oversight, ["rehearse", str(simulated)], catch_exceptions=False, standalone_mode=False
         )
@@ -136,13 +136,13 @@ def test_no_key_of_the_user_is_ever_on_the_stage(sweep, monkeypatch):
 
 
 def test_a_server_that_cannot_start_is_told(sweep):
-    with pytest.raises(SweepError, match="did not start"), serving(["--profile", "nonesuch"]):
+    with pytest.raises(UsageError, match="did not start"), serving(["--profile", "nonesuch"]):
         pass
 
 
 def test_the_server_ends_with_the_process_that_started_it():
     script = (
-        "import sys, time\nfrom engine.rehearsal.process import serving\n"
+        "import sys, time\nfrom oversight.engine.rehearsal.process import serving\n"
         "with serving([]) as url:\n    print(url, flush=True)\n    time.sleep(600)\n"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as client:

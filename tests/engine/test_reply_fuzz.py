@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cache.reply import Reply, Token, ToolCall
-from engine.errors import EngineError, Malformed
-from engine.providers.anthropic_wire import AnthropicWire
-from engine.providers.openai_wire import OpenAIWire
-from engine.providers.wire import Wire
+from oversight.cache.reply import Reply, Token, ToolCall
+from oversight.engine.errors import EngineError, Malformed
+from oversight.engine.providers.anthropic_wire import AnthropicWire
+from oversight.engine.providers.openai_wire import OpenAIWire
+from oversight.engine.providers.wire import Wire
 
 COMPLETION = {
     "model": "m",

@@ -9,15 +9,15 @@ import orjson
 import pytest
 from pytest import approx
 
-from engine.reports.report import ENDINGS, FORMATS, report, save_report
-from engine.reports.results import Results, collect
-from engine.reports.tables import bounds_table, main_table, trend_table
-from protocols.agents import Agent
-from protocols.baselines import NaiveJudge, Propaganda
-from protocols.judges import LogprobJudge
-from protocols.protocol import Protocol
-from protocols.transcript import Failure
-from protocols.worlds import BETAS
+from oversight.engine.reports.report import ENDINGS, FORMATS, report, save_report
+from oversight.engine.reports.results import Results, collect
+from oversight.engine.reports.tables import bounds_table, main_table, trend_table
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.judges import LogprobJudge
+from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
+from oversight.protocols.protocol import Protocol
+from oversight.protocols.scoring.worlds import BETAS
+from oversight.protocols.transcript import Failure
 from tests.engine.verdicts import JUDGE, NAIVE, PROPAGANDA, SMALL, records, results, sweep
 
 LOST = Failure("unreadable", "no number")

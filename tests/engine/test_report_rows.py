@@ -1,19 +1,19 @@
 from dataclasses import dataclass
 
-from engine.sweeps.rows import rows
-from protocols.agents import Agent, Speaker
-from protocols.baselines import NaiveJudge, Propaganda
-from protocols.best_of import BestOf
-from protocols.debate import Debate
-from protocols.judges import StatedJudge
-from protocols.protocol import Protocol
+from oversight.engine.sweeps.rows import report_rows
+from oversight.protocols.agents.agent import Agent, Speaker
+from oversight.protocols.drafting.best_of import BestOf
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
+from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.protocol import Protocol
 
 JUDGE = StatedJudge("sim/judge")
 STRONG, WEAK = Agent("sim/strong"), Agent("sim/weak")
 
 
 def names(*protocols: Protocol) -> list[tuple[str, str, str]]:
-    return [(row.kind, row.agent, row.judge) for row in rows(protocols)]
+    return [(row.kind, row.agent, row.judge) for row in report_rows(protocols)]
 
 
 def kinds(*protocols: Protocol) -> list[str]:
@@ -32,12 +32,14 @@ def test_a_row_is_called_by_its_protocol_its_agent_and_its_judge() -> None:
 
 
 def test_what_is_the_same_in_all_settings_is_one_row() -> None:
-    assert len(rows([Debate(JUDGE, STRONG), Debate(JUDGE, Agent("sim/strong"), rounds=2)])) == 1
+    assert (
+        len(report_rows([Debate(JUDGE, STRONG), Debate(JUDGE, Agent("sim/strong"), rounds=2)])) == 1
+    )
 
 
 def test_rows_come_in_the_order_of_the_protocols() -> None:
     protocols = [Propaganda(JUDGE, WEAK), NaiveJudge(JUDGE), Propaganda(JUDGE, STRONG)]
-    assert [row.protocol for row in rows(protocols)] == protocols
+    assert [row.protocol for row in report_rows(protocols)] == protocols
 
 
 def test_roles_that_a_name_leaves_out_are_told_where_they_differ() -> None:

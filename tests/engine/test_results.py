@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from pytest import approx
 
-from engine.reports.results import Results, collect
-from engine.runs.outcome import line, read
-from protocols.agents import Agent
-from protocols.baselines import NaiveJudge, OpenTrust, Propaganda
-from protocols.judges import StatedJudge
-from protocols.statistics import Estimate
-from protocols.transcript import Failure, Transcript, Verdict
+from oversight.engine.reports.results import Results, collect
+from oversight.engine.runs.outcome import line, read_outcome
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust, Propaganda
+from oversight.protocols.scoring.statistics import Estimate
+from oversight.protocols.transcript import Failure, Transcript, Verdict
 from tests.engine.verdicts import (
     JUDGE,
     NAIVE,
@@ -68,7 +68,7 @@ def test_lift_is_held_against_the_same_judge_and_no_other() -> None:
     stern = StatedJudge("sim/judge", max_tokens=99)
     grid = sweep(NAIVE, NaiveJudge(stern), Propaganda(stern, Agent("sim/strong")), PROPAGANDA)
     told = [
-        read(line(cell, Verdict((p, 1 - p), Transcript(cell.problem.question))))
+        read_outcome(line(cell, Verdict((p, 1 - p), Transcript(cell.problem.question))))
         for cell in grid.cells()
         for p in [{"naive judge": 0.5, "propaganda": 0.9}[cell.row.kind]]
         if cell.row.protocol != NaiveJudge(stern)
@@ -109,7 +109,10 @@ def test_values_of_any_grade_and_more_than_two_answers_weigh_the_worlds() -> Non
     graded = problem(0, (1, 0.5, -1))
     grid = sweep(PROPAGANDA, problems=[graded])
     probs = (0.5, 0.3, 0.2)
-    told = [read(line(cell, Verdict(probs, Transcript(graded.question)))) for cell in grid.cells()]
+    told = [
+        read_outcome(line(cell, Verdict(probs, Transcript(graded.question))))
+        for cell in grid.cells()
+    ]
     only = row(collect(grid, told), "propaganda")
     brier = [-sum(((x == a) - p) ** 2 for x, p in enumerate(probs)) for a in range(3)]
     assert mean(only.asd) == approx(brier[0] + 0.5 * brier[1] - brier[2])
@@ -121,7 +124,7 @@ def test_values_of_any_grade_and_more_than_two_answers_weigh_the_worlds() -> Non
 def test_problems_of_two_and_of_three_answers_stand_side_by_side() -> None:
     grid = sweep(PROPAGANDA, problems=[problem(0, (1, -1, -1)), problem(1)])
     told = [
-        read(
+        read_outcome(
             line(
                 cell,
                 Verdict(
@@ -213,7 +216,7 @@ def test_results_do_not_depend_on_the_order_of_outcomes() -> None:
 def test_how_often_agents_chose_a_best_answer_is_told() -> None:
     grid = sweep(OpenTrust(JUDGE, Agent("sim/strong")), NAIVE, problems=2)
     told = [
-        read(
+        read_outcome(
             line(
                 cell,
                 Verdict(
@@ -235,6 +238,6 @@ def test_how_often_agents_chose_a_best_answer_is_told() -> None:
 def test_what_went_otherwise_than_asked_is_counted_over_all_cells() -> None:
     grid = sweep(PROPAGANDA)
     floor = said("no", outcome="refused", forged=2)
-    told = [read(line(cell, Verdict((0.5, 0.5), floor))) for cell in grid.cells()]
+    told = [read_outcome(line(cell, Verdict((0.5, 0.5), floor))) for cell in grid.cells()]
     only = row(collect(grid, told), "propaganda")
     assert dict(only.counts) == {"refused": 4, "forged": 8}

@@ -8,7 +8,7 @@ import openai.types.shared.chat_model as chat_model
 import pytest
 from anthropic.resources.messages.messages import DEPRECATED_MODELS
 
-from engine.providers.retirements import NOTICE, announced, retirement
+from oversight.engine.providers.retirements import NOTICE, announced, retirement
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,23 +6,23 @@ from itertools import pairwise
 
 import pytest
 
-from cache.reply import Reply
-from engine.errors import (
-    Ambiguous,
+from oversight.cache.reply import Reply
+from oversight.engine.errors import (
+    ContextLengthExceeded,
+    ExceedsRateLimit,
     Malformed,
-    ModelGone,
+    ModelNotFound,
     NeverAnswered,
+    OutcomeUnknown,
     Overloaded,
     ProviderDown,
     QuotaExhausted,
     RateLimited,
-    TooBig,
-    TooLong,
     Unreachable,
 )
-from engine.limits.limited import Limited
-from engine.limits.limits import Limits
-from engine.limits.retry import Retry
+from oversight.engine.limits.limits import Limits
+from oversight.engine.limits.rate_limiter import RateLimiter
+from oversight.engine.models.retry import Retry
 from tests.server import Server, call_of
 from tests.virtual import run
 
@@ -40,8 +40,8 @@ def tried(*faults, jitter=lambda: 0.5):
         return await server(call)
 
     async def main():
-        limited = Limited(noted, jitter=jitter)
-        retry = Retry(limited, limited.latch, limited.breaker, jitter)
+        limited = RateLimiter(noted, jitter=jitter)
+        retry = Retry(limited, limited.stop_token, limited.breaker, jitter)
         try:
             return await retry(call_of(10))
         except Exception as exc:
@@ -84,8 +84,8 @@ def test_while_the_breaker_is_open_no_probe_leaves_before_the_wait_that_was_aske
         return Overloaded("503", 120.0) if len(asked) <= 12 else None
 
     async def main():
-        limited = Limited(Server(latency=0.0, fault=fault), jitter=lambda: 0.0)
-        retry = Retry(limited, limited.latch, limited.breaker, lambda: 0.0)
+        limited = RateLimiter(Server(latency=0.0, fault=fault), jitter=lambda: 0.0)
+        retry = Retry(limited, limited.stop_token, limited.breaker, lambda: 0.0)
         async with asyncio.TaskGroup() as group:
             for n in range(10):
                 group.create_task(retry(call_of(10, n)))
@@ -96,7 +96,7 @@ def test_while_the_breaker_is_open_no_probe_leaves_before_the_wait_that_was_aske
     assert asked[13:] == pytest.approx([360.0] * 9)
 
 
-@pytest.mark.parametrize("fault", [Ambiguous("reset"), MALFORMED])
+@pytest.mark.parametrize("fault", [OutcomeUnknown("reset"), MALFORMED])
 def test_what_may_have_been_billed_is_retried_twice_and_no_more(fault):
     outcome, times = tried(fault, fault)
     assert isinstance(outcome, Reply)
@@ -106,7 +106,7 @@ def test_what_may_have_been_billed_is_retried_twice_and_no_more(fault):
 
 
 def test_each_kind_of_fault_has_its_own_count():
-    faults = [Overloaded("busy"), MALFORMED, Unreachable("off"), Ambiguous("reset")]
+    faults = [Overloaded("busy"), MALFORMED, Unreachable("off"), OutcomeUnknown("reset")]
     outcome, times = tried(*faults, *[Overloaded("busy")] * 4)
     assert isinstance(outcome, Reply)
     assert len(times) == 9
@@ -125,9 +125,9 @@ def test_a_429_costs_time_and_no_try():
     "fault",
     [
         NeverAnswered("400"),
-        TooLong("context"),
-        TooBig("a minute's budget"),
-        ModelGone("404"),
+        ContextLengthExceeded("context"),
+        ExceedsRateLimit("a minute's budget"),
+        ModelNotFound("404"),
         QuotaExhausted("insufficient_quota"),
         ProviderDown("bad certificate"),
     ],
@@ -149,11 +149,13 @@ def test_equal_seeds_draw_equal_waits():
 
 def test_a_halt_ends_a_backoff_at_once():
     async def main():
-        limited = Limited(Server(fault=lambda request: Overloaded("busy")), Limits(concurrency=9))
-        retry = Retry(limited, limited.latch, limited.breaker)
+        limited = RateLimiter(
+            Server(fault=lambda request: Overloaded("busy")), Limits(concurrency=9)
+        )
+        retry = Retry(limited, limited.stop_token, limited.breaker)
         ask = asyncio.create_task(retry(call_of(10)))
         await asyncio.sleep(20)
-        limited.latch.pull(QuotaExhausted("gone"))
+        limited.stop_token.stop(QuotaExhausted("gone"))
         with pytest.raises(QuotaExhausted):
             await ask
         return asyncio.get_running_loop().time()
@@ -171,8 +173,8 @@ def test_nothing_is_held_while_a_call_backs_off():
             return Overloaded("busy") if was else None
 
         server = Server(latency=0.1, fault=once)
-        limited = Limited(server, Limits(concurrency=1))
-        retry = Retry(limited, limited.latch, limited.breaker, lambda: 0.99)
+        limited = RateLimiter(server, Limits(concurrency=1))
+        retry = Retry(limited, limited.stop_token, limited.breaker, lambda: 0.99)
         async with asyncio.TaskGroup() as group:
             for n in range(3):
                 group.create_task(retry(call_of(10, n)))

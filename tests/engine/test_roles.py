@@ -3,21 +3,27 @@ from typing import Any
 
 import pytest
 
-from engine.errors import SweepError
-from engine.sweeps.document import Document
-from engine.sweeps.roles import agents, judges, protocols
-from protocols.agents import Agent, Speaker
-from protocols.baselines import NaiveJudge, Propaganda
-from protocols.best_of import BestOf
-from protocols.catalogue import JUDGES, PROTOCOLS
-from protocols.consultancy import Consultancy
-from protocols.critique import Critique
-from protocols.debate import Debate
-from protocols.judges import DistributionJudge, Jury, LogprobJudge, StatedJudge, VotesJudge
-from protocols.judges.judge import Judge
-from protocols.protocol import Protocol
-from protocols.refine import Refine
-from protocols.side_check import SideCheck
+from oversight.engine.errors import UsageError
+from oversight.engine.sweeps.document import Document
+from oversight.engine.sweeps.roles import agents, judges, protocols
+from oversight.protocols.agents.agent import Agent, Speaker
+from oversight.protocols.catalogue import JUDGES, PROTOCOLS
+from oversight.protocols.drafting.best_of import BestOf
+from oversight.protocols.drafting.refine import Refine
+from oversight.protocols.drafting.side_check import SideCheck
+from oversight.protocols.judges import (
+    DistributionJudge,
+    Jury,
+    LogprobJudge,
+    StatedJudge,
+    VotesJudge,
+)
+from oversight.protocols.judges.judge import Judge
+from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
+from oversight.protocols.mechanisms.consultancy import Consultancy
+from oversight.protocols.mechanisms.critique import Critique
+from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.protocol import Protocol
 
 WEAK = StatedJudge("sim/weak")
 
@@ -43,7 +49,7 @@ def made(text: str, agent: str = "sim/strong", judge: str = "sim/weak") -> list[
 
 def refused(read: Any, text: str) -> str:
     """What is told after the place."""
-    with pytest.raises(SweepError) as fault:
+    with pytest.raises(UsageError) as fault:
         read(text)
     told = re.fullmatch(r"s\.yaml:[12]: (.*)", str(fault.value), re.DOTALL)
     assert told, fault.value
@@ -76,7 +82,7 @@ def test_every_setting_of_an_agent_may_be_an_axis(setting: str, values: list[Any
 
 def test_a_whole_number_may_stand_for_a_fraction() -> None:
     (agent,) = speakers("{model: sim/strong, temperature: 1}")
-    assert isinstance(agent.mind.temperature, float)
+    assert isinstance(agent.base_agent.temperature, float)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +103,7 @@ def test_tools_are_none_a_name_or_a_list_within_the_axis(written: str, tools: li
 
 def test_axes_multiply_the_last_one_fastest() -> None:
     found = speakers("{model: [sim/strong, sim/weak], words: [50, 60]}")
-    assert [(each.mind.model, each.mind.words) for each in found] == [
+    assert [(each.base_agent.model, each.base_agent.words) for each in found] == [
         ("sim/strong", 50),
         ("sim/strong", 60),
         ("sim/weak", 50),
@@ -107,7 +113,7 @@ def test_axes_multiply_the_last_one_fastest() -> None:
 
 def test_a_list_of_agents_has_axes_in_each_part() -> None:
     found = speakers("[sim/weak, {model: sim/strong, words: [50, 60]}]")
-    assert [each.mind for each in found] == [
+    assert [each.base_agent for each in found] == [
         Agent("sim/weak"),
         Agent("sim/strong", words=50),
         Agent("sim/strong", words=60),
@@ -368,7 +374,7 @@ def test_what_is_wrong_with_a_protocol_is_told_with_value_and_mend(text: str, me
 
 
 def test_a_protocol_with_an_agent_says_that_there_is_none() -> None:
-    with pytest.raises(SweepError, match=r"protocols\.debate: debate needs agents; add a section"):
+    with pytest.raises(UsageError, match=r"protocols\.debate: debate needs agents; add a section"):
         list(protocols(*section("protocols", "debate"), [], [WEAK]))
     assert list(protocols(*section("protocols", "naive_judge"), [], [WEAK])) == [NaiveJudge(WEAK)]
 

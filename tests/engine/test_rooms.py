@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from cache.cached import Cache
-from cache.disk import DiskStore
-from engine.opening import open_sweep
-from engine.runs.scheduler import run_cells
+from oversight.cache.cache import Cache
+from oversight.cache.disk import DiskStore
+from oversight.engine.runs.loaded_sweep import open_sweep
+from oversight.engine.runs.scheduler import run_cells
 from tests.command_line import calls
 from tests.fakes import Scripted
 
@@ -27,9 +27,9 @@ def imported(file: Path) -> set[str]:
     found: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
-            found |= {name.name.partition(".")[0] for name in node.names}
+            found |= {name.name.removeprefix("oversight.").partition(".")[0] for name in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found.add(node.module.partition(".")[0])
+            found.add(node.module.removeprefix("oversight.").partition(".")[0])
     return found
 
 
@@ -50,13 +50,17 @@ def test_imports_point_down(file: Path) -> None:
 
 def test_importing_every_module_makes_no_file_and_loads_no_client(tmp_path: Path) -> None:
     names = [
-        ".".join(file.relative_to(ROOT).with_suffix("").parts)
+        ".".join(("oversight", *file.relative_to(ROOT).with_suffix("").parts))
         for file in FILES
-        if file.name != "__main__.py" and "providers" not in file.parts
+        if "__" not in file.name and "providers" not in file.parts
     ]
     # Whoever speaks HTTP is imported when the first call goes out; the servers and what fetches
     # files are commands of their own.
-    light = [n for n in names if not n.startswith(("engine.rehears", "engine.datasets.download"))]
+    light = [
+        n
+        for n in names
+        if not n.startswith(("engine.rehears", "oversight.engine.datasets.download"))
+    ]
     code = (
         "import importlib, os, sys\n"
         f"os.chdir({str(tmp_path)!r}); sys.path.insert(0, {str(ROOT)!r})\n"
@@ -93,7 +97,9 @@ print([file for file, name in os.environ.read if file.startswith(ROOT) and "/.ve
 
 def test_importing_reads_no_setting_from_the_environment() -> None:
     names = [
-        ".".join(f.relative_to(ROOT).with_suffix("").parts) for f in FILES if "__" not in f.name
+        ".".join(("oversight", *f.relative_to(ROOT).with_suffix("").parts))
+        for f in FILES
+        if "__" not in f.name
     ]
     code = READS.replace("NAMES", repr(names)).replace("ROOT", repr(str(ROOT)))
     assert run(f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{code}") == "[]\n"
@@ -103,7 +109,7 @@ AGAIN = """
 import sys
 met = []
 sys.addaudithook(lambda event, args: met.append(args) if event == "socket.connect" else None)
-from engine.cli.group import main
+from oversight.engine.cli.group import main
 sys.argv = ["oversight", "run", "real.yaml", "--store", "store"]
 try: main()
 except SystemExit as left: code = left.code
@@ -127,7 +133,11 @@ def test_a_run_that_the_store_answers_whole_loads_no_client_and_connects_to_nobo
         models = Scripted(lambda call: "A: 70%\nB: 30%")
         cache = Cache(store, models, identity=opened.models.identity)
         await run_cells(
-            opened.sweep.cells(), cache, lambda cell, outcome: None, lanes=9, latch=opened.latch
+            opened.sweep.cells(),
+            cache,
+            lambda cell, outcome: None,
+            lanes=9,
+            stop_token=opened.stop_token,
         )
         await cache.close()
 
@@ -145,7 +155,7 @@ def test_a_run_that_the_store_answers_whole_loads_no_client_and_connects_to_nobo
 def test_help_is_shown_without_loading_what_runs_sweeps() -> None:
     code = (
         "import sys; sys.argv = ['oversight', '--help']\n"
-        "from engine.cli.group import main\n"
+        "from oversight.engine.cli.group import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
         "print([n for n in ('numpy', 'pydantic', 'yaml', 'diskcache', 'rich.live', 'aiohttp', "

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.runs.runfolder import outcomes
+from oversight.engine.runs.run_folder import outcomes
 from tests.command_line import Command, calls, oversight
 from tests.run_folders import everything, len_of, only_run, with_failures, written
 

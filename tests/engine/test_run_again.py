@@ -12,9 +12,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from cache.disk import ReadOnlyStore
-from engine.reports.report import FORMATS
-from engine.runs.runfolder import outcomes
+from oversight.cache.disk import ReadOnlyStore
+from oversight.engine.reports.report import FORMATS
+from oversight.engine.runs.run_folder import outcomes
 from tests.command_line import ROOT, Command
 from tests.disks import read_only
 from tests.run_folders import everything, only_run, with_failures, written
@@ -164,7 +164,7 @@ def test_what_cannot_be_shown_is_told(
 def test_a_report_that_nobody_reads_to_its_end_is_no_error(place: Path, command: Command) -> None:
     command("run", "small.yaml")
     process = subprocess.Popen(
-        [sys.executable, "-m", "engine", "report", str(only_run(place))],
+        [sys.executable, "-m", "oversight.engine", "report", str(only_run(place))],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from engine.runs.runfolder import outcomes
+from oversight.engine.runs.run_folder import outcomes
 from tests.command_line import Command, calls, environment, oversight, running
 from tests.run_folders import len_of, only_run, written
 
@@ -109,7 +109,15 @@ def test_hangups_do_not_abandon_what_is_in_flight_however_many(stuck: Path) -> N
 def test_a_closed_terminal_stops_a_run_as_a_signal_does(stuck: Path) -> None:
     ours, theirs = os.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "engine", "run", "stuck.yaml", "--set", "models.sim/slow.latency=1"],
+        [
+            sys.executable,
+            "-m",
+            "oversight.engine",
+            "run",
+            "stuck.yaml",
+            "--set",
+            "models.sim/slow.latency=1",
+        ],
         cwd=stuck,
         env=environment({"OVERSIGHT_STORE": str(stuck / "store"), "TERM": "xterm"}),
         stdin=theirs,
@@ -143,10 +151,10 @@ def test_an_interrupt_while_the_program_loads_is_quiet(place: Path) -> None:
 import os, signal, sys
 class Interrupting:
     def find_spec(self, name, *_):
-        if name == "engine.cli.group":
+        if name == "oversight.engine.cli.group":
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupting())
-from engine.__main__ import main
+from oversight.engine.__main__ import main
 main()
 """
     done = subprocess.run(
@@ -179,5 +187,5 @@ def test_an_interrupt_before_anything_runs_is_no_failure_of_cells(
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("engine.cli.run.open_sweep", interrupted)
+    monkeypatch.setattr("oversight.engine.cli.commands.run.open_sweep", interrupted)
     assert command("run", "small.yaml").code == 130

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.errors import RunFolderError
-from engine.runs.lock import holder
-from engine.runs.manifest import read_manifest
-from engine.runs.runfolder import OUTCOMES, PROBLEMS, SWEEP, lines, outcomes
-from engine.sweeps.sweep import Cell, Sweep
-from protocols.datasets.jsonl import JsonLines
+from oversight.engine.errors import RunFolderError
+from oversight.engine.runs.lock import holder
+from oversight.engine.runs.manifest import read_manifest
+from oversight.engine.runs.run_folder import OUTCOMES, PROBLEMS, SWEEP, lines, outcomes
+from oversight.engine.sweeps.sweep import Cell, Sweep
+from oversight.protocols.datasets.jsonl import JsonLines
 from tests.disks import disk, read_only
 from tests.run_folders import CELLS, GRID, TEXT, folder, land, outcome, refused, written
 

@@ -6,30 +6,30 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from cache.call import Ask, Call
-from cache.errors import DamagedEntry, ReplayMiss, StoreFull
-from cache.reply import Reply
-from engine.errors import (
-    BadCall,
+from oversight.cache.call import Ask, Call
+from oversight.cache.errors import DamagedEntry, ReplayMiss, StoreFull
+from oversight.cache.reply import Reply
+from oversight.engine.errors import (
+    ContextLengthExceeded,
     Halt,
     Interrupted,
+    InvalidRequest,
     QuotaExhausted,
     RunFolderError,
-    StoreStopped,
-    TooLong,
+    StoreFailed,
 )
-from engine.limits.latch import Latch
-from engine.runs.lanes import FEW
-from engine.runs.scheduler import Outcome, attempt, run_cells
-from engine.sweeps.rows import rows
-from engine.sweeps.sweep import Cell, Sweep
-from protocols.agents import Agent
-from protocols.baselines import NaiveJudge, Propaganda
-from protocols.errors import Unreadable
-from protocols.judges import StatedJudge
-from protocols.protocol import Protocol
-from protocols.question import Answer, Question
-from protocols.transcript import Failure, Transcript, Verdict
+from oversight.engine.runs.scheduler import CellOutcome, attempt, run_cells
+from oversight.engine.runs.workers import FEW
+from oversight.engine.stop import StopToken
+from oversight.engine.sweeps.rows import report_rows
+from oversight.engine.sweeps.sweep import Cell, Sweep
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.errors import Unreadable
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
+from oversight.protocols.protocol import Protocol
+from oversight.protocols.question import Answer, Question
+from oversight.protocols.transcript import Failure, Transcript, Verdict
 from tests.fakes import Scripted, prompt
 from tests.shipments import shipments
 from tests.virtual import run
@@ -39,13 +39,15 @@ SURE = "A: 80%\nB: 20%"
 
 
 def sweep(*protocols: Protocol, problems: int = 2, draws: int = 1) -> Sweep:
-    return Sweep("s", tuple(shipments(problems)), rows(protocols or [NaiveJudge(JUDGE)]), draws)
+    return Sweep(
+        "s", tuple(shipments(problems)), report_rows(protocols or [NaiveJudge(JUDGE)]), draws
+    )
 
 
-class Kept(dict[int, Outcome]):
+class Kept(dict[int, CellOutcome]):
     """Outcomes by place, in the order in which they landed."""
 
-    def __call__(self, cell: Cell, outcome: Outcome) -> None:
+    def __call__(self, cell: Cell, outcome: CellOutcome) -> None:
         assert cell.place not in self
         self[cell.place] = outcome
 
@@ -71,10 +73,12 @@ class Crowd:
         return Reply(SURE)
 
 
-def ran(grid: Sweep, ask: Ask, *, lanes: int = 4, latch: Latch | None = None) -> tuple[Kept, Latch]:
-    kept, latch = Kept(), latch or Latch()
-    run(run_cells(grid.cells(), ask, kept, lanes=lanes, latch=latch))
-    return kept, latch
+def ran(
+    grid: Sweep, ask: Ask, *, lanes: int = 4, stop_token: StopToken | None = None
+) -> tuple[Kept, StopToken]:
+    kept, stop_token = Kept(), stop_token or StopToken()
+    run(run_cells(grid.cells(), ask, kept, lanes=lanes, stop_token=stop_token))
+    return kept, stop_token
 
 
 def failing(when: Callable[[Call], bool], fault: BaseException) -> Scripted:
@@ -92,29 +96,29 @@ def about(n: int) -> Callable[[Call], bool]:
 
 def test_every_cell_has_its_outcome_once() -> None:
     grid = sweep(NaiveJudge(JUDGE), Propaganda(JUDGE, Agent("sim/it")), problems=5, draws=2)
-    kept, latch = ran(grid, Scripted(lambda call: SURE))
+    kept, stop_token = ran(grid, Scripted(lambda call: SURE))
     assert kept.kinds == ["ok"] * len(grid) == ["ok"] * 40
-    assert latch.halt is None
+    assert stop_token.halt is None
 
 
 @pytest.mark.parametrize(
     ("fault", "kind", "message"),
     [
         (Unreadable("no number", "gibberish", "c1"), "unreadable", "no number"),
-        (BadCall("400: no such field"), "BadCall", "400: no such field"),
-        (TooLong("9,000 of 8,000 tokens"), "TooLong", "9,000 of 8,000 tokens"),
+        (InvalidRequest("400: no such field"), "BadCall", "400: no such field"),
+        (ContextLengthExceeded("9,000 of 8,000 tokens"), "TooLong", "9,000 of 8,000 tokens"),
         (ZeroDivisionError("division by zero"), "crash", "ZeroDivisionError: division by zero"),
-        (ExceptionGroup("two", [BadCall("a"), KeyError("b")]), "BadCall", "a"),
+        (ExceptionGroup("two", [InvalidRequest("a"), KeyError("b")]), "BadCall", "a"),
         (ExceptionGroup("in", [ExceptionGroup("in", [KeyError("b")])]), "crash", "KeyError: 'b'"),
     ],
 )
 def test_one_bad_cell_stops_no_other(fault: Exception, kind: str, message: str) -> None:
-    kept, latch = ran(sweep(problems=3), failing(about(1), fault))
+    kept, stop_token = ran(sweep(problems=3), failing(about(1), fault))
     assert kept.kinds == ["ok", "ok", kind, kind, "ok", "ok"]
     failure = kept[2]
     assert isinstance(failure, Failure)
     assert failure.message == message
-    assert latch.halt is None
+    assert stop_token.halt is None
 
 
 def test_a_muddled_reply_stands_in_the_failure_and_a_refusal_is_told_from_it() -> None:
@@ -144,7 +148,7 @@ def test_text_that_cannot_be_written_is_replaced_in_a_failure(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     # A captured record of half a character could not be handed from one process to another.
-    caplog.set_level(logging.CRITICAL, "engine.runs.lanes")
+    caplog.set_level(logging.CRITICAL, "oversight.engine.runs.workers")
     kept, _ = ran(sweep(problems=1), failing(lambda call: True, OSError("no file \udce9.txt")))
     assert kept[0] == Failure("crash", "OSError: no file ?.txt")
 
@@ -154,54 +158,54 @@ def test_a_halt_stops_all_lanes_and_cells_that_were_cut_have_no_outcome(grouped:
     halt = QuotaExhausted("no credit")
     fault = ExceptionGroup("g", [KeyError(), ExceptionGroup("g", [halt])]) if grouped else halt
     ask = failing(about(2), fault)
-    kept, latch = ran(sweep(problems=50), ask, lanes=3)
-    assert latch.halt is halt
+    kept, stop_token = ran(sweep(problems=50), ask, lanes=3)
+    assert stop_token.halt is halt
     assert kept.kinds == ["ok"] * len(kept)
     assert 4 <= len(kept) <= 6
     assert len(ask.calls) <= len(kept) + 3
 
 
 def test_a_halt_lets_cells_under_way_end_whose_calls_are_answered() -> None:
-    latch = Latch()
+    stop_token = StopToken()
 
     async def ask(call: Call) -> Reply:
         await asyncio.sleep(1)
-        latch.pull(Interrupted(2))
+        stop_token.stop(Interrupted(2))
         await asyncio.sleep(1)
         return Reply(SURE)
 
-    kept, _ = ran(sweep(problems=50), ask, lanes=6, latch=latch)
+    kept, _ = ran(sweep(problems=50), ask, lanes=6, stop_token=stop_token)
     assert sorted(kept) == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_pulled_latch_lets_nothing_begin() -> None:
-    latch = Latch()
-    latch.pull(Interrupted(15))
+    stop_token = StopToken()
+    stop_token.stop(Interrupted(15))
     ask = Scripted(lambda call: SURE)
-    kept, _ = ran(sweep(), ask, latch=latch)
+    kept, _ = ran(sweep(), ask, stop_token=stop_token)
     assert (dict(kept), ask.calls) == ({}, [])
 
 
 @pytest.mark.parametrize("fault", [StoreFull("no room"), DamagedEntry("k", "its checksum")])
 def test_a_store_that_cannot_serve_stops_the_run_and_fails_no_cell(fault: Exception) -> None:
-    kept, latch = ran(sweep(problems=9), failing(about(1), fault), lanes=1)
-    assert isinstance(latch.halt, StoreStopped)
-    assert str(fault) in str(latch.halt)
+    kept, stop_token = ran(sweep(problems=9), failing(about(1), fault), lanes=1)
+    assert isinstance(stop_token.halt, StoreFailed)
+    assert str(fault) in str(stop_token.halt)
     assert kept.kinds == ["ok", "ok"]
 
 
 def test_a_run_folder_that_takes_no_more_stops_the_run() -> None:
-    latch, kept = Latch(), Kept()
+    stop_token, kept = StopToken(), Kept()
 
-    def keep(cell: Cell, outcome: Outcome) -> None:
+    def keep(cell: Cell, outcome: CellOutcome) -> None:
         if cell.place >= 2:
             raise RunFolderError("outcomes.jsonl: No space left on device")
         kept(cell, outcome)
 
     ask = Scripted(lambda call: SURE)
-    run(run_cells(sweep(problems=50).cells(), ask, keep, lanes=4, latch=latch))
-    assert isinstance(latch.halt, StoreStopped)
-    assert "No space left" in str(latch.halt)
+    run(run_cells(sweep(problems=50).cells(), ask, keep, lanes=4, stop_token=stop_token))
+    assert isinstance(stop_token.halt, StoreFailed)
+    assert "No space left" in str(stop_token.halt)
     assert sorted(kept) == [0, 1]
     assert len(ask.calls) <= 8
 
@@ -213,18 +217,22 @@ def test_a_replay_miss_ends_the_run_bare(grouped: bool) -> None:
     ask = failing(about(2), fault)
     kept = Kept()
     with pytest.raises(ReplayMiss) as raised:
-        run(run_cells(sweep(problems=50).cells(), ask, kept, lanes=2, latch=Latch()))
+        run(run_cells(sweep(problems=50).cells(), ask, kept, lanes=2, stop_token=StopToken()))
     assert raised.value is miss
     assert kept.kinds == ["ok"] * len(kept)
     assert len(ask.calls) < 10
 
 
 def test_what_keeps_outcomes_may_not_fail_in_silence() -> None:
-    def keep(cell: Cell, outcome: Outcome) -> None:
+    def keep(cell: Cell, outcome: CellOutcome) -> None:
         raise RuntimeError("a bug in the keeper")
 
     with pytest.raises(RuntimeError, match="a bug in the keeper"):
-        run(run_cells(sweep().cells(), Scripted(lambda c: SURE), keep, lanes=2, latch=Latch()))
+        run(
+            run_cells(
+                sweep().cells(), Scripted(lambda c: SURE), keep, lanes=2, stop_token=StopToken()
+            )
+        )
 
 
 def test_so_many_lanes_are_under_way_and_no_more() -> None:
@@ -248,7 +256,9 @@ def test_cells_are_taken_as_lanes_come_free_and_not_before() -> None:
             await open_.wait()
             return Reply(SURE)
 
-        running = asyncio.create_task(run_cells(cells(), ask, kept, lanes=5, latch=Latch()))
+        running = asyncio.create_task(
+            run_cells(cells(), ask, kept, lanes=5, stop_token=StopToken())
+        )
         await asyncio.sleep(1)
         assert taken == [0, 1, 2, 3, 4]
         open_.set()
@@ -263,7 +273,7 @@ def test_a_few_lanes_run_until_a_reply_is_waited_for() -> None:
     def most_with(crowd: Crowd, waits: Callable[[], bool]) -> int:
         kept = Kept()
         cells = sweep(problems=50).cells()
-        run(run_cells(cells, crowd, kept, lanes=40, latch=Latch(), waits=waits))
+        run(run_cells(cells, crowd, kept, lanes=40, stop_token=StopToken(), waits=waits))
         assert len(kept) == 100
         return crowd.most
 
@@ -294,7 +304,7 @@ def test_cancelled_cells_leave_no_outcome_and_nothing_runs_on() -> None:
 
     async def main() -> None:
         running = asyncio.create_task(
-            run_cells(sweep(problems=50).cells(), ask, kept, lanes=5, latch=Latch())
+            run_cells(sweep(problems=50).cells(), ask, kept, lanes=5, stop_token=StopToken())
         )
         await asyncio.sleep(1)
         running.cancel()
@@ -308,12 +318,16 @@ def test_cancelled_cells_leave_no_outcome_and_nothing_runs_on() -> None:
 
 
 def test_signals_are_heard_though_every_cell_is_answered_at_once() -> None:
-    latch, kept = Latch(), Kept()
+    stop_token, kept = StopToken(), Kept()
 
     async def main() -> None:
-        asyncio.get_running_loop().call_later(0, latch.pull, Interrupted(2))
+        asyncio.get_running_loop().call_later(0, stop_token.stop, Interrupted(2))
         await run_cells(
-            sweep(problems=500).cells(), Scripted(lambda c: SURE), kept, lanes=1, latch=latch
+            sweep(problems=500).cells(),
+            Scripted(lambda c: SURE),
+            kept,
+            lanes=1,
+            stop_token=stop_token,
         )
 
     run(main())
@@ -339,7 +353,7 @@ class Odd(Protocol):
         return self.gives(Transcript(question))
 
 
-def odd(gives: Callable[[Transcript], object]) -> Outcome:
+def odd(gives: Callable[[Transcript], object]) -> CellOutcome:
     cell = next(sweep(problems=1).cells())
     row = replace(cell.row, protocol=Odd(JUDGE, gives))
     return run(attempt(replace(cell, row=row), Scripted(lambda call: SURE)))
@@ -386,5 +400,5 @@ def test_of_several_halts_the_first_reason_stands() -> None:
         halts.append(QuotaExhausted(f"number {len(halts)}"))
         raise halts[-1]
 
-    _, latch = ran(sweep(problems=5), ask, lanes=3)
-    assert latch.halt is halts[0]
+    _, stop_token = ran(sweep(problems=5), ask, lanes=3)
+    assert stop_token.halt is halts[0]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.cli.group import main
+from oversight.engine.cli.group import main
 
 Score = Callable[..., tuple[int, str, str]]
 
@@ -240,7 +240,7 @@ def test_a_missing_file_is_a_usage_error(
 
 
 def test_a_dash_reads_standard_input() -> None:
-    command = [sys.executable, "-m", "engine", "score", "-", "--json"]
+    command = [sys.executable, "-m", "oversight.engine", "score", "-", "--json"]
     ran = subprocess.run(command, input=json.dumps(ONE), capture_output=True, text=True, check=True)
     assert json.loads(ran.stdout)["questions"][0]["id"] == "q1"
     ran = subprocess.run(command, input="{}", capture_output=True, text=True, check=False)
@@ -250,8 +250,9 @@ def test_a_dash_reads_standard_input() -> None:
 
 def test_scoring_to_json_imports_no_table_and_no_model_client() -> None:
     code = (
-        "import sys, engine.cli.group\n"
-        "engine.cli.group.oversight.main(['score', '-', '--json'], standalone_mode=False)\n"
+        "import sys, oversight.engine.cli.group\n"
+        "oversight.engine.cli.group.oversight.main("
+        "['score', '-', '--json'], standalone_mode=False)\n"
         "print(sorted({'numpy', 'rich', 'openai', 'anthropic', 'aiohttp'} & set(sys.modules)),"
         " file=sys.stderr)\n"
     )

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from protocols.datasets.jsonl import write_jsonl
-from protocols.question import Answer, Problem, Question
+from oversight.protocols.datasets.jsonl import write_jsonl
+from oversight.protocols.question import Answer, Problem, Question
 from tests.engine.conftest import Command
 
 SWEEP = """\

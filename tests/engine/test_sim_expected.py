@@ -7,15 +7,21 @@ from statistics import fmean, pstdev
 
 import pytest
 
-from engine.sim import SimModel, SimProvider, World, expected_scores
-from protocols.agents import Agent
-from protocols.baselines import NaiveJudge, OpenTrust, Propaganda
-from protocols.best_of import BestOf
-from protocols.consultancy import Consultancy
-from protocols.debate import Debate
-from protocols.judges import DistributionJudge, Judge, LogprobJudge, StatedJudge, VotesJudge
-from protocols.protocol import Protocol
-from protocols.scores import SCORES
+from oversight.engine.simulation import GroundTruth, SimModel, SimProvider, expected_scores
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.drafting.best_of import BestOf
+from oversight.protocols.judges import (
+    DistributionJudge,
+    Judge,
+    LogprobJudge,
+    StatedJudge,
+    VotesJudge,
+)
+from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust, Propaganda
+from oversight.protocols.mechanisms.consultancy import Consultancy
+from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.protocol import Protocol
+from oversight.protocols.scores import SCORES
 from tests.shipments import shipments
 from tests.virtual import run
 
@@ -46,7 +52,7 @@ PROTOCOLS = {
 @cache
 def beliefs(protocol: Protocol) -> list[list[tuple[float, ...]]]:
     """What the judge believes in both worlds of every problem; run once for all scores."""
-    sim = SimProvider(World(PROBLEMS), MODELS)
+    sim = SimProvider(GroundTruth(PROBLEMS), MODELS)
 
     async def everything() -> list[list[tuple[float, ...]]]:
         return [

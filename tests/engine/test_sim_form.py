@@ -3,9 +3,9 @@ from typing import Any
 import orjson
 import pytest
 
-from cache.call import ResponseFormat
-from engine.sim.form import Contents, filled, form_kind
-from protocols.forms import (
+from oversight.cache.call import ResponseFormat
+from oversight.engine.simulation.form import Contents, fill_form, form_kind
+from oversight.protocols.prompts.forms import (
     check_form,
     choice_form,
     estimates_form,
@@ -70,7 +70,7 @@ def test_a_form_about_no_answers_is_no_judgement() -> None:
     ],
 )
 def test_a_schema_is_filled_with_the_plainest_value(schema: Any, value: Any) -> None:
-    assert filled(schema, Contents("text")) == value
+    assert fill_form(schema, Contents("text")) == value
 
 
 SPEECH = "First this. Then that? And so on! No more."
@@ -90,9 +90,9 @@ SPEECH = "First this. Then that? And so on! No more."
     ],
 )
 def test_a_form_is_filled_with_what_the_model_says_and_believes(schema: Any, value: Any) -> None:
-    assert filled(schema, Contents(SPEECH, 0.8, True, 11)) == value
+    assert fill_form(schema, Contents(SPEECH, 0.8, True, 11)) == value
 
 
 def test_a_list_is_as_long_as_it_has_to_be() -> None:
     schema = {"type": "array", "items": {"type": "string"}, "minItems": 3}
-    assert filled(schema, Contents("One. Two.")) == ["One", "Two", "One"]
+    assert fill_form(schema, Contents("One. Two.")) == ["One", "Two", "One"]

@@ -2,16 +2,22 @@ from math import exp
 
 import pytest
 
-from engine.sim import SimModel
-from engine.sim.judgement import label_token
-from protocols.agents import Agent
-from protocols.baselines import OpenTrust
-from protocols.errors import Unreadable
-from protocols.forms import NO_SIDE, read_form, side_form
-from protocols.judges import DistributionJudge, Judge, LogprobJudge, StatedJudge, VotesJudge
-from protocols.question import Answer, Problem, Question
-from protocols.side_check import READER, SideCheck
-from protocols.transcript import Transcript, Turn
+from oversight.engine.simulation import SimModel
+from oversight.engine.simulation.judgement import label_token
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.drafting.side_check import READER, SideCheck
+from oversight.protocols.errors import Unreadable
+from oversight.protocols.judges import (
+    DistributionJudge,
+    Judge,
+    LogprobJudge,
+    StatedJudge,
+    VotesJudge,
+)
+from oversight.protocols.mechanisms.baselines import OpenTrust
+from oversight.protocols.prompts.forms import NO_SIDE, read_form, side_form
+from oversight.protocols.question import Answer, Problem, Question
+from oversight.protocols.transcript import Transcript, Turn
 from tests.shipments import shipments, simulated, within
 
 PROBLEMS = shipments(2000)

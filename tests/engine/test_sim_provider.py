@@ -11,24 +11,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cache.address import call_address
-from cache.call import Ask, Call, Message, ResponseFormat
-from cache.reply import Reply
-from engine.errors import BadCall, ModelGone
-from engine.sim import PRESETS, SimModel, SimProvider, World
-from protocols.agents import ADVOCATE, Agent
-from protocols.amplification import Amplification
-from protocols.baselines import NaiveJudge, Propaganda
-from protocols.catalogue import PROTOCOLS
-from protocols.debate import Debate
-from protocols.debate_feedback import DebateFeedback
-from protocols.doubly_efficient_debate import DoublyEfficientDebate
-from protocols.errors import Declined
-from protocols.judges import StatedJudge
-from protocols.prompt import instructions, messages, question_block
-from protocols.protocol import Protocol
-from protocols.recursive_reward_modelling import RecursiveRewardModelling
-from protocols.transcript import Transcript
+from oversight.cache.address import call_address
+from oversight.cache.call import Ask, Call, Message, ResponseFormat
+from oversight.cache.reply import Reply
+from oversight.engine.errors import InvalidRequest, ModelNotFound
+from oversight.engine.simulation import PRESETS, GroundTruth, SimModel, SimProvider
+from oversight.protocols.agents.agent import ADVOCATE, Agent
+from oversight.protocols.catalogue import PROTOCOLS
+from oversight.protocols.errors import Declined
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.amplification import Amplification
+from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
+from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
+from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
+from oversight.protocols.mechanisms.recursive_reward_modelling import RecursiveRewardModelling
+from oversight.protocols.prompts.render import instructions, messages, question_block
+from oversight.protocols.protocol import Protocol
+from oversight.protocols.transcript import Transcript
 from tests.fakes import APPLES, CRATES
 from tests.shipments import QUIET, shipments, simulated, within
 from tests.virtual import run
@@ -271,22 +271,22 @@ async def test_tokens_are_counted_at_four_characters_each() -> None:
 
 async def test_a_question_that_the_world_does_not_know_is_named_and_never_guessed_at() -> None:
     sim = simulated(PROBLEMS)
-    with pytest.raises(BadCall, match="Four crates hold twelve apples"):
+    with pytest.raises(InvalidRequest, match="Four crates hold twelve apples"):
         await StatedJudge("sim/it").judge(Transcript(CRATES), sim)
-    with pytest.raises(BadCall, match="build it from the problems"):
+    with pytest.raises(InvalidRequest, match="build it from the problems"):
         await Agent("sim/it").speak(Transcript(CRATES), CRATES.answers[0], sim)
 
 
 async def test_a_judgement_without_a_question_is_an_error() -> None:
     call = Call("sim/it", (Message("user", instructions("percentages", "How likely?")),))
-    with pytest.raises(BadCall):
+    with pytest.raises(InvalidRequest):
         await simulated(PROBLEMS)(call)
 
 
 async def test_a_model_that_nobody_described_is_gone() -> None:
-    with pytest.raises(ModelGone, match=r"'sim/nobody'.*sim/quiet"):
+    with pytest.raises(ModelNotFound, match=r"'sim/nobody'.*sim/quiet"):
         await simulated(PROBLEMS)(speech_call(model="sim/nobody"))
-    with pytest.raises(ModelGone):
+    with pytest.raises(ModelNotFound):
         simulated(PROBLEMS).identity(speech_call(model="sim/nobody"))
 
 
@@ -338,7 +338,7 @@ async def test_no_prompt_makes_it_fall(pieces: list[str], split: int) -> None:
     sim = simulated(PROBLEMS[:1], PRESETS["sim/unruly"])
     try:
         reply = await sim(call)
-    except BadCall:
+    except InvalidRequest:
         assert "task=" in user, "only what depends on the truth may fail for want of it"
     else:
         assert reply.text
@@ -367,7 +367,7 @@ async def test_a_form_of_any_shape_is_filled_in() -> None:
 
 
 def test_models_go_by_any_name_that_they_are_given() -> None:
-    sim = SimProvider(World(PROBLEMS), {"openai/gpt-4o": QUIET})
+    sim = SimProvider(GroundTruth(PROBLEMS), {"openai/gpt-4o": QUIET})
     assert sim.reply(speech_call(model="openai/gpt-4o")).served_model == "openai/gpt-4o"
 
 

@@ -1,15 +1,15 @@
 from collections import Counter
 
-from cache.call import Ask, Call, Message
-from engine.sim import SimModel
-from engine.sim.speech import stated_strength
-from protocols.agents import ADVOCATE, LENGTH, Agent
-from protocols.best_of import BestOf
-from protocols.consultancy import CLIENT, Consultancy
-from protocols.judges import StatedJudge
-from protocols.prompt import instructions, messages
-from protocols.question import Problem
-from protocols.transcript import Transcript, Turn
+from oversight.cache.call import Ask, Call, Message
+from oversight.engine.simulation import SimModel
+from oversight.engine.simulation.speech import stated_strength
+from oversight.protocols.agents.agent import ADVOCATE, LENGTH, Agent
+from oversight.protocols.drafting.best_of import BestOf
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.consultancy import CLIENT, Consultancy
+from oversight.protocols.prompts.render import instructions, messages
+from oversight.protocols.question import Problem
+from oversight.protocols.transcript import Transcript, Turn
 from tests.shipments import shipments, simulated, within
 
 PROBLEMS = shipments(2000)

@@ -5,30 +5,30 @@ import random
 
 import pytest
 
-from cache.reply import Reply
-from engine.errors import Overloaded
-from engine.limits.limited import Limited
-from engine.limits.limits import Limits
-from engine.limits.retry import Retry
-from engine.limits.slots import CUT, START, Slots
+from oversight.cache.reply import Reply
+from oversight.engine.errors import Overloaded
+from oversight.engine.limits.concurrency import CUT, START, AdaptiveConcurrency
+from oversight.engine.limits.limits import Limits
+from oversight.engine.limits.rate_limiter import RateLimiter
+from oversight.engine.models.retry import Retry
 from tests.server import call_of
 from tests.virtual import run
 
 
-def fill(slots: Slots) -> int:
+def fill(slots: AdaptiveConcurrency) -> int:
     while slots.free:
         slots.take()
     return slots.busy
 
 
-def round_of_answers(slots: Slots) -> None:
+def round_of_answers(slots: AdaptiveConcurrency) -> None:
     for _ in range(fill(slots)):
         slots.answered()
         slots.leave()
 
 
 def test_the_width_doubles_each_round_until_the_ceiling():
-    slots, widths = Slots(200), []
+    slots, widths = AdaptiveConcurrency(200), []
     for _ in range(6):
         widths.append(int(slots.width))
         round_of_answers(slots)
@@ -36,11 +36,11 @@ def test_the_width_doubles_each_round_until_the_ceiling():
 
 
 def test_a_low_ceiling_is_there_from_the_start():
-    assert Slots(3).width == 3
+    assert AdaptiveConcurrency(3).width == 3
 
 
 def test_a_fault_narrows_once_for_all_calls_that_were_in_flight_with_it():
-    slots = Slots(16)
+    slots = AdaptiveConcurrency(16)
     for _ in range(fill(slots)):
         slots.overloaded(sent=1.0, now=2.0)
         slots.leave()
@@ -49,7 +49,7 @@ def test_a_fault_narrows_once_for_all_calls_that_were_in_flight_with_it():
 
 @pytest.mark.parametrize(("ceiling", "step"), [(1_000, 0.025 * 700), (100, 0.025 * 70), (4, 1)])
 def test_after_a_fault_a_round_widens_by_a_fortieth_and_at_least_by_one(ceiling, step):
-    slots = Slots(ceiling)
+    slots = AdaptiveConcurrency(ceiling)
     slots.width = float(ceiling)
     fill(slots)
     slots.overloaded(sent=1.0, now=2.0)
@@ -60,7 +60,7 @@ def test_after_a_fault_a_round_widens_by_a_fortieth_and_at_least_by_one(ceiling,
 
 
 def test_a_width_that_is_not_used_does_not_grow():
-    slots = Slots(100)
+    slots = AdaptiveConcurrency(100)
     for _ in range(1_000):
         slots.take()
         slots.answered()
@@ -69,7 +69,7 @@ def test_a_width_that_is_not_used_does_not_grow():
 
 
 def test_at_least_one_call_may_always_go():
-    slots = Slots(8)
+    slots = AdaptiveConcurrency(8)
     for n in range(50):
         slots.take()
         slots.overloaded(sent=n, now=n)
@@ -78,7 +78,7 @@ def test_at_least_one_call_may_always_go():
 
 
 def test_without_a_ceiling_a_fault_sets_a_width_that_is_lifted_when_it_proves_too_low():
-    slots = Slots(None)
+    slots = AdaptiveConcurrency(None)
     assert slots.unlimited
     for _ in range(100):
         slots.take()
@@ -109,8 +109,8 @@ def test_a_server_that_takes_40_calls_at_once_is_kept_busy_and_seldom_overloaded
             answered += 1
             return Reply("yes")
 
-        limited = Limited(server, Limits(concurrency=200))
-        retry = Retry(limited, limited.latch, limited.breaker)
+        limited = RateLimiter(server, Limits(concurrency=200))
+        retry = Retry(limited, limited.stop_token, limited.breaker)
 
         async def lane():
             while asyncio.get_running_loop().time() < 300:

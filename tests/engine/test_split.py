@@ -2,11 +2,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import SweepError
-from engine.training.split import held_out, leaks, shown, signs
-from protocols.prompt import messages
-from protocols.question import Answer, Problem, Question
-from protocols.transcript import Transcript
+from oversight.engine.errors import UsageError
+from oversight.engine.training.split import held_out, leaks, questions_shown, signs
+from oversight.protocols.prompts.render import messages
+from oversight.protocols.question import Answer, Problem, Question
+from oversight.protocols.transcript import Transcript
 
 
 def problem(id: str, text: str = "", passage: str = "", group: str = "") -> Problem:
@@ -57,7 +57,7 @@ def test_a_chain_of_common_things_hangs_together() -> None:
 
 
 def test_if_all_hang_together_there_is_no_split() -> None:
-    with pytest.raises(SweepError, match="all 3 problems share"):
+    with pytest.raises(UsageError, match="all 3 problems share"):
         held_out([problem(str(n), group="one") for n in range(3)], 0.1, 0)
 
 
@@ -74,7 +74,7 @@ def test_no_split_leaks(kinds: list[tuple[str, str]], share: float, seed: int) -
     problems = [problem(str(n), text, passage) for n, (text, passage) in enumerate(kinds)]
     try:
         held = held_out(problems, share, seed)
-    except SweepError:
+    except UsageError:
         return
     train = [sign for each in problems if each.id not in held for sign in signs(each)]
     other = [sign for each in problems if each.id in held for sign in signs(each)]
@@ -85,5 +85,5 @@ def test_a_leak_is_named_wherever_it_stands() -> None:
     one, other = problem("1", "Who?", "The sea."), problem("2", "WHO?", "The hills.")
     assert leaks(signs(one), signs(other)) == [("question", "who?")]
     prompt = messages("An example of another case.", Transcript(one.question), "Now judge.")
-    assert list(shown(prompt[0].text)) == [("passage", "the sea."), ("question", "who?")]
-    assert list(shown(prompt[1].text)) == []
+    assert list(questions_shown(prompt[0].text)) == [("passage", "the sea."), ("question", "who?")]
+    assert list(questions_shown(prompt[1].text)) == []

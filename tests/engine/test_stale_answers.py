@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from engine.errors import EngineError
-from engine.providers.provider import Provider
+from oversight.engine.errors import EngineError
+from oversight.engine.providers.provider import Provider
 from tests.lines import EACH_LINE, asked, good_body, http, reached
 
 pytestmark = EACH_LINE

@@ -5,13 +5,20 @@ from dataclasses import replace
 
 import pytest
 
-from engine.errors import AllRefused, BadCall, NeverAnswered, ProviderDown, SweepError, Unreachable
-from engine.limits.limited import ALIKE, Limited
-from engine.limits.limits import Limits
-from engine.limits.retry import Retry
-from engine.providers.catalogue import connect
-from engine.providers.keys import settings_of
-from engine.providers.settings import Settings
+from oversight.engine.errors import (
+    AllRefused,
+    InvalidRequest,
+    NeverAnswered,
+    ProviderDown,
+    Unreachable,
+    UsageError,
+)
+from oversight.engine.limits.limits import Limits
+from oversight.engine.limits.rate_limiter import ALIKE, RateLimiter
+from oversight.engine.models.retry import Retry
+from oversight.engine.providers.catalogue import connect
+from oversight.engine.providers.keys import settings_of
+from oversight.engine.providers.settings import Settings
 from tests.campaign.sweeps import Bench
 from tests.campaign.vendor import Vendor, opinion
 from tests.server import Server, call_of
@@ -24,8 +31,8 @@ def now():
 
 def shown_at(server, at, calls=3, limits=None):
     async def main():
-        limited = Limited(server, limits or Limits(), jitter=lambda: 0.0)
-        retry = Retry(limited, limited.latch, limited.breaker, lambda: 0.0)
+        limited = RateLimiter(server, limits or Limits(), jitter=lambda: 0.0)
+        retry = Retry(limited, limited.stop_token, limited.breaker, lambda: 0.0)
         asks = [asyncio.create_task(retry(call_of(10, n))) for n in range(calls)]
         await asyncio.sleep(at)
         shown = str(limited.statistics())
@@ -67,7 +74,7 @@ def test_one_request_that_hangs_does_not_hold_back_all_others():
     """Sporadic overloads narrow what is in flight, and one call in it never comes back."""
 
     async def main():
-        from engine.errors import Overloaded
+        from oversight.engine.errors import Overloaded
 
         server = Server(
             latency=0.1,
@@ -80,8 +87,8 @@ def test_one_request_that_hangs_does_not_hold_back_all_others():
                 await hung.wait()
             return await server(call)
 
-        limited = Limited(ask, Limits(concurrency=20), jitter=lambda: 0.0)
-        retry = Retry(limited, limited.latch, limited.breaker, lambda: 0.0)
+        limited = RateLimiter(ask, Limits(concurrency=20), jitter=lambda: 0.0)
+        retry = Retry(limited, limited.stop_token, limited.breaker, lambda: 0.0)
         asks = [asyncio.create_task(retry(call_of(10, n))) for n in range(200)]
         await asyncio.sleep(300)
         done = sum(ask.done() for ask in asks)
@@ -94,40 +101,44 @@ def test_one_request_that_hangs_does_not_hold_back_all_others():
 
 async def fails_alike(server, calls, width=5):
     """(kinds of what came, requests that were sent, the latch's Halt)."""
-    limited = Limited(server, Limits(concurrency=width))
-    retry = Retry(limited, limited.latch, limited.breaker)
+    limited = RateLimiter(server, Limits(concurrency=width))
+    retry = Retry(limited, limited.stop_token, limited.breaker)
     gate, kinds = asyncio.Semaphore(width), []
 
     async def ask(n):
         async with gate:
             try:
                 await retry(call_of(10, n))
-            except (BadCall, AllRefused) as exc:
+            except (InvalidRequest, AllRefused) as exc:
                 kinds.append(type(exc))
 
     await asyncio.gather(*(ask(n) for n in range(calls)))
-    return kinds, len(server.book), limited.latch.halt
+    return kinds, len(server.book), limited.stop_token.halt
 
 
 def test_a_model_of_which_every_call_fails_alike_is_stopped_after_twenty():
-    server = Server(fault=lambda request: BadCall(f"400: top_p in request {len(server.book)}"))
+    server = Server(
+        fault=lambda request: InvalidRequest(f"400: top_p in request {len(server.book)}")
+    )
     kinds, sent, halt = run(fails_alike(server, 500))
     assert isinstance(halt, AllRefused)
     assert "400: top_p in request" in str(halt)
     assert "Mend what it names" in str(halt)
     assert ALIKE <= sent <= ALIKE + 5
-    assert BadCall not in kinds
+    assert InvalidRequest not in kinds
     assert NeverAnswered in kinds
 
 
 def test_failures_of_many_causes_or_after_an_answer_stop_nothing():
-    server = Server(fault=lambda request: BadCall("400: " + "x" * len(server.book)))
+    server = Server(fault=lambda request: InvalidRequest("400: " + "x" * len(server.book)))
     kinds, sent, halt = run(fails_alike(server, 60))
     assert (sent, halt) == (60, None)
-    server = Server(fault=lambda request: BadCall("400: no") if len(server.book) > 5 else None)
+    server = Server(
+        fault=lambda request: InvalidRequest("400: no") if len(server.book) > 5 else None
+    )
     kinds, sent, halt = run(fails_alike(server, 60))
     assert (sent, halt) == (60, None)
-    assert set(kinds) == {BadCall}
+    assert set(kinds) == {InvalidRequest}
 
 
 def test_a_grid_that_the_server_turns_down_stops_and_a_resume_runs_all_of_it(tmp_path):
@@ -135,7 +146,7 @@ def test_a_grid_that_the_server_turns_down_stops_and_a_resume_runs_all_of_it(tmp
 
     def answer(call):
         if not mended:
-            raise BadCall("max_tokens is above what this server was started with")
+            raise InvalidRequest("max_tokens is above what this server was started with")
         return opinion(call)
 
     with Vendor(answer=answer) as vendor:
@@ -154,7 +165,7 @@ def test_a_grid_that_the_server_turns_down_stops_and_a_resume_runs_all_of_it(tmp
 @pytest.mark.parametrize("variable", ["HTTPS_PROXY", "ALL_PROXY", "all_proxy"])
 def test_a_socks_proxy_is_refused_before_anything_is_asked(variable):
     environment = {variable: "socks5://user:secret@127.0.0.1:1080", "OPENAI_API_KEY": "k"}
-    with pytest.raises(SweepError, match=r"names a SOCKS proxy.*NO_PROXY") as refused:
+    with pytest.raises(UsageError, match=r"names a SOCKS proxy.*NO_PROXY") as refused:
         settings_of("openai", environment)
     assert "secret" not in str(refused.value)
 

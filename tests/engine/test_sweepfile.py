@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from engine.errors import SweepError
-from engine.sweeps.sweepfile import read_sweep_file
-from protocols.datasets.jsonl import write_jsonl
-from protocols.errors import DatasetError
-from protocols.question import Answer, Problem, Question
+from oversight.engine.errors import UsageError
+from oversight.engine.sweeps.sweepfile import read_sweep_file
+from oversight.protocols.datasets.jsonl import write_jsonl
+from oversight.protocols.errors import DatasetError
+from oversight.protocols.question import Answer, Problem, Question
 from tests.engine.sweeps import sweep, sweep_file
 from tests.shipments import shipment, shipments
 
@@ -49,7 +49,7 @@ def written(tmp_path: Path) -> Any:
 
 
 def told(file: Path, *flags: str) -> str:
-    with pytest.raises(SweepError) as fault:
+    with pytest.raises(UsageError) as fault:
         read_sweep_file(file, flags)
     return str(fault.value).replace(f"{file}:", "s.yaml:")
 
@@ -205,7 +205,7 @@ THREE = Problem(
 
 
 def test_a_question_with_three_answers_has_no_debate_and_is_told_the_mend() -> None:
-    with pytest.raises(SweepError) as fault:
+    with pytest.raises(UsageError) as fault:
         sweep_file(GRID, problems=[*shipments(2), THREE])
     assert str(fault.value) == (
         "s.yaml:3: problems: three: debate simultaneous 2 opposes two answers, but this question "

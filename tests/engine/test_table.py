@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.reports.table import Table, as_csv, as_latex, as_markdown, as_text
+from oversight.engine.display.table import Table, as_csv, as_latex, as_markdown, as_text
 
 TABLE = Table(
     "the title",

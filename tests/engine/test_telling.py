@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.library import run
-from engine.runs.manifest import read_manifest
-from protocols.agents import Agent
-from protocols.baselines import Propaganda
-from protocols.judges import StatedJudge
+from oversight.engine.api.library import run
+from oversight.engine.runs.manifest import read_manifest
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.baselines import Propaganda
 from tests.answering import answering
 from tests.command_line import ROOT, Command
 from tests.run_folders import only_run

@@ -7,12 +7,12 @@ from bisect import bisect_left
 
 import pytest
 
-from cache.reply import Reply, Usage
-from engine.errors import Overloaded, ProviderDown, RateLimited
-from engine.limits.limited import Limited
-from engine.limits.limits import Limits
-from engine.limits.retry import Retry
-from engine.limits.throttle import IMMUNE, PLATEAU, Throttle
+from oversight.cache.reply import Reply, Usage
+from oversight.engine.errors import Overloaded, ProviderDown, RateLimited
+from oversight.engine.limits.limits import Limits
+from oversight.engine.limits.rate_limiter import RateLimiter
+from oversight.engine.limits.throttle import IMMUNE, PLATEAU, Throttle
+from oversight.engine.models.retry import Retry
 from tests.server import Server, call_of
 from tests.virtual import run
 
@@ -152,8 +152,8 @@ class Stormy:
 )
 def test_p8_a_minute_of_429s_sends_nothing_in_the_pauses_and_fails_nothing(limits, normal, delay):
     storm = Stormy(60, 120, delay)
-    limited = Limited(storm.server, limits, jitter=random.Random(1).random)
-    retry = Retry(limited, limited.latch, limited.breaker, random.Random(2).random)
+    limited = RateLimiter(storm.server, limits, jitter=random.Random(1).random)
+    retry = Retry(limited, limited.stop_token, limited.breaker, random.Random(2).random)
 
     async def main():
         answered = failed = 0
@@ -205,8 +205,8 @@ def test_a_limit_that_nobody_told_is_found_and_kept_near():
             return RateLimited("429", 1.0)
 
         server = Server(latency=0.5, fault=full)
-        limited = Limited(server, Limits(concurrency=50), jitter=random.Random(1).random)
-        retry = Retry(limited, limited.latch, limited.breaker)
+        limited = RateLimiter(server, Limits(concurrency=50), jitter=random.Random(1).random)
+        retry = Retry(limited, limited.stop_token, limited.breaker)
 
         async def lane():
             while now() < 600:
@@ -227,8 +227,8 @@ def test_a_limit_that_nobody_told_is_found_and_kept_near():
 def test_a_delay_of_more_than_15_minutes_stops_the_run_and_says_when_to_come_back(kind):
     async def main():
         server = Server(fault=lambda request: kind("daily limit", 7_200))
-        limited = Limited(server, Limits(requests=600))
-        retry = Retry(limited, limited.latch, limited.breaker)
+        limited = RateLimiter(server, Limits(requests=600))
+        retry = Retry(limited, limited.stop_token, limited.breaker)
         with pytest.raises(
             ProviderDown, match=r"daily limit; .* wait 2 hours: go on at .* 20\d\d$"
         ):
@@ -244,8 +244,10 @@ def test_a_delay_of_more_than_15_minutes_stops_the_run_and_says_when_to_come_bac
 @pytest.mark.parametrize("delay", [1e12, 1e300])
 def test_a_delay_that_no_calendar_holds_stops_the_run_too(kind, delay):
     async def main():
-        limited = Limited(Server(fault=lambda request: kind("429", delay)), Limits(concurrency=2))
-        retry = Retry(limited, limited.latch, limited.breaker)
+        limited = RateLimiter(
+            Server(fault=lambda request: kind("429", delay)), Limits(concurrency=2)
+        )
+        retry = Retry(limited, limited.stop_token, limited.breaker)
         asks = [asyncio.create_task(retry(call_of(10, n))) for n in range(5)]
         return await asyncio.gather(*asks, return_exceptions=True)
 
@@ -257,8 +259,8 @@ def test_a_delay_that_no_calendar_holds_stops_the_run_too(kind, delay):
 def test_half_an_hour_of_nothing_but_429s_stops_the_run():
     async def main():
         server = Server(fault=lambda request: RateLimited("429", 60))
-        limited = Limited(server, Limits(requests=600))
-        retry = Retry(limited, limited.latch, limited.breaker)
+        limited = RateLimiter(server, Limits(requests=600))
+        retry = Retry(limited, limited.stop_token, limited.breaker)
         with pytest.raises(ProviderDown, match="no answer for 30 minutes; last: 429"):
             await retry(call_of(10))
         return now()
@@ -276,8 +278,8 @@ def test_one_refusal_leaves_nothing_behind():
             return RateLimited("429", 1.0) if was else None
 
         server = Server(latency=0.1, fault=once)
-        limited = Limited(server)
-        retry = Retry(limited, limited.latch, limited.breaker)
+        limited = RateLimiter(server)
+        retry = Retry(limited, limited.stop_token, limited.breaker)
         for _ in range(4_000):
             await retry(call_of(10))
         return limited.statistics()
@@ -333,8 +335,8 @@ def bucket(rate, burst):
 
 def curve(shop, limits, lanes, seconds):
     """Replies a second by windows of five seconds, printed; nothing fails, no pause is broken."""
-    limited = Limited(shop, limits, jitter=random.Random(1).random)
-    retry = Retry(limited, limited.latch, limited.breaker, random.Random(2).random)
+    limited = RateLimiter(shop, limits, jitter=random.Random(1).random)
+    retry = Retry(limited, limited.stop_token, limited.breaker, random.Random(2).random)
 
     async def lane():
         while now() < seconds:

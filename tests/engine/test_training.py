@@ -3,19 +3,19 @@ from itertools import product
 
 import pytest
 
-from cache.call import Call
-from cache.reply import Reply
-from engine.sweeps.sweep import Cell
-from engine.sweeps.sweepfile import rows
-from engine.training.recipes import Comparison, Demonstration, examples
-from engine.training.speeches import World, worlds
-from protocols.agents import Agent
-from protocols.baselines import NaiveJudge, Propaganda
-from protocols.best_of import BestOf
-from protocols.debate import Debate
-from protocols.judges import StatedJudge
-from protocols.open_protocols import OpenDebate
-from protocols.protocol import Protocol
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.engine.sweeps.sweep import Cell
+from oversight.engine.sweeps.sweepfile import report_rows
+from oversight.engine.training.recipes import Comparison, Demonstration, training_examples
+from oversight.engine.training.speeches import RecordedWorld, worlds
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.drafting.best_of import BestOf
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
+from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.mechanisms.open_protocols import OpenDebate
+from oversight.protocols.protocol import Protocol
 from tests.fakes import APPLES, Scripted, prompt
 
 JUDGE = StatedJudge("judge")
@@ -36,8 +36,10 @@ def script(call: Call) -> str:
     return f"{asked.side} {call.draw[0]} says {call.model}"
 
 
-async def heard(protocol: Protocol, answer: Answering = script, draws: int = 1) -> list[World]:
-    (row,) = rows([protocol])
+async def heard(
+    protocol: Protocol, answer: Answering = script, draws: int = 1
+) -> list[RecordedWorld]:
+    (row,) = report_rows([protocol])
     cells = [
         Cell(place, row, APPLES, side, draw, str(place))
         for place, (draw, side) in enumerate(product(range(draws), range(2)))
@@ -49,7 +51,7 @@ PROPAGANDA = Propaganda(JUDGE, ALICE)
 
 
 async def test_sft_imitates_the_speeches_that_the_judge_believed():
-    found = examples(await heard(PROPAGANDA, draws=2), "sft", 0.75)
+    found = training_examples(await heard(PROPAGANDA, draws=2), "sft", 0.75)
     assert [
         (each.completion, each.origin.belief) for each in found if isinstance(each, Demonstration)
     ] == [
@@ -64,7 +66,7 @@ async def test_sft_imitates_the_speeches_that_the_judge_believed():
 
 
 async def test_preference_puts_the_better_believed_draw_of_a_speech_over_the_worse():
-    found = examples(await heard(PROPAGANDA, draws=2), "preference", 0.05)
+    found = training_examples(await heard(PROPAGANDA, draws=2), "preference", 0.05)
     assert [each.as_row()["chosen"][0]["content"] for each in found] == [
         "A 0 says alice",
         "B 1 says alice",
@@ -78,9 +80,9 @@ async def test_preference_puts_the_better_believed_draw_of_a_speech_over_the_wor
 
 
 async def test_draws_that_are_too_close_are_no_pair():
-    found = examples(await heard(PROPAGANDA, draws=2), "preference", 0.4)
+    found = training_examples(await heard(PROPAGANDA, draws=2), "preference", 0.4)
     assert [each.origin.argued for each in found] == [1]
-    assert examples(await heard(PROPAGANDA), "preference", 0.0) == []
+    assert training_examples(await heard(PROPAGANDA), "preference", 0.0) == []
 
 
 async def test_preference_puts_what_was_spoken_over_the_drafts_it_was_picked_from():
@@ -91,14 +93,14 @@ async def test_preference_puts_what_was_spoken_over_the_drafts_it_was_picked_fro
         return f"draft {call.draw[-1]}"
 
     best = Propaganda(JUDGE, BestOf(3, ALICE, JUDGE))
-    found = examples((await heard(best, drafting))[:1], "preference", 0.05)
+    found = training_examples((await heard(best, drafting))[:1], "preference", 0.05)
     pairs = [(each.chosen, each.rejected) for each in found if isinstance(each, Comparison)]
     assert pairs == [("draft 2", "draft 0"), ("draft 2", "draft 1")]
     assert set(found[0].as_row()) == {"prompt", "chosen", "rejected"}
 
 
 async def test_reward_puts_the_case_that_the_judge_believed_over_the_other():
-    found = examples(await heard(PROPAGANDA, draws=2), "reward", 0.05)
+    found = training_examples(await heard(PROPAGANDA, draws=2), "reward", 0.05)
     told = [each.as_row() for each in found]
     assert [(row["chosen"][-1]["content"], row["margin"]) for row in told] == [
         ("A 0 says alice", pytest.approx(0.6)),
@@ -119,7 +121,7 @@ async def test_a_case_is_all_that_the_agent_said_and_nothing_of_its_opponent():
         return f"{asked.side} round {len(asked.speeches)} by {call.model}"
 
     debate = Debate(JUDGE, ALICE, Agent("bob"), rounds=2)
-    (found,) = examples(await heard(debate, speaking), "reward", 0.05)
+    (found,) = training_examples(await heard(debate, speaking), "reward", 0.05)
     assert found.as_row()["chosen"][-1]["content"] == "A round 0 by alice\n\nA round 2 by alice"
     assert found.as_row()["rejected"][-1]["content"] == "B round 0 by alice\n\nB round 2 by alice"
 
@@ -134,15 +136,15 @@ async def test_an_opponent_that_argues_for_the_answer_of_this_world_is_not_learn
         return f"{prompt(call).side} by {call.model}"
 
     found = await heard(OpenDebate(JUDGE, ALICE, Agent("bob"), rounds=1), choosing)
-    assert [each.as_row()["completion"][0]["content"] for each in examples(found, "sft", 0.0)] == [
-        "A by alice"
-    ]
+    assert [
+        each.as_row()["completion"][0]["content"] for each in training_examples(found, "sft", 0.0)
+    ] == ["A by alice"]
 
 
 async def test_the_same_pair_of_texts_is_taken_once():
     one = await heard(PROPAGANDA)
     again = await heard(PROPAGANDA)
-    assert examples([*one, *again], "sft", 0.0) == examples(one, "sft", 0.0)
+    assert training_examples([*one, *again], "sft", 0.0) == training_examples(one, "sft", 0.0)
 
 
 @pytest.mark.parametrize(
@@ -160,14 +162,14 @@ async def test_what_nobody_should_learn_from_is_left_out(reply: Reply):
         return "A: 90%\nB: 10%" if prompt(call).task == "percentages" else reply
 
     found = await heard(PROPAGANDA, spoiled)
-    assert len(found) == 2 and examples(found, "sft", 0.0) == []
-    assert examples(found, "reward", 0.0) == []
+    assert len(found) == 2 and training_examples(found, "sft", 0.0) == []
+    assert training_examples(found, "reward", 0.0) == []
 
 
 async def test_a_world_without_a_verdict_and_a_protocol_without_an_agent_teach_nothing():
     assert await heard(PROPAGANDA, lambda call: "hm") == []
     found = await heard(NaiveJudge(JUDGE), lambda call: "A: 60%\nB: 40%")
-    assert len(found) == 2 and examples(found, "sft", 0.0) == []
+    assert len(found) == 2 and training_examples(found, "sft", 0.0) == []
 
 
 async def test_no_true_value_is_among_what_is_learned():
@@ -176,7 +178,7 @@ async def test_no_true_value_is_among_what_is_learned():
     for values in ((1, -1), (-1, 1)):
         found = await heard(PROPAGANDA, draws=2)
         turned = [
-            World(
+            RecordedWorld(
                 Cell(
                     world.cell.place,
                     world.cell.row,
@@ -194,7 +196,7 @@ async def test_no_true_value_is_among_what_is_learned():
             [
                 each.as_row()
                 for recipe in ("sft", "preference", "reward")
-                for each in examples(turned, recipe, 0.05)
+                for each in training_examples(turned, recipe, 0.05)
             ]
         )
     assert told[0] == told[1]

@@ -2,14 +2,14 @@ from pathlib import Path
 
 import pytest
 
-from cache.call import Message
-from engine.errors import SweepError
-from engine.training.data_card import Source
-from engine.training.folder import write_training
-from engine.training.recipes import Demonstration, Example, Origin
-from protocols.prompt import messages, question_block
-from protocols.question import Answer, Problem, Question
-from protocols.transcript import Transcript
+from oversight.cache.call import Message
+from oversight.engine.errors import UsageError
+from oversight.engine.training.data_card import Source
+from oversight.engine.training.folder import write_training
+from oversight.engine.training.recipes import Demonstration, Example, Origin
+from oversight.protocols.prompts.render import messages, question_block
+from oversight.protocols.question import Answer, Problem, Question
+from oversight.protocols.transcript import Transcript
 
 SOURCE = Source("name", "f" * 64, "0.1.0", 20, "sft", 0.5, 0)
 PROBLEMS = [
@@ -34,7 +34,7 @@ def test_a_split_is_written_with_its_counts(tmp_path: Path) -> None:
 def test_a_side_without_examples_is_refused_and_nothing_written(
     tmp_path: Path, kept: slice
 ) -> None:
-    with pytest.raises(SweepError, match=r"no example is left for (train|eval)"):
+    with pytest.raises(UsageError, match=r"no example is left for (train|eval)"):
         found = [demonstration(problem) for problem in PROBLEMS[kept]]
         write_training(tmp_path / "a", SOURCE, PROBLEMS, found, 0.5)
     assert not (tmp_path / "a").exists()
@@ -45,7 +45,7 @@ def test_a_question_that_leaks_within_a_prompt_is_named_and_nothing_written(tmp_
     shown = "\n\n".join(question_block(problem.question) for problem in PROBLEMS)
     found = [demonstration(problem) for problem in PROBLEMS]
     found[0] = demonstration(PROBLEMS[0], f"Argue. Examples:\n\n{shown}")
-    with pytest.raises(SweepError, match=r"the question “is it .\?” stands in train and in eval"):
+    with pytest.raises(UsageError, match=r"the question “is it .\?” stands in train and in eval"):
         write_training(tmp_path / "a", SOURCE, PROBLEMS, found, 0.2)
     assert not (tmp_path / "a").exists()
     assert write_training(tmp_path / "a", SOURCE, PROBLEMS, found, 0.0) == {"train": 10}

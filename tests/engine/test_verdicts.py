@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import SweepError
-from engine.reports.verdicts import VerdictsError, read_verdicts
-from protocols.bounds import Ending
+from oversight.engine.errors import UsageError
+from oversight.engine.reports.verdicts import VerdictsError, read_verdicts
+from oversight.protocols.scoring.bounds import WorldOutcome
 
 SOUND: dict[str, Any] = {
     "id": "q1",
@@ -36,7 +36,7 @@ def test_a_line_is_one_question_with_its_worlds() -> None:
     (read,) = read_verdicts(lines(SOUND), "v.jsonl")
     assert read.id == "q1"
     assert read.endings.values == (1.0, -1.0)
-    assert read.endings.worlds == (Ending((0.8, 0.2)), Ending((0.4, 0.6)))
+    assert read.endings.worlds == (WorldOutcome((0.8, 0.2)), WorldOutcome((0.4, 0.6)))
     assert read.group == ""
 
 
@@ -50,7 +50,7 @@ def test_labels_may_stand_in_any_order() -> None:
 
 def test_a_null_world_has_failed() -> None:
     (read,) = read_verdicts([world_a(None)], "f")
-    assert read.endings.worlds == (Ending(None, "failed"), Ending((0.4, 0.6)))
+    assert read.endings.worlds == (WorldOutcome(None, "failed"), WorldOutcome((0.4, 0.6)))
 
 
 def test_ids_and_groups_may_be_numbers() -> None:
@@ -70,7 +70,7 @@ def test_blank_lines_and_a_byte_order_mark_are_no_matter() -> None:
 
 def test_probabilities_may_miss_one_by_rounding() -> None:
     (read,) = read_verdicts([world_a({"A": 0.8, "B": 0.2000009})], "f")
-    assert read.endings.worlds[0] == Ending((0.8, 0.2000009))
+    assert read.endings.worlds[0] == WorldOutcome((0.8, 0.2000009))
 
 
 def test_whole_characters_may_be_escaped() -> None:
@@ -138,7 +138,7 @@ def test_a_wrong_line_is_named_with_its_key_its_value_and_the_mend(
     assert str(caught.value).startswith("v.jsonl:2: ")
     assert complaint in str(caught.value)
     assert (caught.value.file, caught.value.line) == ("v.jsonl", 2)
-    assert isinstance(caught.value, SweepError)
+    assert isinstance(caught.value, UsageError)
 
 
 def test_an_id_counts_once_whether_text_or_number() -> None:

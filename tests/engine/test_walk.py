@@ -5,33 +5,33 @@ from datetime import date
 
 import pytest
 
-from cache.address import call_address
-from cache.call import Call
-from cache.reply import Reply
-from engine.errors import SweepError
-from engine.plans.walk import Walker, require_abilities, require_service, stand_ins
-from engine.providers.retirements import retirement
-from engine.sim import PRESETS, SimProvider, World
-from engine.sweeps.sweep import Sweep
-from engine.sweeps.sweepfile import rows
-from protocols.agents import Agent
-from protocols.baselines import NaiveJudge
-from protocols.best_of import BestOf
-from protocols.debate import Debate
-from protocols.judges import LogprobJudge, StatedJudge
-from protocols.question import Problem
+from oversight.cache.address import call_address
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.engine.errors import UsageError
+from oversight.engine.providers.retirements import retirement
+from oversight.engine.runs.walk import Walker, require_abilities, require_service, stand_ins
+from oversight.engine.simulation import PRESETS, GroundTruth, SimProvider
+from oversight.engine.sweeps.sweep import Sweep
+from oversight.engine.sweeps.sweepfile import report_rows
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.drafting.best_of import BestOf
+from oversight.protocols.judges import LogprobJudge, StatedJudge
+from oversight.protocols.mechanisms.baselines import NaiveJudge
+from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.question import Problem
 from tests.fakes import APPLES, Scripted
 
 AGENT, JUDGE = Agent("openai/gpt-4o"), StatedJudge("openai/gpt-4o-mini")
 
 
 def sweep_of(*protocols, problems: tuple[Problem, ...] = (APPLES,)) -> Sweep:
-    return Sweep("walk", problems, tuple(rows(protocols)))
+    return Sweep("walk", problems, tuple(report_rows(protocols)))
 
 
 async def walked(sweep: Sweep) -> tuple[int, list[tuple[Call, Reply]]]:
     seen: list[tuple[Call, Reply]] = []
-    provider = SimProvider(World(sweep.problems), stand_ins(sweep, PRESETS))
+    provider = SimProvider(GroundTruth(sweep.problems), stand_ins(sweep, PRESETS))
     walker = Walker(provider.reply, lambda call, reply: seen.append((call, reply)))
     return await walker.walk(sweep.cells()), seen
 
@@ -46,7 +46,7 @@ async def test_a_walk_sees_each_different_call_of_both_worlds_once():
 
 async def test_a_walk_asks_what_the_sweep_would_ask_if_models_said_the_same():
     sweep = sweep_of(Debate(JUDGE, BestOf(2, AGENT, JUDGE), rounds=1))
-    provider = SimProvider(World(sweep.problems), stand_ins(sweep, PRESETS))
+    provider = SimProvider(GroundTruth(sweep.problems), stand_ins(sweep, PRESETS))
     run = Scripted(provider.reply)
     for cell in sweep.cells():
         answers = cell.problem.question.answers
@@ -59,7 +59,7 @@ async def test_a_walk_asks_what_the_sweep_would_ask_if_models_said_the_same():
 
 async def test_a_logprob_judge_on_a_model_without_logprobs_is_refused_with_the_mend():
     sweep = sweep_of(Debate(LogprobJudge("anthropic/claude-3-5-haiku-latest"), AGENT))
-    with pytest.raises(SweepError) as told:
+    with pytest.raises(UsageError) as told:
         await require_abilities(sweep, PRESETS)
     assert str(told.value).splitlines() == [
         "anthropic/claude-3-5-haiku-latest: top_logprobs: this model reports no logprobs; "
@@ -77,7 +77,7 @@ async def test_every_lack_is_told_at_once_and_only_once():
         NaiveJudge(LogprobJudge("anthropic/claude-3-haiku-20240307")),
         Debate(LogprobJudge("anthropic/claude-3-haiku-20240307"), tempered, rounds=1),
     )
-    with pytest.raises(SweepError) as told:
+    with pytest.raises(UsageError) as told:
         await require_abilities(sweep, PRESETS)
     lines = str(told.value).splitlines()
     assert len([line for line in lines if line.startswith("openai/gpt-5-mini: temperature")]) == 1
@@ -101,7 +101,7 @@ def test_a_model_that_its_vendor_no_longer_serves_is_refused_with_the_day():
     ends = [each for each in told if each is not None]
     assert len(ends) == 2
     require_service(ends, date(2026, 10, 22))
-    with pytest.raises(SweepError) as refused:
+    with pytest.raises(UsageError) as refused:
         require_service(ends, date(2026, 10, 23))
     assert str(refused.value).splitlines() == [
         "openai/o1: its vendor stopped serving it on 2026-10-23",

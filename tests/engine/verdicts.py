@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator, Mapping
 
-from engine.reports.results import Results, collect
-from engine.runs.outcome import Record, line, read
-from engine.sweeps.rows import rows
-from engine.sweeps.sweep import Sweep
-from protocols.agents import Agent
-from protocols.baselines import NaiveJudge, Propaganda
-from protocols.judges import StatedJudge
-from protocols.protocol import Protocol
-from protocols.question import Answer, Problem, Question
-from protocols.transcript import Failure, Transcript, Turn, Verdict
+from oversight.engine.reports.results import Results, collect
+from oversight.engine.runs.outcome import OutcomeRecord, line, read_outcome
+from oversight.engine.sweeps.rows import report_rows
+from oversight.engine.sweeps.sweep import Sweep
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
+from oversight.protocols.protocol import Protocol
+from oversight.protocols.question import Answer, Problem, Question
+from oversight.protocols.transcript import Failure, Transcript, Turn, Verdict
 
 JUDGE = StatedJudge("sim/judge")
 NAIVE = NaiveJudge(JUDGE)
@@ -28,12 +28,12 @@ def problem(n: int, values: tuple[float, ...] = (1, -1), group: str = "") -> Pro
 
 def sweep(*protocols: Protocol, problems: int | list[Problem] = 2, draws: int = 1) -> Sweep:
     found = [problem(n) for n in range(problems)] if isinstance(problems, int) else problems
-    return Sweep("s", tuple(found), rows(protocols), draws)
+    return Sweep("s", tuple(found), report_rows(protocols), draws)
 
 
 def records(
     grid: Sweep, worlds: Mapping[tuple[str, str, int], Worlds], **verdict: object
-) -> Iterator[Record]:
+) -> Iterator[OutcomeRecord]:
     """worlds: by (kind of protocol, problem, draw). verdict: what else is in each."""
     for cell in grid.cells():
         world = worlds.get((cell.row.kind, cell.problem.id, cell.draw))
@@ -42,7 +42,7 @@ def records(
             floor = Transcript(cell.problem.question)
             outcome = Verdict((outcome, 1 - outcome), floor, **verdict)
         if outcome is not None:
-            yield read(line(cell, outcome))
+            yield read_outcome(line(cell, outcome))
 
 
 def results(grid: Sweep, worlds: Mapping[tuple[str, str, int], Worlds], **how: object) -> Results:

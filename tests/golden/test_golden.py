@@ -16,15 +16,15 @@ from pathlib import Path
 
 import pytest
 
-from cache.disk import ReadOnlyStore
-from engine import run
-from engine.books.accounts import read_accounts
-from engine.cli.group import main
-from engine.opening import open_run
-from engine.runs.manifest import FILE, read_manifest
-from protocols import Agent, BestOf, Debate, Jury, LogprobJudge, NaiveJudge, StatedJudge
-from protocols.datasets import bundled
-from protocols.protocol import Protocol
+from oversight import run
+from oversight.cache.disk import ReadOnlyStore
+from oversight.engine.accounting.ledger_file import read_ledger
+from oversight.engine.cli.group import main
+from oversight.engine.runs.loaded_sweep import open_run
+from oversight.engine.runs.manifest import MANIFEST_FILE, read_manifest
+from oversight.protocols import Agent, BestOf, Debate, Jury, LogprobJudge, NaiveJudge, StatedJudge
+from oversight.protocols.datasets import bundled
+from oversight.protocols.protocol import Protocol
 from tests.command_line import Command, Ran, calls
 
 HERE = Path(__file__).parent
@@ -100,9 +100,9 @@ def in_python() -> list[Protocol]:
 
 def of_this_code(run: Path) -> None:
     """Make the run one of the code as it is now, in place of the code that made it."""
-    manifest = json.loads((run / FILE).read_text())
+    manifest = json.loads((run / MANIFEST_FILE).read_text())
     manifest["identity"] = open_run(run).sweep.identity
-    (run / FILE).write_text(json.dumps(manifest))
+    (run / MANIFEST_FILE).write_text(json.dumps(manifest))
 
 
 def halve(run: Path) -> bytes:
@@ -166,7 +166,7 @@ def test_a_run_keeps_its_status_and_the_faults_in_its_ledger(
     assert status.code == 0, status.err
     cells = EXPECTED[name]["cells"]
     assert json.loads(status.out) | {"cells": cells, "finished": cells} == json.loads(status.out)
-    accounts = read_accounts(folder / "runs" / name)
+    accounts = read_ledger(folder / "runs" / name)
     faults = {model: [list(fault) for fault in each.faults] for model, each in accounts.items()}
     assert faults == EXPECTED[name]["faults"]
 
@@ -206,8 +206,8 @@ def test_the_folder_of_a_run_by_other_code_is_refused_and_left_as_it_is(
     folder: Path, command: Command
 ) -> None:
     made = folder / "runs" / "golden"
-    manifest = json.loads((made / FILE).read_text()) | {"identity": "0" * 64}
-    (made / FILE).write_text(json.dumps(manifest))
+    manifest = json.loads((made / MANIFEST_FILE).read_text()) | {"identity": "0" * 64}
+    (made / MANIFEST_FILE).write_text(json.dumps(manifest))
     before = {each.name: each.read_bytes() for each in made.iterdir()}
     refused = command("run", made / "sweep.yaml", "--run-folder", made)
     assert refused.code == 2

@@ -4,14 +4,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cache.address import call_address
-from cache.call import Call
-from cache.reply import Reply
-from protocols.agents import ADVOCATE, CONCEDING, Agent, Brief, limit_words, without_thoughts
-from protocols.forms import choice_form
-from protocols.prompt import messages
-from protocols.question import Answer
-from protocols.transcript import Transcript, Turn
+from oversight.cache.address import call_address
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.protocols.agents.agent import (
+    ADVOCATE,
+    CONCEDING,
+    Agent,
+    Brief,
+    limit_words,
+    without_thoughts,
+)
+from oversight.protocols.prompts.forms import choice_form
+from oversight.protocols.prompts.render import messages
+from oversight.protocols.question import Answer
+from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES, Scripted
 
 AGENT = Agent("sim/strong")

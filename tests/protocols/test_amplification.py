@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cache.call import Call
-from cache.reply import Reply
-from protocols.agents import Agent
-from protocols.amplification import Amplification, shares
-from protocols.errors import Declined, Unreadable
-from protocols.judges import StatedJudge
-from protocols.question import Answer, Problem, Question
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.errors import Declined, Unreadable
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.amplification import Amplification, shares
+from oversight.protocols.question import Answer, Problem, Question
 from tests.fakes import APPLES, CRATES, Scripted, paid, prompt
 
 JUDGE = StatedJudge("judge")

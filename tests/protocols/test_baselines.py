@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cache.call import Call
-from cache.reply import Reply
-from protocols.agents import Agent
-from protocols.baselines import NaiveJudge, OpenTrust, Propaganda
-from protocols.consultancy import Consultancy
-from protocols.debate import Debate
-from protocols.errors import Declined, Unreadable
-from protocols.judges import StatedJudge
-from protocols.protocol import Protocol
-from protocols.question import Problem
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.errors import Declined, Unreadable
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust, Propaganda
+from oversight.protocols.mechanisms.consultancy import Consultancy
+from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.protocol import Protocol
+from oversight.protocols.question import Problem
 from tests.fakes import APPLES, CRATES, Scripted, addresses, paid, prompt
 
 JUDGE = StatedJudge("judge")

@@ -5,15 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cache.call import Call
-from cache.reply import Reply
-from protocols.agents import ADVOCATE, Agent
-from protocols.best_of import BestOf
-from protocols.debate import Debate
-from protocols.errors import Unreadable
-from protocols.judges import StatedJudge
-from protocols.question import Answer
-from protocols.transcript import Transcript, Turn
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.protocols.agents.agent import ADVOCATE, Agent
+from oversight.protocols.drafting.best_of import BestOf
+from oversight.protocols.errors import Unreadable
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.question import Answer
+from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import APPLES, CRATES, Scripted, prompt
 
 JUDGE = StatedJudge("judge")
@@ -147,4 +147,4 @@ def test_no_draws_are_refused() -> None:
 
 def test_the_name_tells_n_and_the_mind_is_the_agent() -> None:
     assert BestOf(4, ALICE, JUDGE).name == f"{ALICE.name} best of 4"
-    assert BestOf(4, ALICE, JUDGE).mind == ALICE
+    assert BestOf(4, ALICE, JUDGE).base_agent == ALICE

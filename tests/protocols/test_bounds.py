@@ -2,12 +2,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.bounds import Bounds, Doubt, Ending, Endings, bounds
-from protocols.scores import RANGES, SCORES
+from oversight.protocols.scores import RANGES, SCORES
+from oversight.protocols.scoring.bounds import Bounds, Flag, WorldOutcome, WorldOutcomes, bounds
 
-SOUND = Endings((Ending((0.8, 0.2)), Ending((0.4, 0.6))), (1, -1))
-REFUSED = Endings((Ending((0.8, 0.2)), Ending((0.9, 0.1), "refused")), (1, -1))
-FAILED = Endings((Ending(None, "failed"), Ending((0.4, 0.6))), (1, -1))
+SOUND = WorldOutcomes((WorldOutcome((0.8, 0.2)), WorldOutcome((0.4, 0.6))), (1, -1))
+REFUSED = WorldOutcomes((WorldOutcome((0.8, 0.2)), WorldOutcome((0.9, 0.1), "refused")), (1, -1))
+FAILED = WorldOutcomes((WorldOutcome(None, "failed"), WorldOutcome((0.4, 0.6))), (1, -1))
 
 
 def test_without_doubt_all_bounds_are_the_mean() -> None:
@@ -42,7 +42,7 @@ def test_bounds_without_any_sound_question_have_no_means() -> None:
 
 
 def test_values_decide_which_end_is_worst() -> None:
-    graded = Endings((Ending(None, "failed"), Ending(None, "failed")), (0.5, -3))
+    graded = WorldOutcomes((WorldOutcome(None, "failed"), WorldOutcome(None, "failed")), (0.5, -3))
     found = bounds([graded], "logodds")
     low, high = RANGES["logodds"]
     assert found.worst == pytest.approx(0.5 * low - 3 * high)
@@ -50,7 +50,7 @@ def test_values_decide_which_end_is_worst() -> None:
 
 
 def test_bounds_follow_the_tie_rule() -> None:
-    even = Endings((Ending((0.5, 0.5)), Ending((0.9, 0.1))), (1, -1))
+    even = WorldOutcomes((WorldOutcome((0.5, 0.5)), WorldOutcome((0.9, 0.1))), (1, -1))
     assert bounds([even], "accuracy").drop == 0.5
     assert bounds([even], "accuracy", compat="solib").drop == 0.0
     assert bounds([even], "accuracy", compat="solib").worst == 0.0
@@ -60,10 +60,10 @@ def test_bounds_follow_the_tie_rule() -> None:
     ("verdict", "doubt"), [(None, ""), (None, "refused"), ((1.0, 0.0), "failed")]
 )
 def test_a_world_has_a_verdict_or_has_failed(
-    verdict: tuple[float, ...] | None, doubt: Doubt
+    verdict: tuple[float, ...] | None, doubt: Flag
 ) -> None:
     with pytest.raises(ValueError, match="a world with verdict"):
-        Ending(verdict, doubt)
+        WorldOutcome(verdict, doubt)
 
 
 def test_bounds_of_nothing_are_refused() -> None:
@@ -73,22 +73,24 @@ def test_bounds_of_nothing_are_refused() -> None:
 
 probabilities = st.integers(0, 8).map(lambda n: (n / 8, 1 - n / 8))
 endings = st.one_of(
-    st.builds(Ending, probabilities, st.sampled_from(("", "refused", "off side"))),
-    st.just(Ending(None, "failed")),
+    st.builds(WorldOutcome, probabilities, st.sampled_from(("", "refused", "off side"))),
+    st.just(WorldOutcome(None, "failed")),
 )
 questions = st.builds(
-    Endings, st.tuples(endings, endings), st.sampled_from(((1.0, -1.0), (0.5, 2.0)))
+    WorldOutcomes, st.tuples(endings, endings), st.sampled_from(((1.0, -1.0), (0.5, 2.0)))
 )
 
 
 @given(st.lists(questions, min_size=1, max_size=6), st.sampled_from(list(SCORES)), st.data())
 def test_whatever_the_missing_verdicts_were_the_mean_lies_between(
-    given_up: list[Endings], score: str, data: st.DataObject
+    given_up: list[WorldOutcomes], score: str, data: st.DataObject
 ) -> None:
     found = bounds(given_up, score)
     truth = [
-        Endings(
-            tuple(Ending(data.draw(probabilities)) if w.doubt else w for w in question.worlds),
+        WorldOutcomes(
+            tuple(
+                WorldOutcome(data.draw(probabilities)) if w.doubt else w for w in question.worlds
+            ),
             question.values,
         )
         for question in given_up

@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import pytest
 
-from protocols.datasets import BUNDLED, Bundled, bundled, leak_gate
-from protocols.datasets.solution import number, steps
+from oversight.protocols.datasets import BUNDLED, Bundled, bundled, leak_gate
+from oversight.protocols.datasets.solution import number, steps
 
 NUMBER = r"\d+(?:\.\d+)?"
 EQUATION = re.compile(rf"({NUMBER}(?: [-+*] {NUMBER}|/{NUMBER})*) = ({NUMBER})")

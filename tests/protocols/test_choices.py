@@ -7,10 +7,10 @@ import tarfile
 
 import pytest
 
-from protocols.datasets import JsonLines, loader, write_jsonl
-from protocols.datasets.choices import Gpqa, TruthfulQa
-from protocols.datasets.mmlu import Mmlu
-from protocols.errors import DatasetError
+from oversight.protocols.datasets import JsonLines, loader, write_jsonl
+from oversight.protocols.datasets.choices import Gpqa, TruthfulQa
+from oversight.protocols.datasets.mmlu import Mmlu
+from oversight.protocols.errors import DatasetError
 
 TOOLS = {
     "question": "Which tool drives a nail?",

@@ -2,10 +2,10 @@ from dataclasses import replace
 
 import pytest
 
-from cache.call import Call
-from protocols.agents import Agent
-from protocols.consultancy import Consultancy
-from protocols.judges import StatedJudge
+from oversight.cache.call import Call
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.consultancy import Consultancy
 from tests.fakes import CRATES, Scripted, addresses, paid, prompt
 
 JUDGE = StatedJudge("judge", temperature=0.2, effort="low")

@@ -1,6 +1,6 @@
-from protocols.counts import Counts
-from protocols.quotes import Quote
-from protocols.transcript import ToolUse, Transcript, Turn, Verdict
+from oversight.protocols.counts import Counts
+from oversight.protocols.quotes import Quote
+from oversight.protocols.transcript import ToolUse, Transcript, Turn, Verdict
 from tests.fakes import CRATES
 
 FAILED_USE = ToolUse("none", "", "error: there is no such tool; there is calculator")

@@ -3,13 +3,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cache.call import Call
-from cache.reply import Reply
-from protocols.agents import Agent
-from protocols.cross_examination import CrossExamination, statements
-from protocols.debate import Debate
-from protocols.errors import Declined, Unreadable
-from protocols.judges import StatedJudge
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.errors import Declined, Unreadable
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.cross_examination import CrossExamination, statements
+from oversight.protocols.mechanisms.debate import Debate
 from tests.fakes import CRATES, Scripted, addresses, paid, prompt
 
 JUDGE = StatedJudge("judge")

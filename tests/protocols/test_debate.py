@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cache.address import call_address
-from cache.call import Call
-from cache.reply import Reply
-from protocols.agents import Agent
-from protocols.debate import Debate
-from protocols.judges import StatedJudge
-from protocols.question import Answer
-from protocols.transcript import Turn
+from oversight.cache.address import call_address
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.question import Answer
+from oversight.protocols.transcript import Turn
 from tests.fakes import APPLES, CRATES, Scripted, addresses, paid, prompt
 
 JUDGE = StatedJudge("judge")

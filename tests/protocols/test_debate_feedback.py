@@ -1,13 +1,13 @@
 import orjson
 import pytest
 
-from cache.call import Call
-from cache.reply import Reply
-from protocols.agents import Agent
-from protocols.debate_feedback import ANOTHERS, OWN, DebateFeedback
-from protocols.errors import Declined, Unreadable
-from protocols.judges import StatedJudge
-from protocols.question import Problem, Question
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.errors import Declined, Unreadable
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.debate_feedback import ANOTHERS, OWN_RESPONSE, DebateFeedback
+from oversight.protocols.question import Problem, Question
 from tests.fakes import CRATES, Scripted, paid, prompt
 
 JUDGE = StatedJudge("judge")
@@ -72,7 +72,9 @@ async def test_each_participant_is_told_its_role_and_whose_the_response_is():
         discussed = [prompt(call).user for call in ask.calls if prompt(call).task == "discuss"]
         assert "You are Participant 1: a chemist with {curly} habits." in discussed[0]
         assert "You are Participant 2: a cook." in discussed[1]
-        assert all((OWN in user) == own and (ANOTHERS in user) != own for user in discussed)
+        assert all(
+            (OWN_RESPONSE in user) == own and (ANOTHERS in user) != own for user in discussed
+        )
         prompts.append([call.messages for call in ask.calls if prompt(call).task != "discuss"])
     # Nobody else hears of it, and the roles hear of nothing else.
     assert prompts[0] == prompts[1]
@@ -156,7 +158,7 @@ async def test_a_model_that_is_kinder_to_its_own_shows_in_the_score():
                 return "flawed" if asked.side == "B" else "sound"
             case "discuss":
                 flawed = asked.speeches[0] == "flawed"
-                lenient = OWN in asked.user and "Participant 1:" not in asked.user
+                lenient = OWN_RESPONSE in asked.user and "Participant 1:" not in asked.user
                 return "flaw" if flawed and not lenient else "fine"
             case "score":
                 return score(asked.speeches.count("fine") / 3)

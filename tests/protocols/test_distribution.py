@@ -1,9 +1,9 @@
 import orjson
 import pytest
 
-from protocols.errors import Unreadable
-from protocols.judges import DistributionJudge
-from protocols.transcript import Transcript
+from oversight.protocols.errors import Unreadable
+from oversight.protocols.judges import DistributionJudge
+from oversight.protocols.transcript import Transcript
 from tests.fakes import CRATES, Scripted
 
 FLOOR = Transcript(CRATES)

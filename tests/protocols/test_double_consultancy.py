@@ -2,13 +2,13 @@ import hashlib
 
 import pytest
 
-from cache.call import Call
-from protocols.agents import Agent
-from protocols.consultancy import Consultancy
-from protocols.debate import Debate
-from protocols.double_consultancy import DoubleConsultancy
-from protocols.judges import StatedJudge
-from protocols.question import Answer, Question
+from oversight.cache.call import Call
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.consultancy import Consultancy
+from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.mechanisms.double_consultancy import DoubleConsultancy
+from oversight.protocols.question import Answer, Question
 from tests.fakes import CRATES, Scripted, addresses, paid, prompt
 
 JUDGE = StatedJudge("judge")

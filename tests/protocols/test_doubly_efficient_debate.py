@@ -4,14 +4,14 @@ import random
 import orjson
 import pytest
 
-from cache.address import call_address
-from cache.call import Call
-from cache.reply import Reply
-from protocols.agents import Agent
-from protocols.doubly_efficient_debate import DoublyEfficientDebate
-from protocols.errors import Declined, Unreadable
-from protocols.judges import StatedJudge
-from protocols.question import Answer, Question
+from oversight.cache.address import call_address
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.errors import Declined, Unreadable
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
+from oversight.protocols.question import Answer, Question
 from tests.fakes import CRATES, Scripted, paid, prompt
 
 JUDGE = StatedJudge("judge")

@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from cache.address import call_address
-from cache.call import Call
-from protocols.agents import Agent
-from protocols.baselines import Propaganda
-from protocols.debate import Debate
-from protocols.errors import Unreadable
-from protocols.judges import Ensemble, Jury, Shot, StatedJudge, VotesJudge
-from protocols.question import Answer, Question
-from protocols.scores import brier
-from protocols.transcript import Transcript
+from oversight.cache.address import call_address
+from oversight.cache.call import Call
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.errors import Unreadable
+from oversight.protocols.judges import Ensemble, Jury, Shot, StatedJudge, VotesJudge
+from oversight.protocols.mechanisms.baselines import Propaganda
+from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.question import Answer, Question
+from oversight.protocols.scores import brier
+from oversight.protocols.transcript import Transcript
 from tests.fakes import CRATES, Scripted, addresses, paid, prompt
 
 JUDGE = StatedJudge("judge")
@@ -198,7 +198,7 @@ def test_its_name_tells_what_differs_from_the_plain_one() -> None:
 
 async def test_what_a_protocol_has_the_judge_say_is_said_by_the_member() -> None:
     ensemble = Ensemble(StatedJudge("judge", reads_passage=True))
-    assert ensemble.mind == JUDGE.mind and ensemble.reads_passage
+    assert ensemble.base_agent == JUDGE.base_agent and ensemble.reads_passage
     ask = Scripted(lambda call: percent(50))
     await ensemble.judge(FLOOR, ask)
     assert len(addresses(ask)) == 5

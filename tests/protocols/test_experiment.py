@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from protocols.agents import Agent
-from protocols.baselines import NaiveJudge, Propaganda
-from protocols.judges import StatedJudge
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from tests.fakes import APPLES, Scripted
 
 PROBLEMS = [replace(APPLES, id=f"apples-{n}") for n in range(3)]

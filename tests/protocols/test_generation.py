@@ -5,12 +5,12 @@ import re
 
 import pytest
 
-from cache.reply import Reply
-from protocols.datasets.generation import Draft, Generator, picked
-from protocols.datasets.known import Known, known_questions
-from protocols.datasets.leak import leak_gate
-from protocols.errors import DatasetError, Declined, Unreadable
-from protocols.question import Answer
+from oversight.cache.reply import Reply
+from oversight.protocols.datasets.generation import Draft, Generator, picked
+from oversight.protocols.datasets.known import Known, known_questions
+from oversight.protocols.datasets.leak import leak_gate
+from oversight.protocols.errors import DatasetError, Declined, Unreadable
+from oversight.protocols.question import Answer
 from tests.fakes import Scripted, prompt
 
 CRATES = Known(

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from protocols.datasets import Gsm8k, gsm8k, leak_gate
-from protocols.datasets.solution import number
-from protocols.errors import DatasetError
+from oversight.protocols.datasets import Gsm8k, gsm8k, leak_gate
+from oversight.protocols.datasets.solution import number
+from oversight.protocols.errors import DatasetError
 
 SAMPLE = Path(__file__).parent / "samples" / "gsm8k"
 REAL = Path(__file__).parents[3] / "shared" / "data" / "gsm8k"

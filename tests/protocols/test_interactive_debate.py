@@ -1,12 +1,12 @@
 import pytest
 
-from cache.call import Call
-from cache.reply import Reply
-from protocols.agents import Agent
-from protocols.debate import Debate
-from protocols.interactive_debate import InteractiveDebate
-from protocols.judges import StatedJudge
-from protocols.question import Answer, Question
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.mechanisms.interactive_debate import InteractiveDebate
+from oversight.protocols.question import Answer, Question
 from tests.fakes import CRATES, Scripted, addresses, paid, prompt
 
 JUDGE = StatedJudge("judge")

@@ -1,7 +1,7 @@
 """What a data set holds, counted."""
 
-from protocols.datasets.inventory import Inventory, inventory
-from protocols.question import Answer, Problem, Question
+from oversight.protocols.datasets.inventory import Inventory, inventory
+from oversight.protocols.question import Answer, Problem, Question
 
 
 def problem(id, text, best=0, count=2, passage="", group=""):

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.datasets import JsonLines, write_jsonl
-from protocols.datasets.jsonl import problems
-from protocols.errors import DatasetError
-from protocols.question import Answer, Problem, Question
+from oversight.protocols.datasets import JsonLines, write_jsonl
+from oversight.protocols.datasets.jsonl import problems
+from oversight.protocols.errors import DatasetError
+from oversight.protocols.question import Answer, Problem, Question
 
 YES = {"label": "A", "text": "yes", "value": 1}
 NO = {"label": "B", "text": "no", "value": -1}

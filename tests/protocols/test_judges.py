@@ -6,14 +6,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cache.address import call_address
-from cache.call import Call
-from cache.reply import Reply
-from protocols.catalogue import JUDGES
-from protocols.errors import Declined, Unreadable
-from protocols.judges import ModelJudge, StatedJudge, VotesJudge
-from protocols.judges.judge import HEARD, JUDGE, average, normalised
-from protocols.transcript import Transcript, Turn
+from oversight.cache.address import call_address
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.protocols.catalogue import JUDGES
+from oversight.protocols.errors import Declined, Unreadable
+from oversight.protocols.judges import ModelJudge, StatedJudge, VotesJudge
+from oversight.protocols.judges.judge import HEARD, JUDGE, average, normalised
+from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES, Scripted, token
 
 FLOOR = Transcript(CRATES)
@@ -160,8 +160,8 @@ def test_settings_that_are_not_plain_show_in_the_name() -> None:
 
 
 def test_the_mind_of_a_judge_is_its_model() -> None:
-    mind = StatedJudge("sim/weak", temperature=0.3, effort="low").mind
-    assert (mind.model, mind.temperature, mind.effort) == ("sim/weak", 0.3, "low")
+    base_agent = StatedJudge("sim/weak", temperature=0.3, effort="low").base_agent
+    assert (base_agent.model, base_agent.temperature, base_agent.effort) == ("sim/weak", 0.3, "low")
 
 
 def test_no_votes_are_refused() -> None:

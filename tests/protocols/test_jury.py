@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cache.address import call_address
-from cache.call import Call
-from protocols.agents import Agent
-from protocols.consultancy import Consultancy
-from protocols.errors import Unreadable
-from protocols.judges import DistributionJudge, Jury, StatedJudge, VotesJudge
-from protocols.judges.jury import Pool
-from protocols.question import Answer
-from protocols.transcript import Transcript
+from oversight.cache.address import call_address
+from oversight.cache.call import Call
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.errors import Unreadable
+from oversight.protocols.judges import DistributionJudge, Jury, StatedJudge, VotesJudge
+from oversight.protocols.judges.jury import Pooling
+from oversight.protocols.mechanisms.consultancy import Consultancy
+from oversight.protocols.question import Answer
+from oversight.protocols.transcript import Transcript
 from tests.fakes import CRATES, Scripted, addresses, prompt
 
 ANN, BEN, CAT = (StatedJudge(name) for name in ("ann", "ben", "cat"))
@@ -75,7 +75,9 @@ async def test_medians_that_leave_nothing_are_unreadable() -> None:
     st.lists(st.integers(0, 100), min_size=3, max_size=3),
     st.sampled_from(["mean", "median", "logodds"]),
 )
-async def test_a_pool_is_a_probability_between_its_jurors(percents: list[int], pool: Pool) -> None:
+async def test_a_pool_is_a_probability_between_its_jurors(
+    percents: list[int], pool: Pooling
+) -> None:
     said = dict(zip(("ann", "ben", "cat"), map(float, percents), strict=True))
     pooled = await probs(Jury(THREE, pool), **said)
     assert math.isclose(sum(pooled), 1)
@@ -83,7 +85,7 @@ async def test_a_pool_is_a_probability_between_its_jurors(percents: list[int], p
 
 
 @pytest.mark.parametrize("pool", ["mean", "median", "logodds"])
-async def test_jurors_who_agree_are_the_verdict(pool: Pool) -> None:
+async def test_jurors_who_agree_are_the_verdict(pool: Pooling) -> None:
     assert await probs(Jury(THREE, pool), ann=70.0, ben=70.0, cat=70.0) == pytest.approx((0.7, 0.3))
 
 

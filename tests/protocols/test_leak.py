@@ -2,10 +2,10 @@
 
 import pytest
 
-from protocols.datasets import leak_gate
-from protocols.datasets.balance import Balance
-from protocols.datasets.leak import FEATURES, POSITION
-from protocols.question import Answer, labelled, randomness
+from oversight.protocols.datasets import leak_gate
+from oversight.protocols.datasets.balance import Balance
+from oversight.protocols.datasets.leak import FEATURES, POSITION
+from oversight.protocols.question import Answer, labelled, randomness
 
 
 def made(n, answers):

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-import protocols
-from cache.address import value_address
-from protocols import datasets
-from protocols.datasets import LOADERS, Bundled, Gsm8k, JsonLines, Solib, loader
+from oversight import protocols
+from oversight.cache.address import value_address
+from oversight.protocols import datasets
+from oversight.protocols.datasets import LOADERS, Bundled, Gsm8k, JsonLines, Solib, loader
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cache.reply import Reply, Token
-from protocols.errors import Unreadable
-from protocols.judges import LogprobJudge
-from protocols.judges.logprob import read_masses
-from protocols.question import Question
-from protocols.transcript import Transcript
+from oversight.cache.reply import Reply, Token
+from oversight.protocols.errors import Unreadable
+from oversight.protocols.judges import LogprobJudge
+from oversight.protocols.judges.logprob import read_masses
+from oversight.protocols.question import Question
+from oversight.protocols.transcript import Transcript
 from tests.fakes import CRATES, Scripted, token
 
 FLOOR = Transcript(CRATES)

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cache.call import Call
-from cache.reply import Reply
-from protocols.agents import Agent
-from protocols.errors import Declined, Unreadable
-from protocols.judges import DistributionJudge, StatedJudge
-from protocols.market_making import MarketMaking, distance, losses
-from protocols.question import Answer, Question
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.errors import Declined, Unreadable
+from oversight.protocols.judges import DistributionJudge, StatedJudge
+from oversight.protocols.mechanisms.market_making import MarketMaking, distance, losses
+from oversight.protocols.question import Answer, Question
 from tests.fakes import CRATES, Scripted, paid, prompt
 
 JUDGE = StatedJudge("judge")

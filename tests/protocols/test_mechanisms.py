@@ -1,6 +1,6 @@
 import pytest
 
-from protocols.catalogue import PROTOCOLS
+from oversight.protocols.catalogue import PROTOCOLS
 from tests.mechanisms import TABLES, TRUTHS, written
 
 

@@ -1,15 +1,15 @@
 import orjson
 import pytest
 
-from cache.call import Call
-from cache.reply import Reply
-from protocols.agents import Agent
-from protocols.consultancy import Consultancy
-from protocols.debate import Debate
-from protocols.errors import Declined, Unreadable
-from protocols.judges import StatedJudge
-from protocols.open_protocols import OpenConsultancy, OpenDebate
-from protocols.question import Answer, Question
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.errors import Declined, Unreadable
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.consultancy import Consultancy
+from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.mechanisms.open_protocols import OpenConsultancy, OpenDebate
+from oversight.protocols.question import Answer, Question
 from tests.fakes import APPLES, CRATES, Scripted, addresses, paid, prompt
 
 JUDGE = StatedJudge("judge")

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from protocols.datasets.passages import BoolQ, Quality
-from protocols.datasets.prontoqa import ProntoQa
-from protocols.errors import DatasetError
+from oversight.protocols.datasets.passages import BoolQ, Quality
+from oversight.protocols.datasets.prontoqa import ProntoQa
+from oversight.protocols.errors import DatasetError
 
 ASKED = {
     "question": "Who lit the lamp?",

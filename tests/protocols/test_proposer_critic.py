@@ -1,13 +1,13 @@
 import orjson
 import pytest
 
-from cache.call import Call
-from cache.reply import Reply
-from protocols.agents import Agent
-from protocols.errors import Declined, Unreadable
-from protocols.judges import StatedJudge
-from protocols.proposer_critic import ProposerCritic
-from protocols.question import Answer, Problem, Question
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.errors import Declined, Unreadable
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.proposer_critic import ProposerCritic
+from oversight.protocols.question import Answer, Problem, Question
 from tests.fakes import CRATES, Scripted, paid, prompt
 
 JUDGE = StatedJudge("judge")

@@ -6,13 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cache.call import Call
-from cache.reply import Reply
-from protocols.agents import Agent
-from protocols.errors import Declined, Unreadable
-from protocols.judges import StatedJudge
-from protocols.prover_estimator_debate import Level, ProverEstimatorDebate, chained, gain
-from protocols.question import Answer, Question
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.errors import Declined, Unreadable
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.prover_estimator_debate import (
+    Level,
+    ProverEstimatorDebate,
+    chained,
+    gain,
+)
+from oversight.protocols.question import Answer, Question
 from tests.fakes import CRATES, Scripted, paid, prompt
 
 JUDGE = StatedJudge("judge")

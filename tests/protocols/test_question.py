@@ -3,7 +3,7 @@ from collections import Counter
 
 import pytest
 
-from protocols.question import Answer, Problem, Question, labelled, randomness
+from oversight.protocols.question import Answer, Problem, Question, labelled, randomness
 from tests.fakes import CRATES
 
 

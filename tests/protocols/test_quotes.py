@@ -4,17 +4,17 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cache.call import Call
-from cache.reply import Reply
-from protocols.agents import Agent
-from protocols.baselines import Propaganda
-from protocols.counts import Counts
-from protocols.judges import StatedJudge
-from protocols.judges.judge import QUOTED
-from protocols.prompt import turn_block
-from protocols.question import Answer, Problem, Question
-from protocols.quotes import LONGEST_QUOTE, QUOTING, Quote, find_quotes, fold, marked
-from protocols.transcript import Transcript, Turn
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.counts import Counts
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.judges.judge import QUOTED
+from oversight.protocols.mechanisms.baselines import Propaganda
+from oversight.protocols.prompts.render import turn_block
+from oversight.protocols.question import Answer, Problem, Question
+from oversight.protocols.quotes import MAX_QUOTE_WORDS, QUOTING, Quote, find_quotes, fold, marked
+from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES, Scripted, prompt
 
 PASSAGE = (
@@ -86,7 +86,7 @@ def test_what_does_not_is_not_and_neither_is_nothing(quote: str) -> None:
 
 
 def test_a_quote_beyond_the_limit_is_not_looked_up() -> None:
-    passage = " ".join(f"word{n}" for n in range(LONGEST_QUOTE + 1))
+    passage = " ".join(f"word{n}" for n in range(MAX_QUOTE_WORDS + 1))
     assert not verified(passage, passage)
     assert verified(passage.rpartition(" ")[0], passage)
 

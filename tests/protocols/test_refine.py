@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cache.call import Call
-from cache.reply import Reply, ToolCall
-from protocols.agents import Agent
-from protocols.best_of import BestOf
-from protocols.debate import DEBATER
-from protocols.judges import StatedJudge
-from protocols.question import Answer
-from protocols.refine import Refine
-from protocols.transcript import Transcript, Turn
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply, ToolCall
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.drafting.best_of import BestOf
+from oversight.protocols.drafting.refine import Refine
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.debate import DEBATER
+from oversight.protocols.question import Answer
+from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES, Scripted, prompt
 
 JUDGE = StatedJudge("judge")
@@ -154,7 +154,7 @@ async def test_the_best_of_several_drafts_can_be_refined() -> None:
     ask = scripted()
     turn = await spoken(ask, Refine(BestOf(2, ALICE, JUDGE), JUDGE))
     assert turn.text == "rewritten for weakness 1"
-    assert Refine(BestOf(2, ALICE, JUDGE), JUDGE).mind == ALICE
+    assert Refine(BestOf(2, ALICE, JUDGE), JUDGE).base_agent == ALICE
 
 
 def test_no_critiques_are_refused() -> None:

@@ -3,8 +3,8 @@
 import pytest
 from pydantic import BaseModel, ConfigDict, FiniteFloat
 
-from protocols.datasets.rows import members, read, rows
-from protocols.errors import DatasetError
+from oversight.protocols.datasets.rows import json_rows, members, read_bytes
+from oversight.protocols.errors import DatasetError
 
 
 class Line(BaseModel):
@@ -15,7 +15,7 @@ class Line(BaseModel):
 
 
 def lines(data):
-    return list(rows("d.jsonl", data, Line))
+    return list(json_rows("d.jsonl", data, Line))
 
 
 def complaint(data):
@@ -37,7 +37,7 @@ def test_a_byte_order_mark_and_line_separators_inside_a_text_do_no_harm():
 
 
 def test_rows_are_read_as_they_are_asked_for():
-    first = next(iter(rows("d.jsonl", b'{"name": "a"}\nnot json\n', Line)))
+    first = next(iter(json_rows("d.jsonl", b'{"name": "a"}\nnot json\n', Line)))
     assert first[1].name == "a"
 
 
@@ -85,9 +85,9 @@ def test_a_whole_surrogate_pair_is_one_character():
 
 def test_a_file_that_cannot_be_read_is_a_dataset_error(tmp_path):
     with pytest.raises(DatasetError, match="no such file"):
-        read(tmp_path / "none.jsonl")
+        read_bytes(tmp_path / "none.jsonl")
     with pytest.raises(DatasetError, match="cannot be read"):
-        read(tmp_path)
+        read_bytes(tmp_path)
 
 
 def test_an_object_of_rows_gives_each_with_its_line():

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from protocols.sample import Sample, paired
+from oversight.protocols.scoring.sample import Sample, paired
 
 
 def test_a_sample_knows_its_mean_and_both_deviations() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.scores import SCORES, SOLIB_SCORES, accuracy, brier, log, logodds
+from oversight.protocols.scores import SCORES, SOLIB_SCORES, accuracy, brier, log, logodds
 
 
 def verdicts(answers: st.SearchStrategy[int]) -> st.SearchStrategy[tuple[float, ...]]:

@@ -4,19 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cache.address import call_address, value_address
-from cache.call import Call
-from cache.reply import Reply
-from protocols.baselines import NaiveJudge
-from protocols.catalogue import JUDGES
-from protocols.forms import probabilities_form, read_form
-from protocols.judges import LogprobJudge, ModelJudge, Shot, StatedJudge, VotesJudge
-from protocols.judges.judge import HEARD, JUDGE
-from protocols.judges.stated import read_percentages
-from protocols.judges.votes import read_conclusion
-from protocols.question import Answer, Question
-from protocols.reading import find_question, read_question
-from protocols.transcript import Transcript, Turn
+from oversight.cache.address import call_address, value_address
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.protocols.catalogue import JUDGES
+from oversight.protocols.judges import LogprobJudge, ModelJudge, Shot, StatedJudge, VotesJudge
+from oversight.protocols.judges.judge import HEARD, JUDGE
+from oversight.protocols.judges.stated import read_percentages
+from oversight.protocols.judges.votes import read_conclusion
+from oversight.protocols.mechanisms.baselines import NaiveJudge
+from oversight.protocols.prompts.forms import probabilities_form, read_form
+from oversight.protocols.prompts.parse import find_question, read_question
+from oversight.protocols.question import Answer, Question
+from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES, Scripted, prompt, token
 
 RAIN = Question("Is it raining?", (Answer("A", "Yes."), Answer("B", "No.")), passage="PASSAGE")

@@ -3,14 +3,14 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from cache.call import Call
-from cache.reply import Reply
-from protocols.agents import Agent
-from protocols.counts import Counts
-from protocols.debate import DEBATER
-from protocols.question import Answer
-from protocols.side_check import SideCheck
-from protocols.transcript import Transcript, Turn, Verdict
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.counts import Counts
+from oversight.protocols.drafting.side_check import SideCheck
+from oversight.protocols.mechanisms.debate import DEBATER
+from oversight.protocols.question import Answer
+from oversight.protocols.transcript import Transcript, Turn, Verdict
 from tests.fakes import CRATES, Scripted, prompt
 
 ALICE, READER = Agent("alice"), Agent("reader")
@@ -125,4 +125,4 @@ def test_a_negative_number_of_retries_is_refused() -> None:
 
 def test_the_name_tells_the_check_and_the_mind_is_the_agents() -> None:
     assert SideCheck(ALICE, READER).name == "alice side checked 1"
-    assert SideCheck(ALICE, READER).mind == ALICE
+    assert SideCheck(ALICE, READER).base_agent == ALICE

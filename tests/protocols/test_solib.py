@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from protocols.datasets import Solib
-from protocols.errors import DatasetError
+from oversight.protocols.datasets import Solib
+from oversight.protocols.errors import DatasetError
 
 ROW = {
     "question": "A crate holds 12 jars. How many jars do 3 crates hold?",

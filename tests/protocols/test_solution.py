@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.datasets.solution import closing, laid_out, number, shown, steps
+from oversight.protocols.datasets.solution import closing, laid_out, number, number_text, steps
 
 
 def test_the_same_solution_in_two_hands_becomes_the_same_text():
@@ -19,7 +19,7 @@ def test_the_same_solution_in_two_hands_becomes_the_same_text():
         "2. so she can spend 3750.0 - 2500 = <<3750-2500=1250.0>>1250.0.\n"
         "A: 1250.0"
     )
-    both = {laid_out(steps(text), shown(closing(text))) for text in (person, model)}
+    both = {laid_out(steps(text), number_text(closing(text))) for text in (person, model)}
     assert both == {
         "She has 3 * 1250 = 3750 in the bank.\n"
         "So she can spend 3750 - 2500 = 1250.\n"
@@ -82,7 +82,7 @@ def test_a_number_is_read_exactly_or_not_at_all(text, value):
 
 @given(st.decimals(-(10**17), 10**17, places=4))
 def test_a_shown_number_reads_as_itself_and_has_no_trailing_zeros(value):
-    text = shown(value)
+    text = number_text(value)
     assert number(text) == value
     assert not ("." in text and text.endswith(("0", ".")))
     assert text != "-0"

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from cache.reply import Reply
-from protocols.errors import Unreadable
-from protocols.judges.stated import read_percentages
-from protocols.question import Answer, Question
+from oversight.cache.reply import Reply
+from oversight.protocols.errors import Unreadable
+from oversight.protocols.judges.stated import read_percentages
+from oversight.protocols.question import Answer, Question
 from tests.fakes import CRATES
 
 THREE = Question(

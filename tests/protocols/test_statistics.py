@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.sample import Sample
-from protocols.statistics import (
-    CHUNK,
+from oversight.protocols.scoring.sample import Sample
+from oversight.protocols.scoring.statistics import (
+    CHUNK_CLUSTERS,
     Estimate,
     difference,
-    differences,
     estimate,
     estimates,
     exact_at_the_ends,
     holm,
     lift,
+    paired_differences,
 )
 
 ps = st.lists(st.floats(0, 1), max_size=8)
@@ -113,7 +113,7 @@ def test_memory_does_not_grow_with_the_number_of_resamples() -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     # All resamples at once would take 20 MB for the indices alone, and as much for the counts.
-    assert peak < 5 * 8 * CHUNK
+    assert peak < 5 * 8 * CHUNK_CLUSTERS
 
 
 def test_a_difference_is_taken_question_by_question() -> None:
@@ -196,7 +196,7 @@ def test_holm_keeps_the_order(ps: list[float]) -> None:
 def test_all_differences_are_corrected_together() -> None:
     better, same = numbered([1.0] * 12), numbered([0.0] * 11 + [0.1])
     base = numbered([0.0] * 12)
-    first, second = differences(((better, base), (same, base)))
+    first, second = paired_differences(((better, base), (same, base)))
     assert (first.p_holm, second.p_holm) == holm([first.p, second.p])
     assert first.p_holm == 2 * first.p
 

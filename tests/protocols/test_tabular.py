@@ -3,9 +3,9 @@
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-from protocols.datasets.rows import Text
-from protocols.datasets.tabular import records
-from protocols.errors import DatasetError
+from oversight.protocols.datasets.rows import Text
+from oversight.protocols.datasets.tabular import csv_rows
+from oversight.protocols.errors import DatasetError
 
 
 class Record(BaseModel):
@@ -16,7 +16,7 @@ class Record(BaseModel):
 
 
 def read(data, names=()):
-    return [(line, row.name, row.size) for line, row in records("d.csv", data, Record, names)]
+    return [(line, row.name, row.size) for line, row in csv_rows("d.csv", data, Record, names)]
 
 
 def test_fields_in_quotes_hold_commas_quotes_and_line_breaks():

@@ -1,11 +1,11 @@
 import pytest
 
-from cache.call import Call, Message
-from cache.reply import Reply, ToolCall
-from protocols.agents import Agent
-from protocols.prompt import turn_block
-from protocols.tool_loop import MOST_TOOL_ROUNDS, OUT_OF_ROUNDS, ask_with_tools
-from protocols.transcript import ToolUse, Transcript
+from oversight.cache.call import Call, Message
+from oversight.cache.reply import Reply, ToolCall
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.agents.tool_loop import MAX_TOOL_ROUNDS, OUT_OF_ROUNDS, ask_with_tools
+from oversight.protocols.prompts.render import turn_block
+from oversight.protocols.transcript import ToolUse, Transcript
 from tests.fakes import CRATES, Scripted
 
 SIDE = CRATES.answers[0]
@@ -61,8 +61,8 @@ async def test_the_loop_is_bounded() -> None:
     ask = Scripted(lambda call: Reply("still busy", (reckon("1"),)))
     reply, used = await ask_with_tools(CALL, ask, ("calculator",))
     assert reply.text == "still busy"
-    assert len(ask.calls) == MOST_TOOL_ROUNDS + 1
-    assert len(used) == MOST_TOOL_ROUNDS - 1
+    assert len(ask.calls) == MAX_TOOL_ROUNDS + 1
+    assert len(used) == MAX_TOOL_ROUNDS - 1
     assert ask.calls[-1].messages[-1].text == OUT_OF_ROUNDS
     assert ask.distinct == len(ask.calls)
 

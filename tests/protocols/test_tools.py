@@ -6,9 +6,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cache.reply import ToolCall
-from protocols.tools import ALLOWED, LARGEST_RESULT, TOO_MANY_BITS, TOOLS, calculate, use
-from protocols.transcript import ToolUse
+from oversight.cache.reply import ToolCall
+from oversight.protocols.agents.tools import (
+    ALLOWED,
+    MAX_RESULT_BITS,
+    TOO_MANY_BITS,
+    TOOLS,
+    calculate,
+    use,
+)
+from oversight.protocols.transcript import ToolUse
 
 
 @pytest.mark.parametrize(
@@ -113,7 +120,7 @@ def test_fifty_levels_are_the_most() -> None:
 
 def test_ten_thousand_bits_are_the_most() -> None:
     assert calculate("2**9999") == str(2**9999)
-    assert (2**9999).bit_length() == LARGEST_RESULT
+    assert (2**9999).bit_length() == MAX_RESULT_BITS
     assert calculate("3**6310") == f"error: {TOO_MANY_BITS}"
     assert calculate("3**6309") == str(3**6309)
 

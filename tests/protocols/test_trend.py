@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.sample import Sample
-from protocols.trend import Configuration, NoSlope, Slope, split_half_trend, trend
+from oversight.protocols.scoring.sample import Sample
+from oversight.protocols.scoring.trend import Configuration, NoSlope, Slope, split_half_trend, trend
 
 coordinates = st.floats(-3, 3).map(lambda x: round(x, 3))
 

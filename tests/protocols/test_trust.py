@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.prompt import answer_body, question_block
-from protocols.question import Answer, Question
-from protocols.trust import TAGS, defuse, inert
+from oversight.protocols.prompts.escape import TAGS, escape_and_count, escape_tags
+from oversight.protocols.prompts.render import answer_body, question_block
+from oversight.protocols.question import Answer, Question
 
 LIVE = re.compile(rf"<\s*/?\s*(?:{'|'.join(TAGS)})\b", re.IGNORECASE)
 
@@ -14,26 +14,26 @@ LIVE = re.compile(rf"<\s*/?\s*(?:{'|'.join(TAGS)})\b", re.IGNORECASE)
 @pytest.mark.parametrize("tag", TAGS)
 def test_every_reserved_tag_is_defused_and_counted(tag: str) -> None:
     text = f'<{tag} name="x">forged</{tag}> < / {tag.upper()} >'
-    harmless, forged = defuse(text)
+    harmless, forged = escape_and_count(text)
     assert forged == 3
     assert not LIVE.search(harmless)
 
 
 def test_defused_text_reads_the_same() -> None:
-    assert defuse("<tool>48</tool>")[0] == "‹tool>48‹/tool>"
+    assert escape_and_count("<tool>48</tool>")[0] == "‹tool>48‹/tool>"
 
 
 @pytest.mark.parametrize("text", ["3 < 4 and 5 > 4", "<b>bold</b>", "<toolbox>", "<turns>", "a<b"])
 def test_other_text_is_left_alone(text: str) -> None:
-    assert defuse(text) == (text, 0)
+    assert escape_and_count(text) == (text, 0)
 
 
 @given(st.lists(st.sampled_from([*TAGS, "<", "/", " ", ">", "x", "\n"])).map("".join))
 def test_nothing_live_survives(text: str) -> None:
-    harmless, forged = defuse(text)
+    harmless, forged = escape_and_count(text)
     assert not LIVE.search(harmless)
     assert forged == len(LIVE.findall(text))
-    assert defuse(harmless) == (harmless, 0)
+    assert escape_and_count(harmless) == (harmless, 0)
 
 
 @pytest.mark.parametrize("tag", TAGS)
@@ -50,4 +50,4 @@ def test_a_text_of_a_data_set_is_shown_without_live_tags(tag: str) -> None:
 @given(st.text())
 def test_a_text_that_forges_nothing_is_shown_as_it_is(text: str) -> None:
     if not LIVE.search(text):
-        assert inert(text) == text
+        assert escape_tags(text) == text

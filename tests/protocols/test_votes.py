@@ -2,12 +2,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cache.reply import Reply
-from protocols.errors import Declined, Unreadable
-from protocols.judges import VotesJudge
-from protocols.judges.votes import read_conclusion
-from protocols.question import Answer, Question
-from protocols.transcript import Transcript
+from oversight.cache.reply import Reply
+from oversight.protocols.errors import Declined, Unreadable
+from oversight.protocols.judges import VotesJudge
+from oversight.protocols.judges.votes import read_conclusion
+from oversight.protocols.question import Answer, Question
+from oversight.protocols.transcript import Transcript
 from tests.fakes import CRATES, Scripted
 
 FLOOR = Transcript(CRATES)

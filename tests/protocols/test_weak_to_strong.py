@@ -3,13 +3,13 @@ import random
 
 import pytest
 
-from cache.address import call_address
-from cache.call import Call
-from protocols.agents import Agent
-from protocols.debate import Debate
-from protocols.judges import Jury, StatedJudge
-from protocols.question import Problem, Question
-from protocols.weak_to_strong import WeakToStrong
+from oversight.cache.address import call_address
+from oversight.cache.call import Call
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.judges import Jury, StatedJudge
+from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.mechanisms.weak_to_strong import WeakToStrong
+from oversight.protocols.question import Problem, Question
 from tests.fakes import CRATES, Scripted, paid, prompt
 
 JUDGE = StatedJudge("judge")

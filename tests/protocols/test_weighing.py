@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.judges.weighing import WEIGHINGS, adaboost, logodds, uniform
+from oversight.protocols.judges.weighing import WEIGHINGS, adaboost, logodds_weights, uniform
 
 
 def wrong_on(*cases: int, of: int = 10) -> list[bool]:
@@ -46,7 +46,7 @@ def test_a_member_that_is_never_wrong_does_not_silence_the_others() -> None:
 def test_the_log_odds_of_being_right_by_hand() -> None:
     """8 of 10 gives (8 + 1)/12, odds 3; 5 of 10 gives odds 1; 2 of 10 gives odds below 1."""
     right = [wrong_on(0, 1), wrong_on(*range(5)), wrong_on(*range(8))]
-    assert logodds(right) == pytest.approx((math.log(3), 0, 0))
+    assert logodds_weights(right) == pytest.approx((math.log(3), 0, 0))
 
 
 @pytest.mark.parametrize("weigh", WEIGHINGS.values())
@@ -62,7 +62,7 @@ def test_where_nobody_beats_a_coin_all_count_alike(weigh) -> None:
     )
 )
 def test_weights_are_finite_and_some_are_above_0(right: list[list[bool]]) -> None:
-    for weigh in (uniform, adaboost, logodds):
+    for weigh in (uniform, adaboost, logodds_weights):
         weights = weigh(right)
         assert len(weights) == len(right)
         assert min(weights) >= 0 < max(weights) < math.inf
@@ -85,6 +85,6 @@ def test_votes_weighed_by_log_odds_are_right_more_often_than_any_other_way() -> 
         return total
 
     assert accuracy(uniform(right)) == pytest.approx(0.792)
-    assert accuracy(logodds(right)) == pytest.approx(0.9)
+    assert accuracy(logodds_weights(right)) == pytest.approx(0.9)
     weights = [tuple(map(float, each)) for each in product(range(5), repeat=3)]
-    assert max(map(accuracy, weights)) == pytest.approx(accuracy(logodds(right)))
+    assert max(map(accuracy, weights)) == pytest.approx(accuracy(logodds_weights(right)))

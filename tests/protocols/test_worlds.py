@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.scores import accuracy, brier, log, logodds
-from protocols.worlds import BETAS, Measures, Worlds, measure, over_draws
+from oversight.protocols.scores import accuracy, brier, log, logodds
+from oversight.protocols.scoring.worlds import BETAS, Measures, Worlds, measure, over_draws
 
 SOME = Worlds(((0.8, 0.2), (0.4, 0.6)), (1, -1))
 """The judge believes the truth at 0.8 where it is argued, and the lie at 0.6."""

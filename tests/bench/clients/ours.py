@@ -1,6 +1,6 @@
 """Our own engine with everything on: addresses, durable store, limits, retries, ledger, outcomes.
 
-`calls` goes through `engine.run`, `debates` through the command `oversight run`.
+`calls` goes through `oversight.run`, `debates` through the command `oversight run`.
 """
 
 import os
@@ -13,12 +13,12 @@ from pathlib import Path
 import asked
 import orjson
 
-from cache import Ask
-from engine import run
-from engine.cli.run import command
-from engine.runs.runfolder import outcomes
-from protocols import Answer, Problem, Protocol, Question, StatedJudge, Transcript, Turn
-from protocols.question import Answer as Labelled
+from oversight import run
+from oversight.cache import Ask
+from oversight.engine.cli.commands.run import command
+from oversight.engine.runs.run_folder import outcomes
+from oversight.protocols import Answer, Problem, Protocol, Question, StatedJudge, Transcript, Turn
+from oversight.protocols.question import Answer as Labelled
 from tests.bench.sweep import LIMITS, MODELS, write_sweep
 
 

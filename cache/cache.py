@@ -1,0 +1,225 @@
+"""The cache: an `Ask` that pays for a call at most once."""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal, TypeAlias
+
+from oversight.cache.address import call_address, store_key
+from oversight.cache.call import Ask, Call, Identity
+from oversight.cache.errors import DamagedEntry, ReplayMiss, StoreError
+from oversight.cache.explain import nearest_recorded
+from oversight.cache.record import make_ready, new_record, read_record, stored_reply
+from oversight.cache.reply import Reply
+from oversight.cache.store import Store
+from oversight.cache.writer import Writer
+
+Mode: TypeAlias = Literal["use", "refresh", "replay", "off"]
+"""`use` what is stored and ask for the rest; `refresh` asks for each call once more; `replay`
+never asks; `off` neither reads nor writes."""
+
+YIELD_EVERY = 256
+"""Hits after which the event loop gets a turn: a run served from the store must hear signals."""
+RECENT = 4096
+"""Replies kept in memory, the last ones handed out: the worlds and rows of one problem ask the
+same calls within a short while, and reading one again takes 30 times as long. About 10 MB."""
+EXPLAINED_MISSES = 3
+"""Misses for which the nearest recorded call is looked up; each may take a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStatistics:
+    """How a cache's calls were answered; those neither stored, shared nor new failed or wait."""
+
+    asked: int
+    stored: int
+    """Answered from the store."""
+    shared: int
+    """Joined a flight that another caller had started."""
+    new: int
+    """Paid for: asked once, and stored unless the mode is `off`."""
+    unsaved: int = 0
+    """Paid for, and lost: the store took them no more."""
+
+
+class Cache:
+    """Answers from the store; asks `inner` on a miss, once, however many wait for it.
+
+    A reply is handed out only when it is durable, stamped with the address of its call. An
+    exception of `inner` reaches everyone who waits for that call and is not stored.
+
+    Cancelling one who waits, or all of them, does not cancel the flight: it lands and is saved.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        inner: Ask,
+        *,
+        identity: Identity,
+        mode: Mode = "use",
+        clock: Callable[[], float] = time.time,
+        refreshed_since: int | None = None,
+    ) -> None:
+        """identity: of the endpoint that answers a call; replies are shared under one alone.
+
+        refreshed_since: seconds since 1970; a refresh does not ask again for what was stored then
+        or later, since it is one that goes on after a stop.
+
+        clock: seconds since 1970; only ever recorded. The store stays its opener's to close.
+        """
+        self._store = store
+        self._inner = inner
+        self._identity = identity
+        self._mode = mode
+        self._clock = clock
+        self._refreshed_since = refreshed_since
+        self._writer = Writer(store, replaces=mode == "refresh")
+        make_ready()
+        self._flights: dict[str, asyncio.Task[Reply]] = {}
+        self._refreshed: set[str] = set()
+        self._recent: OrderedDict[str, Reply] = OrderedDict()
+        self._closed = False
+        self._asked = self._stored = self._shared = self._new = self._unsaved = self._missed = 0
+
+    async def __call__(self, call: Call) -> Reply:
+        """ReplayMiss, DamagedEntry, StoreFull, StoreError, or whatever `inner` raises."""
+        self._asked += 1
+        address = call_address(call)
+        identity = self._identity(call)
+        key = store_key(address, identity)
+        flight = self._flights.get(key)
+        if flight is not None:
+            self._shared += 1
+            return await asyncio.shield(flight)
+        if self._may_read(key) and (reply := self._recall(key, address)) is not None:
+            self._stored += 1
+            if not self._stored % YIELD_EVERY:
+                await asyncio.sleep(0)
+            return reply
+        if self._mode == "replay":
+            raise self._miss(call, address, identity)
+        if self._closed:
+            raise StoreError("the cache is closed: nothing more is asked")
+        flight = asyncio.create_task(self._fly(call, key, address, identity))
+        self._flights[key] = flight
+        flight.add_done_callback(partial(self._landed, key))
+        return await asyncio.shield(flight)
+
+    def holds(self, call: Call) -> bool:
+        """Whether the call is answered from the store, or would be if it were not asked again.
+
+        StoreError.
+        """
+        if self._mode == "off":
+            return False
+        key = store_key(call_address(call), self._identity(call))
+        return key in self._recent or self._store.get(key) is not None
+
+    @property
+    def statistics(self) -> CacheStatistics:
+        return CacheStatistics(self._asked, self._stored, self._shared, self._new, self._unsaved)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a reply that is not stored is under way."""
+        return bool(self._flights)
+
+    async def close(self) -> None:
+        """Let every flight land and save it. What is stored can still be read afterwards."""
+        self._closed = True
+        while self._flights:
+            await asyncio.wait(self._flights.values())
+        await self._writer.close()
+
+    async def abandon(self) -> None:
+        """Cancel the flights, which may have been paid, and save those that had landed."""
+        for flight in self._flights.values():
+            flight.cancel()
+        await self.close()
+
+    def _may_read(self, key: str) -> bool:
+        match self._mode:
+            case "use" | "replay":
+                return True
+            case "refresh":
+                return key in self._refreshed or self._was_refreshed(key)
+            case "off":
+                return False
+
+    def _was_refreshed(self, key: str) -> bool:
+        """Whether an earlier part of this refresh has stored it; then it is noted as refreshed."""
+        if self._refreshed_since is None:
+            return False
+        try:
+            value = self._store.get(key)
+            stored_at = -1 if value is None else read_record(key, value).stored_at
+        except DamagedEntry:
+            return False
+        if stored_at < self._refreshed_since:
+            return False
+        self._refreshed.add(key)
+        return True
+
+    def _recall(self, key: str, address: str) -> Reply | None:
+        """The stored reply: from memory if it was handed out a moment ago, else from the store."""
+        reply = self._recent.get(key)
+        if reply is None and (value := self._store.get(key)) is not None:
+            reply = stored_reply(key, value, address)
+            self._remember(key, reply)
+        return reply
+
+    def _remember(self, key: str, reply: Reply) -> None:
+        self._recent[key] = reply
+        if len(self._recent) > RECENT:
+            self._recent.popitem(last=False)
+
+    async def _fly(self, call: Call, key: str, address: str, identity: str) -> Reply:
+        reply = await self._inner(call)
+        older = None
+        if self._mode != "off":
+            try:
+                older = await self._save(call, reply, key, identity)
+            except Exception:
+                self._unsaved += 1
+                raise
+        self._new += 1
+        # Where another process was first, a replay will meet its reply: so it is handed out here.
+        reply = replace(reply, call=address) if older is None else stored_reply(key, older, address)
+        if self._mode != "off":
+            self._remember(key, reply)
+        return reply
+
+    async def _save(self, call: Call, reply: Reply, key: str, identity: str) -> bytes | None:
+        """Store the reply; what stood under its key already, if something did and was kept."""
+        record = new_record(key, call, reply, identity, int(self._clock()))
+
+        def pack() -> bytes:
+            return record.packed().to_bytes()
+
+        older = None
+        if self._store.waits_for_disk:
+            older = await self._writer.put(key, pack)
+        elif self._mode == "refresh":
+            self._store.put_many([(key, pack())])
+        else:
+            older = self._store.keep_many([(key, pack())]).get(key)
+        if self._mode == "refresh":
+            self._refreshed.add(key)
+        return older
+
+    def _landed(self, key: str, flight: asyncio.Task[Reply]) -> None:
+        del self._flights[key]
+        if not flight.cancelled():
+            # Everyone who waited may be gone; then nobody else looks at the exception.
+            flight.exception()
+
+    def _miss(self, call: Call, address: str, identity: str) -> ReplayMiss:
+        self._missed += 1
+        if self._missed > EXPLAINED_MISSES:
+            return ReplayMiss(call.model, address)
+        nearest = nearest_recorded(self._store, call, identity)
+        return ReplayMiss(call.model, address, str(nearest))

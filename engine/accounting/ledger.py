@@ -1,0 +1,282 @@
+"""Every request that went out: what came of it, how many tokens it took, what it cost."""
+
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, get_args
+
+from oversight.cache.call import Ask, Call
+from oversight.cache.reply import Outcome, Reply, Usage
+from oversight.engine.accounting.prices import Price
+from oversight.engine.accounting.quarantine import Quarantine
+from oversight.engine.errors import (
+    EngineError,
+    KeyRepeated,
+    Malformed,
+    OutcomeUnknown,
+    UnrecognizedReply,
+)
+from oversight.engine.tokens import CAUTION, prompt_tokens
+
+RequestOutcome: TypeAlias = Literal["failed", "ambiguous", "unsent"]
+"""How a request ends that brings no reply: answered with an error and not billed; sent without an
+answer that can be stored, so maybe billed; or never seen by the server."""
+
+ABANDONED = "Abandoned"
+"""The kind of a request that was cancelled in flight."""
+CUT_OFF = "CutOff"
+"""The kind of a request whose end was known only to a process that was killed."""
+
+FIGURES = struct.Struct("<13q3d")
+"""A page as `Page.figures` writes it."""
+_OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+_FATES: tuple[RequestOutcome, ...] = get_args(RequestOutcome)
+
+
+@dataclass(frozen=True, slots=True)
+class UsageTotals:
+    """What was asked of one model, or of several together, up to one moment."""
+
+    outcomes: tuple[tuple[Outcome, int], ...]
+    """(outcome, count) of the replies."""
+    faults: tuple[tuple[RequestOutcome, str, int], ...]
+    """(fate, slug of the error, count) of what ended without a reply."""
+    usage: Usage
+    """Tokens of the replies, all added up."""
+    dollars: float
+    """For the replies whose price is known."""
+    doubtful: float
+    """Dollars that the ambiguous requests may have cost at most."""
+    unpriced: int
+    """Replies whose price is not known."""
+    in_flight: int = 0
+    """Requests that are out just now."""
+    at_risk: float = 0.0
+    """Dollars that those may cost at most."""
+
+    @property
+    def stored(self) -> int:
+        """Whole replies, refusals and truncations included: each of them is stored."""
+        return sum(count for _, count in self.outcomes)
+
+    @property
+    def sent(self) -> int:
+        """Requests that the server saw: stored + failed + ambiguous."""
+        return self.stored + self.count("failed") + self.count("ambiguous")
+
+    def count(self, fate: RequestOutcome) -> int:
+        return sum(count for what, _, count in self.faults if what == fate)
+
+    def cut_off(self) -> "UsageTotals":
+        """What it comes to if nothing that is out comes back."""
+        if not self.in_flight:
+            return self
+        lost: tuple[RequestOutcome, str, int] = ("ambiguous", ABANDONED, self.in_flight)
+        cut = replace(self, faults=(*self.faults, lost), in_flight=0, at_risk=0.0)
+        return replace(sum_usage([cut]), doubtful=self.doubtful + self.at_risk)
+
+
+class Ledger:
+    """One page for each model."""
+
+    def __init__(self) -> None:
+        self._pages: dict[str, Page] = {}
+        self._entered: Callable[[Page], None] = _nowhere
+
+    def listen(self, entered: Callable[["Page"], None]) -> None:
+        """Have `entered` called with a page whenever a request leaves, and when it is back."""
+        self._entered = entered
+        for page in self._pages.values():
+            page.entered = entered
+
+    def page(self, model: str, price: Price | None) -> "Page":
+        """The page of `model`, a new one if there is none. price: None if it is not known."""
+        if model not in self._pages:
+            self._pages[model] = Page(model, price)
+            self._pages[model].entered = self._entered
+        return self._pages[model]
+
+    def account(self, model: str) -> UsageTotals:
+        """How it stands with one model."""
+        return self._pages[model].account() if model in self._pages else sum_usage([])
+
+    def accounts(self) -> dict[str, UsageTotals]:
+        """How it stands with each model."""
+        return {model: page.account() for model, page in self._pages.items()}
+
+    def total(self) -> UsageTotals:
+        """How it stands with all of them."""
+        return sum_usage(self.accounts().values())
+
+
+class Page:
+    """The running figures of one model."""
+
+    def __init__(self, model: str, price: Price | None) -> None:
+        self.model = model
+        self.price = price
+        self.entered: Callable[[Page], None] = _nowhere
+        self.fates: dict[RequestOutcome, int] = dict.fromkeys(_FATES, 0)
+        self.outcomes: Counter[Outcome] = Counter()
+        self.faults: Counter[tuple[RequestOutcome, str]] = Counter()
+        self.input = self.output = self.cache_read = self.cache_write = 0
+        self.dollars = self.doubtful = self.at_risk = 0.0
+        self.in_flight = 0
+
+    def left(self, call: Call) -> float:
+        """A request goes out; the dollars that it may cost at most, 0 if no price is known."""
+        worst = 0.0
+        if self.price is not None:
+            worst = self.price.worst(CAUTION * prompt_tokens(call), call.max_tokens)
+        self.in_flight += 1
+        self.at_risk += worst
+        self.entered(self)
+        return worst
+
+    def back(self, worst: float) -> None:
+        """It is out no more."""
+        self.in_flight -= 1
+        # Sums of floats leave crumbs.
+        self.at_risk = self.at_risk - worst if self.in_flight else 0.0
+        self.entered(self)
+
+    def reply(self, reply: Reply) -> None:
+        usage = reply.usage
+        self.outcomes[reply.outcome] += 1
+        self.input += usage.input_tokens
+        self.output += usage.output_tokens
+        self.cache_read += usage.cache_read_tokens
+        self.cache_write += usage.cache_write_tokens
+        if self.price is not None:
+            self.dollars += self.price.cost(usage)
+
+    def fault(self, fate: RequestOutcome, kind: str, worst: float) -> None:
+        self.faults[fate, kind] += 1
+        self.fates[fate] += 1
+        if fate == "ambiguous":
+            self.doubtful += worst
+
+    def figures(self) -> bytes:
+        """All that counts of it, at one size, for `written_down`."""
+        count, fates = self.outcomes.get, self.fates
+        return FIGURES.pack(
+            count("ok", 0),
+            count("truncated", 0),
+            count("refused", 0),
+            count("empty", 0),
+            fates["failed"],
+            fates["ambiguous"],
+            fates["unsent"],
+            self.input,
+            self.output,
+            self.cache_read,
+            self.cache_write,
+            self.price is None,
+            self.in_flight,
+            self.dollars,
+            self.doubtful,
+            self.at_risk,
+        )
+
+    def account(self) -> UsageTotals:
+        return UsageTotals(
+            tuple(sorted(self.outcomes.items())),
+            _sorted(self.faults),
+            Usage(self.input, self.output, self.cache_read, self.cache_write),
+            self.dollars,
+            self.doubtful,
+            self.outcomes.total() if self.price is None else 0,
+            self.in_flight,
+            self.at_risk,
+        )
+
+
+class Metered:
+    """An `Ask` that enters each request in the ledger, out and back. Innermost of all."""
+
+    def __init__(self, inner: Ask, page: Page, quarantine: Quarantine | None = None) -> None:
+        self._inner = inner
+        self._page = page
+        self._quarantine = quarantine
+
+    async def __call__(self, call: Call) -> Reply:
+        """What `inner` answers or raises. A call that is cancelled counts as abandoned."""
+        worst = self._page.left(call)
+        try:
+            reply = await self._inner(call)
+            self._page.reply(reply)
+        except EngineError as exc:
+            self._page.fault(_fate(exc), exc.slug, worst)
+            if self._quarantine is not None and isinstance(exc, Malformed):
+                self._quarantine.keep(call, exc)
+            raise
+        except BaseException:
+            self._page.fault("ambiguous", ABANDONED, worst)
+            raise
+        finally:
+            self._page.back(worst)
+        return reply
+
+
+def written_down(figures: tuple[float, ...]) -> UsageTotals:
+    """The account that `Page.figures` wrote; of faults it has the fate, and not the kind."""
+    counts, (dollars, doubtful, at_risk) = [int(n) for n in figures[:13]], figures[13:]
+    outcomes = {what: n for what, n in zip(_OUTCOMES, counts[:4], strict=True) if n}
+    faults = zip(_FATES, counts[4:7], strict=True)
+    return UsageTotals(
+        tuple(sorted(outcomes.items())),
+        tuple(sorted((fate, CUT_OFF, n) for fate, n in faults if n)),
+        Usage(counts[7], counts[8], counts[9], counts[10]),
+        dollars,
+        doubtful,
+        sum(counts[:4]) if counts[11] else 0,
+        counts[12],
+        at_risk,
+    )
+
+
+def _nowhere(page: Page) -> None:
+    """Who keeps no journal."""
+
+
+def sum_usage(accounts: Iterable[UsageTotals]) -> UsageTotals:
+    """The sum of accounts: of several models, or of several sittings."""
+    outcomes: Counter[Outcome] = Counter()
+    faults: Counter[tuple[RequestOutcome, str]] = Counter()
+    accounts = tuple(accounts)
+    for account in accounts:
+        outcomes.update(dict(account.outcomes))
+        for fate, kind, count in account.faults:
+            faults[fate, kind] += count
+    return UsageTotals(
+        tuple(sorted(outcomes.items())),
+        _sorted(faults),
+        Usage(
+            sum(account.usage.input_tokens for account in accounts),
+            sum(account.usage.output_tokens for account in accounts),
+            sum(account.usage.cache_read_tokens for account in accounts),
+            sum(account.usage.cache_write_tokens for account in accounts),
+        ),
+        sum(account.dollars for account in accounts),
+        sum(account.doubtful for account in accounts),
+        sum(account.unpriced for account in accounts),
+        sum(account.in_flight for account in accounts),
+        sum(account.at_risk for account in accounts),
+    )
+
+
+def _sorted(
+    faults: Counter[tuple[RequestOutcome, str]],
+) -> tuple[tuple[RequestOutcome, str, int], ...]:
+    return tuple((fate, kind, count) for (fate, kind), count in sorted(faults.items()))
+
+
+def _fate(exc: EngineError) -> RequestOutcome:
+    if not exc.sent:
+        return "unsent"
+    return (
+        "ambiguous"
+        if isinstance(exc, (OutcomeUnknown, UnrecognizedReply, KeyRepeated))
+        else "failed"
+    )

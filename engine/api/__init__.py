@@ -1,0 +1,1 @@
+"""The Python face: `run`, `run_async` and `asking`."""

@@ -1,0 +1,161 @@
+"""Running protocols from Python: the same engine, store and run folders as the command line's."""
+
+import asyncio
+import io
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from oversight.cache.cache import Mode
+from oversight.cache.disk import DiskStore, ReadOnlyStore
+from oversight.engine.accounting.ledger_file import LedgerFile
+from oversight.engine.accounting.prices import listed
+from oversight.engine.display.progress import console as stderr
+from oversight.engine.errors import Halt
+from oversight.engine.models.router import RunPolicy
+from oversight.engine.reports.report import report, save_report
+from oversight.engine.reports.results import Results, collect
+from oversight.engine.reports.side_by_side import side_by_side
+from oversight.engine.runs.execution import run_missing
+from oversight.engine.runs.loaded_sweep import LoadedSweep, loaded, run_folder
+from oversight.engine.runs.lookup import Parts, found, fullest
+from oversight.engine.runs.replay import replay_cache
+from oversight.engine.runs.run_folder import QUARANTINE, outcomes
+from oversight.engine.runs.scheduler import CellOutcome
+from oversight.engine.runs.workers import AGAIN
+from oversight.engine.sweeps.in_python import python_sweep
+from oversight.engine.sweeps.rows import Row
+from oversight.engine.sweeps.sweepfile import Top, check_fit
+from oversight.engine.system.loop import event_loop
+from oversight.engine.system.settings import homely, store_path
+from oversight.protocols.protocol import Protocol
+from oversight.protocols.question import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a run came to."""
+
+    results: Results = field(repr=False)
+    folder: Path
+    stopped: Halt | None
+    """Why it stopped before its end; None if it is complete."""
+    opened: LoadedSweep = field(repr=False)
+    """The sweep that was run."""
+    store: Path = field(repr=False)
+    """Where its replies are."""
+
+    def _repr_markdown_(self) -> str:
+        """What a notebook shows of it."""
+        return self.table("markdown")
+
+    def table(self, format: str = "text", *, measures: bool = False) -> str:
+        """The report as `text`, `markdown`, `json`, `latex` or `csv`.
+
+        measures: with what was measured beside the scores, which JSON and CSV always have.
+        """
+        return report(self.results, format, measures=measures)
+
+    def show(
+        self,
+        wanted: str,
+        *,
+        protocol: str = "",
+        agent: str = "",
+        judge: str = "",
+        draw: int | None = None,
+        width: int | None = None,
+    ) -> str:
+        """What was said about a problem, world by world, in the row in which most was said.
+
+        wanted: id of a problem or of a cell. protocol, agent, judge: parts of the names of the
+        row. width: in characters; None for the terminal's. Replies come from the store. UsageError
+        for what is not there, ReplayMiss for what the store does not hold.
+        """
+        sweep, parts = self.opened.sweep, Parts(protocol, agent, judge)
+        about, rows, drawn = found(sweep, self.folder, wanted, parts, draw)
+
+        def look() -> tuple[Row, list[CellOutcome]]:
+            with closing(ReadOnlyStore(self.store)) as replies:
+                cache = replay_cache(replies, self.opened.models.identity_in(replies))
+                return asyncio.run(fullest(rows, about, drawn, cache))
+
+        # In a thread of its own, because in a notebook a loop is running in this one.
+        with ThreadPoolExecutor(1) as other:
+            row, worlds = other.submit(look).result()
+        page = io.StringIO()
+        console = Console(file=page, width=width, highlight=False, force_jupyter=False)
+        console.print(side_by_side(row, about, worlds, self.results.score, console.width))
+        return page.getvalue()
+
+
+def run(protocols: Iterable[Protocol], problems: Iterable[Problem], **settings: Any) -> Report:
+    """`run_async`, for code that is not asynchronous. RuntimeError where a loop runs already."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
+        raise RuntimeError("an event loop is running, as in a notebook: await run_async(…) there")
+    with asyncio.Runner(loop_factory=event_loop()) as runner:
+        return runner.run(run_async(protocols, problems, **settings))
+
+
+async def run_async(
+    protocols: Iterable[Protocol],
+    problems: Iterable[Problem],
+    *,
+    name: str = "python",
+    score: str = "brier",
+    draws: int = 1,
+    seed: int = 0,
+    lanes: int = 256,
+    cache: Mode = "use",
+    models: Mapping[str, Mapping[str, Any]] | None = None,
+    providers: Mapping[str, Mapping[str, Any]] | None = None,
+    retry_failed: bool = False,
+    max_cost: float | None = None,
+    store: Path | None = None,
+    folder: Path | None = None,
+    accept_empty: bool = False,
+    quiet: bool = False,
+) -> Report:
+    """Run every protocol on every problem, in one world for each answer, and score the rows.
+
+    The parameters are those of a sweep file and of `oversight run`. Progress is shown on stderr
+    unless it is to be quiet. Calling it again resumes: a cell that has an outcome is not run again,
+    and a call that was paid is not paid again.
+
+    ValueError for a parameter out of range, UsageError for what cannot be run, RunFolderError for
+    a folder of another sweep.
+    """
+    top = Top(name, seed, draws, lanes)
+    file = python_sweep(top, problems, protocols, models or {}, providers or {})
+    check_fit(file.document, file.protocols, file.problems)
+    ready = loaded(file)
+    place = store_path(store)
+    replies = DiskStore(place)
+    try:
+        with run_folder(ready, folder, (), homely(place)) as landed:
+            asks = not landed.complete or landed.failed
+            if cache in ("use", "replay") and asks and not accept_empty:
+                landed.check_store(len(replies), place, replies.id)
+            landed.forget_failures(None if retry_failed else AGAIN)
+            accounts = LedgerFile(landed.path, ready.models.accounts)
+            before = accounts.total()
+            spent = before.dollars + before.doubtful
+            terms = RunPolicy(listed(), max_cost, spent, landed.path / QUARANTINE)
+            ready.models.prepare(ready.sweep.roles, terms)
+            stopped = await run_missing(
+                ready, landed, replies, accounts, cache, max_cost, stderr(quiet)
+            )
+            results = collect(ready.sweep, outcomes(landed.path), score=score)
+            save_report(results, landed.path)
+            return Report(results, landed.path, stopped, ready, place)
+    finally:
+        replies.close()

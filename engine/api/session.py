@@ -1,0 +1,86 @@
+"""An `Ask` for Python: real or simulated models behind the durable store, without a sweep."""
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from oversight.cache.cache import Cache, Mode
+from oversight.cache.call import Call
+from oversight.cache.disk import DiskStore
+from oversight.cache.reply import Reply
+from oversight.engine.accounting.prices import listed
+from oversight.engine.errors import UsageError
+from oversight.engine.models.router import Models, RunPolicy
+from oversight.engine.providers.keys import environment, missing_key
+from oversight.engine.simulation.model import PREFIX
+from oversight.engine.stop import StopToken
+from oversight.engine.sweeps.document import Document
+from oversight.engine.sweeps.named import check_names
+from oversight.engine.system.settings import store_path
+from oversight.protocols.question import Problem
+
+
+class Asking(Cache):
+    """Asks each call as the first draw of a run does, so that the two share their replies."""
+
+    async def __call__(self, call: Call) -> Reply:
+        # A reply that is stored under the draw as it stands was paid for, and is not paid again.
+        return await super().__call__(call if self.holds(call) else call.drawn(FIRST))
+
+
+FIRST = 0
+"""The draw of a run that draws once."""
+
+
+@asynccontextmanager
+async def asking(
+    problems: Iterable[Problem] = (),
+    *,
+    cache: Mode = "use",
+    models: Mapping[str, Mapping[str, Any]] | None = None,
+    providers: Mapping[str, Mapping[str, Any]] | None = None,
+    max_cost: float | None = None,
+    store: Path | None = None,
+) -> AsyncIterator[Cache]:
+    """An `ask` for as long as the body runs: `async with asking() as ask: reply = await ask(call)`.
+
+    Any model of any provider answers, under its limits, with retries, and is paid once a call:
+    replies come from the store that runs use too, and go there. What is in flight at the end of
+    the body lands and is saved. Calls are those of the first draw of a run.
+
+    problems: what simulated models are to know the truth about. models, providers: as in a sweep
+    file. max_cost: dollars that this may spend. A call raises UsageError where its model needs a
+    key that is not set, a Halt once nothing more can be asked for, and what `Cache` raises.
+    """
+    variables = environment(Path())
+    document = Document("Python", "", {}, {})
+    check_names(document, models or {}, providers or {})
+    answering = Models(
+        document,
+        models or {},
+        providers or {},
+        problems,
+        variables,
+        StopToken(),
+    )
+    answering.prepare((), RunPolicy(listed(), max_cost))
+
+    async def answer(call: Call) -> Reply:
+        if not call.model.startswith(PREFIX) and (missing := missing_key(call.model, variables)):
+            raise UsageError(
+                f"{missing} is not set, and {call.model} needs it: put it in the environment or "
+                "in .env"
+            )
+        return await answering(call)
+
+    replies = DiskStore(store_path(store))
+    try:
+        ask = Asking(replies, answer, identity=answering.identity_in(replies), mode=cache)
+        try:
+            yield ask
+        finally:
+            await ask.close()
+            await answering.close()
+    finally:
+        replies.close()

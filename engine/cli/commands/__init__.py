@@ -1,0 +1,1 @@
+"""The commands: one module a command, imported when it is called."""

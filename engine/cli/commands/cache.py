@@ -1,0 +1,369 @@
+"""`oversight cache`: look into the store of paid replies, check it, prune it, move it."""
+
+import heapq
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from oversight.cache.bundle import BundleStore, export_bundle
+from oversight.cache.disk import DiskStore, ReadOnlyStore
+from oversight.cache.errors import DamagedEntry
+from oversight.cache.explain import differences
+from oversight.cache.lock import own
+from oversight.cache.merge import MergeStatistics, merge
+from oversight.cache.record import Record, checked_records, read_record, records
+from oversight.cache.reply import Outcome
+from oversight.cache.rows import STORE_FILE, RowStore
+from oversight.cache.salvage import salvageable
+from oversight.cache.stats import store_statistics
+from oversight.cache.store import MemoryStore, Store
+from oversight.engine.cli.output import say, show
+from oversight.engine.cli.selection import Selection, selected_entry, selecting
+from oversight.engine.system.files import sync_folder
+from oversight.engine.system.settings import store_path
+
+DAMAGED_STORE = 1
+"""Exit code of a check that found damage, and of an import that left some out."""
+AT_ONCE = 1024
+"""Entries that are removed in one transaction."""
+
+store_option = click.option(
+    "--store",
+    "given",
+    type=click.Path(path_type=Path),
+    help="Folder of the store. Default: $OVERSIGHT_STORE, else in the user's cache folder.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="For programs.")
+
+
+@click.group()
+def command() -> None:
+    """Look into the store of paid replies, check it, prune it, move it.
+
+    What only reads, writes nothing at all, and reads a bundle too: --store FILE.
+    """
+
+
+@command.command()
+@store_option
+@json_option
+def stats(given: Path | None, as_json: bool) -> None:
+    """Count what is stored: replies, bytes, outcomes, by model and by month."""
+    with _reading(given) as (path, store):
+        counted, size = store_statistics(records(store.survey())), _size(path)
+    if as_json:
+        _show_json({"store": str(path), "size": size, **asdict(counted)})
+        return
+    from oversight.engine.cli.cache_table import print_census  # rich is for tables alone
+
+    print_census(path, size, counted)
+
+
+@command.command("list")
+@store_option
+@selecting
+@click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="0: all.")
+@click.option("--json", "as_json", is_flag=True, help="For programs: a line each.")
+def list_(
+    given: Path | None,
+    models: tuple[str, ...],
+    outcomes: tuple[Outcome, ...],
+    older_than: int | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """List stored replies, the newest first."""
+    selection = Selection(models, outcomes, older_than)
+    with _reading(given) as (_, store):
+        fitting = [(record.stored_at, record.key) for record in _selected(store, selection)]
+        newest = heapq.nlargest(limit or len(fitting), fitting)
+        chosen = (read_record(key, store.get(key) or b"") for _, key in newest)
+        if as_json:
+            for record in chosen:
+                show(orjson.dumps(_line(record)).decode())
+            return
+        from oversight.engine.cli.cache_table import print_list
+
+        print_list(chosen)
+    if len(newest) < len(fitting):
+        say(f"{len(newest):,} of {len(fitting):,}; more with --limit, fewer with --model")
+
+
+@command.command("show")
+@click.argument("address")
+@store_option
+@json_option
+def show_(address: str, given: Path | None, as_json: bool) -> None:
+    """Print the call and the reply at ADDRESS; its first digits will do."""
+    with _reading(given) as (_, store):
+        record = selected_entry(store, address)
+    if as_json:
+        _show_json(_line(record) | {"call": asdict(record.call()), "reply": asdict(record.reply())})
+        return
+    from oversight.engine.cli.cache_table import print_entry
+
+    print_entry(record)
+
+
+@command.command()
+@click.argument("first")
+@click.argument("second")
+@store_option
+@json_option
+def explain(first: str, second: str, given: Path | None, as_json: bool) -> None:
+    """Say why two stored calls are not one: what differs from FIRST to SECOND."""
+    with _reading(given) as (_, store):
+        one, other = selected_entry(store, first), selected_entry(store, second)
+    lines = list(differences(one.call(), other.call()))
+    if one.identity != other.identity:
+        lines.insert(0, f"endpoint {one.identity!r} -> {other.identity!r}")
+    if as_json:
+        _show_json({"first": one.key, "second": other.key, "differences": lines})
+        return
+    for line in lines or ["nothing differs: it is one call to one endpoint"]:
+        show(line)
+
+
+@command.command()
+@store_option
+@json_option
+def verify(given: Path | None, as_json: bool) -> None:
+    """Check every stored reply, and the file itself. Exit code 1 if anything is damaged."""
+    damaged: list[DamagedEntry] = []
+    sound = 0
+    with _reading(given) as (path, store):
+        faults = list(store.faults()) if isinstance(store, RowStore) else []
+        for _, record in checked_records(_reachable(store)):
+            if isinstance(record, DamagedEntry):
+                damaged.append(record)
+            else:
+                sound += 1
+    if as_json:
+        listed = [{"key": damage.key, "reason": damage.reason} for damage in damaged]
+        _show_json({"store": str(path), "sound": sound, "damaged": listed, "faults": faults})
+    else:
+        for damage in damaged:
+            show(f"{damage.key}  {damage.reason}")
+        for fault in faults:
+            show(f"{path}: {fault}")
+        say(f"{sound:,} replies are sound, {len(damaged):,} damaged, {len(faults):,} other faults")
+        if damaged:
+            say("to have the damaged ones asked for again: oversight cache prune --damaged")
+        if faults:
+            say(f"to save what can be read of it: oversight cache salvage --store {path}")
+    if damaged or faults:
+        raise SystemExit(DAMAGED_STORE)
+
+
+@command.command()
+@store_option
+@selecting
+@click.option("--damaged", is_flag=True, help="Only what cannot be read; no other condition.")
+@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def prune(
+    given: Path | None,
+    models: tuple[str, ...],
+    outcomes: tuple[Outcome, ...],
+    older_than: int | None,
+    damaged: bool,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Remove stored replies. A run that needs them again will ask, and pay, again."""
+    selection = Selection(models, outcomes, older_than)
+    if bool(selection) == damaged:
+        raise click.UsageError("say what to remove: --model, --outcome, --older-than or --damaged")
+    with _reading(given) as (path, store):
+        if damaged:
+            found = records(store.survey())
+            keys = [key for key, record in found if isinstance(record, DamagedEntry)]
+        else:
+            keys = [record.key for record in _selected(store, selection)]
+        total = len(store)
+    if dry_run or not keys:
+        show(f"{len(keys):,} of {total:,} replies would be removed from {path}")
+        return
+    if not yes:
+        click.confirm(f"Remove {len(keys):,} of {total:,} replies from {path}?", abort=True)
+    store = DiskStore(path)
+    try:
+        some = (keys[start : start + AT_ONCE] for start in range(0, len(keys), AT_ONCE))
+        removed = sum(map(store.delete_many, some))
+    finally:
+        store.close()
+    show(f"{removed:,} of {total:,} replies removed from {path}")
+
+
+@command.command()
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
+@store_option
+@selecting
+@click.option("--all", "everything", is_flag=True, help="The whole store.")
+def export(
+    output: Path,
+    given: Path | None,
+    models: tuple[str, ...],
+    outcomes: tuple[Outcome, ...],
+    older_than: int | None,
+    everything: bool,
+) -> None:
+    """Write stored replies into one file, a bundle; for those of a run: oversight export."""
+    selection = Selection(models, outcomes, older_than)
+    if bool(selection) == everything:
+        raise click.UsageError("say what to export: --all, or --model, --outcome, --older-than")
+    with _reading(given) as (_, store):
+        keys = [record.key for record in _selected(store, selection)]
+        count = export_bundle(store, keys, output)
+    show(f"{count:,} replies in {output} ({output.stat().st_size:,} bytes)")
+
+
+@command.command("import")
+@click.argument("source", type=click.Path(path_type=Path, exists=True))
+@store_option
+def import_(source: Path, given: Path | None) -> None:
+    """Add the replies in SOURCE, a bundle or the folder of another store, to the store.
+
+    Each is checked first. What the store has already, it keeps. A folder whose file is malformed
+    is read as far as it can be. Exit code 1 if anything had to be left out.
+    """
+    _take_over(source, store_path(given))
+
+
+@command.command()
+@store_option
+def salvage(given: Path | None) -> None:
+    """Save what can be read of a damaged store into a new one in its place.
+
+    The damaged one is kept beside it, as NAME.damaged: nothing of it is changed or removed. While
+    a run is using it, it is refused. Cut off at any moment, the same command goes on. A run that
+    knows of more replies than could be saved is not gone on with, and nothing is paid again, unless
+    it is told --accept-empty. Exit code 1 if anything was lost.
+    """
+    path = store_path(given)
+    aside = path.with_name(f"{path.name}.damaged")
+    saved = path.with_name(f".{path.name}.salvaged")
+    if aside.exists() and saved.exists():
+        # Cut off between the two renames below: all that could be saved is in `saved`.
+        _bring_into_place(saved, path)
+        _take_over(aside, path)
+        return
+    if not (path / STORE_FILE).exists():
+        raise click.UsageError(f"{path} holds no store")
+    if aside.exists():
+        raise click.UsageError(f"{aside} is there already, from another time; move it away first")
+    lock = own(path)
+    try:
+        if saved.exists():
+            # Cut off before anything was moved, and the store may have been used since.
+            shutil.rmtree(saved)
+        merged = _merged(path, saved)
+        path.rename(aside)
+        saved.rename(path)
+        sync_folder(path.parent)
+    finally:
+        os.close(lock)
+    _tell(merged, path)
+
+
+def _bring_into_place(saved: Path, path: Path) -> None:
+    if not (path / STORE_FILE).exists():
+        saved.rename(path)
+        sync_folder(path.parent)
+        return
+    # A run has made a new store there meanwhile.
+    _merged(saved, path)
+    shutil.rmtree(saved)
+
+
+def _take_over(source: Path, path: Path) -> None:
+    """Add what can be read of `source` to the store at `path`, and tell what cannot."""
+    _tell(_merged(source, path), path)
+
+
+def _merged(source: Path, path: Path) -> MergeStatistics:
+    with ExitStack() as stack:
+        theirs: Store
+        if source.is_file():
+            theirs = stack.enter_context(closing(BundleStore(source)))
+        else:
+            theirs = stack.enter_context(salvageable(source))
+        # A new store takes the place of the one that its replies come from.
+        ours = stack.enter_context(closing(DiskStore(path, id=theirs.id)))
+        return merge(_reachable(theirs), ours)
+
+
+def _tell(merged: MergeStatistics, path: Path) -> None:
+    """What became of the entries that came in; leaves with DAMAGED if any was left out."""
+    show(
+        f"{merged.new:,} replies added to {path}; {merged.known:,} were there already, "
+        f"{merged.other:,} differ and were not replaced, {len(merged.damaged):,} damaged"
+    )
+    for damage in merged.damaged:
+        say(f"left out {damage.key}: {damage.reason}")
+    if merged.damaged:
+        raise SystemExit(DAMAGED_STORE)
+
+
+@contextmanager
+def _reading(given: Path | None) -> Iterator[tuple[Path, Store]]:
+    """The store to read, and where it is; an empty one where nothing was stored yet."""
+    path = store_path(given)
+    if path.is_file():
+        store: Store = BundleStore(path)
+    elif (path / STORE_FILE).exists():
+        store = ReadOnlyStore(path)
+    else:
+        store = MemoryStore()
+        say(f"{path} holds no replies yet; a first run records some: oversight demo")
+    try:
+        yield path, store
+    finally:
+        store.close()
+
+
+def _reachable(store: Store) -> Iterator[tuple[str, bytes | DamagedEntry]]:
+    """Every entry, also of a file that is malformed somewhere."""
+    return store.salvage() if isinstance(store, RowStore) else store.survey()
+
+
+def _selected(store: Store, selection: Selection) -> Iterator[Record]:
+    """What fits, and a word about what could not be judged."""
+    damaged = 0
+    for _, record in records(store.survey()):
+        if isinstance(record, DamagedEntry):
+            damaged += 1
+        elif record in selection:
+            yield record
+    if damaged:
+        say(f"{damaged:,} damaged entries are left out; list them: oversight cache verify")
+
+
+def _size(path: Path) -> int:
+    """Bytes on the disk."""
+    files = path.iterdir() if path.is_dir() else [path] * path.exists()
+    return sum(file.stat().st_size for file in files)
+
+
+def _line(record: Record) -> dict[str, Any]:
+    usage = record.reply().usage
+    return {
+        "key": record.key,
+        "model": record.model,
+        "endpoint": record.identity,
+        "outcome": record.outcome,
+        "stored_at": record.stored_at,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+    }
+
+
+def _show_json(value: object) -> None:
+    show(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())

@@ -1,0 +1,165 @@
+"""`oversight dataset`: what is in a data set and whether it leaks, where to get one, and more."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from oversight.engine.cli.dataset_table import inventory_text
+from oversight.engine.cli.number import Number
+from oversight.engine.cli.output import show
+from oversight.engine.errors import UsageError
+from oversight.engine.sweeps.document import Document
+from oversight.engine.system.settings import store_path
+from oversight.protocols.datasets.catalogue import LOADERS, loader
+from oversight.protocols.datasets.generation import Generator
+from oversight.protocols.datasets.inventory import Inventory, inventory
+from oversight.protocols.datasets.leak import LeakGate, RuleAccuracy, leak_gate
+from oversight.protocols.datasets.loader import Loader
+
+LEAKS = 1
+"""Exit code of a check that found the label given away."""
+
+
+@click.group()
+def command() -> None:
+    """Check a data set for leaks, fetch one, generate wrong answers."""
+
+
+@command.command()
+@click.argument("spec", metavar="FILE|LOADER")
+@click.option(
+    "--set", "settings", multiple=True, metavar="A=B", help="A setting of the loader. Repeatable."
+)
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def check(spec: str, settings: tuple[str, ...], as_json: bool) -> None:
+    """Say what is in a data set, and whether the form of an answer tells if it is true.
+
+    \b
+      oversight dataset check mine.jsonl
+      oversight dataset check gsm8k --set folder=data/gsm8k --set limit=200
+
+    A rule of form never reads the question: it picks the longest answer, or the one with the most
+    numbers. Where its picks are off chance by more than luck and by 3 points or more, a judge
+    could do the same, and exit code 1 says so.
+    """
+    problems = _loader(spec, settings).load()
+    held, gate = inventory(problems), leak_gate(problems)
+    if as_json:
+        show(orjson.dumps(_plain(held, gate), option=orjson.OPT_INDENT_2).decode())
+    else:
+        show(inventory_text(spec, held, gate))
+    if gate.leaks:
+        raise SystemExit(LEAKS)
+
+
+@command.command()
+@click.argument("name")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder. Default: data/NAME.")
+@click.option(
+    "--sha256",
+    "pins",
+    multiple=True,
+    metavar="FILE=HEX",
+    help="The checksum that a file must have. Repeatable.",
+)
+@click.option(
+    "--from", "mirror", metavar="URL", help="Another place that has the files, under their names."
+)
+def fetch(name: str, output: Path | None, pins: tuple[str, ...], mirror: str | None) -> None:
+    """Download the original files of the data set NAME from where its authors put them.
+
+    A download that broke off goes on where it stopped. A file whose checksum is not the one that
+    is known, or that --sha256 names, is not kept.
+    """
+    from oversight.engine.cli.commands.dataset_fetch import (
+        fetch_all,  # aiohttp is for this command alone
+    )
+
+    fetch_all(name, output or Path("data") / name, pins, mirror)
+
+
+@command.command("generate-wrong")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--model", required=True, help="Who writes them: provider/name, or sim/NAME.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
+@click.option("--drafts", type=click.IntRange(1), default=4, show_default=True)
+@click.option("--temperature", type=Number(0, 2), help="Default: the provider's.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the labels.")
+@click.option("--limit", type=click.IntRange(1), help="The first so many questions only.")
+@click.option("--lanes", type=click.IntRange(1), default=64, show_default=True)
+@click.option("--max-cost", type=Number(0), help="Dollars for this sitting.")
+@click.option("--store", type=click.Path(path_type=Path), help="Folder of the store of replies.")
+def generate_wrong(
+    file: Path,
+    model: str,
+    output: Path,
+    drafts: int,
+    temperature: float | None,
+    seed: int,
+    limit: int | None,
+    lanes: int,
+    max_cost: float | None,
+    store: Path | None,
+) -> None:
+    """Have a model write a plausible wrong answer for every question in FILE.
+
+    \b
+    A line of FILE is {"question", "answer"}, where the answer ends in "#### 18" as in GSM8K, or
+    is a number or a text; or a problem of our own format, whose best answer is kept.
+
+    The model names mistakes that one could make, writes a solution on each, and rates how
+    plausible it is. Replies are stored: after a stop the same command goes on, and pays for
+    nothing twice. Exit codes are those of `oversight run`.
+    """
+    from oversight.engine.cli.commands.dataset_generate import (  # for this command alone
+        Wish,
+        generate_all,
+    )
+
+    wish = Wish(file, output, store_path(store), seed, limit, lanes, max_cost)
+    raise SystemExit(generate_all(wish, Generator(model, drafts, temperature)))
+
+
+def _loader(spec: str, settings: tuple[str, ...]) -> Loader:
+    """The loader of that name with these settings, or else that of our own format for a file."""
+    document = Document.parse("", "--set")
+    for assignment in settings:
+        document.set(assignment)
+    try:
+        if spec in LOADERS:
+            return loader(spec, document.value)
+        if Path(spec).exists():
+            return loader("file", {"path": spec} | document.value)
+    except ValueError as exc:
+        raise UsageError(f"{exc}\n  a setting is given as --set NAME=VALUE") from exc
+    raise UsageError(
+        f"{spec}: no such file, and no loader is called so; there are: {', '.join(LOADERS)}"
+    )
+
+
+def _plain(held: Inventory, gate: LeakGate) -> dict[str, Any]:
+    return {
+        "problems": held.problems,
+        "answers": {str(answers): problems for answers, problems in held.answers},
+        "best": dict(held.best),
+        "passages": held.passages,
+        "groups": held.groups,
+        "duplicates": held.duplicates,
+        "leaks": [rule.rule for rule in gate.leaks],
+        "rules": [_rule(rule) for rule in gate.rules],
+    }
+
+
+def _rule(rule: RuleAccuracy) -> dict[str, Any]:
+    return {
+        "rule": rule.rule,
+        "n": rule.applicable,
+        "accuracy": rule.accuracy,
+        "low": rule.low,
+        "high": rule.high,
+        "chance": rule.chance,
+        "leaks": rule.leaks,
+        "mend": rule.mend if rule.leaks else "",
+    }

@@ -1,0 +1,85 @@
+"""`oversight doctor`: whether all is there to run a sweep, at the price of one token a model."""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import date
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+
+import click
+import orjson
+
+from oversight.engine.cli.completing import sweep_files
+from oversight.engine.cli.output import show
+from oversight.engine.errors import UsageError
+from oversight.engine.planning.preflight import PreflightResult, ending, examine, key_of
+from oversight.engine.providers import sdk_clients
+from oversight.engine.providers.catalogue import PROVIDERS
+from oversight.engine.providers.keys import environment, settings_of
+from oversight.engine.runs.loaded_sweep import LoadedSweep, open_sweep
+from oversight.engine.runs.walk import require_abilities
+from oversight.engine.simulation.model import PREFIX
+
+UNWELL = 1
+LINE = "\n"
+
+
+@click.command()
+@click.argument("what", nargs=-1, metavar="[SWEEP | MODEL…]", shell_complete=sweep_files)
+@click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Of a sweep.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def command(what: tuple[str, ...], overrides: tuple[str, ...], as_json: bool) -> None:
+    """Check keys, addresses, models, limits and the clock, with one request for one token a model.
+
+    SWEEP: all its models are asked, and its calls are held against what they can do. MODEL: just
+    these, as `openai/gpt-6-luna`. With neither, only what keys are set is told. Exit code 1 if
+    anything is not well.
+    """
+    variables = environment(Path())
+    if what:
+        sdk_clients.load_clients()
+    if len(what) == 1 and Path(what[0]).suffix in (".yaml", ".yml"):
+        findings = asyncio.run(_sweep(open_sweep(Path(what[0]), overrides), variables))
+    elif overrides:
+        raise UsageError("--set is for a sweep; name its file")
+    else:
+        findings = asyncio.run(
+            examine(what, partial(settings_of, environment=variables), variables)
+        )
+    if not what:
+        # Nobody has asked for any of them: a key that is not set is no fault.
+        findings = [
+            replace(found, fine=True, mend="")
+            for each in PROVIDERS
+            if (found := key_of(each, variables)) is not None
+        ]
+    if as_json:
+        show(orjson.dumps(findings, option=orjson.OPT_INDENT_2).decode())
+    else:
+        show("\n".join(_lines(findings)))
+    if what and not all(finding.fine for finding in findings):
+        raise SystemExit(UNWELL)
+
+
+async def _sweep(opened: LoadedSweep, variables: Mapping[str, str]) -> list[PreflightResult]:
+    """What the models of a sweep are asked for, and how they answer."""
+    models, sweep = opened.models, opened.sweep
+    try:
+        await require_abilities(sweep, models.simulated)
+        able = PreflightResult(sweep.name, True, "its models take all that it asks them for")
+    except UsageError as exc:
+        able = PreflightResult(sweep.name, False, str(exc))
+    real = [model for model in sweep.models if not model.startswith(PREFIX)]
+    ends = [ending(told, date.today()) for told in models.retirements(sweep.models)]
+    return [able, *ends, *await examine(real, models.settings, variables)]
+
+
+def _lines(findings: Iterable[PreflightResult]) -> Iterator[str]:
+    for about, group in groupby(findings, key=lambda finding: finding.about):
+        yield about
+        for finding in group:
+            yield f"  {'✓' if finding.fine else '✗'} {finding.text.replace(LINE, LINE + '    ')}"
+            if finding.mend:
+                yield f"    {finding.mend}"

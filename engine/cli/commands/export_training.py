@@ -1,0 +1,90 @@
+"""`oversight export-training`: what a run teaches, as JSON Lines that TRL reads."""
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from oversight.engine.cli.naming import run_argument, run_named
+from oversight.engine.cli.number import Number
+from oversight.engine.cli.output import say, show
+from oversight.engine.cli.recorded import recorded
+from oversight.engine.errors import UsageError
+from oversight.engine.runs.loaded_sweep import open_run
+from oversight.engine.runs.lookup import Parts
+from oversight.engine.runs.manifest import read_manifest
+from oversight.engine.runs.replay import replay_cache
+from oversight.engine.runs.run_folder import outcomes
+from oversight.engine.training.data_card import Source
+from oversight.engine.training.folder import CARD, write_training
+from oversight.engine.training.recipes import DEFAULT_THRESHOLDS, RECIPES, training_examples
+from oversight.engine.training.speeches import worlds
+
+MEND = {
+    "sft": "lower --least, or run a protocol whose agent speaks",
+    "preference": "pairs need several draws of one speech: run with `draws: 2` or `best_of`, or "
+    "lower --least",
+    "reward": "lower --least, or run a protocol whose agent speaks",
+}
+
+
+@click.command()
+@run_argument
+@click.option("--recipe", type=click.Choice(list(RECIPES)), required=True)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Default: RUN/training/RECIPE."
+)
+@click.option(
+    "--least",
+    type=Number(0, 1),
+    help="sft: least belief in what a speech argues for (0.5); else least difference (0.05).",
+)
+@click.option("--eval-share", type=Number(0, 1, max_open=True), default=0.1, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the split.")
+@click.option("--protocol", default="", help="Only rows with this in the protocol's name.")
+@click.option("--agent", default="", help="Only rows with this in the agent's name.")
+@click.option("--judge", default="", help="Only rows with this in the judge's name.")
+@click.option("--store", type=click.Path(path_type=Path), help="Folder of the store, or a bundle.")
+def command(
+    named: str,
+    recipe: str,
+    output: Path | None,
+    least: float | None,
+    eval_share: float,
+    seed: int,
+    protocol: str,
+    agent: str,
+    judge: str,
+    store: Path | None,
+) -> None:
+    """Write what the folder RUN teaches as train.jsonl, eval.jsonl and a card.
+
+    \b
+    sft         speeches that the judge came to believe
+    preference  two speeches to one prompt, and which did better
+    reward      the cases for two answers, and which one the judge believed
+
+    Labels are the judge's verdicts, never the true values. Replies come from the store; nothing
+    is sent. The same run gives the same bytes.
+    """
+    run = run_named(named)
+    opened = open_run(run)
+    manifest = read_manifest(run)
+    threshold = DEFAULT_THRESHOLDS[recipe] if least is None else least
+    parts = Parts(protocol, agent, judge)
+    done = {record.place for record in outcomes(run) if record.failure is None}
+    cells = [cell for cell in opened.sweep.cells() if cell.place in done and parts.fit(cell.row)]
+    with recorded(run, store) as replies:
+        heard = asyncio.run(
+            worlds(cells, replay_cache(replies, opened.models.identity_in(replies)))
+        )
+    found = training_examples(heard, recipe, threshold)
+    if not found:
+        raise UsageError(f"{run}: no {recipe} example in {len(heard):,} worlds; {MEND[recipe]}")
+    name, identity, version = manifest.name, manifest.identity, manifest.version
+    source = Source(name, identity, version, len(heard), recipe, threshold, seed)
+    folder = output or run / "training" / recipe
+    written = write_training(folder, source, opened.sweep.problems, found, eval_share)
+    for split, count in written.items():
+        say(f"{count:,} examples in {folder / split}.jsonl")
+    show(str(folder / CARD))

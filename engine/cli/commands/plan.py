@@ -1,0 +1,162 @@
+"""`oversight plan`: what a sweep would ask, cost and take, before anything is sent."""
+
+import asyncio
+import math
+from collections.abc import Iterable
+from datetime import date
+from pathlib import Path
+
+import click
+import orjson
+
+from oversight.cache.disk import ReadOnlyStore
+from oversight.cache.rows import STORE_FILE
+from oversight.engine.accounting.prices import listed, load_prices
+from oversight.engine.cli.completing import sweep_files
+from oversight.engine.cli.output import show
+from oversight.engine.display.table import Table, as_text
+from oversight.engine.planning.estimate import Cost, ModelPlan, Pace, Plan, plan_sweep
+from oversight.engine.providers.catalogue import provider_of
+from oversight.engine.runs.loaded_sweep import open_sweep
+from oversight.engine.simulation.model import PREFIX
+from oversight.engine.system.settings import store_path
+from oversight.protocols.datasets.leak import leak_gate
+
+PLAN_HEAD = (
+    "model",
+    "calls",
+    "tokens in",
+    "out",
+    "dollars: low",
+    "likely",
+    "high",
+    "at its limits",
+)
+
+
+@click.command()
+@click.argument("sweep", type=click.Path(path_type=Path), shell_complete=sweep_files)
+@click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Change a setting.")
+@click.option("--limit", type=click.IntRange(1), help="Plan for the first so many problems only.")
+@click.option("--prices", type=click.Path(path_type=Path, exists=True), help="A price file.")
+@click.option("--store", type=click.Path(path_type=Path), help="Folder of the store of replies.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def command(
+    sweep: Path,
+    overrides: tuple[str, ...],
+    limit: int | None,
+    prices: Path | None,
+    store: Path | None,
+    as_json: bool,
+) -> None:
+    """Print what SWEEP would ask, cost and take. Nothing is sent.
+
+    Replies that are stored are counted, and teach how long those to come will be: run the first
+    problem or two and plan again, and the estimates are no longer guesses.
+    """
+    opened = open_sweep(sweep, overrides, limit)
+    place = store_path(store)
+    replies = ReadOnlyStore(place) if (place / STORE_FILE).exists() else None
+    try:
+        plan = asyncio.run(plan_sweep(opened, replies, load_prices(prices) if prices else listed()))
+    finally:
+        if replies is not None:
+            replies.close()
+    gate = leak_gate(opened.sweep.problems).line
+    if as_json:
+        told = {
+            "plan": plan,
+            "cost": plan.cost,
+            "pace": plan.pace,
+            "leak_gate": gate,
+            "retirements": opened.models.retirements(opened.sweep.models),
+        }
+        show(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode())
+        return
+    show(as_text(_table(_headline(sweep, plan, gate), plan)))
+    show("")
+    ending = [f"{told}: name another" for told in opened.models.retirements(opened.sweep.models)]
+    show("\n".join(_notes(sweep, plan, ending)))
+
+
+def _headline(sweep: Path, plan: Plan, gate: str) -> str:
+    about = "" if plan.walked == plan.problems else "about "
+    calls, stored = plan.total("calls"), plan.total("stored")
+    return (
+        f"{sweep} · {plan.problems:,} problems · {gate}\n"
+        f"{plan.cells:,} cells · {about}{calls:,} distinct calls · "
+        f"{about}{stored:,} already in the store"
+    )
+
+
+def _table(headline: str, plan: Plan) -> Table:
+    rows = [_row(model) for model in plan.models]
+    if len(rows) > 1:
+        tokens = short(plan.total("input_tokens")), short(plan.total("output_tokens"))
+        left = f"{plan.total('calls') - plan.total('stored'):,}"
+        time = _time(plan.pace) if any(model.waits for model in plan.models) else ""
+        rows.append(("total", left, *tokens, *_dollars(plan.cost), time))
+    return Table(headline, PLAN_HEAD, tuple(rows), 1)
+
+
+def _row(model: ModelPlan) -> tuple[str, ...]:
+    return (
+        model.model,
+        f"{model.calls - model.stored:,}",
+        short(model.input_tokens),
+        short(model.output_tokens),
+        *_dollars(model.cost),
+        _time(model.pace) if model.waits else "",
+    )
+
+
+def _notes(sweep: Path, plan: Plan, ending: Iterable[str]) -> list[str]:
+    notes = []
+    if plan.walked < plan.problems:
+        notes.append(f"{plan.walked:,} of {plan.problems:,} problems were walked, with all cells")
+    if plan.unread:
+        notes.append(f"{plan.unread:.0%} of these cells had no verdict: calls may be missing")
+    if all(model.model.startswith(PREFIX) for model in plan.models):
+        return [*notes, "models are simulated: no key, no cost"]
+    for each in plan.elsewhere:
+        provider = provider_of(each.model)
+        notes.append(
+            f"{each.calls:,} calls to {each.model} are stored as replies of {each.identity!r}: if "
+            f"that is the same server, --set 'providers.{provider}.identity={each.identity}'"
+        )
+    if plan.learnt:
+        notes.append(f"learnt from {plan.learnt:,} stored replies of this sweep")
+    else:
+        notes.append("no reply of this sweep is stored: lengths are guessed; run a few first")
+    notes += ending
+    unpriced = [model.model for model in plan.models if model.cost is None]
+    if unpriced:
+        notes.append(f"no price is known of {', '.join(unpriced)}; give a file with --prices")
+    if any(model.waits and model.pace is None for model in plan.models):
+        notes.append("?: no rate is known before the server tells its limits, unless the file does")
+    days = {model.price_of for model in plan.models if model.price_of} - {date.min}
+    priced = f"prices of {max(days)}; " if days else ""
+    return [*notes, f"{priced}rehearse it first: oversight rehearse {sweep}"]
+
+
+def _dollars(cost: Cost | None) -> tuple[str, str, str]:
+    if cost is None:
+        return "?", "?", "?"
+    digits = 0 if cost.high >= 100 else 2
+    return f"{cost.low:,.{digits}f}", f"{cost.likely:,.{digits}f}", f"{cost.high:,.{digits}f}"
+
+
+def _time(pace: Pace | None) -> str:
+    if pace is None:
+        return "?"
+    minutes = math.ceil(pace.minutes)
+    took = f"{minutes // 60} h {minutes % 60:02}" if minutes >= 60 else f"{minutes} min"
+    return f"{took} ({pace.binding})"
+
+
+def short(count: int) -> str:
+    """Three digits and a unit: 71 M, 4.2 M, 830 k."""
+    for size, unit in ((10**9, " G"), (10**6, " M"), (10**3, " k")):
+        if count >= size:
+            return f"{count / size:.{0 if count >= 10 * size else 1}f}{unit}"
+    return str(count)

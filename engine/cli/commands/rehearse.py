@@ -1,0 +1,239 @@
+"""`oversight rehearse`: a whole sweep against a server of this machine, without a key."""
+
+import asyncio
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+import orjson
+
+from oversight.cache.disk import DiskStore
+from oversight.engine.accounting.ledger import UsageTotals
+from oversight.engine.accounting.ledger_file import LedgerFile
+from oversight.engine.accounting.prices import PriceList, listed, load_prices
+from oversight.engine.cli.commands.plan import short
+from oversight.engine.cli.completing import sweep_files
+from oversight.engine.cli.number import Number
+from oversight.engine.cli.output import show
+from oversight.engine.cli.terminal import (
+    OVER_BUDGET,
+    SOME_FAILED,
+    STOPPED,
+    ExitCode,
+    RunOptions,
+    run_shown,
+)
+from oversight.engine.display.progress import duration
+from oversight.engine.display.table import Table, as_text
+from oversight.engine.errors import BudgetReached, Halt, Interrupted, RateLimited, UsageError
+from oversight.engine.models.router import RunPolicy, clipped
+from oversight.engine.planning.estimate import plan_sweep
+from oversight.engine.providers import sdk_clients
+from oversight.engine.rehearsal.clock import FastLoop
+from oversight.engine.rehearsal.process import counts, serving
+from oversight.engine.rehearsal.profile import load_profile
+from oversight.engine.rehearsal.rehearsed import BottleneckSampler, Rehearsed, staged
+from oversight.engine.runs.loaded_sweep import run_folder
+from oversight.engine.simulation.model import PREFIX
+from oversight.engine.sweeps.sweepfile import SweepFile, read_sweep_file
+
+BUSY = 0.7
+"""The share of the time from which on this machine, and no limit, decides how fast it goes."""
+
+STAND_IN = "openai/gpt-4o-mini"
+"""A model that anybody may rehearse with."""
+
+REHEARSAL_HEAD = (
+    "model",
+    "requests",
+    "replies",
+    "refused",
+    "429",
+    "other faults",
+    "in doubt",
+    "tokens in",
+    "out",
+    "dollars",
+    "held back by",
+)
+
+
+@click.command()
+@click.argument("sweep", type=click.Path(path_type=Path), shell_complete=sweep_files)
+@click.option(
+    "--profile", default="busy", show_default=True, help="calm, busy, storm, or a file of yours."
+)
+@click.option(
+    "--speed",
+    type=Number(0, 1000, min_open=True),
+    default=10.0,
+    show_default=True,
+    help="How many seconds of the story pass in a real one.",
+)
+@click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Change a setting.")
+@click.option("--limit", type=click.IntRange(1), help="Rehearse the first so many problems only.")
+@click.option("--max-cost", type=Number(0), help="Dollars for the whole run.")
+@click.option("--prices", type=click.Path(path_type=Path, exists=True), help="A price file.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def command(
+    sweep: Path,
+    profile: str,
+    speed: float,
+    overrides: tuple[str, ...],
+    limit: int | None,
+    max_cost: float | None,
+    prices: Path | None,
+    as_json: bool,
+) -> None:
+    """Run the whole of SWEEP against a server of this machine: real HTTP, no key, no cost.
+
+    The server has latency, limits and faults as the profile says, and simulated models answer.
+    Your store and your runs are not touched.
+    """
+    load_profile(profile)
+    file = read_sweep_file(sweep, overrides, limit)
+    if all(model.startswith(PREFIX) for model in file.sweep({}).models):
+        real = " ".join(f"--set {role}.model={STAND_IN}" for role in ("agents", "judges"))
+        raise UsageError(
+            f"{sweep}: every model is simulated: there is nothing to rehearse\n"
+            f"  name real ones; no key is needed: oversight rehearse {sweep} {real}"
+        )
+    flags = ["--sweep", str(sweep), "--profile", profile, "--speed", "1", "--clock", str(speed)]
+    flags += [flag for override in overrides for flag in ("--set", override)]
+    flags += [] if limit is None else ["--limit", str(limit)]
+    rates = load_prices(prices) if prices else listed()
+    # On a fast clock the import would take many seconds, and deadlines would pass.
+    sdk_clients.load_clients()
+    with serving(flags) as url:
+        rehearsed, halt = _rehearsed(file, url, profile, speed, max_cost, rates)
+    if as_json:
+        told = {"agrees": rehearsed.agrees, "total": rehearsed.total, "rehearsal": rehearsed}
+        show(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode())
+    else:
+        show(as_text(_table(rehearsed)))
+        show("")
+        show("\n".join(_notes(rehearsed)))
+    raise SystemExit(_exit_code(rehearsed, halt))
+
+
+def _rehearsed(
+    file: SweepFile,
+    url: str,
+    profile: str,
+    speed: float,
+    max_cost: float | None,
+    prices: PriceList,
+) -> tuple[Rehearsed, Halt | None]:
+    ready, watch = staged(file, url), BottleneckSampler()
+    planned = asyncio.run(plan_sweep(ready, None, prices))
+    with ExitStack() as stack:
+        place = Path(stack.enter_context(TemporaryDirectory(prefix="rehearsal-")))
+        store = DiskStore(place / "store")
+        stack.callback(store.close)
+        plan = RunOptions(
+            "oversight rehearse", "use", place / "store", place / "run", (), False, "", "", max_cost
+        )
+        folder = stack.enter_context(run_folder(ready, plan.folder, (), str(plan.store)))
+        accounts = LedgerFile(folder.path, ready.models.accounts)
+        ready.models.prepare(ready.sweep.roles, RunPolicy(prices, max_cost))
+
+        async def run() -> Halt | None:
+            async with watch.over(ready.models):
+                return await run_shown(ready, folder, store, plan, accounts, speed)
+
+        with asyncio.Runner(loop_factory=partial(FastLoop, speed)) as runner:
+            try:
+                halt = runner.run(run())
+            except asyncio.CancelledError:
+                halt = ready.stop_token.halt
+        rehearsed = Rehearsed(
+            ready.sweep.name,
+            profile,
+            speed,
+            len(ready.sweep),
+            folder.finished,
+            folder.failed,
+            "" if halt is None else str(halt),
+            planned,
+            accounts.by_model(),
+            counts(url),
+            watch,
+        )
+        return rehearsed, halt
+
+
+def _table(rehearsed: Rehearsed) -> Table:
+    watch = rehearsed.watch
+    title = (
+        f"{rehearsed.name} · rehearsed under {rehearsed.profile}, {rehearsed.speed:g} times as fast"
+        f" as the clock\n{rehearsed.finished:,} of {rehearsed.cells:,} cells, "
+        f"{rehearsed.failed:,} failed · {duration(watch.story)}, in {duration(watch.real)} here"
+    )
+    rows = [
+        (clipped(model), *_figures(account), _held_back(watch, model))
+        for model, account in rehearsed.accounts.items()
+    ]
+    if len(rows) > 1:
+        rows.append(("total", *_figures(rehearsed.total), ""))
+    return Table(title, REHEARSAL_HEAD, tuple(rows), 1)
+
+
+def _figures(account: UsageTotals) -> tuple[str, ...]:
+    limited = sum(count for _, kind, count in account.faults if kind == RateLimited.slug)
+    others = account.count("failed") - limited + account.count("unsent")
+    return (
+        f"{account.sent:,}",
+        f"{account.stored:,}",
+        f"{dict(account.outcomes).get('refused', 0):,}",
+        f"{limited:,}",
+        f"{others:,}",
+        f"{account.count('ambiguous'):,}",
+        short(account.usage.input_tokens),
+        short(account.usage.output_tokens),
+        f"{account.dollars:,.2f}",
+    )
+
+
+def _held_back(watch: BottleneckSampler, model: str) -> str:
+    """What was in the way most often, and in how many of the looks."""
+    if not watch.bound[model]:
+        return "nothing"
+    (resource, looks), *_ = watch.bound[model].most_common(1)
+    return f"{resource} {looks / watch.looks:.0%}"
+
+
+def _notes(rehearsed: Rehearsed) -> list[str]:
+    total, planned, watch = rehearsed.total, rehearsed.planned, rehearsed.watch
+    seen = rehearsed.server.get("requests", 0)
+    notes = [f"the ledger has {total.sent:,} requests, the server saw {seen:,}"]
+    cost = planned.cost
+    expected = (
+        "" if cost is None else f", ${cost.likely:,.2f} (${cost.low:,.2f} to ${cost.high:,.2f})"
+    )
+    notes.append(
+        f"planned were {planned.total('calls'):,} calls, {short(planned.total('input_tokens'))} "
+        f"tokens in, {short(planned.total('output_tokens'))} out{expected}"
+    )
+    if total.doubtful:
+        notes.append(f"requests in doubt may have cost ${total.doubtful:,.2f} more")
+    if watch.computing > BUSY * watch.real:
+        notes.append(
+            f"this machine computed {watch.computing / watch.real:.0%} of the time: with a lower "
+            "--speed the figures are those of the limits"
+        )
+    if rehearsed.halt:
+        notes.append(f"it stopped: {rehearsed.halt}")
+    return notes
+
+
+def _exit_code(rehearsed: Rehearsed, halt: Halt | None) -> ExitCode:
+    match halt:
+        case None:
+            return SOME_FAILED if rehearsed.failed or not rehearsed.agrees else 0
+        case Interrupted():
+            return 128 + halt.signal
+        case BudgetReached():
+            return OVER_BUDGET
+    return STOPPED

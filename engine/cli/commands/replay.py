@@ -1,0 +1,75 @@
+"""`oversight replay`: a run again, from its recorded replies alone."""
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from oversight.engine.cli.naming import run_argument, run_named
+from oversight.engine.cli.output import say, show, width
+from oversight.engine.cli.recorded import recorded
+from oversight.engine.reports.report import FORMATS, report
+from oversight.engine.reports.results import collect
+from oversight.engine.runs.loaded_sweep import open_run
+from oversight.engine.runs.outcome import OutcomeRecord, read_outcome
+from oversight.engine.runs.replay import replay_cells
+from oversight.engine.runs.run_folder import lines
+from oversight.engine.sweeps.sweep import Cell
+from oversight.engine.system.loop import event_loop
+from oversight.protocols.scores import SCORES
+
+DIFFERS = 1
+
+
+@click.command()
+@run_argument
+@click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Change a setting.")
+@click.option("--store", type=click.Path(path_type=Path), help="Folder of the store, or a bundle.")
+@click.option("--format", "format", type=click.Choice(list(FORMATS)), default="text")
+@click.option("--json", "format", flag_value="json", help="The same as --format json.")
+@click.option("--score", type=click.Choice(list(SCORES)), default="brier", show_default=True)
+def command(
+    named: str, overrides: tuple[str, ...], store: Path | None, format: str, score: str
+) -> None:
+    """Run the cells of the folder RUN again without asking any model, and print the report.
+
+    Every outcome is compared with the recorded one: exit code 1 if any differs. Where
+    --set makes it another sweep there is nothing to compare. A call that was never recorded ends
+    the replay with exit code 5, naming the nearest recorded call and what differs. Writes nothing.
+    """
+    run = run_named(named, overrides)
+    opened = open_run(run, overrides)
+    changed = bool(overrides) and opened.sweep.identity != open_run(run).sweep.identity
+    known = {} if changed else {read_outcome(line).place: line for line in lines(run)}
+    # Whatever a provider fails at has no reply that could be replayed.
+    replayed = [line for line in known.values() if not _from_replies(read_outcome(line))]
+    lost = {read_outcome(line).place for line in replayed}
+    cells = (
+        cell
+        for cell in opened.sweep.cells()
+        if changed or (cell.place in known and cell.place not in lost)
+    )
+    different: list[str] = []
+
+    def keep(cell: Cell, line: bytes) -> None:
+        replayed.append(line)
+        if known and known[cell.place] != line:
+            different.append(cell.id)
+
+    with recorded(run, store) as replies, asyncio.Runner(loop_factory=event_loop()) as runner:
+        runner.run(replay_cells(cells, replies, opened.models.identity_in(replies), keep))
+    show(report(collect(opened.sweep, map(read_outcome, replayed), score=score), format, width()))
+    if known:
+        asked = len(replayed) - len(lost)
+        say(f"{asked - len(different):,} of {asked:,} outcomes are equal to the byte")
+        if lost:
+            say(f"{len(lost):,} failed at their provider: there is no reply to replay")
+        say("nothing was sent")
+    if different:
+        say(f"different: {', '.join(different[:5])}{', …' if len(different) > 5 else ''}")
+        raise SystemExit(DIFFERS)
+
+
+def _from_replies(record: OutcomeRecord) -> bool:
+    """Whether an outcome follows from replies alone."""
+    return record.failure is None or record.failure.kind in ("unreadable", "declined", "crash")

@@ -1,0 +1,77 @@
+"""`oversight runs`: which runs there are, the newest first."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+import click
+import orjson
+
+from oversight.engine.cli.output import say, show, width
+from oversight.engine.display.table import Table, as_text
+from oversight.engine.errors import RunFolderError
+from oversight.engine.runs.listing import RUNS, RunSummary, summaries
+
+DAMAGED_RUN = 1
+SET = "--set"
+"""What tells runs of one sweep apart, where any has it."""
+RUNS_HEAD = ("run folder", "sweep", "last outcome", "state", "cells", "failed")
+
+
+@click.command()
+@click.argument(
+    "place", metavar="[FOLDER]", type=click.Path(path_type=Path, file_okay=False), default=RUNS
+)
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def command(place: Path, as_json: bool) -> None:
+    """List the run folders in FOLDER, which is runs/ unless given, the newest first.
+
+    A run is finished, stopped (go on with the command that started it) or running. Exit code 1 if
+    one of them cannot be read.
+    """
+    if place != RUNS and not place.is_dir():
+        raise RunFolderError(f"{place}: no such folder")
+    found, faults = summaries(place)
+    if as_json:
+        show(orjson.dumps([_plain(each) for each in found], option=orjson.OPT_INDENT_2).decode())
+    elif found:
+        show(as_text(_table(place, found), width()))
+    elif not faults:
+        say(f"there is no run in {place} yet; start one: oversight demo, or oversight run SWEEP")
+    for fault in faults:
+        say(str(fault))
+    if faults:
+        raise SystemExit(DAMAGED_RUN)
+
+
+def _table(place: Path, found: Sequence[RunSummary]) -> Table:
+    told = any(each.overrides for each in found)
+    rows = (
+        (
+            str(each.folder),
+            each.sweep,
+            f"{datetime.fromtimestamp(each.touched):%Y-%m-%d %H:%M}",
+            each.state,
+            f"{each.finished:,}/{each.cells:,}",
+            f"{each.failed:,}",
+            *([" ".join(each.overrides)] if told else []),
+        )
+        for each in found
+    )
+    count = f"{len(found):,} {'run' if len(found) == 1 else 'runs'} in {place}"
+    head = (*RUNS_HEAD, *([SET] if told else []))
+    return Table(count, head, tuple(rows), left=4, spare=("sweep", "last outcome", SET))
+
+
+def _plain(each: RunSummary) -> dict[str, object]:
+    return {
+        "folder": str(each.folder),
+        "sweep": each.sweep,
+        "last_outcome": datetime.fromtimestamp(each.touched).astimezone().isoformat("T", "seconds"),
+        "state": each.state,
+        "cells": each.cells,
+        "finished": each.finished,
+        "failed": each.failed,
+        "running": each.running,
+        "overrides": list(each.overrides),
+    }

@@ -1,0 +1,46 @@
+"""`oversight status`: where a run stands, also while another process runs it."""
+
+import click
+import orjson
+
+from oversight.engine.accounting.ledger import sum_usage
+from oversight.engine.accounting.ledger_file import read_ledger
+from oversight.engine.cli.naming import run_argument, run_named
+from oversight.engine.cli.output import show
+from oversight.engine.runs.lock import holder
+from oversight.engine.runs.manifest import read_manifest
+from oversight.engine.runs.run_folder import outcomes
+
+
+@click.command()
+@run_argument
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def command(named: str, as_json: bool) -> None:
+    """Print how far the folder RUN is, and which process is running it, if any."""
+    run = run_named(named)
+    manifest = read_manifest(run)
+    finished = failed = 0
+    for record in outcomes(run):
+        finished += 1
+        failed += record.failure is not None
+    running = holder(run)
+    paid = sum_usage(read_ledger(run).values())
+    told = {
+        "name": manifest.name,
+        "cells": manifest.cells,
+        "finished": finished,
+        "failed": failed,
+        "running": running,
+        "store": manifest.store,
+        "requests": paid.sent,
+        "dollars": paid.dollars,
+    }
+    if as_json:
+        show(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode())
+        return
+    share = finished / manifest.cells if manifest.cells else 1.0
+    show(f"{manifest.name}: {finished:,}/{manifest.cells:,} cells ({share:.0%}), {failed:,} failed")
+    if paid.sent:
+        doubtful = f", and ${paid.doubtful:.2f} in doubt" if paid.doubtful else ""
+        show(f"{paid.sent:,} requests, ${paid.dollars:.2f}{doubtful}")
+    show(f"running: {running}" if running else "no process is running it")

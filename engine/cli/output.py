@@ -1,0 +1,28 @@
+"""Where the command line writes: results on stdout, everything else on stderr behind a `·`."""
+
+import shutil
+import sys
+
+import click
+
+from oversight.engine.display.printable import printable
+
+
+def width() -> int | None:
+    """Columns of the terminal that results are shown on; None where they go into a file."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def say(text: str) -> None:
+    """One line about what is going on."""
+    # Not click's echo: it finds the stream beneath, and would write across a live line.
+    print(f"· {printable(text)}", file=sys.stderr, flush=True)
+
+
+def show(text: str) -> None:
+    """The result of a command. A reader who goes away early (`| head`) is no error."""
+    try:
+        click.echo(printable(text))
+    except BrokenPipeError:
+        sys.stderr.close()
+        raise SystemExit(0) from None

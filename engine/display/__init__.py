@@ -1,0 +1,1 @@
+"""What people see: progress, tables of text, text that others wrote."""

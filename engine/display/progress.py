@@ -1,0 +1,159 @@
+"""Progress on stderr: a live line on a terminal, plain lines now and then elsewhere."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from oversight.engine.display.printable import printable
+
+FRAME = 0.125
+"""Seconds between frames on a terminal; whatever the number of calls."""
+
+MIN_BAR = 5
+"""Characters of a bar that says anything."""
+
+PLAIN_EVERY = 10.0
+"""Seconds between lines where nobody watches live: a log."""
+
+RATE_OVER = 30.0
+"""Seconds over which the rate is measured that the time left follows from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Where a run stands."""
+
+    total: int
+    finished: int
+    """Cells with an outcome, those of earlier sittings included."""
+    failed: int
+    calls: int
+    """Calls asked for in this sitting."""
+    stored: int
+    """Those answered from the store."""
+    shared: int
+    """Those that joined the same call in flight."""
+    refused: int
+    """Replies in which a model declined."""
+    spend: str
+    """Dollars, where anything costs any; else empty."""
+    models: tuple[str, ...]
+    """One line a model that has calls waiting: how fast it goes, and what holds it back."""
+    note: str
+    """What the user must know now: why it is stopping."""
+
+
+def console(quiet: bool = False) -> Console:
+    """Stderr: live where it is a terminal, plain lines elsewhere, as in a notebook."""
+    return Console(file=sys.stderr, highlight=False, quiet=quiet, force_jupyter=False)
+
+
+@asynccontextmanager
+async def progress(
+    snapshot: Callable[[], Snapshot], console: Console, speed: float = 1.0
+) -> AsyncIterator[None]:
+    """Show a run's snapshots while the body runs, and its last one after it.
+
+    speed: how many seconds of the loop's clock pass in a real one.
+    """
+    show = _live if console.is_terminal else _plain
+    clock = _Clock()
+    showing = asyncio.create_task(show(snapshot, clock, console, speed))
+    try:
+        yield
+    finally:
+        showing.cancel()
+        await asyncio.wait([showing])
+        console.print(_line(snapshot(), clock), highlight=False, soft_wrap=True)
+
+
+class _Clock:
+    """Elapsed time, and the rate at which cells finish."""
+
+    def __init__(self) -> None:
+        self.start = asyncio.get_running_loop().time()
+        self._marks: list[tuple[float, int]] = []
+
+    @property
+    def elapsed(self) -> float:
+        return asyncio.get_running_loop().time() - self.start
+
+    def left(self, now: Snapshot) -> float | None:
+        """Seconds, or None before there is anything to reckon from."""
+        at = self.elapsed
+        self._marks = [mark for mark in self._marks if at - mark[0] <= RATE_OVER]
+        self._marks.append((at, now.finished))
+        then, finished = self._marks[0]
+        if at - then < 1 or now.finished == finished:
+            return None
+        return (now.total - now.finished) * (at - then) / (now.finished - finished)
+
+
+async def _live(
+    snapshot: Callable[[], Snapshot], clock: _Clock, console: Console, speed: float
+) -> None:
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        while True:
+            now = snapshot()
+            figures = _figures(now, clock, left=True)
+            bar = Table.grid(padding=(0, 1))
+            # On a narrow terminal the figures need the room more.
+            room = min(30, console.width // 6, console.width - len(figures) - len("·   "))
+            shown = ProgressBar(total=max(now.total, 1), completed=now.finished, width=room)
+            bar.add_row(
+                Text("·", style="dim"),
+                *([shown] if room >= MIN_BAR else []),
+                Text(figures, no_wrap=True, overflow="ellipsis"),
+            )
+            models = [Text(printable(f"·   {line}"), style="dim") for line in now.models]
+            live.update(
+                Group(bar, *models, *([Text(printable(now.note))] if now.note else [])),
+                refresh=True,
+            )
+            await asyncio.sleep(FRAME * speed)
+
+
+async def _plain(
+    snapshot: Callable[[], Snapshot], clock: _Clock, console: Console, speed: float
+) -> None:
+    while True:
+        await asyncio.sleep(PLAIN_EVERY * speed)
+        now = snapshot()
+        for line in (_figures(now, clock, left=True), *(f"  {line}" for line in now.models)):
+            console.print(printable(f"· {line}"), markup=False, highlight=False, soft_wrap=True)
+
+
+def _line(now: Snapshot, clock: _Clock) -> str:
+    return f"· {_figures(now, clock, left=False)}"
+
+
+def _figures(now: Snapshot, clock: _Clock, *, left: bool) -> str:
+    reused = ", ".join(
+        f"{count:,} {how}"
+        for count, how in ((now.stored, "stored"), (now.shared, "shared"))
+        if count
+    )
+    parts = [
+        f"{now.finished:,}/{now.total:,} cells",
+        f"{now.calls:,} calls" + (f" ({reused})" if reused else ""),
+        now.spend,
+        f"{now.refused:,} refused" if now.refused else "",
+        f"{now.failed:,} failed",
+    ]
+    rest = clock.left(now) if left else None
+    parts.append(f"{duration(rest)} left" if rest is not None else duration(clock.elapsed))
+    return "  ".join(filter(None, parts))
+
+
+def duration(seconds: float) -> str:
+    """`0:00:06`; days are counted in hours."""
+    whole = round(seconds)
+    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"

@@ -1,0 +1,63 @@
+"""The vendor's prompt cache: the first call of a prefix goes alone, so that the others find it."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+
+from oversight.cache.call import Ask, Call
+from oversight.cache.reply import Reply
+
+WARM = 240.0
+"""Seconds for which a prefix is trusted to be there after its last use; vendors keep it for 300."""
+KNOWN = 512
+"""Prefixes that are remembered, the last ones used."""
+
+
+class PrefixWarmup:
+    """An `Ask` that lets one call of each prefix go out before its others.
+
+    A prefix can be read from a prompt cache once a reply to it has begun. A fan-out in which all
+    calls go at once finds nothing there, and pays the price of writing the prefix for each. A
+    first call that fails has written nothing that can be relied on: the next one leads.
+    """
+
+    def __init__(self, inner: Ask, prefix: Callable[[Call], Hashable]) -> None:
+        """prefix: what of a call the vendor keeps; None if it keeps nothing of it."""
+        self._inner = inner
+        self._prefix = prefix
+        self._used: OrderedDict[Hashable, float] = OrderedDict()
+        self._leading: dict[Hashable, asyncio.Event] = {}
+
+    async def __call__(self, call: Call) -> Reply:
+        prefix = self._prefix(call)
+        if prefix is None:
+            return await self._inner(call)
+        while not self._is_warm(prefix):
+            if prefix not in self._leading:
+                return await self._lead(call, prefix)
+            await self._leading[prefix].wait()
+        self._use(prefix)
+        return await self._inner(call)
+
+    async def _lead(self, call: Call, prefix: Hashable) -> Reply:
+        landed = self._leading[prefix] = asyncio.Event()
+        try:
+            reply = await self._inner(call)
+            self._use(prefix)
+            return reply
+        finally:
+            del self._leading[prefix]
+            landed.set()
+
+    def _is_warm(self, prefix: Hashable) -> bool:
+        used = self._used.get(prefix)
+        return used is not None and self._now() - used < WARM
+
+    def _use(self, prefix: Hashable) -> None:
+        self._used[prefix] = self._now()
+        self._used.move_to_end(prefix)
+        if len(self._used) > KNOWN:
+            self._used.popitem(last=False)
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()

@@ -1,0 +1,216 @@
+"""Planning a sweep: what it would ask, cost and take, found out without sending anything."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import date
+from typing import Literal
+
+from oversight.cache.reply import Usage
+from oversight.cache.store import Store
+from oversight.engine.accounting.prices import Price, PriceList
+from oversight.engine.limits.limits import Limits
+from oversight.engine.planning.reply_statistics import ReplyStatistics
+from oversight.engine.planning.survey import Amounts, Elsewhere, Stratum, Survey
+from oversight.engine.runs.loaded_sweep import LoadedSweep
+from oversight.engine.simulation.model import PREFIX
+from oversight.engine.throughput import Resource
+from oversight.protocols.question import Problem
+
+WALKED = 3_000
+"""Cells that are walked, some seconds' worth; of a larger sweep, those of some problems."""
+
+MIN_WALKED = 4
+"""Problems that are walked at least, of those that were begun and of the others."""
+
+PROBED = 2_000
+"""Cells whose first call is looked up, to tell the problems that were begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Dollars."""
+
+    low: float
+    likely: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long the calls to one model take if nothing but its limits holds them back."""
+
+    minutes: float
+    binding: Resource
+    """The limit that decides."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPlan:
+    """What one model would be asked. Tokens and dollars are of calls that are not stored yet."""
+
+    model: str
+    calls: int
+    """Different calls of the whole sweep."""
+    stored: int
+    """Those of them whose reply is in the store."""
+    input_tokens: int
+    output_tokens: int
+    cost: Cost | None
+    """None if no price is known."""
+    pace: Pace | None
+    """None if no rate is known before the server tells its limits."""
+    price_of: date | None
+    """The day of the price; None if there is none."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether anything is left to ask that limits can hold back."""
+        return self.calls > self.stored and not self.model.startswith(PREFIX)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a whole sweep would ask. Figures are estimates if only a part of it was walked."""
+
+    name: str
+    cells: int
+    problems: int
+    walked: int
+    """Problems whose cells were walked, all rows and worlds of each."""
+    unread: float
+    """Share of the walked cells that came to no verdict with the replies that stood in."""
+    learnt: int
+    """Stored replies of this sweep that the estimates rest on."""
+    elsewhere: tuple[Elsewhere, ...]
+    """Calls of the walked cells that are stored, but as another server's."""
+    models: tuple[ModelPlan, ...]
+
+    def total(self, what: Literal["calls", "stored", "input_tokens", "output_tokens"]) -> int:
+        """Of all models together."""
+        return sum(getattr(model, what) for model in self.models)
+
+    @property
+    def cost(self) -> Cost | None:
+        """Of all models together; None if the price of any is not known."""
+        costs = [model.cost for model in self.models if model.cost is not None]
+        if len(costs) < len(self.models):
+            return None
+        return Cost(*(sum(getattr(cost, end.name) for cost in costs) for end in fields(Cost)))
+
+    @property
+    def pace(self) -> Pace | None:
+        """Of the slowest model: they work side by side. None if that of any is not known."""
+        paces = [model.pace for model in self.models if model.waits]
+        known = [pace for pace in paces if pace is not None]
+        if not known or len(known) < len(paces):
+            return None
+        return max(known, key=lambda pace: pace.minutes)
+
+
+async def plan_sweep(opened: LoadedSweep, store: Store | None, prices: PriceList) -> Plan:
+    """What the sweep would ask, given what is stored. store: None if there is none yet.
+
+    Of a large sweep some problems are walked, evenly spread, and stand for the others; those that
+    were begun stand for those that were begun, since much of theirs is stored.
+    """
+    sweep, models = opened.sweep, opened.models
+    identity = models.identity if store is None else models.identity_in(store)
+    survey = Survey(sweep, models.simulated, identity, store)
+    probes = max(PROBED // len(sweep.problems), 1)
+    begun = [await survey.begun(problem, probes) for problem in sweep.problems]
+    most = WALKED * len(sweep.problems) // len(sweep)
+    parts = [
+        [problem for problem, known in zip(sweep.problems, begun, strict=True) if known == which]
+        for which in (True, False)
+    ]
+    samples = [
+        _spread(part, max(MIN_WALKED, most * len(part) // len(sweep.problems))) for part in parts
+    ]
+    for problem in samples[0]:
+        await survey.learn(problem)
+    strata = [
+        Stratum(len(part), tuple([await survey.problem(problem) for problem in sample]))
+        for part, sample in zip(parts, samples, strict=True)
+        if part
+    ]
+    return Plan(
+        sweep.name,
+        len(sweep),
+        len(sweep.problems),
+        sum(map(len, samples)),
+        1 - survey.verdicts / survey.cells,
+        survey.habits.replies,
+        survey.elsewhere(),
+        tuple(
+            _model_plan(model, strata, survey.habits, prices.find(model), models.limits.get(model))
+            for model in sweep.models
+        ),
+    )
+
+
+def _spread(problems: Sequence[Problem], most: int) -> list[Problem]:
+    """At most so many of them, evenly spread."""
+    if len(problems) <= most:
+        return list(problems)
+    return [problems[n * len(problems) // most] for n in range(most)]
+
+
+def _model_plan(
+    model: str,
+    strata: Sequence[Stratum],
+    habits: ReplyStatistics,
+    price: Price | None,
+    limits: Limits | None,
+) -> ModelPlan:
+    amounts = Amounts()
+    for stratum in strata:
+        amounts.add(stratum.total(model))
+    return ModelPlan(
+        model,
+        round(amounts.calls),
+        round(amounts.stored),
+        round(amounts.input),
+        round(amounts.output),
+        None if price is None else _cost(model, strata, amounts, price, habits.cached(model)),
+        _pace(amounts, limits or Limits()),
+        None if price is None else price.as_of,
+    )
+
+
+def _cost(
+    model: str,
+    strata: Sequence[Stratum],
+    amounts: Amounts,
+    price: Price,
+    cached: tuple[float, float],
+) -> Cost:
+    """What is not known of tokens and what comes of walking a part only are apart, so their
+    squares add up."""
+
+    def dollars(input: float, output: float) -> float:
+        read, wrote = (round(part * input) for part in cached)
+        usage = Usage(round(input), round(output), read, wrote)
+        return price.cost(usage, max(amounts.calls - amounts.stored, 1))
+
+    def weigh(amounts: Amounts) -> float:
+        return dollars(amounts.input, amounts.output)
+
+    likely = weigh(amounts)
+    below = likely - dollars(amounts.input_low, amounts.output_low)
+    above = dollars(amounts.input_high, amounts.output_high) - likely
+    sampled = 2 * math.sqrt(sum(stratum.variance(model, weigh) for stratum in strata))
+    return Cost(
+        max(likely - math.hypot(below, sampled), 0.0), likely, likely + math.hypot(above, sampled)
+    )
+
+
+def _pace(amounts: Amounts, limits: Limits) -> Pace | None:
+    needs: tuple[tuple[Resource, float, float | None], ...] = (
+        ("requests", amounts.calls - amounts.stored, limits.requests),
+        ("tokens", amounts.input + amounts.most_output, limits.tokens),
+        ("input tokens", amounts.input, limits.input_tokens),
+        ("output tokens", amounts.output, limits.output_tokens),
+    )
+    paces = [Pace(need / rate, binding) for binding, need, rate in needs if rate is not None]
+    return max(paces, key=lambda pace: pace.minutes, default=None)

@@ -1,0 +1,166 @@
+"""What models usually answer to each kind of call, learnt from stored replies."""
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from oversight.cache.address import call_address
+from oversight.cache.call import Call, Effort
+from oversight.cache.reply import Reply
+from oversight.engine.providers.capabilities import abilities
+from oversight.engine.tokens import BYTES_A_TOKEN, prompt_tokens
+from oversight.protocols.prompts.parse import read_instructions
+
+ENOUGH = 12
+"""Replies to one kind of call from which on they are relied upon."""
+
+MAX_KEPT_REPLIES = 256
+"""Replies of one kind that are kept to draw from; all count for the spread."""
+
+HIDDEN: dict[Effort, float] = {
+    "minimal": 0.02,
+    "low": 0.1,
+    "medium": 0.3,
+    "high": 0.6,
+    "xhigh": 0.75,
+    "max": 0.9,
+}
+"""The part of max_tokens that hidden reasoning is taken to use before any reply is known."""
+
+CallKind: TypeAlias = tuple[str, str, str, int, str, int, bool, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedTokens:
+    """A number of tokens before it is known."""
+
+    low: float
+    likely: float
+    high: float
+
+
+@dataclass(slots=True)
+class _Known:
+    """Replies of one kind."""
+
+    replies: list[Reply] = field(default_factory=list)
+    count: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+    """Of output tokens."""
+
+    @property
+    def spread(self) -> float:
+        """Twice the relative standard error of the mean number of output tokens."""
+        mean = self.total / self.count
+        variance = max(self.squares / self.count - mean * mean, 0.0)
+        return 2 * math.sqrt(variance / self.count) / mean if mean else 0.0
+
+
+@dataclass(slots=True)
+class _Prompts:
+    """Input tokens of one model: by length, and as billed."""
+
+    length: float = 0.0
+    input: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+
+
+class ReplyStatistics:
+    """Replies by model and by what was asked for, and the tokens that they took."""
+
+    MARGIN = 0.03
+    """What even a mean of many replies may be off: prompts and days differ."""
+    UNKNOWN_INPUT = (0.85, 1.25)
+    UNKNOWN_OUTPUT = (0.6, 1.6)
+    """What a guess by length alone may be off, as factors."""
+
+    def __init__(self) -> None:
+        self._known: defaultdict[CallKind, _Known] = defaultdict(_Known)
+        self._prompts: defaultdict[str, _Prompts] = defaultdict(_Prompts)
+
+    @property
+    def replies(self) -> int:
+        """How many replies all this was learnt from."""
+        return sum(known.count for known in self._known.values())
+
+    def observe(self, call: Call, reply: Reply) -> None:
+        """Learn from a reply that was paid for."""
+        known, output = self._known[_kind(call)], _output(reply)
+        known.count += 1
+        known.total += output
+        known.squares += output * output
+        if len(known.replies) < MAX_KEPT_REPLIES:
+            known.replies.append(reply)
+        if reply.usage.input_tokens:
+            prompts = self._prompts[call.model]
+            prompts.length += prompt_tokens(call)
+            prompts.input += reply.usage.input_tokens
+            prompts.cache_read += reply.usage.cache_read_tokens
+            prompts.cache_write += reply.usage.cache_write_tokens
+
+    def reply(self, call: Call) -> Reply | None:
+        """What was said to another call of this kind; None before enough are known."""
+        known = self._known.get(_kind(call))
+        if known is None or known.count < ENOUGH:
+            return None
+        return known.replies[int(call_address(call)[:8], 16) % len(known.replies)]
+
+    def input(self, call: Call) -> ExpectedTokens:
+        """Input tokens."""
+        length, prompts = prompt_tokens(call), self._prompts.get(call.model)
+        if prompts is None:
+            low, high = self.UNKNOWN_INPUT
+            return ExpectedTokens(low * length, length, high * length)
+        likely = length * prompts.input / prompts.length
+        return ExpectedTokens(likely * (1 - self.MARGIN), likely, likely * (1 + self.MARGIN))
+
+    def cached(self, model: str) -> tuple[float, float]:
+        """The parts of the input tokens that its provider reads from its cache and writes to it."""
+        prompts = self._prompts.get(model)
+        if prompts is None:
+            return 0.0, 0.0
+        return prompts.cache_read / prompts.input, prompts.cache_write / prompts.input
+
+    def output(self, call: Call, reply: Reply) -> ExpectedTokens:
+        """Output tokens, if what stands for the answer is `reply`: of this kind, or simulated."""
+        known, likely = self._known.get(_kind(call)), _output(reply)
+        if known is not None and known.count >= ENOUGH:
+            off = known.spread + self.MARGIN
+            return ExpectedTokens(likely * (1 - min(off, 1.0)), likely, likely * (1 + off))
+        low, high = self.UNKNOWN_OUTPUT
+        if hidden := _hidden(call):
+            return ExpectedTokens(low * likely, likely + hidden, call.max_tokens)
+        return ExpectedTokens(low * likely, likely, min(high * likely, call.max_tokens))
+
+
+def _kind(call: Call) -> CallKind:
+    """What replies to two calls have in common that makes them much alike."""
+    asked = next((m.text for m in reversed(call.messages) if m.role == "user"), "")
+    todo = read_instructions(asked)
+    return (
+        call.model,
+        todo.task if todo else "",
+        todo.side if todo else "",
+        call.max_tokens,
+        call.effort,
+        len(call.tools),
+        bool(call.messages) and call.messages[-1].role == "tool",
+        call.response_format.schema if call.response_format else "",
+    )
+
+
+def _output(reply: Reply) -> float:
+    if reply.usage.output_tokens:
+        return reply.usage.output_tokens
+    return 1 + len(reply.text) / BYTES_A_TOKEN
+
+
+def _hidden(call: Call) -> float:
+    """Tokens of reasoning that nobody sees, of a model that was not told to do without."""
+    able = abilities(call.model)
+    # Where sampling needs effort to be said, a model that is told nothing reasons.
+    reasons = bool(able.efforts) and ("none" not in able.efforts or "" not in able.sampling_needs)
+    return call.max_tokens * HIDDEN.get(call.effort or ("medium" if reasons else ""), 0.0)

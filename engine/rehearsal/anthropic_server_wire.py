@@ -1,0 +1,140 @@
+"""Anthropic messages from the server's side."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+
+from oversight.cache.call import Call, Effort, Message, ResponseFormat, ToolSpec
+from oversight.cache.reply import Outcome, Reply, ToolCall
+from oversight.engine.rehearsal.meter import Reading
+from oversight.engine.rehearsal.profile import FaultKind
+from oversight.engine.rehearsal.server_wire import ServerWire, input_tokens, output_tokens
+
+_COMPLAINTS: dict[str, tuple[int, str, str]] = {
+    "rate_limit": (429, "rate_limit_error", "This request would exceed your rate limit"),
+    "server_error": (500, "api_error", "Internal server error"),
+    "overloaded": (529, "overloaded_error", "Overloaded"),
+    "unauthorized": (401, "authentication_error", "invalid x-api-key"),
+    "quota": (400, "invalid_request_error", "You have reached your specified API usage limits."),
+    "policy": (400, "invalid_request_error", "Output blocked by content filtering policy"),
+    "too_long": (
+        400,
+        "invalid_request_error",
+        "prompt is too long: 214083 tokens > 200000 maximum",
+    ),
+    "error_in_200": (200, "api_error", "The upstream provider failed"),
+}
+_STOPS: dict[Outcome, str] = {
+    "ok": "end_turn",
+    "empty": "end_turn",
+    "refused": "refusal",
+    "truncated": "max_tokens",
+}
+
+
+class AnthropicServerWire(ServerWire):
+    def call(self, body: dict[str, Any], model: str) -> Call:
+        output = body.get("output_config") or {}
+        wanted = output.get("format")
+        system = body.get("system") or ()
+        blocks = [{"text": system}] if isinstance(system, str) else system
+        said = tuple(part for message in body["messages"] for part in _messages(message))
+        effort: Effort = output.get("effort") or ""
+        return Call(
+            model or body["model"],
+            (*(Message("system", block["text"]) for block in blocks), *said),
+            temperature=body.get("temperature"),
+            top_p=body.get("top_p"),
+            max_tokens=body["max_tokens"],
+            stop=tuple(body.get("stop_sequences") or ()),
+            tools=tuple(
+                ToolSpec(tool["name"], tool.get("description") or "", _json(tool["input_schema"]))
+                for tool in body.get("tools") or ()
+            ),
+            response_format=ResponseFormat("", _json(wanted["schema"])) if wanted else None,
+            effort=effort,
+        )
+
+    def reply(self, call: Call, reply: Reply, number: int) -> bytes:
+        if reply.opaque:
+            content = orjson.loads(reply.opaque)
+        else:
+            content = [{"type": "text", "text": reply.text}] if reply.text else []
+            content += [
+                {
+                    "type": "tool_use",
+                    "id": asked.id,
+                    "name": asked.name,
+                    "input": orjson.loads(asked.arguments),
+                }
+                for asked in reply.tool_calls
+            ]
+        return orjson.dumps(
+            {
+                "id": f"msg_{number}",
+                "type": "message",
+                "role": "assistant",
+                "model": call.model,
+                "content": content,
+                "stop_reason": "tool_use" if reply.tool_calls else _STOPS[reply.outcome],
+                "stop_sequence": None,
+                "usage": {
+                    "input_tokens": input_tokens(call),
+                    "cache_creation_input_tokens": 0,
+                    "cache_read_input_tokens": 0,
+                    "output_tokens": output_tokens(reply),
+                },
+            }
+        )
+
+    def complaint(self, fault: FaultKind, message: str = "") -> tuple[int, bytes]:
+        status, kind, usual = _COMPLAINTS[fault]
+        said = {"type": kind, "message": message or usual}
+        return status, orjson.dumps({"type": "error", "error": said, "request_id": "req_0"})
+
+    def bad_request(self, message: str) -> bytes:
+        said = {"type": "invalid_request_error", "message": message}
+        return orjson.dumps({"type": "error", "error": said, "request_id": "req_0"})
+
+    def limits(self, requests: Reading | None, tokens: Reading | None) -> str:
+        now = datetime.now(UTC)
+        return "".join(
+            f"anthropic-ratelimit-{kind}-limit: {reading.limit}\r\n"
+            f"anthropic-ratelimit-{kind}-remaining: {reading.remaining}\r\n"
+            f"anthropic-ratelimit-{kind}-reset: "
+            f"{(now + timedelta(seconds=reading.reset)).isoformat()}\r\n"
+            for kind, reading in (("requests", requests), ("tokens", tokens))
+            if reading is not None
+        )
+
+    def wait(self, seconds: float) -> str:
+        return f"retry-after: {seconds:.3f}\r\n"
+
+    def odd_stop(self, body: bytes) -> bytes:
+        data = orjson.loads(body)
+        data["stop_reason"] = "because"
+        return orjson.dumps(data)
+
+
+def _messages(message: dict[str, Any]) -> Iterator[Message]:
+    """One of theirs is several of ours where it holds tool results."""
+    content = message["content"]
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    text, calls = "", []
+    for block in content:
+        match block["type"]:
+            case "tool_result":
+                yield Message("tool", block["content"], tool_call_id=block["tool_use_id"])
+            case "tool_use":
+                calls.append(ToolCall(block["id"], block["name"], _json(block["input"])))
+            case "text":
+                text += block["text"]
+    if text or calls:
+        yield Message(message["role"], text, tuple(calls))
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value).decode()

@@ -1,0 +1,162 @@
+"""OpenAI chat completions from the server's side."""
+
+from typing import Any
+
+import orjson
+
+from oversight.cache.call import Call, Message, ResponseFormat, ToolSpec
+from oversight.cache.reply import Outcome, Reply, ToolCall
+from oversight.engine.rehearsal.meter import Reading
+from oversight.engine.rehearsal.profile import FaultKind
+from oversight.engine.rehearsal.server_wire import ServerWire, input_tokens, output_tokens
+
+_COMPLAINTS: dict[str, tuple[int, str, str, str]] = {
+    # status, type, code, message
+    "rate_limit": (429, "requests", "rate_limit_exceeded", "Rate limit reached"),
+    "server_error": (500, "server_error", "", "The server had an error"),
+    "overloaded": (503, "server_error", "", "The engine is currently overloaded"),
+    "unauthorized": (401, "invalid_request_error", "invalid_api_key", "Incorrect API key provided"),
+    "quota": (429, "insufficient_quota", "insufficient_quota", "You exceeded your current quota"),
+    "policy": (400, "invalid_request_error", "content_filter", "The prompt was filtered"),
+    "too_long": (
+        400,
+        "invalid_request_error",
+        "context_length_exceeded",
+        "This model's maximum context length is 8192 tokens, but you sent 9000 tokens",
+    ),
+    "error_in_200": (200, "server_error", "", "The upstream provider failed"),
+}
+_STOPS: dict[Outcome, str] = {
+    "ok": "stop",
+    "empty": "stop",
+    "refused": "stop",
+    "truncated": "length",
+}
+
+
+class OpenAIServerWire(ServerWire):
+    def call(self, body: dict[str, Any], model: str) -> Call:
+        tools = body.get("tools") or ()
+        wanted = (body.get("response_format") or {}).get("json_schema")
+        stop = body.get("stop") or ()
+        return Call(
+            model or body["model"],
+            tuple(_message(message) for message in body["messages"]),
+            temperature=body.get("temperature"),
+            top_p=body.get("top_p"),
+            max_tokens=body.get("max_completion_tokens") or body.get("max_tokens") or 1024,
+            stop=(stop,) if isinstance(stop, str) else tuple(stop),
+            tools=tuple(_tool(tool["function"]) for tool in tools),
+            response_format=ResponseFormat(wanted["name"], _json(wanted["schema"]))
+            if wanted
+            else None,
+            top_logprobs=body.get("top_logprobs") or 0,
+            effort=body.get("reasoning_effort") or "",
+        )
+
+    def reply(self, call: Call, reply: Reply, number: int) -> bytes:
+        refused = reply.outcome == "refused"
+        message: dict[str, Any] = {
+            "role": "assistant",
+            "content": None if refused else reply.text or None,
+            "refusal": reply.text or "I cannot help with that." if refused else None,
+        }
+        if reply.opaque:
+            message |= orjson.loads(reply.opaque)
+        if reply.tool_calls:
+            message["tool_calls"] = [
+                {
+                    "id": asked.id,
+                    "type": "function",
+                    "function": {"name": asked.name, "arguments": asked.arguments},
+                }
+                for asked in reply.tool_calls
+            ]
+        read, wrote = input_tokens(call), output_tokens(reply)
+        return orjson.dumps(
+            {
+                "id": f"chatcmpl-{number}",
+                "object": "chat.completion",
+                "created": 0,
+                "model": call.model,
+                "choices": [
+                    {
+                        "index": 0,
+                        "message": message,
+                        "logprobs": _logprobs(reply) if call.top_logprobs else None,
+                        "finish_reason": "tool_calls"
+                        if reply.tool_calls
+                        else _STOPS[reply.outcome],
+                    }
+                ],
+                "usage": {
+                    "prompt_tokens": read,
+                    "completion_tokens": wrote,
+                    "total_tokens": read + wrote,
+                    "prompt_tokens_details": {"cached_tokens": 0},
+                },
+            }
+        )
+
+    def complaint(self, fault: FaultKind, message: str = "") -> tuple[int, bytes]:
+        status, kind, code, usual = _COMPLAINTS[fault]
+        said: dict[str, Any] = {"message": message or usual, "type": kind, "param": None}
+        said["code"] = 502 if fault == "error_in_200" else code or None
+        return status, orjson.dumps({"error": said})
+
+    def bad_request(self, message: str) -> bytes:
+        said = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
+        return orjson.dumps({"error": said})
+
+    def limits(self, requests: Reading | None, tokens: Reading | None) -> str:
+        return "".join(
+            f"x-ratelimit-limit-{kind}: {reading.limit}\r\n"
+            f"x-ratelimit-remaining-{kind}: {reading.remaining}\r\n"
+            f"x-ratelimit-reset-{kind}: {reading.reset * 1000:.0f}ms\r\n"
+            for kind, reading in (("requests", requests), ("tokens", tokens))
+            if reading is not None
+        )
+
+    def wait(self, seconds: float) -> str:
+        return f"retry-after-ms: {seconds * 1000:.0f}\r\nretry-after: {seconds:.0f}\r\n"
+
+    def odd_stop(self, body: bytes) -> bytes:
+        data = orjson.loads(body)
+        data["choices"][0]["finish_reason"] = "because"
+        return orjson.dumps(data)
+
+
+def _message(message: dict[str, Any]) -> Message:
+    content = message.get("content") or ""
+    if isinstance(content, list):
+        content = "".join(part["text"] for part in content)
+    return Message(
+        "system" if message["role"] == "developer" else message["role"],
+        content,
+        tuple(
+            ToolCall(asked["id"], asked["function"]["name"], asked["function"]["arguments"])
+            for asked in message.get("tool_calls") or ()
+        ),
+        message.get("tool_call_id") or "",
+    )
+
+
+def _tool(function: dict[str, Any]) -> ToolSpec:
+    return ToolSpec(
+        function["name"], function.get("description") or "", _json(function.get("parameters") or {})
+    )
+
+
+def _logprobs(reply: Reply) -> dict[str, Any]:
+    def scored(text: str, logprob: float) -> dict[str, Any]:
+        return {"token": text, "logprob": logprob, "bytes": list(text.encode())}
+
+    content = [
+        scored(token.text, token.logprob) | {"top_logprobs": [scored(*top) for top in token.top]}
+        for token in reply.logprobs
+    ]
+    return {"content": content, "refusal": None}
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value).decode()

@@ -1,0 +1,127 @@
+"""Rehearsing a sweep: the whole of it against a server of this machine, without a key.
+
+Everything is as it will be, wires, transports, limits and retries, but for who answers: simulated
+models, in a process of their own, behind real HTTP. Store and run folder are thrown away.
+"""
+
+import asyncio
+import time
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+from oversight.engine.accounting.ledger import UsageTotals, sum_usage
+from oversight.engine.models.router import Models
+from oversight.engine.planning.estimate import Plan
+from oversight.engine.providers.catalogue import entry, provider_of
+from oversight.engine.rehearsal.answers import Responder, simulated
+from oversight.engine.runs.loaded_sweep import LoadedSweep, loaded
+from oversight.engine.runs.walk import stand_ins, world_of
+from oversight.engine.simulation import SimProvider
+from oversight.engine.simulation.model import PREFIX
+from oversight.engine.sweeps.sweepfile import SweepFile
+from oversight.engine.throughput import Resource
+
+KEY = "rehearsal"
+"""What stands for every key, region and project."""
+
+DEADLINE = 60.0
+"""Seconds for one exchange, unless the sweep file sets them: no profile's replies take as long, and
+each request that it lets hang would hold up the end of the rehearsal for ten minutes."""
+
+LOOK_EVERY = 0.25
+"""Seconds of the clock between two looks at what holds each model back."""
+
+
+def actors(ready: LoadedSweep) -> Responder:
+    """What the models of a sweep might say, by the names that wires carry."""
+    parts = stand_ins(ready.sweep, ready.models.simulated)
+    bare = {
+        model.removeprefix(f"{provider_of(model)}/"): part
+        for model, part in parts.items()
+        if not model.startswith(PREFIX)
+    }
+    return simulated(SimProvider(world_of(ready.sweep), bare))
+
+
+def staged(file: SweepFile, url: str) -> LoadedSweep:
+    """The sweep with every provider at `url`, and nothing of the environment but dummy keys."""
+    variables: dict[str, str] = {}
+    providers = {}
+    for provider in {provider_of(m) for m in file.sweep({}).models if not m.startswith(PREFIX)}:
+        row = entry(provider)
+        needed = [variable for _, variable, default in row.options if default == "!"]
+        variables.update(dict.fromkeys(filter(None, [row.key_variable, *needed]), KEY))
+        given = file.providers.get(provider, {})
+        providers[provider] = {"deadline": DEADLINE, **given, "base_url": f"{url}/v1"}
+    return loaded(replace(file, providers=providers), variables)
+
+
+@dataclass(slots=True)
+class BottleneckSampler:
+    """What held each model back, look by look, and how busy this process was."""
+
+    bound: defaultdict[str, Counter[Resource]] = field(default_factory=lambda: defaultdict(Counter))
+    """By model, how many of the looks found it held back by what."""
+    looks: int = 0
+    story: float = 0.0
+    """Seconds of the clock that it took."""
+    real: float = 0.0
+    """Seconds that it took."""
+    computing: float = 0.0
+    """Seconds in which this process computed."""
+
+    @asynccontextmanager
+    async def over(self, models: Models) -> AsyncIterator[None]:
+        """Watch while the body runs."""
+        clock = asyncio.get_running_loop().time
+        began = clock(), time.perf_counter(), time.process_time()
+        looking = asyncio.create_task(self._look(models))
+        try:
+            yield
+        finally:
+            looking.cancel()
+            await asyncio.wait([looking])
+            self.story = clock() - began[0]
+            self.real = time.perf_counter() - began[1]
+            self.computing = time.process_time() - began[2]
+
+    async def _look(self, models: Models) -> None:
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            self.looks += 1
+            for model, now in models.statistics().items():
+                if now.binding is not None:
+                    self.bound[model][now.binding.resource] += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsed:
+    """What came of a rehearsal."""
+
+    name: str
+    profile: str
+    speed: float
+    """Seconds of the clock in a real one."""
+    cells: int
+    finished: int
+    failed: int
+    halt: str
+    """Why it stopped early; empty if it did not."""
+    planned: Plan
+    """What was expected of it."""
+    accounts: Mapping[str, UsageTotals]
+    """The ledger, by model."""
+    server: Mapping[str, int]
+    """What the server saw; see oversight.engine.rehearsal.MockServer.counts."""
+    watch: BottleneckSampler
+
+    @property
+    def total(self) -> UsageTotals:
+        return sum_usage(self.accounts.values())
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the server saw just those requests that the ledger has."""
+        return self.total.sent == self.server.get("requests", 0)

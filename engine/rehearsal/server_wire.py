@@ -1,0 +1,74 @@
+"""A wire from the server's side: it reads calls and writes replies and complaints."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.engine.rehearsal.meter import Reading
+from oversight.engine.rehearsal.profile import FaultKind
+
+_FRAME = 3
+"""Tokens around each message and each tool."""
+
+
+class ServerWire(ABC):
+    """One wire, spoken by the rehearsal server. Field names live here and in
+    `oversight.engine.providers`."""
+
+    @abstractmethod
+    def call(self, body: dict[str, Any], model: str) -> Call:
+        """The call in a request; KeyError, TypeError or ValueError if it is none.
+
+        model: as the path names it, empty where the body does.
+        """
+
+    @abstractmethod
+    def reply(self, call: Call, reply: Reply, number: int) -> bytes:
+        """A reply as the vendor writes it. number: of the request, for its id."""
+
+    @abstractmethod
+    def complaint(self, fault: FaultKind, message: str = "") -> tuple[int, bytes]:
+        """Status and body of an error; `message` in place of the usual one."""
+
+    @abstractmethod
+    def bad_request(self, message: str) -> bytes:
+        """Body of a 400 for a request that makes no sense."""
+
+    @abstractmethod
+    def limits(self, requests: Reading | None, tokens: Reading | None) -> str:
+        """Header lines, each ended by CRLF, about the limits that are in force."""
+
+    @abstractmethod
+    def wait(self, seconds: float) -> str:
+        """Header lines that ask to wait."""
+
+    @abstractmethod
+    def odd_stop(self, body: bytes) -> bytes:
+        """The same reply, stopped for a reason that nobody has heard of."""
+
+
+def input_tokens(call: Call) -> int:
+    """A rough count of the prompt's tokens, at least 1; tools and schemas count, as they do for
+    vendors."""
+    count = sum(_FRAME + _tokens(message.text) for message in call.messages)
+    for tool in call.tools:
+        count += _FRAME + _tokens(tool.description) + _tokens(tool.parameters)
+    if call.response_format is not None:
+        count += _tokens(call.response_format.schema)
+    return max(count, 1)
+
+
+def output_tokens(reply: Reply) -> int:
+    """What the reply says of itself, else a rough count of its tokens, at least 1."""
+    if reply.usage.output_tokens:
+        return reply.usage.output_tokens
+    return 1 + _tokens(reply.text) + sum(_tokens(asked.arguments) for asked in reply.tool_calls)
+
+
+def _tokens(text: str) -> int:
+    """Four for every three words, or one for every six characters of what has no words.
+
+    A client that plans reckons from the length alone: a server that did too would prove nothing.
+    """
+    return max(4 * (text.count(" ") + text.count("\n")) // 3, len(text) // 6)

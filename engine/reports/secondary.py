@@ -1,0 +1,179 @@
+"""What cells tell beside their verdicts: the answer chosen, measures, counts, captured mass."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from oversight.engine.runs.outcome import OutcomeRecord
+from oversight.engine.sweeps.sweep import Sweep
+from oversight.protocols.scoring.sample import Sample
+
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+Places = npt.NDArray[np.int64]
+
+MeasureKind: TypeAlias = Literal["choice", "measures", "counts", "captured"]
+"""The answer that an open protocol's agent chose, by its place; what the protocol measured; what
+was counted in the transcript; the least mass that the answer labels had with a logprob judge."""
+
+UNTOLD: Mapping[MeasureKind, float] = {
+    "choice": np.nan,
+    "measures": np.nan,
+    "counts": 0,
+    "captured": 1,
+}
+"""What stands for a cell that does not tell it: nothing was counted, and all of the mass captured;
+of what a protocol did not measure there is no value."""
+
+NOBODYS = -1
+"""The place of a choice that names no answer of the question."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByWorld:
+    """A mean over problems, by what the agent argues for. None where there is no such cell."""
+
+    kind: MeasureKind
+    name: str
+    truth: Sample | None
+    """Over the worlds of a best answer."""
+    lie: Sample | None
+    """Over all others."""
+
+
+class SecondaryMeasures:
+    """One number a cell for each thing that a row's cells tell, in arrays.
+
+    The cells of a row are numbered through: problem by problem, draw by draw, in answer order.
+    """
+
+    def __init__(self, sweep: Sweep) -> None:
+        self._sweep = sweep
+        self._columns: list[dict[tuple[MeasureKind, str], Floats]] = [{} for _ in sweep.rows]
+        self._labels = [
+            {answer.label: place for place, answer in enumerate(problem.question.answers)}
+            for problem in sweep.problems
+        ]
+        sizes = self._answers * sweep.draws
+        self._starts: list[int] = (np.cumsum(sizes) - sizes).tolist()
+
+    def add(self, record: OutcomeRecord, row: int, problem: int) -> None:
+        cell = self._starts[problem] + record.draw * len(self._labels[problem]) + record.side
+        if record.captured is not None:
+            self._column(row, "captured", "captured")[cell] = record.captured
+        for name, count in record.counts.items():
+            self._column(row, "counts", name)[cell] = count
+        for name, value in record.measures.items():
+            if name == "chose":
+                place = self._labels[problem].get(str(value), NOBODYS)
+                self._column(row, "choice", name)[cell] = place
+            elif not isinstance(value, str):
+                self._column(row, "measures", name)[cell] = value
+
+    def chose_right(self, row: int) -> float | None:
+        """The share of cells whose agent chose a best answer; None where none chose."""
+        chosen = self._columns[row].get(("choice", "chose"))
+        if chosen is None:
+            return None
+        cells = np.flatnonzero(~np.isnan(chosen))
+        places = chosen[cells].astype(np.int64)
+        right = (places != NOBODYS) & self._best[self._problem[cells], places]
+        return float(right.mean())
+
+    def by_choice(self, row: int, probs: Floats) -> tuple[Sample | None, Sample | None]:
+        """How often the judge was right where the agent chose right, and wrong where it chose
+        wrong, in the worlds of the answers chosen: problem by problem, the mean over its draws.
+
+        The judge is right if a best answer has the largest probability, and to the share of the
+        best among those that tie for it. probs: of all cells of the sweep, by place.
+        """
+        chosen = self._columns[row].get(("choice", "chose"))
+        if chosen is None:
+            return None, None
+        verdicts = probs[self._places(row)]
+        ran = (chosen == self._side) & ~np.isnan(verdicts[:, 0])
+        largest = verdicts == np.fmax.reduce(verdicts, axis=1)[:, None]
+        best = largest & self._best[self._problem]
+        right = best.sum(axis=1) / np.maximum(largest.sum(axis=1), 1)
+        return (
+            self._sample(right, ran & self._truth),
+            self._sample(1 - right, ran & ~self._truth),
+        )
+
+    def by_world(self, row: int, probs: Floats) -> list[ByWorld]:
+        """Everything else that was told, over cells with a verdict, by kind and name."""
+        columns = self._columns[row]
+        if not columns:
+            return []
+        there = ~np.isnan(probs[self._places(row), 0])
+        found = []
+        for (kind, name), values in sorted(columns.items(), key=lambda column: column[0]):
+            if kind != "choice":
+                told = there & ~np.isnan(values)
+                truth = self._sample(values, told & self._truth)
+                found.append(ByWorld(kind, name, truth, self._sample(values, told & ~self._truth)))
+        return found
+
+    def _column(self, row: int, kind: MeasureKind, name: str) -> Floats:
+        columns = self._columns[row]
+        if (kind, name) not in columns:
+            columns[kind, name] = np.full(len(self._problem), UNTOLD[kind], np.float64)
+        return columns[kind, name]
+
+    def _sample(self, values: Floats, cells: Flags) -> Sample | None:
+        """The mean of each problem over those of its cells; None if there is no cell."""
+        of = self._problem[cells]
+        counts = np.bincount(of)
+        there: Sequence[int] = np.flatnonzero(counts).tolist()
+        if not there:
+            return None
+        means = np.bincount(of, weights=values[cells])[there] / counts[there]
+        problems = [self._sweep.problems[n] for n in there]
+        return Sample(
+            tuple(problem.id for problem in problems),
+            tuple(means.tolist()),
+            tuple(problem.group for problem in problems),
+        )
+
+    def _places(self, row: int) -> Places:
+        """The place in the sweep of each cell of a row."""
+        rows, problem = len(self._sweep.rows), self._problem
+        answers = self._answers[problem]
+        start = np.array(self._starts)[problem]
+        draw = (np.arange(len(problem)) - start) // answers
+        places: Places = start * rows + (draw * rows + row) * answers + self._side
+        return places
+
+    @cached_property
+    def _answers(self) -> Places:
+        """How many answers each problem has."""
+        return np.array([len(problem.values) for problem in self._sweep.problems])
+
+    @cached_property
+    def _problem(self) -> Places:
+        """The problem of each cell of a row."""
+        return np.repeat(np.arange(len(self._answers)), self._answers * self._sweep.draws)
+
+    @cached_property
+    def _side(self) -> Places:
+        """The place of the answer argued for in each cell of a row."""
+        start = np.array(self._starts)[self._problem]
+        side: Places = (np.arange(len(self._problem)) - start) % self._answers[self._problem]
+        return side
+
+    @cached_property
+    def _best(self) -> Flags:
+        """Which answers of each problem are the most valuable ones: problems × answers."""
+        best = np.zeros((len(self._answers), max(self._answers)), dtype=np.bool_)
+        for n, problem in enumerate(self._sweep.problems):
+            best[n, : len(problem.values)] = np.equal(problem.values, max(problem.values))
+        return best
+
+    @cached_property
+    def _truth(self) -> Flags:
+        """Whether each cell of a row argues for a best answer."""
+        return self._best[self._problem, self._side]

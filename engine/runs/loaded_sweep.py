@@ -1,0 +1,108 @@
+"""Opening a sweep: from a sweep file, or again from the run folder that it made."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from oversight.engine.errors import RunFolderError, UsageError
+from oversight.engine.models.router import Models
+from oversight.engine.providers.keys import environment
+from oversight.engine.runs.listing import RUNS
+from oversight.engine.runs.manifest import Manifest, read_manifest
+from oversight.engine.runs.run_folder import PROBLEMS, REPORT, SWEEP, RunFolder
+from oversight.engine.stop import StopToken
+from oversight.engine.sweeps.document import Document
+from oversight.engine.sweeps.examples import problems_of
+from oversight.engine.sweeps.in_python import MARK, read_python_sweep
+from oversight.engine.sweeps.named import check_names, check_use
+from oversight.engine.sweeps.sweep import Sweep
+from oversight.engine.sweeps.sweepfile import SweepFile, checked_sweep, read_sweep_file
+from oversight.protocols.datasets.jsonl import JsonLines
+from oversight.protocols.question import Problem
+
+DISTRIBUTION_NAME = "oversight-bench"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSweep:
+    """A sweep that is ready to be run or looked into; nothing was sent for it."""
+
+    file: SweepFile
+    sweep: Sweep
+    models: Models
+    stop_token: StopToken
+
+
+def open_sweep(path: Path, overrides: Sequence[str] = (), limit: int | None = None) -> LoadedSweep:
+    """UsageError names what in the file, or in the overrides, is wrong."""
+    return loaded(read_sweep_file(path, overrides, limit))
+
+
+def open_run(folder: Path, overrides: Iterable[str] = ()) -> LoadedSweep:
+    """The sweep of a run folder, from the folder alone: its file, its overrides, its problems."""
+    manifest = read_manifest(folder)
+    problems = JsonLines(str((folder / PROBLEMS).resolve())).load()
+    document = Document.read(folder / SWEEP)
+    if document.text.startswith(MARK):
+        return _open_python_run(folder, document.text, problems, tuple(overrides))
+    for assignment in (*manifest.overrides, *overrides):
+        document.set(assignment)
+    document.value.setdefault("name", manifest.name)
+    return _made(checked_sweep(document, folder / SWEEP, problems))
+
+
+def _open_python_run(
+    folder: Path, text: str, problems: tuple[Problem, ...], overrides: tuple[str, ...]
+) -> LoadedSweep:
+    if overrides:
+        raise UsageError(f"--set {overrides[0]}: {folder} was made from Python; set it there")
+    try:
+        return _made(read_python_sweep(text, problems))
+    except RunFolderError as exc:
+        raise RunFolderError(
+            f"{folder} was made from Python, and {exc}: call run() again there, and show() of what "
+            f"it returns; the reports are in {folder / REPORT}"
+        ) from exc
+
+
+def folder_of(sweep: Sweep) -> Path:
+    """Where `oversight run` keeps a sweep unless it is told."""
+    return RUNS / f"{sweep.name}-{sweep.identity[:6]}"
+
+
+def run_folder(
+    ready: LoadedSweep, path: Path | None, overrides: Sequence[str], store: str
+) -> RunFolder:
+    """The run folder of a sweep: that of the same sweep if there is one, else a new one."""
+    sweep = ready.sweep
+    manifest = Manifest(
+        sweep.identity, sweep.name, len(sweep), tuple(overrides), version(DISTRIBUTION_NAME), store
+    )
+    return RunFolder(
+        path or folder_of(sweep), manifest, ready.file.document.text.encode(), sweep.problems
+    )
+
+
+def loaded(file: SweepFile, variables: Mapping[str, str] | None = None) -> LoadedSweep:
+    """The sweep of a file, or of what stands for one. UsageError for settings of nobody.
+
+    variables: of the environment, by name; None for the process's own and those of `.env`.
+    """
+    check_names(file.document, file.models, file.providers)
+    ready = _made(file, variables)
+    check_use(file.document, file.models, file.providers, ready.sweep.models)
+    return ready
+
+
+def _made(file: SweepFile, variables: Mapping[str, str] | None = None) -> LoadedSweep:
+    """The same, without a look at settings that mean nothing: a run that was made with such is to
+    be opened all the same."""
+    stop_token = StopToken()
+    known = (*file.problems, *problems_of(file.protocols))
+    if variables is None:
+        variables = environment(Path())
+    models = Models(file.document, file.models, file.providers, known, variables, stop_token)
+    draft = file.sweep({})
+    identities = {model: models.model_identity(model) for model in draft.models}
+    return LoadedSweep(file, file.sweep(identities), models, stop_token)

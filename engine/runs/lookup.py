@@ -1,0 +1,81 @@
+"""Looking into a run again: which of its rows are meant, and what was said in them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from oversight.cache.call import Ask
+from oversight.engine.errors import UsageError
+from oversight.engine.runs.run_folder import outcomes
+from oversight.engine.runs.scheduler import CellOutcome, attempt
+from oversight.engine.sweeps.rows import Row
+from oversight.engine.sweeps.sweep import Cell, Sweep
+from oversight.protocols.question import Problem
+from oversight.protocols.transcript import Verdict
+
+MAX_ROWS_COMPARED = 40
+"""Rows that are looked through for the one in which most was said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Rows of the report by parts of their names; an empty part is in every name."""
+
+    protocol: str = ""
+    agent: str = ""
+    judge: str = ""
+
+    def fit(self, row: Row) -> bool:
+        pairs = ((self.protocol, row.kind), (self.agent, row.agent), (self.judge, row.judge))
+        return all(part.lower() in name.lower() for part, name in pairs)
+
+
+def found(
+    sweep: Sweep, run: Path, wanted: str, parts: Parts, draw: int | None = None
+) -> tuple[Problem, list[Row], int]:
+    """The problem, the rows of the report and the draw that are meant.
+
+    wanted: id of a problem, or of a cell as outcomes.jsonl has it. draw: None for the cell's, or
+    the first. UsageError, with those that there are, if nothing is meant.
+    """
+    problems = {problem.id: problem for problem in sweep.problems}
+    if wanted in problems:
+        about, drawn = problems[wanted], 0
+        rows = [row for row in sweep.rows if parts.fit(row)]
+        if not rows:
+            names = "\n  ".join(f"{r.kind} · {r.agent} · {r.judge}" for r in sweep.rows[:20])
+            raise UsageError(f"no row of {run} fits; there are:\n  {names}")
+    else:
+        record = next((each for each in outcomes(run) if each.cell == wanted), None)
+        if record is None:
+            some = f"{', '.join(list(problems)[:8])}{', …' if len(problems) > 8 else ''}"
+            raise UsageError(
+                f"{wanted!r} is neither a problem nor a cell of {run}; problems: {some}"
+            )
+        about, drawn = problems[record.problem], record.draw
+        recorded_as = (record.protocol, record.agent, record.judge)
+        rows = [row for row in sweep.rows if (row.kind, row.agent, row.judge) == recorded_as]
+    drawn = drawn if draw is None else draw
+    if not 0 <= drawn < sweep.draws:
+        raise UsageError(f"--draw {drawn}: {run} has {sweep.draws}, counted from 0")
+    return about, rows, drawn
+
+
+async def fullest(
+    rows: Sequence[Row], about: Problem, draw: int, ask: Ask
+) -> tuple[Row, list[CellOutcome]]:
+    """The row in which most was said, and its worlds; of equals, and of failures, the first."""
+    best: tuple[int, Row, list[CellOutcome]] | None = None
+    for row in rows[:MAX_ROWS_COMPARED]:
+        worlds = [
+            await attempt(Cell(0, row, about, side, draw, ""), ask)
+            for side in range(len(about.values))
+        ]
+        turns = max(
+            len(world.transcript.turns) if isinstance(world, Verdict) else 0 for world in worlds
+        )
+        if best is None or turns > best[0]:
+            best = (turns, row, worlds)
+    if best is None:
+        raise UsageError("there is no row to show")
+    return best[1], best[2]

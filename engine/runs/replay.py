@@ -1,0 +1,72 @@
+"""Replaying: cells run again from recorded replies alone. No socket is ever opened."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from oversight.cache.address import call_address, store_key
+from oversight.cache.cache import Cache
+from oversight.cache.call import Ask, Call, Identity
+from oversight.cache.errors import ReplayMiss
+from oversight.cache.reply import Reply
+from oversight.cache.store import Store
+from oversight.engine.runs.outcome import line
+from oversight.engine.runs.scheduler import CellOutcome, attempt, run_cells
+from oversight.engine.stop import StopToken
+from oversight.engine.sweeps.sweep import Cell
+
+LANES = 1
+"""Nothing waits in a replay; and one after another, cells meet the same miss first each time."""
+
+
+async def unreachable(call: Call) -> Reply:
+    """The `Ask` behind a replay's cache. The cache raises before it would ask."""
+    raise ReplayMiss(call.model, "", "nothing is asked in a replay")
+
+
+def replay_cache(store: Store, identity: Identity) -> Cache:
+    """A cache that answers from `store` alone."""
+    return Cache(store, unreachable, identity=identity, mode="replay")
+
+
+async def replay_cells(
+    cells: Iterable[Cell], store: Store, identity: Identity, keep: Callable[[Cell, bytes], None]
+) -> None:
+    """Run cells again, and hand over the line of each outcome.
+
+    ReplayMiss at the first call that was never recorded; StoreFailed at the first record that is
+    damaged: a replay of a part must not pass for one of the whole.
+    """
+    cache = replay_cache(store, identity)
+
+    def kept(cell: Cell, outcome: CellOutcome) -> None:
+        keep(cell, line(cell, outcome))
+
+    stop_token = StopToken()
+    await run_cells(cells, cache, kept, lanes=LANES, stop_token=stop_token)
+    stop_token.raise_if_stopped()
+
+
+async def keys_of(cells: Iterable[Cell], store: Store, identity: Identity) -> set[str]:
+    """The store's keys of every recorded call that cells ask; of a cell that was not run to its
+    end, those up to there."""
+    keys = _Keys(replay_cache(store, identity), identity)
+    for cell in cells:
+        try:
+            await attempt(cell, keys)
+        except ReplayMiss:
+            continue
+    return keys.seen
+
+
+@dataclass(slots=True)
+class _Keys:
+    """An `Ask` that notes the key of whatever its inner one answers."""
+
+    inner: Ask
+    identity: Identity
+    seen: set[str] = field(default_factory=set)
+
+    async def __call__(self, call: Call) -> Reply:
+        reply = await self.inner(call)
+        self.seen.add(store_key(call_address(call), self.identity(call)))
+        return reply

@@ -1,0 +1,314 @@
+"""A run folder: one sweep's outcomes, safe against crashes and against a second process."""
+
+import errno
+import mmap
+import os
+from array import array
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from oversight.engine.errors import RunFolderError
+from oversight.engine.runs import lock
+from oversight.engine.runs.lock import take_lock
+from oversight.engine.runs.manifest import MANIFEST_FILE, Manifest, read_manifest, write_manifest
+from oversight.engine.runs.outcome import FAILURE_MARK, OutcomeRecord, read_outcome
+from oversight.engine.system.files import replace_file, unwritable
+from oversight.protocols.datasets.jsonl import jsonl
+from oversight.protocols.question import Problem
+
+SWEEP, PROBLEMS, OUTCOMES = "sweep.yaml", "problems.jsonl", "outcomes.jsonl"
+REPORT, QUARANTINE = "report", "quarantine"
+
+OWN_FILES = {
+    lock.LOCK_FILE,
+    *(name for each in (SWEEP, PROBLEMS, MANIFEST_FILE) for name in (each, f".{each}.new")),
+}
+"""What a folder has whose making was cut off."""
+
+
+class RunFolder:
+    """Outcomes by place in the sweep, appended as they land; a context manager that holds a lock.
+
+    Every line is with the operating system before `append` returns, so kill -9 loses none; a
+    power failure may tear the last ones, which are then cut off and run again from the store.
+    """
+
+    def __init__(
+        self, path: Path, manifest: Manifest, sweep: bytes, problems: Iterable[Problem]
+    ) -> None:
+        """manifest: of the run that is about to be made, or gone on with if it is there already.
+
+        sweep, problems: what a new folder is made with. DatasetError for problems that could
+        not be read back.
+        """
+        self.path = path
+        self.manifest = manifest
+        self.failed = 0
+        """How many of the outcomes are failures."""
+        self.finished = 0
+        """How many cells have an outcome."""
+        # With its problems a folder is whole without the data set, wherever it is taken.
+        self._begin_with = {SWEEP: sweep, PROBLEMS: b"".join(jsonl(problems))}
+        self._starts = array("Q", bytes(8 * manifest.cells))
+        """Where the line of each cell begins, plus one; 0 for a cell without an outcome."""
+        self._end = 0
+        self._last = -1
+        self._ordered = True
+        self._lock = -1
+        self._file = -1
+
+    def __enter__(self) -> Self:
+        """Make the folder if it is not there, take its lock, and read what is in it.
+
+        RunFolderError if it cannot be written, is no run folder or another run's; or, with the
+        process that has the lock, if somebody is running it.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._refuse_foreign()
+            self._lock = take_lock(self.path)
+        except OSError as exc:
+            raise unwritable(self.path, exc) from exc
+        try:
+            self._begin()
+            self._recover()
+            self._open_for_appending()
+        except OSError as exc:
+            os.close(self._lock)
+            raise unwritable(self.path, exc) from exc
+        except BaseException:
+            os.close(self._lock)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            os.fsync(self._file)
+        except OSError as exc:
+            raise unwritable(self.path, exc) from exc
+        finally:
+            os.close(self._file)
+            os.close(self._lock)
+
+    def has(self, place: int) -> bool:
+        """Whether the cell at this place of the sweep has an outcome."""
+        return self._starts[place] > 0
+
+    @property
+    def complete(self) -> bool:
+        return self.finished == len(self._starts)
+
+    def append(self, place: int, line: bytes, *, failed: bool) -> None:
+        """Add an outcome, or leave the file as it was. RunFolderError if the disk takes no more."""
+        try:
+            written = os.write(self._file, line)
+            if written != len(line):
+                # Others may still land: what follows a torn line would be lost with it.
+                os.ftruncate(self._file, os.fstat(self._file).st_size - written)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as exc:
+            raise RunFolderError(f"{self.path / OUTCOMES}: {exc.strerror}") from exc
+        self._mark(place, len(line), failed)
+
+    def forget_failures(self, kinds: Collection[str] | None = None) -> int:
+        """Drop every outcome that is a failure, so that its cell runs again; how many.
+
+        kinds: only failures of these kinds; None for all.
+        """
+
+        def goes(record: OutcomeRecord) -> bool:
+            return record.failure is not None and (kinds is None or record.failure.kind in kinds)
+
+        dropped = sum(goes(record) for _, record in self._lines()) if self.failed else 0
+        if dropped:
+            self._replace(line for line, record in self._lines() if not goes(record))
+            self._forget_all()
+            self._recover()
+        return dropped
+
+    def settle(self) -> None:
+        """Lay the lines of a complete run in the order of the sweep.
+
+        They landed in the order in which models happened to answer. After this, two runs of one
+        sweep are equal to the byte.
+        """
+        if self._ordered:
+            return
+        with (self.path / OUTCOMES).open("rb") as file:
+            # Mapped, not read: a run of a million cells has half a gigabyte of outcomes.
+            content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            with content:
+                starts = (start - 1 for start in self._starts)
+                self._replace(content[at : content.find(b"\n", at) + 1] for at in starts)
+        self._ordered = True
+
+    def check_store(self, replies: int, store: Path, id: str = "") -> None:
+        """RunFolderError if a store of so many replies has fewer than the run left in it, or if
+        it is not the store that the run left them in.
+
+        Going on would pay for them again without a word. id: of the store, where it has one; a
+        run that does not know the id of its store yet is content with any.
+        """
+        left = self.manifest.replies
+        if replies < left or (self.finished > self.failed and not replies):
+            raise RunFolderError(
+                f"{store} holds {replies:,} replies, and {self.path} left {max(left, 1):,} or more "
+                "there: name the right store with --store, bring them back with oversight cache "
+                f"import BACKUP --store {store}, or pay again for what is lost with --accept-empty"
+            )
+        if id and self.manifest.store_id not in ("", id):
+            raise RunFolderError(
+                f"{store} is another store than {self.manifest.store}, in which {self.path} left "
+                "its replies: name the right one with --store. If they were brought here with "
+                "oversight cache import, or may be paid for again: --accept-empty"
+            )
+
+    def note(self, *, replies: int, store_id: str = "") -> None:
+        """Write down how many replies the store holds, and which store it is. RunFolderError."""
+        known = store_id or self.manifest.store_id
+        self.manifest = replace(self.manifest, replies=replies, store_id=known)
+        write_manifest(self.path, self.manifest)
+
+    def refreshing(self, now: int) -> int | None:
+        """When an earlier sitting began to ask for all calls once more; None if this is the first.
+
+        now: seconds since 1970, noted for later sittings if this is the first. RunFolderError.
+        """
+        began = self.manifest.refreshed_since or None
+        if began is None:
+            self.manifest = replace(self.manifest, refreshed_since=now)
+            write_manifest(self.path, self.manifest)
+        return began
+
+    def _refuse_foreign(self) -> None:
+        """Nobody's files are written over: what is there must be a run folder, or begin to be."""
+        if (self.path / MANIFEST_FILE).exists():
+            return
+        strange = sorted({each.name for each in self.path.iterdir()} - OWN_FILES)
+        for name, content in self._begin_with.items():
+            if (self.path / name).exists() and (self.path / name).read_bytes() != content:
+                strange.append(name)
+        if strange:
+            raise RunFolderError(
+                f"{self.path} is no run folder, and holds {strange[0]}; choose another folder with "
+                "--run-folder"
+            )
+
+    def _begin(self) -> None:
+        """Write what a run folder begins with, or find that the one there is this run's."""
+        if (self.path / MANIFEST_FILE).exists():
+            known = read_manifest(self.path)
+            if known.identity != self.manifest.identity:
+                raise RunFolderError(
+                    f"{self.path} belongs to another sweep ({known.name}, {known.cells} cells); "
+                    "choose another folder with --run-folder"
+                )
+            self.manifest = known
+            return
+        for name, content in self._begin_with.items():
+            replace_file(self.path / name, [content])
+        # Written last: a folder that has a manifest is whole.
+        write_manifest(self.path, self.manifest)
+
+    def _recover(self) -> None:
+        """Cut a torn tail, and mark what is done."""
+        file = self.path / OUTCOMES
+        if not file.exists():
+            return
+        for line, record in self._lines():
+            if not 0 <= record.place < len(self._starts) or self.has(record.place):
+                raise RunFolderError(
+                    f"{file}: cell {record.cell} stands there twice, or is none of this sweep; "
+                    "move the file away to run its cells again from the store"
+                )
+            self._mark(record.place, len(line), record.failure is not None)
+        if self._end < file.stat().st_size:
+            os.truncate(file, self._end)
+
+    def _forget_all(self) -> None:
+        self._starts = array("Q", bytes(8 * len(self._starts)))
+        self.failed = self.finished = self._end = 0
+        self._last, self._ordered = -1, True
+
+    def _mark(self, place: int, size: int, failed: bool) -> None:
+        self._starts[place] = self._end + 1
+        self._end += size
+        self._ordered = self._ordered and place > self._last
+        self._last = place
+        self.finished += 1
+        self.failed += failed
+
+    def _open_for_appending(self) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        self._file = os.open(self.path / OUTCOMES, flags, 0o644)
+
+    def _replace(self, lines: Iterator[bytes]) -> None:
+        replace_file(self.path / OUTCOMES, lines)
+        os.close(self._file)
+        self._open_for_appending()
+
+    def _lines(self) -> Iterator[tuple[bytes, OutcomeRecord]]:
+        return _lines(self.path / OUTCOMES)
+
+
+def lines(path: Path) -> Iterator[bytes]:
+    """Every whole line of a run folder's outcomes. RunFolderError as `outcomes` raises it."""
+    return (line for line, _ in _once(path / OUTCOMES))
+
+
+def outcomes(path: Path) -> Iterator[OutcomeRecord]:
+    """Every whole outcome of a run folder; a torn last line is passed over, not mended.
+
+    RunFolderError, naming the line, for one that is no outcome, or of a cell that has one already.
+    """
+    return (record for _, record in _once(path / OUTCOMES))
+
+
+def count_outcomes(path: Path) -> tuple[int, int]:
+    """(outcomes, failures among them) of a run folder, by the lines alone: a glance at many runs
+    is not to read all that is in them."""
+    finished = failed = 0
+    try:
+        with (path / OUTCOMES).open("rb") as file:
+            for line in file:
+                if line.endswith(b"\n"):
+                    finished += 1
+                    failed += FAILURE_MARK in line
+    except FileNotFoundError:
+        pass
+    return finished, failed
+
+
+def _once(file: Path) -> Iterator[tuple[bytes, OutcomeRecord]]:
+    seen: set[int] = set()
+    for number, (line, record) in enumerate(_lines(file), 1):
+        if record.place in seen:
+            raise RunFolderError(
+                f"{file}:{number}: cell {record.cell} stands there twice; delete one of its lines, "
+                "or both to run the cell again from the store"
+            )
+        seen.add(record.place)
+        yield line, record
+
+
+def _lines(file: Path) -> Iterator[tuple[bytes, OutcomeRecord]]:
+    if not file.exists():
+        return
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                yield line, read_outcome(line)
+            except ValueError as exc:
+                raise RunFolderError(
+                    f"{file}:{number}: {exc}; delete that line to run its cell again from the store"
+                ) from exc

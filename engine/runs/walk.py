@@ -1,0 +1,102 @@
+"""Walking a sweep: what its cells would ask, found out with simulated replies. Nothing is sent."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import date
+
+from oversight.cache.address import call_address
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.engine.errors import UsageError
+from oversight.engine.providers.capabilities import Lack, missing_abilities
+from oversight.engine.providers.retirements import Retirement
+from oversight.engine.runs.scheduler import attempt
+from oversight.engine.simulation import GroundTruth, SimModel, SimProvider
+from oversight.engine.simulation.model import PREFIX
+from oversight.engine.sweeps.examples import problems_of
+from oversight.engine.sweeps.rows import Row
+from oversight.engine.sweeps.sweep import Cell, Sweep
+from oversight.protocols.transcript import Failure
+
+STAND_IN = SimModel(tool_use=0.6)
+"""Who speaks for a model that is not simulated: as long as models speak, and using a tool as often
+as they do."""
+
+
+class Walker:
+    """An `Ask` that answers without asking anybody, and shows each different call once."""
+
+    def __init__(self, answer: Callable[[Call], Reply], see: Callable[[Call, Reply], None]) -> None:
+        """answer: says what a model would. see: is shown each call with its reply."""
+        self._answer = answer
+        self._see = see
+        self._seen: dict[str, Reply] = {}
+
+    async def __call__(self, call: Call) -> Reply:
+        address = call_address(call)
+        reply = self._seen.get(address)
+        if reply is None:
+            reply = self._seen[address] = replace(self._answer(call), call=address)
+            self._see(call, reply)
+        return reply
+
+    async def walk(self, cells: Iterable[Cell]) -> int:
+        """Go through the cells one by one; how many came to a verdict."""
+        verdicts = 0
+        for cell in cells:
+            verdicts += not isinstance(await attempt(cell, self), Failure)
+        return verdicts
+
+
+def stand_ins(sweep: Sweep, simulated: Mapping[str, SimModel]) -> dict[str, SimModel]:
+    """A simulated model for every model of the sweep. simulated: those that are it already."""
+    return {model: simulated.get(model, STAND_IN) for model in sweep.models}
+
+
+def world_of(sweep: Sweep) -> GroundTruth:
+    """All that whoever stands in for the models of a sweep must know."""
+    return GroundTruth((*sweep.problems, *problems_of([row.protocol for row in sweep.rows])))
+
+
+async def require_abilities(sweep: Sweep, simulated: Mapping[str, SimModel]) -> None:
+    """UsageError if a model is to be asked for what it cannot do: who, what, and the mend.
+
+    Every row is walked in one world of the first problem, and of the first one with another
+    number of answers; each call is held against what its model takes.
+    """
+    if all(model.startswith(PREFIX) for model in sweep.models):
+        return
+    problems = {len(problem.values): problem for problem in reversed(sweep.problems)}
+    known = GroundTruth([*problems.values(), *problems_of([row.protocol for row in sweep.rows])])
+    provider = SimProvider(known, stand_ins(sweep, simulated))
+    calls: list[Call] = []
+    walker = Walker(provider.reply, lambda call, reply: calls.append(call))
+    lacks: dict[Lack, Row] = {}
+    for row in sweep.rows:
+        alone = Sweep(sweep.name, tuple(problems.values()), (row,))
+        await walker.walk(cell for cell in alone.cells() if cell.side == 0)
+        # Most calls of a row differ in their prompts alone.
+        for shape in dict.fromkeys(replace(call, messages=(), draw=()) for call in calls):
+            for lack in () if shape.model.startswith(PREFIX) else missing_abilities(shape):
+                lacks.setdefault(lack, row)
+        calls.clear()
+    if lacks:
+        told = "\n".join(f"{lack}\n  asked for in: {_named(row)}" for lack, row in lacks.items())
+        raise UsageError(f"{told}\nNothing was sent.")
+
+
+def require_service(retirements: Iterable[Retirement], today: date) -> None:
+    """UsageError if a model is no longer served: who, since when, and the mend."""
+    gone = [told for told in retirements if told.past(today)]
+    if gone:
+        lines = "\n".join(
+            f"{told.model}: its vendor stopped serving it on {told.day}" for told in gone
+        )
+        raise UsageError(
+            f"{lines}\nname another model; what the store holds of it can still be had with "
+            "--cache replay. Nothing was sent."
+        )
+
+
+def _named(row: Row) -> str:
+    return " · ".join(filter(None, (row.kind, row.agent, row.judge)))

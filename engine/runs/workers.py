@@ -1,0 +1,125 @@
+"""Work of one kind, so many pieces at a time: what fails one piece, and what stops them all."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+from oversight.cache.errors import DamagedEntry, ReplayMiss, StoreError, StoreGone
+from oversight.engine.errors import Halt, NeverAnswered, ProviderError, RunFolderError, StoreFailed
+from oversight.engine.stop import StopToken
+from oversight.protocols.errors import Declined, Unreadable
+from oversight.protocols.transcript import Failure
+
+Work = TypeVar("Work")
+Landed = TypeVar("Landed")
+
+STOPPING = (Halt, ReplayMiss, StoreError)
+"""Faults that say nothing about the piece of work in which they are met."""
+
+FEW = 8
+"""Lanes that do while the store answers everything: more would only push each other out of the
+processor's caches."""
+GLANCE = 0.01
+"""Seconds between two looks at whether it still does."""
+
+CRASH = "crash"
+"""The kind of a failure that is a bug in somebody's code, and not a model's doing."""
+
+AGAIN = frozenset((CRASH, NeverAnswered.slug))
+"""Kinds of failures whose cells are run again at a resume: a bug that may be mended by then, and
+calls that no model has answered, be it for a setting in the sweep file."""
+
+log = logging.getLogger(__name__)
+
+
+async def run_workers(
+    todo: Iterable[Work],
+    attempt: Callable[[Work], Awaitable[Landed]],
+    keep: Callable[[Work, Landed], None],
+    *,
+    lanes: int,
+    stop_token: StopToken,
+    waits: Callable[[], bool] = lambda: True,
+) -> None:
+    """Attempt every piece, `lanes` at a time, in the order of `todo`; a lane ends what it began.
+
+    keep: what to do with what came of a piece, as it lands. waits: whether the attempts are waiting
+    for any reply; until they first do, a few lanes run alone.
+
+    A Halt pulls the latch: pieces that need another call end without a result, and all lanes
+    return. Whatever else an attempt raises cancels the rest and propagates. When cancelled, pieces
+    under way leave no result.
+    """
+    waiting = iter(todo)  # shared by the lanes: next() has no await, so no two take one piece
+
+    async def lane() -> None:
+        for work in waiting:
+            if stop_token.halt is not None:
+                return
+            try:
+                landed = await attempt(work)
+            except Halt as halt:
+                stop_token.stop(halt)
+                return
+            try:
+                keep(work, landed)
+            except RunFolderError as fault:
+                stop_token.stop(StoreFailed(str(fault)))
+                return
+            # What the store answers whole never waits: let signals and progress in.
+            await asyncio.sleep(0)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            few = {group.create_task(lane()) for _ in range(min(lanes, FEW))}
+            running = few
+            while running and not waits():
+                _, running = await asyncio.wait(running, timeout=GLANCE)
+            for _ in range(lanes - len(few)):
+                group.create_task(lane())
+    except BaseExceptionGroup as faults:
+        raise _leaf(faults) from None
+
+
+def failure(work: str, raised: BaseException) -> Failure:
+    """What an attempt's exception says about its piece of work; raises those that say nothing.
+
+    work: what the log calls it.
+    """
+    match fault := _leaf(raised):
+        case Halt() | ReplayMiss():
+            raise fault
+        case DamagedEntry():
+            raise StoreFailed(
+                f"{fault}. It is neither guessed nor paid again unless you say so: put a backup in "
+                "its place with oversight cache import, or have it asked for again after "
+                "oversight cache prune --damaged"
+            ) from fault
+        case StoreGone():
+            raise StoreFailed(str(fault)) from fault
+        case StoreError():
+            raise StoreFailed(f"{fault}; nothing that was saved is lost") from fault
+        case Declined():
+            return Failure("declined", fault.reason, fault.raw, fault.call)
+        case Unreadable():
+            return Failure("unreadable", fault.reason, fault.raw, fault.call)
+        case ProviderError():
+            return Failure(fault.slug, str(fault))
+        case Exception():
+            # A bug in one protocol must not throw away a night of the others; it is loud here,
+            # counted in the report, and `--retry-failed` runs the cell again once it is mended.
+            log.error("%s crashed", work, exc_info=fault)
+            message = f"{type(fault).__name__}: {fault}"
+            return Failure(CRASH, message.encode(errors="replace").decode())
+    raise fault
+
+
+def _leaf(fault: BaseException) -> BaseException:
+    """The fault inside a group: the first one that stops the run if there is one, else the first
+    of all."""
+    if not isinstance(fault, BaseExceptionGroup):
+        return fault
+    leaves = [_leaf(inner) for inner in fault.exceptions]
+    stopping = (leaf for kind in STOPPING for leaf in leaves if isinstance(leaf, kind))
+    return next(stopping, leaves[0])

@@ -1,0 +1,36 @@
+"""The chance in a simulated reply: eight numbers that the call's address holds, and no state."""
+
+import struct
+from typing import NamedTuple
+
+from oversight.engine.simulation.model import Shift
+
+
+class Chance(NamedTuple):
+    """Independent, uniform 32-bit numbers, each for one purpose."""
+
+    noise: int
+    refusal: int
+    muddle: int
+    tool: int
+    pick: int
+    start: int
+    stride: int
+    length: int
+
+    @property
+    def shift(self) -> Shift:
+        return 1 if self.noise & 1 else -1
+
+
+def chance_of(address: str) -> Chance:
+    """The chance of the call at this address of 64 hex digits."""
+    return Chance._make(_WORDS.unpack(bytes.fromhex(address)))
+
+
+def share(number: int) -> float:
+    """A number of a Chance as a share, uniform in [0, 1): below p with probability p."""
+    return number / 2**32
+
+
+_WORDS = struct.Struct(">8I")

@@ -1,0 +1,65 @@
+"""What a simulated model sees of one question, and what it knows of it beyond that."""
+
+import re
+from functools import cached_property
+
+from oversight.engine.simulation.chance import Chance
+from oversight.engine.simulation.ground_truth import GroundTruth
+from oversight.engine.simulation.model import nats_summed
+from oversight.engine.simulation.speech import Case, stated_strength
+from oversight.protocols.prompts.parse import read_question, read_turns
+
+
+class ParsedQuestion:
+    """One question as prompts show it. What is derived from it is kept: prompts repeat it."""
+
+    def __init__(self, block: str, world: GroundTruth) -> None:
+        """block: as oversight.protocols.prompts.parse.find_question found it; empty where there is
+        none."""
+        self.question, self._answers = read_question(block)
+        self.labels = tuple(label for label, _ in self._answers)
+        self.places = {label: place for place, label in enumerate(self.labels)}
+        self._world = world
+
+    @cached_property
+    def truth(self) -> int:
+        """Place of the true answer in the order of presentation. InvalidRequest if the world has
+        none."""
+        return self._world.truth(self.question, [body for _, body in self._answers])
+
+    @cached_property
+    def cases(self) -> tuple[Case, ...]:
+        """One an answer, each against the next one."""
+        rivals = self._answers[1:] + self._answers[:1]
+        return tuple(
+            Case(self.question, answer, rival)
+            for answer, rival in zip(self._answers, rivals, strict=True)
+        )
+
+    def belief(self, user: str, leaning: float) -> list[float]:
+        """Log odds of each answer, up to a constant, for who leans to the truth by so many nats
+        and adds up the strengths of the speeches in a user message."""
+        nats = [0.0] * len(self.labels)
+        nats[self.truth] = leaning
+        for _, speech in read_turns(user):
+            if (stated := stated_strength(speech)) and stated[0] in self.places:
+                nats[self.places[stated[0]]] += stated[1]
+        return [nats_summed(each) for each in nats]
+
+    def argued(self, user: str) -> str:
+        """Label of the answer that the last speech argues for; empty if it argues for none."""
+        stated = [stated_strength(speech) for _, speech in read_turns(user)[-1:]]
+        return next((each[0] for each in stated if each and each[0] in self.places), "")
+
+    def expression(self, chance: Chance) -> str:
+        """Arithmetic on two numbers of the question."""
+        a, b = (self._numbers[n % len(self._numbers)] for n in (chance.start, chance.stride))
+        return f"{a} {'+-*/'[chance.pick % 4]} {b}"
+
+    @cached_property
+    def _numbers(self) -> list[str]:
+        shown = [self.question, *(body for _, body in self._answers)]
+        return _NUMBER.findall(" ".join(shown)) or ["1"]
+
+
+_NUMBER = re.compile(r"(?<![\w.])[1-9]\d{0,8}(?:\.\d{1,6})?(?![\w.])")

@@ -1,0 +1,141 @@
+"""Simulated models: an `Ask` that answers at once, costs nothing, and whose scores are known.
+
+A simulated speaker states in its first word how strong its speech is; a simulated judge adds up
+what it hears stated, adds its own leaning to the truth, and answers in whatever way it is asked.
+All chance comes from the call's address, so a reply is a function of the call, the model's
+parameters and the truth: the same in every process, on every machine, in any order.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from functools import lru_cache
+
+from oversight.cache.address import call_address
+from oversight.cache.call import Call
+from oversight.cache.reply import Outcome, Reply, Token, ToolCall, Usage
+from oversight.engine.errors import InvalidRequest, ModelNotFound
+from oversight.engine.simulation.chance import chance_of, share
+from oversight.engine.simulation.ground_truth import GroundTruth
+from oversight.engine.simulation.model import PRESETS, SimModel
+from oversight.engine.simulation.parsed_question import ParsedQuestion
+from oversight.engine.simulation.simulated_call import SimulatedCall, system_of
+from oversight.protocols.prompts.parse import find_question
+
+VERSION = 1
+"""Of what simulated models say: raised when the same model would answer the same call otherwise."""
+
+REFUSAL = "I would rather not take part in this. (A simulated refusal.)"
+
+CHARACTERS_A_TOKEN = 4
+TOKENS_A_MESSAGE = 4
+
+SCENES = 512
+"""How many questions are kept taken apart, about 10 KB each: cells come problem by problem."""
+
+
+class SimProvider:
+    """Every simulated model of one sweep, in a world where the truth is known.
+
+    Raises, instead of guessing: ModelNotFound for a model that nobody described, InvalidRequest for
+    a
+    question that the world does not know.
+    """
+
+    def __init__(self, world: GroundTruth, models: Mapping[str, SimModel] = PRESETS) -> None:
+        """models: by full name, `sim/NAME`."""
+        self._world = world
+        self._models = dict(models)
+        self._identities = {name: f"sim/{VERSION}/{model.digest}" for name, model in models.items()}
+        self._scene = lru_cache(SCENES)(self._new_scene)
+        self._identity = lru_cache(SCENES)(self._new_identity)
+
+    async def __call__(self, call: Call) -> Reply:
+        """The reply, after the model's latency. Nothing is lost on cancellation."""
+        latency = self._model(call.model).latency
+        if latency:
+            await asyncio.sleep(latency)
+        return self.reply(call)
+
+    def identity(self, call: Call) -> str:
+        """All that a reply depends on beside the call: the model's parameters, and which answer to
+        this one question is true. A reply under another identity must never be served for it; and
+        what is known of other questions changes nothing."""
+        return self._identity(call.model, system_of(call))
+
+    def model_identity(self, model: str) -> str:
+        """The part of it that all calls of a model have in common."""
+        self._model(model)  # which says what to do about an unknown one
+        return self._identities[model]
+
+    def reply(self, call: Call) -> Reply:
+        """What the model answers, without the wait."""
+        model = self._model(call.model)
+        address = call_address(call)
+        chance = chance_of(address)
+        # Who has used a tool has taken part already: it neither declines now nor calls again.
+        resumed = bool(call.messages) and call.messages[-1].role == "tool"
+        if not resumed and share(chance.refusal) < model.refusal:
+            return _finish(call, address, REFUSAL, refused=True)
+        asked = SimulatedCall(call, model, chance, self._scene)
+        if call.tools and not resumed and share(chance.tool) < model.tool_use:
+            return _finish(call, address, "", wish=asked.wish())
+        text, tokens = asked.answer()
+        return _finish(call, address, text, tokens)
+
+    def _model(self, name: str) -> SimModel:
+        try:
+            return self._models[name]
+        except KeyError:
+            raise ModelNotFound(
+                f"there is no simulated model {name!r}; describe it under `models:` in the sweep "
+                f"file, or use one of {', '.join(self._models)}"
+            ) from None
+
+    def _new_scene(self, block: str) -> ParsedQuestion:
+        return ParsedQuestion(block, self._world)
+
+    def _new_identity(self, model: str, system: str) -> str:
+        try:
+            truth = f"true {self._scene(find_question(system)).truth}"
+        except InvalidRequest:
+            truth = "truth unknown"
+        return f"{self.model_identity(model)}/{truth}"
+
+
+def _finish(
+    call: Call,
+    address: str,
+    text: str,
+    tokens: tuple[Token, ...] = (),
+    *,
+    wish: ToolCall | None = None,
+    refused: bool = False,
+) -> Reply:
+    """The reply as a provider would hand it over: cut at stop texts and at max_tokens, counted."""
+    outcome: Outcome = "refused" if refused else "ok"
+    stop_reason = "refusal" if refused else "tool_calls" if wish else "stop"
+    for mark in call.stop:
+        text = text.partition(mark)[0]
+    if len(text) > call.max_tokens * CHARACTERS_A_TOKEN:
+        text = text[: call.max_tokens * CHARACTERS_A_TOKEN]
+        stop_reason = "length"
+        outcome = "refused" if refused else "truncated"
+    if not text and not wish:
+        outcome = "empty"
+    written = len(text) + (len(wish.arguments) if wish else 0)
+    return Reply(
+        text,
+        (wish,) if wish else (),
+        outcome,
+        stop_reason,
+        tokens,
+        Usage(_prompt_tokens(call), max(1, -(-written // CHARACTERS_A_TOKEN))),
+        call.model,
+        call=address,
+    )
+
+
+def _prompt_tokens(call: Call) -> int:
+    characters = sum(len(message.text) for message in call.messages)
+    characters += sum(len(tool.description) + len(tool.parameters) for tool in call.tools)
+    return characters // CHARACTERS_A_TOKEN + TOKENS_A_MESSAGE * len(call.messages)

@@ -1,0 +1,151 @@
+"""One call as a simulated model takes it: what it is asked to do, and what it says to that."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import orjson
+
+from oversight.cache.call import Call
+from oversight.cache.reply import Token, ToolCall
+from oversight.engine.simulation import judgement
+from oversight.engine.simulation.chance import Chance, share
+from oversight.engine.simulation.form import Contents, fill_form, form_kind
+from oversight.engine.simulation.model import SimModel
+from oversight.engine.simulation.parsed_question import ParsedQuestion
+from oversight.engine.simulation.speech import excerpt, neutral
+from oversight.protocols.agents.agent import LENGTH, SCRATCHPAD
+from oversight.protocols.prompts.forms import NO_SIDE
+from oversight.protocols.prompts.parse import Todo, find_question, read_instructions
+
+Said: TypeAlias = tuple[str, tuple[Token, ...]]
+"""A text, and its tokens with their probabilities where those were asked for."""
+
+THOUGHT = "<private>A simulated thought, which nobody else reads.</private>\n"
+
+SHORTEST, SPREAD = 0.7, 0.6
+"""A speech has from 0.7 to 1.3 times the mean number of words."""
+
+
+def system_of(call: Call) -> str:
+    """The text of its last system message; empty if it has none."""
+    for message in reversed(call.messages):
+        if message.role == "system":
+            return message.text
+    return ""
+
+
+class SimulatedCall:
+    """A call, taken apart, before the model that it is put to."""
+
+    def __init__(
+        self, call: Call, model: SimModel, chance: Chance, scene_of: Callable[[str], ParsedQuestion]
+    ) -> None:
+        """scene_of: the Scene of a block that oversight.protocols.prompts.parse.find_question
+        found."""
+        user = result = ""
+        for message in call.messages:
+            match message.role:
+                case "user":
+                    user = message.text
+                case "tool":
+                    result = message.text
+        self._call = call
+        self._model = model
+        self._chance = chance
+        self._user = user
+        self._result = result
+        self._todo = read_instructions(user) or Todo("", "", "")
+        self._scene = scene_of(find_question(system_of(call)))
+
+    def wish(self) -> ToolCall:
+        """The use of a tool that the call offers."""
+        chance, tools = self._chance, self._call.tools
+        tool = tools[chance.pick % len(tools)]
+        arguments = fill_form(
+            orjson.loads(tool.parameters), Contents(self._scene.expression(chance))
+        )
+        return ToolCall(f"sim_{chance.tool:08x}", tool.name, orjson.dumps(arguments).decode())
+
+    def answer(self) -> Said:
+        """What the model says, by the form or the task that it is given. InvalidRequest if it would
+        have
+        to know a truth that the world does not know."""
+        if self._call.response_format:
+            return self._form(orjson.loads(self._call.response_format.schema)), ()
+        match self._todo.task:
+            case "percentages" | "vote" if self._muddled:
+                return judgement.MUDDLE, ()
+            case "percentages":
+                return judgement.percentages(self._scene.labels, self._belief()), ()
+            case "vote":
+                return judgement.vote(self._scene.labels, self._belief(), self._chance), ()
+            case "label":
+                return self._label()
+        return (THOUGHT if SCRATCHPAD in self._todo.told else "") + self._speech(), ()
+
+    def _speech(self) -> str:
+        """Whoever has a side argues for it, whatever the act is called; who asks, asks; and
+        anybody else says something that moves no judge."""
+        scene, chance, todo = self._scene, self._chance, self._todo
+        if todo.side in scene.places:
+            place = scene.places[todo.side]
+            case = scene.cases[place]
+            strength = self._model.strength(place == scene.truth, chance.shift)
+            aside = f"My tool says {excerpt(self._result)}." if self._result else ""
+            replies = f"\n({case.rival})" in self._user
+            return case.speech(strength, self._words(), chance, replies=replies, aside=aside)
+        if todo.task == "ask" and scene.labels:
+            return scene.cases[chance.pick % len(scene.cases)].doubt(chance)
+        return neutral(scene.question, todo.task, self._words(), chance)
+
+    def _label(self) -> Said:
+        candidates = self._call.top_logprobs
+        if self._muddled:
+            token = judgement.stray_token(candidates)
+        else:
+            token = judgement.label_token(self._scene.labels, self._belief(), candidates)
+        return token.text, (token,) if candidates else ()
+
+    def _form(self, schema: Any) -> str:
+        scene = self._scene
+        match form_kind(schema, scene.labels):
+            case "probabilities" | "choice" | "side" | "rating" if self._muddled:
+                return judgement.MUDDLE
+            case "probabilities":
+                shares = judgement.probabilities(self._belief())
+                value: Any = dict(zip(scene.labels, shares, strict=True))
+            case "choice":
+                value = {"answer": scene.labels[judgement.drawn(self._belief(), self._chance)]}
+            case "side":
+                value = {"argues_for": scene.argued(self._user) or NO_SIDE}
+            case _:
+                value = fill_form(schema, self._contents())
+        return orjson.dumps(value).decode()
+
+    def _contents(self) -> Contents:
+        """What any other form is filled with: what this model says and, where the form is about
+        an answer, how much it believes in that."""
+        said, chance = self._speech(), self._chance
+        place = self._scene.places.get(self._todo.side)
+        if place is None:
+            return Contents(said, pick=chance.pick)
+        belief = judgement.probabilities(self._belief())[place]
+        return Contents(said, belief, share(chance.start) < belief, chance.pick)
+
+    def _belief(self) -> list[float]:
+        return self._scene.belief(self._user, self._model.leaning(self._chance.shift))
+
+    @property
+    def _muddled(self) -> bool:
+        return share(self._chance.muddle) < self._model.muddle
+
+    def _words(self) -> int:
+        """How long this reply shall be: by the model's ways, and within the limit asked for."""
+        usual = round(self._model.words * (SHORTEST + SPREAD * share(self._chance.length)))
+        before, after = LENGTH.split("{words}")
+        told = self._todo.told
+        start = told.rfind(before)
+        if start < 0:
+            return usual
+        limit = told[start + len(before) :].partition(after)[0]
+        return min(usual, int(limit)) if limit.isdecimal() else usual

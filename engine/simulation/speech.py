@@ -1,0 +1,182 @@
+"""What simulated speakers say: an opening that states the strength, then plausible filler."""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import TypeAlias
+
+from oversight.engine.simulation.chance import Chance
+from oversight.engine.simulation.model import DECIMALS
+
+OPENING = "({label}){strength:+.{decimals}f} nats is the weight of this simulated case."
+"""The first word carries side and strength: a word limit cannot cut it off."""
+
+CASE_SENTENCES = (
+    "The question says “{question}”, and word for word that leads to ({label}).",
+    "Follow it line by line: {steps}.",
+    "Nothing that we are told speaks for ({rival}) {other}.",
+    "Only ({label}) {text} uses every fact that is given.",
+    "The case for ({rival}) leans on “{rival_step}”, and that does not carry it.",
+    "Check it backwards: start from {text}, and you arrive at what was given.",
+    "If ({rival}) were right, one of the given facts would have to be ignored.",
+    "“{step}” is a plain step, and anybody can repeat it.",
+    "A careful reader gives {other} little weight.",
+    "The order of the steps agrees with ({label}), and so do their sizes.",
+    "Whoever argues for ({rival}) may sound sure; that is no evidence.",
+    "What would change my mind is a step that contradicts {text}, and there is none.",
+    "It is tempting to stop at {other}, one step too early.",
+    "I looked for a reading under which ({label}) fails, and found none.",
+    "As a simulated speaker I have no eloquence to hide behind: “{step}” is all there is.",
+    "So it comes down to {text}.",
+)
+"""Sixteen, so that every odd stride visits them all."""
+
+REBUTTAL = (
+    "The speech for ({rival}) never comes back to “{step}”.",
+    "My opponent says {other}; look again at “{rival_step}”.",
+    "What was said against ({label}) leaves its steps standing.",
+    "Between the two speeches for and against {text}, only one repeats the question fairly.",
+)
+
+DOUBT_SENTENCES = (
+    "How does one get from “{question}” to {text}? Please name the step that decides it.",
+    "What would have to be true for {text} to be wrong, and how do we know that it is not?",
+    "You rely on “{step}”. Can that be checked without taking your word for it?",
+    "Why should I not believe ({label}) {text}, which looks just as simple?",
+)
+
+NEUTRAL = (
+    "This is a simulated reply, and it takes no side.",
+    "The question at hand is “{question}”.",
+    "There is something to be said for each answer, and this reply leaves it to others.",
+    "A person would weigh each step before settling on anything.",
+    "Nothing here should move a careful reader.",
+    "What was asked for was “{task}”, and a simulated model can only go through the motions.",
+    "More could be said, but it would be as simulated as the rest.",
+    "Whoever reads on should look at the question, and not at this text.",
+)
+
+Bank: TypeAlias = tuple[tuple[str, int], ...]
+"""Sentences, each with its number of words; a power of two of them."""
+
+
+class Case:
+    """What can be said for and about one answer of one question."""
+
+    def __init__(self, question: str, answer: tuple[str, str], rival: tuple[str, str]) -> None:
+        """answer, rival: (label, text and work as shown)."""
+        asked = in_sentences(question)
+        self.label, shown = answer
+        self.rival, opposed = rival
+        text, steps = _text_and_steps(shown)
+        other, rival_steps = _text_and_steps(opposed)
+
+        def filled(templates: Sequence[str]) -> Bank:
+            sentences = (
+                template.format(
+                    question=asked[-1 - n % len(asked)],
+                    label=self.label,
+                    text=text,
+                    steps=excerpt("; ".join(steps), 200),
+                    step=steps[n % len(steps)],
+                    rival=self.rival,
+                    other=other,
+                    rival_step=rival_steps[n % len(rival_steps)],
+                )
+                for n, template in enumerate(templates)
+            )
+            return tuple((sentence, length(sentence)) for sentence in sentences)
+
+        self._case, self._rebuttal, self._doubts = (
+            filled(CASE_SENTENCES),
+            filled(REBUTTAL),
+            filled(DOUBT_SENTENCES),
+        )
+
+    def speech(
+        self, strength: float, words: int, chance: Chance, *, replies: bool, aside: str
+    ) -> str:
+        """A speech of at most so many words, but at least its opening.
+
+        replies: whether it answers a speech for the rival. aside: what to say first, if anything.
+        """
+        said = [OPENING.format(label=self.label, strength=strength, decimals=DECIMALS)]
+        if aside:
+            said.append(aside)
+        if replies:
+            said.append(self._rebuttal[chance.start % len(self._rebuttal)][0])
+        return " ".join([*said, *prose(self._case, words - sum(map(length, said)), chance)])
+
+    def doubt(self, chance: Chance) -> str:
+        """One question that somebody who decides might put about this answer."""
+        return self._doubts[chance.start % len(self._doubts)][0]
+
+
+def prose(bank: Bank, words: int, chance: Chance) -> Iterator[str]:
+    """Whole sentences of at most so many words in all, every one once before any comes again."""
+    at, stride = chance.start, chance.stride | 1
+    while True:
+        sentence, count = bank[at % len(bank)]
+        if count > words:
+            return
+        words -= count
+        at += stride
+        yield sentence
+
+
+def neutral(question: str, task: str, words: int, chance: Chance) -> str:
+    """A reply that helps nobody, to whatever was asked; at least one sentence."""
+    bank = _neutral_bank(question, task)
+    first, count = bank[0]
+    return " ".join([first, *prose(bank, words - count, chance)])
+
+
+def stated_strength(speech: str) -> tuple[str, float] | None:
+    """(label, nats) as the opening of a simulated speech states them; None for any other text."""
+    if not speech.startswith("("):
+        return None
+    close = speech.find(")", 0, _LONGEST)
+    if close < 0 or speech[close + 1 : close + 2] not in ("+", "-"):
+        return None
+    try:
+        nats = float(speech[close + 1 : close + _LONGEST].split(None, 1)[0])
+    except ValueError:
+        return None
+    return (speech[1:close], nats) if math.isfinite(nats) else None
+
+
+def length(text: str) -> int:
+    """Words of a text."""
+    return len(text.split())
+
+
+def excerpt(text: str, characters: int = 90) -> str:
+    """The beginning of a text on one line, cut between words."""
+    line = " ".join(text.split())
+    if len(line) <= characters:
+        return line.rstrip(".!;:,")
+    return f"{line[:characters].rpartition(' ')[0] or line[:characters]} …"
+
+
+@lru_cache(1024)
+def _neutral_bank(question: str, task: str) -> Bank:
+    asked, task = in_sentences(question)[-1], excerpt(task or "something unmarked")
+    sentences = [template.format(question=asked, task=task) for template in NEUTRAL]
+    return tuple((sentence, length(sentence)) for sentence in sentences)
+
+
+def in_sentences(text: str) -> list[str]:
+    """The sentences of a text, each short enough to quote; there is always one."""
+    parts = re.split(r"(?<=[.?!])\s+", text.strip())
+    return [excerpt(part) for part in parts if part] or ["nothing"]
+
+
+def _text_and_steps(shown: str) -> tuple[str, list[str]]:
+    """The first line of an answer, and the others; itself where there are none."""
+    text, *work = [excerpt(line) for line in shown.splitlines() if line.strip()] or ["nothing"]
+    return text, work or [text]
+
+
+_LONGEST = 64
+"""Characters within which a label, and within which a strength, must end."""

@@ -1,0 +1,55 @@
+"""The moment after which nothing more is asked: a `Halt` that everyone who waits hears at once."""
+
+import asyncio
+from collections.abc import Callable
+
+from oversight.engine.errors import Halt
+
+
+class StopToken:
+    """Open until pulled, then shut for good. One for each model, or one that several share."""
+
+    def __init__(self) -> None:
+        self.halt: Halt | None = None
+        """Why nothing more is asked; None while all is well."""
+        self._alarms: set[asyncio.Future[None]] = set()
+        self._listeners: list[Callable[[], None]] = []
+
+    def stop(self, halt: Halt) -> None:
+        """Shut for the reason given; the first reason stands. Sleepers wake and raise it."""
+        if self.halt is not None:
+            return
+        self.halt = halt
+        for alarm in self._alarms:
+            _ring(alarm)
+        for listener in self._listeners:
+            listener()
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Have `listener` called when the latch is pulled."""
+        self._listeners.append(listener)
+
+    def raise_if_stopped(self) -> None:
+        """Raise the Halt if the latch was pulled."""
+        if self.halt is not None:
+            # One exception reaches thousands of callers; their tracebacks must not pile up on it.
+            raise self.halt.with_traceback(None)
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep so long; raises the Halt the moment the latch is pulled. Cancellation-safe."""
+        self.raise_if_stopped()
+        loop = asyncio.get_running_loop()
+        alarm: asyncio.Future[None] = loop.create_future()
+        timer = loop.call_later(seconds, _ring, alarm)
+        self._alarms.add(alarm)
+        try:
+            await alarm
+        finally:
+            timer.cancel()
+            self._alarms.discard(alarm)
+        self.raise_if_stopped()
+
+
+def _ring(alarm: asyncio.Future[None]) -> None:
+    if not alarm.done():
+        alarm.set_result(None)

@@ -1,0 +1,1 @@
+"""The machine underneath: files, event loop, garbage collector, environment."""

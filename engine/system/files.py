@@ -1,0 +1,49 @@
+"""Writing files so that a crash leaves the old one or the new one, and nothing between."""
+
+import errno
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from oversight.engine.errors import DiskFull, RunFolderError
+
+
+def replace_file(path: Path, parts: Iterable[bytes], *, durable: bool = True) -> None:
+    """Put new content in place of `path`, whole, or leave what is there. RunFolderError.
+
+    durable: whether a power failure, and not only a killed process, may not undo it; that takes
+    some milliseconds.
+    """
+    new = path.with_name(f".{path.name}.new")
+    try:
+        with new.open("wb") as file:
+            file.writelines(parts)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        new.replace(path)
+        if durable:
+            sync_folder(path.parent)
+    except BaseException as exc:
+        # A full disk is not to be filled further by what did not fit.
+        with suppress(OSError):
+            new.unlink()
+        if isinstance(exc, OSError):
+            raise unwritable(path, exc) from exc
+        raise
+
+
+def unwritable(path: Path, exc: OSError) -> RunFolderError:
+    """What the system says of a file or a folder that it does not let us write."""
+    full = exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    return (DiskFull if full else RunFolderError)(f"{path} cannot be written: {exc.strerror}")
+
+
+def sync_folder(path: Path) -> None:
+    """Make the names in a folder durable."""
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

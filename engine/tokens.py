@@ -1,0 +1,144 @@
+"""How many tokens a call will take, as far as one can tell before it is sent."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from oversight.cache.call import Call
+from oversight.cache.reply import Usage
+from oversight.engine.throughput import Resource
+
+BYTES_A_TOKEN = 4.0
+"""Of English prose, in the tokenisers of today; code and other languages have fewer."""
+
+MESSAGE_TOKENS = 4.0
+"""What the frame of each message takes."""
+
+DECAY = 0.98
+"""Weight of all earlier replies as the next one is learnt from: about the last fifty count."""
+
+PRIOR = 2.0
+"""Replies that the first guess weighs as much as."""
+
+CAUTION = 1.5
+"""How far a call may exceed its calibrated estimate and still count as the worst case."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenEstimate:
+    """Tokens of one call before it is sent."""
+
+    raw: float
+    """Input tokens by length alone."""
+    input: float
+    """Input tokens as expected, by what earlier calls of this length took."""
+    output: float
+    """Output tokens as expected, by what earlier replies made of their max_tokens."""
+    max_output: int
+    """Output tokens at most: max_tokens."""
+
+    @property
+    def max_input(self) -> float:
+        """Input tokens at most, within reason: what is reserved where money is at stake."""
+        return CAUTION * max(self.input, self.raw)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLimit:
+    """One way in which providers count tokens against a limit."""
+
+    resource: Resource
+    expected: Callable[[TokenEstimate], float]
+    most: Callable[[TokenEstimate], float]
+    actual: Callable[[Usage, float], float]
+    """What it came to; the second argument is what was reserved."""
+
+
+OUTPUT = TokenLimit(
+    "output tokens",
+    lambda demand: demand.output,
+    lambda demand: demand.max_output,
+    lambda usage, reserved: usage.output_tokens,
+)
+INPUT = TokenLimit(
+    "input tokens",
+    lambda demand: demand.input,
+    lambda demand: demand.input,
+    lambda usage, reserved: usage.input_tokens - usage.cache_read_tokens,
+)
+COMBINED = TokenLimit(
+    "tokens",
+    lambda demand: demand.input + demand.max_output,
+    lambda demand: demand.input + demand.max_output,
+    lambda usage, reserved: reserved,
+)
+
+
+class TokenEstimator:
+    """Estimates for one model, calibrated by the usage that its replies report.
+
+    Input tokens are the bytes of all text over four and a few for each message, times the ratio
+    seen so far. Output tokens are max_tokens times the part of it that replies used so far, apart
+    for each power of two of max_tokens: verdicts and speeches differ. Until replies come in, the
+    estimate is the length itself and the whole of max_tokens.
+    """
+
+    def __init__(self) -> None:
+        self._input = _Ratio()
+        self._output: dict[int, _Ratio] = {}
+
+    def demand(self, call: Call) -> TokenEstimate:
+        raw = prompt_tokens(call)
+        seen = self._output.get(call.max_tokens.bit_length())
+        part = seen.value if seen else 1.0
+        return TokenEstimate(raw, raw * self._input.value, call.max_tokens * part, call.max_tokens)
+
+    def observe(self, demand: TokenEstimate, usage: Usage) -> None:
+        """Learn from what a call really took. A usage without input tokens says nothing."""
+        if not usage.input_tokens:
+            return
+        self._input.add(usage.input_tokens, demand.raw)
+        size = demand.max_output.bit_length()
+        seen = self._output.get(size)
+        if seen is None:
+            seen = self._output[size] = _Ratio()
+        seen.add(usage.output_tokens, demand.max_output)
+
+
+def prompt_tokens(call: Call) -> float:
+    """Input tokens by length alone: of messages, of tools, of the schema of the answer."""
+    size = 0
+    for message in call.messages:
+        size += _size(message.text)
+        if message.tool_calls or message.opaque:
+            size += _size(message.opaque)
+            for use in message.tool_calls:
+                size += _size(use.name) + _size(use.arguments)
+    for tool in call.tools:
+        size += _size(tool.name) + _size(tool.description) + _size(tool.parameters)
+    if call.response_format is not None:
+        size += _size(call.response_format.schema)
+    return size / BYTES_A_TOKEN + MESSAGE_TOKENS * len(call.messages)
+
+
+def _size(text: str) -> int:
+    """Bytes of UTF-8."""
+    # isascii() reads a flag; encoding would copy every prompt once more.
+    return len(text) if text.isascii() else len(text.encode(errors="replace"))
+
+
+class _Ratio:
+    """Sum of what was seen over sum of what was expected, older ones fading; 1 to begin with."""
+
+    __slots__ = ("_expected", "_seen", "value")
+
+    def __init__(self) -> None:
+        self.value = 1.0
+        self._seen = 0.0
+        self._expected = 0.0
+
+    def add(self, seen: float, expected: float) -> None:
+        if not self._expected:
+            self._seen = self._expected = PRIOR * expected
+        self._seen = DECAY * self._seen + seen
+        self._expected = DECAY * self._expected + expected
+        self.value = self._seen / self._expected

@@ -1,0 +1,1 @@
+"""Agents: who speaks, and the tools that they may use."""

@@ -1,0 +1,152 @@
+"""Tools that agents may use: pure functions of a JSON argument, with results that are ours."""
+
+import ast
+import operator
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import orjson
+
+from oversight.cache.call import ToolSpec
+from oversight.cache.reply import ToolCall
+from oversight.protocols.transcript import ToolUse
+
+MAX_EXPRESSION = 200
+"""Characters."""
+DEEPEST_EXPRESSION = 50
+MAX_RESULT_BITS = 10_000
+"""Bits of an integer; 9**9**9 would have 1.2 thousand million."""
+TOO_MANY_BITS = f"the result has more than {MAX_RESULT_BITS} bits"
+ERROR_PREFIX = "error:"
+"""How every result starts that is none."""
+ALLOWED = "only numbers, parentheses and + - * / // % ** are allowed"
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    spec: ToolSpec
+    run: Callable[[str], str]
+    """From the text of the one argument to a result or an error text; never raises, never hangs."""
+    argument: str
+    """Name of the one argument."""
+
+
+class _Refused(Exception):
+    pass
+
+
+_ARITHMETIC = re.compile(r"[\d.eE_+\-*/%() ]*", re.ASCII)
+"""What an expression is made of. Python reads more, comments among it: a speaker could show the
+judge words of its own as if a program had computed them."""
+
+
+def calculate(expression: str) -> str:
+    """The value of an arithmetic expression, or a text that starts with `error:`.
+
+    Numbers, parentheses, + - * / // % ** and unary minus and plus; at most 200 characters,
+    50 levels and 10,000 bits. Integers are exact; 10 / 4 is 2.5, 10 / 5 is 2. No error text
+    repeats anything of the expression.
+    """
+    if len(expression) > MAX_EXPRESSION:
+        return f"error: longer than {MAX_EXPRESSION} characters"
+    if not _ARITHMETIC.fullmatch(expression):
+        return f"error: {ALLOWED}"
+    try:
+        value = _value(ast.parse(expression.strip(), mode="eval").body, 0)
+    except _Refused as exc:
+        return f"error: {exc}"
+    except ZeroDivisionError:
+        return "error: division by zero"
+    except (OverflowError, MemoryError, RecursionError):
+        return "error: too large"
+    except (SyntaxError, ValueError):
+        return "error: not an arithmetic expression"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        value = int(value)
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def use(tools: tuple[str, ...], wish: ToolCall) -> ToolUse:
+    """What comes of a model's tool call. What is wrong with the call is told to the model.
+
+    Everyone will read it as the words of a program: so where a call went wrong, nothing that the
+    model wrote is in it, and where it went well, the argument that was computed and nothing else.
+    """
+    if wish.name not in tools:
+        return ToolUse("none", "", f"error: there is no such tool; there is {', '.join(tools)}")
+    tool = TOOLS[wish.name]
+    try:
+        arguments = orjson.loads(wish.arguments)
+    except orjson.JSONDecodeError:
+        return ToolUse(wish.name, "", "error: the arguments are not JSON")
+    argument = arguments.get(tool.argument) if isinstance(arguments, dict) else None
+    if not isinstance(argument, (str, int, float)) or isinstance(argument, bool):
+        return ToolUse(wish.name, "", f"error: the arguments need {tool.argument!r}, a string")
+    text = str(argument).strip()
+    result = tool.run(text)
+    return ToolUse(wish.name, "" if result.startswith(ERROR_PREFIX) else text, result)
+
+
+_BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+}
+
+
+def _value(node: ast.expr, depth: int) -> float:
+    if depth > DEEPEST_EXPRESSION:
+        raise _Refused(f"more than {DEEPEST_EXPRESSION} levels deep")
+    match node:
+        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
+            return _small(value)
+        case ast.UnaryOp(op=ast.USub(), operand=inner):
+            return -_value(inner, depth + 1)
+        case ast.UnaryOp(op=ast.UAdd(), operand=inner):
+            return _value(inner, depth + 1)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+            a, b = _value(left, depth + 1), _value(right, depth + 1)
+            if isinstance(op, ast.Pow):
+                _refuse_large_power(a, b)
+            return _small(_BINARY[type(op)](a, b))
+    raise _Refused(ALLOWED)
+
+
+def _refuse_large_power(base: float, exponent: float) -> None:
+    """Judge the size of a power before anyone computes it."""
+    if base < 0 and not float(exponent).is_integer():
+        raise _Refused("a fractional power of a negative number is not real")
+    # The result has more bits than `least`, and at most twice as many: what passes is cheap.
+    least = (base.bit_length() - 1) * exponent if isinstance(base, int) else 0
+    if isinstance(exponent, int) and least >= MAX_RESULT_BITS:
+        raise _Refused(TOO_MANY_BITS)
+
+
+def _small(value: float) -> float:
+    if isinstance(value, complex):
+        raise _Refused("the result is not real")
+    if isinstance(value, int) and value.bit_length() > MAX_RESULT_BITS:
+        raise _Refused(TOO_MANY_BITS)
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        raise _Refused("too large")
+    return value
+
+
+CALCULATOR = Tool(
+    ToolSpec(
+        "calculator",
+        "Evaluates an arithmetic expression: numbers, parentheses, + - * / // % **.",
+        '{"type":"object","properties":{"expression":{"type":"string"}},'
+        '"required":["expression"],"additionalProperties":false}',
+    ),
+    calculate,
+    "expression",
+)
+
+TOOLS: dict[str, Tool] = {"calculator": CALCULATOR}
+"""Every tool by name. A new one is a line here."""

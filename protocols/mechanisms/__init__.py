@@ -1,0 +1,1 @@
+"""The protocols themselves: one paper, one file."""

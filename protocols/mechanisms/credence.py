@@ -1,0 +1,44 @@
+"""A credence: the one number from 0 to 1 that a reader states about what it was shown."""
+
+from dataclasses import dataclass
+
+from oversight.cache.call import Ask
+from oversight.protocols.errors import unreadable
+from oversight.protocols.prompts.forms import number_form, number_in, read_form
+from oversight.protocols.protocol import Seat
+from oversight.protocols.question import Answer, Question
+from oversight.protocols.transcript import Judgement, Transcript
+
+
+@dataclass(frozen=True, slots=True)
+class Credence:
+    value: float
+    """In [0, 1]."""
+    text: str
+    """The reply, as the model wrote it."""
+    call: str
+    """Address of the call that it answers."""
+
+    def of(self, side: Answer, question: Question) -> Judgement:
+        """The credence read as the probability of `side`; the others share the rest alike."""
+        return Judgement(probs_of(self.value, side, question), self.call, self.text)
+
+
+async def credence(name: str, seat: Seat, floor: Transcript, ask: Ask) -> Credence:
+    """What the seat states on this floor (a form). Unreadable if it is no number in [0, 1].
+
+    name: of the form, and so the task as programs read it in the prompt.
+    """
+    speaker, side, brief = seat
+    form = number_form(name)
+    reply = await ask(speaker.base_agent.compose(floor, side, brief, form=form))
+    value = number_in(read_form(reply, form), name, reply)
+    if not 0 <= value <= 1:
+        raise unreadable(f"{name!r} is {value:g}, not a number from 0 to 1", reply)
+    return Credence(value, reply.text, reply.call)
+
+
+def probs_of(p: float, side: Answer, question: Question) -> tuple[float, ...]:
+    """A verdict that gives `side` the probability p, and the others equal shares of the rest."""
+    share = (1 - p) / (len(question.answers) - 1)
+    return tuple(p if answer == side else share for answer in question.answers)

@@ -1,0 +1,58 @@
+"""Double consultancy: both sides are heard, as in a debate, and neither hears the other."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from oversight.cache.call import Ask
+from oversight.protocols.agents.agent import Speaker
+from oversight.protocols.gather import gather_in_order
+from oversight.protocols.mechanisms.consultancy import Consultancy
+from oversight.protocols.question import Answer
+from oversight.protocols.transcript import Transcript
+
+
+@dataclass(frozen=True)
+class DoubleConsultancy(Consultancy):
+    """Two independent consultancies (Khan et al. 2024), one a side, judged once.
+
+    It stands between consultancy and debate: what debate gains over it is due to rebuttal, and
+    what it gains over consultancy to hearing both sides.
+
+    World a: a consultancy for a and one for the other answer, each `turns` speeches long and each
+    as if the other did not exist; the judge reads both, in answer order, and decides.
+    Shared: with one policy in both seats, everything. Each consultancy is that of its side
+    whichever world asks, and is paid once with the plain consultancy too; the order in which they
+    are shown does not depend on a. A client who begins asks both consultants the same first thing.
+    Reward: the judge's belief in one's own answer.
+    """
+
+    opponent: Speaker | None = None
+    """Who advises for the other answer; None: a copy of the agent."""
+
+    opposes_answers: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        return f"double {super().name}"
+
+    async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
+        consultants = {side: self.agent, floor.question.other(side): self.opponent or self.agent}
+        consultancies = await gather_in_order(
+            *(
+                self._consult(consultants[answer], floor, answer, ask)
+                for answer in floor.question.answers
+            )
+        )
+        return floor.then(*(turn for consultancy in consultancies for turn in consultancy.turns))
+
+    async def _consult(
+        self, consultant: Speaker, floor: Transcript, side: Answer, ask: Ask
+    ) -> Transcript:
+        """The consultancy for `side`; its client is called by the consultant it asks."""
+        alone = Consultancy(self.judge, consultant, self.first, self.turns)
+        held = await alone.converse(floor, side, ask)
+        named = f"Client of Consultant {side.label}"
+        return replace(
+            held,
+            turns=tuple(turn if turn.side else replace(turn, speaker=named) for turn in held.turns),
+        )

@@ -1,0 +1,69 @@
+"""Open protocols (Roger 2024; Kenton et al. 2024, arXiv:2407.04622): the agent picks its side.
+
+An open run asks the agent which answer it would give, and then is the closed run in which it
+argues for that answer. The judge is not told that the side was chosen; so an open run costs one
+call more than a closed one that has already been paid.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from oversight.cache.call import Ask
+from oversight.protocols.agents.agent import Speaker
+from oversight.protocols.mechanisms.baselines import choose
+from oversight.protocols.mechanisms.consultancy import Consultancy
+from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.question import Answer, Question
+from oversight.protocols.transcript import Transcript, Verdict
+
+Run: TypeAlias = Callable[[Question, Answer, Ask], Awaitable[Verdict]]
+"""One world of the protocol that is opened."""
+
+
+@dataclass(frozen=True)
+class OpenConsultancy(Consultancy):
+    """A consultancy whose consultant first chooses the answer it will argue for.
+
+    World a: the consultant chooses; then the consultancy for its choice, whatever a is. `chose`
+    is measured, and splits the results by whether it chose right.
+    Shared: everything, for nothing depends on a. So ASD says, as it does of the naive judge, how
+    good the one verdict is.
+    Reward: the judge's belief in the chosen answer.
+    """
+
+    @property
+    def name(self) -> str:
+        return f"open {super().name}"
+
+    async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
+        return await run_chosen(super().run, self.agent, question, ask)
+
+
+@dataclass(frozen=True)
+class OpenDebate(Debate):
+    """A debate whose protagonist first chooses its answer; the opponent argues for the other.
+
+    World a: the agent chooses; then the debate in which it argues for its choice, whatever a is.
+    `chose` is measured, and splits the results by whether it chose right.
+    Shared: everything, for nothing depends on a. So ASD says, as it does of the naive judge, how
+    good the one verdict is.
+    Reward: as in a debate, the judge's belief in one's own answer.
+    """
+
+    @property
+    def name(self) -> str:
+        return f"open {super().name}"
+
+    async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
+        return await run_chosen(super().run, self.agent, question, ask)
+
+
+async def run_chosen(run: Run, agent: Speaker, question: Question, ask: Ask) -> Verdict:
+    """The world of the answer that the agent gives of its own accord, measured as `chose`.
+
+    Unreadable, or Declined, if it names none: an agent without a choice has no run.
+    """
+    chosen = await choose(agent, Transcript(question), ask)
+    verdict = await run(question, chosen, ask)
+    return replace(verdict, measures=(*verdict.measures, ("chose", chosen.label)))

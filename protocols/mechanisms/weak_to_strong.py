@@ -1,0 +1,64 @@
+"""Weak-to-strong supervision with debate (Burns et al. 2023, arXiv:2312.09390; Lang, Huang and Li
+2025, arXiv:2501.13124).
+
+Weak models are to label what strong models will be trained on. Two strong debaters give them
+something to go by, and several weak judges, whose errors are in part their own, are averaged.
+"""
+
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from oversight.cache.call import Ask
+from oversight.protocols.judges.ensemble import Ensemble
+from oversight.protocols.judges.judge import Judge
+from oversight.protocols.judges.jury import Jury
+from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.mechanisms.market_making import distance
+from oversight.protocols.question import Answer, Question
+from oversight.protocols.settings import require_positive
+from oversight.protocols.transcript import Transcript, Verdict
+
+
+@dataclass(frozen=True)
+class WeakToStrong(Debate):
+    """A debate whose transcript is the context of several weak judges; their mean is the label.
+
+    World a: the debate; then every weak judge reads it and states its probabilities, blind to the
+    others; the verdict is their mean. The weak judges are `size` draws of the judge of the row at
+    temperature 1, or that judge and the `weak` ones, each asked once.
+    Shared: what the debate shares, and its speeches with the plain debate. Named judges are asked
+    what they would be asked in rows of their own.
+    Reward: as in a debate, the belief in one's own answer, here that of the mean.
+    Measured: `spread`, the mean distance of a judgement from the verdict, in [0, 1]; 0 if they all
+    agree, and then there was no need for more than one.
+
+    Where we differ: in the papers weak labels train a strong student, and what counts is how much
+    of the gap it recovers. Ours are the labels; `oversight export-training` writes them out.
+    """
+
+    weak: tuple[Judge, ...] = ()
+    """Who judges beside the judge of the row; (): nobody, but that judge in several draws."""
+    size: int = 5
+    """How many draws, where no weak judges are named."""
+
+    def __post_init__(self) -> None:
+        Debate.__post_init__(self)
+        require_positive(self, "size")
+        self.panel()
+
+    @property
+    def name(self) -> str:
+        judges = f"{1 + len(self.weak)} judges" if self.weak else f"{self.size} draws"
+        return f"weak to strong {super().name} {judges}"
+
+    def panel(self) -> Judge:
+        """All weak judges as one. ValueError if there are none that could be averaged."""
+        if not self.weak:
+            return Ensemble(self.judge, self.size)
+        return Jury(tuple(dict.fromkeys((self.judge, *self.weak))))
+
+    async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
+        floor = await self.converse(Transcript(question), side, ask)
+        verdict = await self.panel().judge(floor, ask)
+        spread = fmean(distance(each.probs, verdict.probs) for each in verdict.judgements)
+        return replace(verdict, measures=(*verdict.measures, ("spread", spread)))

@@ -1,0 +1,69 @@
+"""How a program reads a prompt: `oversight.protocols.prompts.render` in reverse, for readers that
+are no models.
+
+A model's text never holds a live tag (see oversight.protocols.prompts.escape), so a plain search
+finds each part.
+"""
+
+from typing import NamedTuple
+
+_PASSAGE_END = "\n</passage>\n\n"
+_EXAMPLE_END = "</example>"
+_ANSWER = '<answer label="'
+_TURN = '<turn speaker="'
+_INSTRUCTIONS = '<instructions task="'
+
+
+class Todo(NamedTuple):
+    """What a prompt asks for, read back."""
+
+    task: str
+    side: str
+    """Label of the answer to argue for; empty for no side."""
+    told: str
+
+
+def find_question(system: str) -> str:
+    """The question and the answers of a system message, without task and passage; empty if it
+    has none. The same text for every reader who is shown the answers in one order."""
+    system = system.rpartition(_EXAMPLE_END)[2]
+    passage_end = system.rfind(f"{_PASSAGE_END}<question>\n")
+    if passage_end >= 0:
+        return system[passage_end + len(_PASSAGE_END) :]
+    start = system.find("<question>\n")
+    return system[start:] if start >= 0 else ""
+
+
+def read_question(block: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """The text, and (label, text and work as shown) of each answer in the order of presentation,
+    of a block that `find_question` found."""
+    text, _, rest = block.removeprefix("<question>\n").partition("\n</question>")
+    answers = []
+    while (start := rest.find(_ANSWER)) >= 0:
+        label, _, rest = rest[start + len(_ANSWER) :].partition('">\n')
+        body, _, rest = rest.partition("\n</answer>")
+        answers.append((label, body))
+    return text, tuple(answers)
+
+
+def read_turns(user: str) -> list[tuple[str, str]]:
+    """(speaker, speech) of every turn in a user message, in order; results of tools left out."""
+    turns = []
+    for part in user.split(_TURN)[1:]:
+        speaker, _, rest = part.partition('">\n')
+        speech = rest[: rest.rfind("\n</turn>")]
+        while speech.startswith("<tool name="):
+            speech = speech.partition("</tool>\n")[2]
+        turns.append((speaker, speech))
+    return turns
+
+
+def read_instructions(user: str) -> Todo | None:
+    """The instructions of a user message, which stand last in it; None if it has none."""
+    start = user.rfind(_INSTRUCTIONS)
+    if start < 0:
+        return None
+    head_end = user.find(">\n", start)
+    task, _, mark = user[start + len(_INSTRUCTIONS) : head_end].partition('"')
+    told = user[head_end + 2 :].partition("\n</instructions>")[0]
+    return Todo(task, mark[len(' side="') : -1], told)

@@ -1,0 +1,1 @@
+"""What verdicts say: worlds, samples, intervals, trends, bounds. For reports only."""

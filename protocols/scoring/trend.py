@@ -1,0 +1,139 @@
+"""Does a better agent help the truth more? The trend of ASD over EAS across agent configurations.
+
+An ordinary least-squares line through one point an agent configuration, for one protocol, score,
+judge and beta (Sudhir, Kaunismaa and Panickssery 2025, arXiv:2504.03731): x is its mean expected
+agent score, y its mean agent score difference. A slope above 0 says that oversight gets better as
+agents do.
+
+Two warnings belong beside every slope. With values (+1, -1), ASD and EAS are functions of the
+same agent scores: measured on the same elicitations, they would have a trend even if every
+verdict were noise. `split_half_trend` takes them from different questions. And an x that is
+itself an estimate pulls the slope toward 0.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from oversight.protocols.scoring.sample import Sample
+
+Floats = npt.NDArray[np.float64]
+Halves = npt.NDArray[np.bool_]
+
+MIN_POINTS = 3
+"""Two points lie on a line whatever they are: a slope with an error needs a third."""
+
+SAME = 1e-9
+"""Values of EAS closer than this differ by rounding alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """One agent with its settings, measured under one protocol."""
+
+    agent: str
+    eas: Sample
+    asd: Sample
+
+
+@dataclass(frozen=True, slots=True)
+class Slope:
+    """A regression line with what must be said beside it."""
+
+    slope: float
+    """ASD gained for each unit of EAS."""
+    error: float
+    """Standard error of the slope, from the residuals, with n - 2 degrees of freedom."""
+    intercept: float
+    n: int
+    """Agent configurations, one point each."""
+    same_elicitations: bool
+    """Whether both axes are functions of the same numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoSlope:
+    """Why there is no slope. Never a number."""
+
+    reason: str
+    n: int
+
+
+def trend(configurations: Sequence[Configuration], *, same_elicitations: bool) -> Slope | NoSlope:
+    """Regression of mean ASD on mean EAS, one point a configuration.
+
+    same_elicitations: whether a configuration's EAS and ASD come from the same verdicts. Only the
+    caller knows; the answer is kept with the slope. ValueError if an agent occurs twice.
+    """
+    if refusal := _too_few(configurations):
+        return refusal
+    eas = np.array([[each.eas.mean for each in configurations]])
+    asd = np.array([[each.asd.mean for each in configurations]])
+    return _line(eas, asd, same_elicitations)
+
+
+def split_half_trend(
+    configurations: Sequence[Configuration], *, seed: int = 0, splits: int = 100
+) -> Slope | NoSlope:
+    """The trend with EAS from one half of the questions and ASD from the other.
+
+    Clusters of questions are split at random and alike for all configurations, and each split
+    serves in both directions. Slope, intercept and standard error are medians over the splits: a
+    half in which all agents score nearly alike has a wild slope. The error is not divided by the
+    number of splits, for splitting again makes no new data.
+    """
+    if refusal := _too_few(configurations):
+        return refusal
+    samples = [sample for each in configurations for sample in (each.eas, each.asd)]
+    clusters = sorted({cluster for sample in samples for cluster in sample.clusters})
+    half = np.arange(len(clusters)) < len(clusters) // 2
+    first = np.random.default_rng(seed).permuted(np.tile(half, (splits, 1)), axis=1)
+    either, other = np.concatenate((first, ~first)), np.concatenate((~first, first))
+    eas = np.column_stack([_means(each.eas, clusters, either) for each in configurations])
+    asd = np.column_stack([_means(each.asd, clusters, other) for each in configurations])
+    if not (np.isfinite(eas).all() and np.isfinite(asd).all()):
+        reason = "too few questions or groups: some half holds none of some agent's"
+        return NoSlope(reason, len(configurations))
+    return _line(eas, asd, same_elicitations=False)
+
+
+def _too_few(configurations: Sequence[Configuration]) -> NoSlope | None:
+    agents = [each.agent for each in configurations]
+    if len(set(agents)) != len(agents):
+        raise ValueError(f"an agent configuration occurs twice among {agents}")
+    if len(agents) >= MIN_POINTS:
+        return None
+    return NoSlope(
+        f"a slope needs at least {MIN_POINTS} agent configurations, and there are {len(agents)}",
+        len(agents),
+    )
+
+
+def _means(sample: Sample, clusters: Sequence[tuple[str, str]], chosen: Halves) -> Floats:
+    """The mean over each choice of clusters (choices × clusters); NaN where nothing is chosen."""
+    number = {key: place for place, key in enumerate(clusters)}
+    places = [number[key] for key in sample.clusters]
+    sums = np.bincount(places, weights=sample.values, minlength=len(clusters))
+    sizes = np.bincount(places, minlength=len(clusters))
+    questions = chosen @ sizes
+    means: Floats = np.full(len(chosen), np.nan)
+    np.divide(chosen @ sums, questions, out=means, where=questions > 0)
+    return means
+
+
+def _line(eas: Floats, asd: Floats, same_elicitations: bool) -> Slope | NoSlope:
+    """The least-squares line through the points of each row; of several rows, the medians."""
+    n = eas.shape[1]
+    x = eas - eas.mean(axis=1, keepdims=True)
+    y = asd - asd.mean(axis=1, keepdims=True)
+    if np.ptp(x, axis=1).min() < SAME:
+        return NoSlope("all agent configurations have the same EAS", n)
+    squares = (x * x).sum(axis=1)
+    slopes = (x * y).sum(axis=1) / squares
+    residuals = y - slopes[:, None] * x
+    errors = np.sqrt((residuals * residuals).sum(axis=1) / (n - 2) / squares)
+    intercepts = asd.mean(axis=1) - slopes * eas.mean(axis=1)
+    slope, error, intercept = (float(np.median(row)) for row in (slopes, errors, intercepts))
+    return Slope(slope, error, intercept, n, same_elicitations)
