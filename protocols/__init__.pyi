@@ -28,6 +28,7 @@ from .judges.logprob import LogprobJudge as LogprobJudge
 from .judges.shots import Shot as Shot
 from .judges.stated import StatedJudge as StatedJudge
 from .judges.votes import VotesJudge as VotesJudge
+from .mechanisms.adversarial_propaganda import AdversarialPropaganda as AdversarialPropaganda
 from .mechanisms.amplification import Amplification as Amplification
 from .mechanisms.baselines import NaiveJudge as NaiveJudge
 from .mechanisms.baselines import OpenTrust as OpenTrust

@@ -80,8 +80,15 @@ TRUTHS = (
     ),
     (
         "market_making",
+        "protocols/test_market_making"
+        "::test_a_market_that_knows_the_judge_answers_what_it_believes_of_all_that_can_be_said",
+    ),
+    (
+        "market_making",
         "protocols/test_market_making::test_trade_ends_at_the_fixed_point_of_the_market",
     ),
+    ("market_making", SIM),
+    ("adversarial_propaganda", SIM),
     (
         "amplification",
         "protocols/test_amplification::test_with_honest_helpers_it_answers_what_nobody_in_it_could",
@@ -108,6 +115,19 @@ TRUTHS = (
         "doubly_efficient_debate",
         "protocols/test_doubly_efficient_debate"
         "::test_a_planted_flaw_is_found_as_often_as_most_votes_see_it",
+    ),
+    (
+        "doubly_efficient_debate",
+        "protocols/test_best_response::test_no_list_of_steps_carries_a_lie_past_an_exact_judge",
+    ),
+    (
+        "doubly_efficient_debate",
+        "protocols/test_best_response"
+        "::test_no_probabilities_carry_a_doubtful_argument_past_a_sampled_judge",
+    ),
+    (
+        "prover_estimator_debate",
+        "protocols/test_best_response::test_no_split_carries_a_lie_past_an_exact_estimator",
     ),
     (
         "prover_estimator_debate",

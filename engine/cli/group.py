@@ -19,7 +19,7 @@ COMMANDS = {
     "export": "Write the recorded replies of a run into one file.",
     "export-training": "Write what a run teaches as files for supervised and preference training.",
     "score": "Score verdicts that were produced elsewhere.",
-    "dataset": "Check a data set for leaks, fetch one, generate wrong answers.",
+    "dataset": "Check a data set for leaks, fetch one, generate wrong answers or one hand.",
     "cache": "Look into the store of paid replies, check it, prune it, move it.",
 }
 """Each is `commands.NAME:command`. Help is kept here so that `--help` imports none of

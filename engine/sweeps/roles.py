@@ -2,7 +2,7 @@
 
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 
@@ -16,6 +16,7 @@ from oversight.engine.sweeps.examples import shots
 from oversight.engine.sweeps.fields import checked_value, fields_of, made_of, required_of
 from oversight.protocols.agents.agent import Agent, Speaker
 from oversight.protocols.catalogue import JUDGES, PROTOCOLS
+from oversight.protocols.datasets.catalogue import LOADERS
 from oversight.protocols.drafting.best_of import BestOf
 from oversight.protocols.drafting.refine import Refine
 from oversight.protocols.drafting.side_check import SideCheck
@@ -150,11 +151,16 @@ def _speaker(document: Document, at: Key, point: RoleSettings) -> MakeSpeaker:
     plain = made_of(document, at, Agent, {k: v for k, v in point.items() if k in within})
     _check_calls(document, at, point)
 
+    quotes_by_default = "quotes" not in point and _quoted(document)
+
     def make(judge: Judge) -> Speaker:
-        speaker: Speaker = plain
+        agent = plain
+        if quotes_by_default:
+            agent = replace(plain, quotes=not judge.reads_passage)
+        speaker: Speaker = agent
         picks = seat.selection or judge
         if seat.best_of > 1:
-            speaker = BestOf(seat.best_of, plain, picks, seat.best_of_temperature)
+            speaker = BestOf(seat.best_of, agent, picks, seat.best_of_temperature)
         if seat.refine:
             critics = _tempered({}, model, effort)
             speaker = Refine(speaker, picks, seat.refine, **critics)
@@ -176,6 +182,13 @@ def _tempered(point: RoleSettings, model: str, effort: Effort, *names: str) -> R
         for name in names:
             settled.setdefault(name, None)
     return settled
+
+
+def _quoted(document: Document) -> bool:
+    """Whether the sweep has problems whose passages are quoted unless it says otherwise."""
+    problems = document.value.get("problems")
+    named = problems if isinstance(problems, dict) else {}
+    return any(LOADERS[name].quoted for name in named if name in LOADERS)
 
 
 def _check_calls(document: Document, at: Key, point: RoleSettings) -> None:

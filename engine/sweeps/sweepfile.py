@@ -7,11 +7,13 @@ from typing import Any
 
 from oversight.engine.sweeps.code import code_digest
 from oversight.engine.sweeps.document import Document, Key
+from oversight.engine.sweeps.examples import problems_of
 from oversight.engine.sweeps.fields import filled
 from oversight.engine.sweeps.loading import load_problems
 from oversight.engine.sweeps.roles import agents, judges, protocols
 from oversight.engine.sweeps.rows import report_rows
 from oversight.engine.sweeps.sweep import Sweep
+from oversight.protocols.datasets.overlap import overlap
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Problem
 
@@ -171,6 +173,13 @@ def check_fit(
                 protocol.check(problem.question)
             except ValueError as exc:
                 raise document.fault(("problems",), f"{problem.id}: {exc}") from None
+    if told := overlap(problems, problems_of(protocols)):
+        first, count = told[0][0], len({problem for problem, _ in told})
+        raise document.fault(
+            ("problems",),
+            f"{first}: stands among the examples of a judge as well, which tell its right answer "
+            f"({count} of {len(problems):,} problems do); take other examples, or leave it out",
+        )
 
 
 def _settings(document: Document, section: str, value: Any) -> dict[str, dict[str, Any]]:

@@ -51,14 +51,35 @@ def number_form(name: str) -> ResponseFormat:
     return _form(name, {name: {"type": "number"}})
 
 
-def step_form(steps: int) -> ResponseFormat:
-    """The number of a step, from 1, or 0 for none."""
-    return _form("step", {"step": {"type": "integer", "enum": list(range(steps + 1))}})
+def odds_form() -> ResponseFormat:
+    """Steps, each with the probability that it holds, and that of the conclusion."""
+    step = _object({"step": {"type": "string"}, "probability": {"type": "number"}})
+    return _form(
+        "steps", {"steps": {"type": "array", "items": step}, "conclusion": {"type": "number"}}
+    )
+
+
+def step_form(steps: int, *, may_pass: bool) -> ResponseFormat:
+    """The number of a step, from 1, or 0 for none where that may be."""
+    numbers = list(range(0 if may_pass else 1, steps + 1))
+    return _form("step", {"step": {"type": "integer", "enum": numbers}})
 
 
 def check_form() -> ResponseFormat:
     """Whether what was shown holds."""
     return _form("check", {"holds": {"type": "boolean"}})
+
+
+def split_form() -> ResponseFormat:
+    """Subclaims, and how many of them must hold: all, any, or at least so many."""
+    return _form(
+        "subclaims",
+        {
+            "subclaims": {"type": "array", "items": {"type": "string"}},
+            "needed": {"type": "string", "enum": ["all", "any", "at least"]},
+            "at_least": {"type": "integer"},
+        },
+    )
 
 
 def estimates_form(subclaims: int) -> ResponseFormat:
@@ -172,11 +193,22 @@ def place_in(form: dict[str, Any], key: str, numbers: range, reply: Reply) -> in
     return int(value)
 
 
+def probability_in(form: dict[str, Any], key: str, reply: Reply) -> float:
+    """A number from 0 to 1 of a filled-in form, or Unreadable."""
+    value = number_in(form, key, reply)
+    if not 0 <= value <= 1:
+        raise unreadable(f"{key!r} is {value:g}, not a number from 0 to 1", reply)
+    return value
+
+
 def _form(name: str, properties: dict[str, Any]) -> ResponseFormat:
-    schema = {
+    return ResponseFormat(name, orjson.dumps(_object(properties)).decode())
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
         "type": "object",
         "properties": properties,
         "required": list(properties),
         "additionalProperties": False,
     }
-    return ResponseFormat(name, orjson.dumps(schema).decode())

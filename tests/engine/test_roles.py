@@ -431,3 +431,30 @@ def test_a_temperature_that_is_given_stands() -> None:
     one, two = speakers("{model: openai/gpt-6-luna, temperature: [auto, 1.0]}")
     assert isinstance(one, Agent) and isinstance(two, Agent)
     assert (one.temperature, two.temperature) == (None, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("problems", "agent", "judge", "quotes"),
+    [
+        ("quality: q.jsonl", "sim/strong", "sim/weak", True),
+        ("quality: q.jsonl", "{model: sim/strong, best_of: 2}", "sim/weak", True),
+        ("quality: q.jsonl", "sim/strong", "{model: sim/weak, reads_passage: true}", False),
+        ("quality: q.jsonl", "{model: sim/strong, quotes: false}", "sim/weak", False),
+        ("gsm8k: here", "sim/strong", "sim/weak", False),
+    ],
+)
+def test_agents_quote_the_articles_of_quality_to_a_blind_judge_unless_told_otherwise(
+    problems: str, agent: str, judge: str, quotes: bool
+) -> None:
+    text = f"problems: {{{problems}}}\nagents: {agent}\njudges: {judge}\n"
+    document = Document.parse(f"{text}protocols: {{debate: {{opponent: {agent}}}}}", "s.yaml")
+    value = document.value
+    (debate,) = protocols(
+        document,
+        ("protocols",),
+        value["protocols"],
+        agents(document, ("agents",), value["agents"]),
+        judges(document, ("judges",), value["judges"]),
+    )
+    assert isinstance(debate, Debate) and debate.opponent is not None
+    assert debate.agent.base_agent.quotes is debate.opponent.base_agent.quotes is quotes

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from datetime import date
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -18,6 +17,7 @@ from oversight.engine.planning.preflight import PreflightResult, ending, examine
 from oversight.engine.providers import sdk_clients
 from oversight.engine.providers.catalogue import PROVIDERS
 from oversight.engine.providers.keys import environment, settings_of
+from oversight.engine.providers.retirements import today
 from oversight.engine.runs.loaded_sweep import LoadedSweep, open_sweep
 from oversight.engine.runs.walk import require_abilities
 from oversight.engine.simulation.model import PREFIX
@@ -72,7 +72,7 @@ async def _sweep(opened: LoadedSweep, variables: Mapping[str, str]) -> list[Pref
     except UsageError as exc:
         able = PreflightResult(sweep.name, False, str(exc))
     real = [model for model in sweep.models if not model.startswith(PREFIX)]
-    ends = [ending(told, date.today()) for told in models.retirements(sweep.models)]
+    ends = [ending(told, today()) for told in models.retirements(sweep.models)]
     return [able, *ends, *await examine(real, models.settings, variables)]
 
 
