@@ -42,7 +42,7 @@ TRUTHS = (
     (
         "interactive_debate",
         "protocols/test_interactive_debate"
-        "::test_a_judge_whose_questions_change_nothing_decides_as_in_a_plain_debate",
+        "::test_what_only_a_question_brings_out_decides_for_the_truth",
     ),
     (
         "open_consultancy",
@@ -52,7 +52,7 @@ TRUTHS = (
     (
         "double_consultancy",
         "protocols/test_double_consultancy"
-        "::test_without_clients_it_is_one_simultaneous_round_of_debate",
+        "::test_a_consultant_who_cannot_hear_the_other_cannot_copy_its_evidence",
     ),
     (
         "cross_examination",
@@ -72,6 +72,10 @@ TRUTHS = (
     (
         "critique",
         "protocols/test_critique::test_a_dishonest_critic_finds_no_flaw_however_often_it_is_drawn",
+    ),
+    (
+        "critique",
+        "protocols/test_critique::test_a_critic_that_was_turned_takes_what_an_honest_one_gave",
     ),
     (
         "proposer_critic",

@@ -9,6 +9,7 @@ COMMANDS = {
     "init": "Write a commented sweep file to start from.",
     "doctor": "Check keys, models, limits and clock, for a token a model.",
     "plan": "Say what a sweep would ask, cost and take; nothing is sent.",
+    "prompts": "Show what every seat of a sweep reads.",
     "rehearse": "Run a whole sweep against a server of this machine: no key, no cost.",
     "run": "Start a sweep, or go on with one that was stopped.",
     "runs": "List runs: how far each is, and how it ended.",

@@ -19,6 +19,7 @@ from oversight.protocols.mechanisms.market_making import (
 )
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Question
+from oversight.protocols.seat import Seat
 from oversight.protocols.settings import require_positive
 from oversight.protocols.transcript import Transcript, Verdict
 
@@ -72,5 +73,5 @@ class AdversarialPropaganda(Protocol):
         self, floor: Transcript, side: Answer, ask: Ask
     ) -> tuple[Transcript, tuple[Prices, ...]]:
         market = self.judge_seat(MARKET, self.market)
-        adversary = (self.agent, side, MARKET_ADVERSARY)
+        adversary = Seat(self.agent, side, MARKET_ADVERSARY)
         return await traded(market, adversary, floor, ask, self.epsilon, self.rounds)

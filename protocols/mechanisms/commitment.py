@@ -11,7 +11,7 @@ from oversight.cache.call import Ask, ResponseFormat
 from oversight.cache.reply import Reply
 from oversight.protocols.errors import unreadable
 from oversight.protocols.prompts.forms import read_form
-from oversight.protocols.protocol import Seat
+from oversight.protocols.seat import Seat
 from oversight.protocols.transcript import Transcript, Turn
 
 AGAIN = (

@@ -35,6 +35,7 @@ from oversight.protocols.prompts.forms import (
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.sampling import Sampling
+from oversight.protocols.seat import Seat
 from oversight.protocols.settings import require_positive
 from oversight.protocols.transcript import Judgement, Transcript, Turn, Verdict
 
@@ -254,7 +255,7 @@ class DoublyEfficientDebate(Protocol):
         )
         stakes = ODDS if self.probabilities else HOLDS
         prover = replace(STEPWISE_PROVER, stance=STEPWISE_PROVER.stance + stakes)
-        seat = (self.agent, side, prover)
+        seat = Seat(self.agent, side, prover)
         return await commit(
             form, seat, floor, ask, most=self.steps, texts=texts, ending=self._conclusion
         )

@@ -14,9 +14,10 @@ from oversight.cache.call import Ask
 from oversight.protocols.agents.agent import Brief, Speaker
 from oversight.protocols.judges.judge import normalised
 from oversight.protocols.prompts.forms import number_in, probabilities_form, read_form
-from oversight.protocols.protocol import Protocol, Seat
+from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.scores import log
+from oversight.protocols.seat import Seat
 from oversight.protocols.settings import require_positive
 from oversight.protocols.transcript import Judgement, Scalar, Transcript, Turn, Verdict
 
@@ -111,8 +112,9 @@ class MarketMaking(Protocol):
     async def _traded(
         self, floor: Transcript, side: Answer, ask: Ask
     ) -> tuple[Transcript, tuple[Prices, ...]]:
-        adversary = (self.adversary or self.agent, floor.question.other(side), MARKET_ADVERSARY)
-        market = (self.agent, None, MARKET)
+        speaker = self.adversary or self.agent
+        adversary = Seat(speaker, floor.question.other(side), MARKET_ADVERSARY)
+        market = Seat(self.agent, None, MARKET)
         return await traded(market, adversary, floor, ask, self.epsilon, self.rounds)
 
 

@@ -27,6 +27,7 @@ from oversight.protocols.prompts.forms import (
 )
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Question
+from oversight.protocols.seat import Seat
 from oversight.protocols.settings import require_positive
 from oversight.protocols.transcript import Transcript, Turn, Verdict
 
@@ -208,7 +209,7 @@ class ProverEstimatorDebate(Protocol):
 
         return await commit(
             split_form(),
-            (self.agent, side, ESTIMATED_PROVER),
+            Seat(self.agent, side, ESTIMATED_PROVER),
             shown,
             ask,
             most=self.subclaims,

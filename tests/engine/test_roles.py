@@ -24,6 +24,7 @@ from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.critique import Critique
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.protocol import Protocol
+from tests.engine.sweeps import sweep_file
 
 WEAK = StatedJudge("sim/weak")
 
@@ -225,7 +226,7 @@ def test_roles_within_a_protocol_are_read_like_agents() -> None:
         Debate(WEAK, strong, BestOf(2, Agent("sim/honest"), WEAK, 0.8)),
     ]
     (critique,) = made("critique: {critic: sim/weak, ranker: {model: sim/honest}}")
-    assert critique == Critique(WEAK, strong, Agent("sim/weak"), Agent("sim/honest"))
+    assert critique == Critique(WEAK, strong, Agent("sim/weak"), StatedJudge("sim/honest"))
 
 
 @pytest.mark.parametrize(
@@ -458,3 +459,25 @@ def test_agents_quote_the_articles_of_quality_to_a_blind_judge_unless_told_other
     )
     assert isinstance(debate, Debate) and debate.opponent is not None
     assert debate.agent.base_agent.quotes is debate.opponent.base_agent.quotes is quotes
+
+
+def test_a_protocol_that_asks_no_judge_is_refused_under_several_or_run_once() -> None:
+    text = "agents: sim/strong\njudges: [sim/judge, sim/weak]\nprotocols: [open_trust, naive_judge]"
+    with pytest.raises(UsageError, match=r"s.yaml:3: .*open_trust asks no judge"):
+        sweep_file(text)
+    file = sweep_file(f"{text}\ngrid: skip")
+    assert [type(each).__name__ for each in file.protocols] == ["OpenTrust"] + ["NaiveJudge"] * 2
+    assert "open_trust asks no judge" in file.notes[0]
+
+
+def test_what_cannot_be_made_is_left_out_with_a_note_where_rows_may_be_skipped() -> None:
+    text = (
+        "agents: sim/strong\n"
+        "judges: [sim/judge, {kind: ensemble, member: sim/judge}]\n"
+        "protocols: weak_to_strong\n"
+    )
+    with pytest.raises(UsageError, match="is not the judge of one model"):
+        sweep_file(text)
+    file = sweep_file(f"{text}grid: skip\n")
+    assert len(file.protocols) == 1
+    assert "ensemble (sim/judge stated) is not the judge of one model" in file.notes[0]

@@ -70,6 +70,8 @@ def command(
     143 stopped by a signal.
     """
     opened = open_sweep(sweep, overrides, limit)
+    for note in opened.file.notes:
+        say(note)
     if dry_run:
         grid = opened.sweep
         asyncio.run(require_abilities(grid, opened.models.simulated))
