@@ -9,7 +9,7 @@ from functools import partial
 from types import TracebackType
 from typing import Literal, Self, TypeAlias
 
-from oversight.cache.address import call_address, store_key
+from oversight.cache.address import store_key
 from oversight.cache.call import Ask, Call, Identity
 from oversight.cache.errors import DamagedEntry, ReplayMiss, StoreError
 from oversight.cache.explain import nearest_recorded
@@ -89,7 +89,7 @@ class Cache:
     async def __call__(self, call: Call) -> Reply:
         """ReplayMiss, DamagedEntry, StoreFull, StoreError, or whatever `inner` raises."""
         self._asked += 1
-        address = call_address(call)
+        address = call.address
         identity = self._identity(call)
         key = store_key(address, identity)
         flight = self._flights.get(key)
@@ -129,7 +129,7 @@ class Cache:
         """
         if self._mode == "off":
             return False
-        key = store_key(call_address(call), self._identity(call))
+        key = store_key(call.address, self._identity(call))
         return key in self._recent or self._store.get(key) is not None
 
     @property

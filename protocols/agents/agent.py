@@ -4,7 +4,7 @@ import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
-from oversight.cache.call import Ask, Call, Effort, ResponseFormat
+from oversight.cache.call import Ask, Call, Effort, Request, ResponseFormat
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.tool_loop import ask_with_tools
 from oversight.protocols.agents.tools import TOOLS
@@ -140,13 +140,15 @@ class Agent(Speaker):
             told += [CONCEDING] * (self.may_concede and side is not None)
         todo = instructions(form.name if form else brief.act, "\n".join(told), side)
         return Call(
-            self.model,
-            messages(brief.task, floor, todo),
-            temperature=self.temperature,
-            max_tokens=self.max_tokens,
-            tools=tuple(TOOLS[tool].spec for tool in self.tools) if form is None else (),
-            response_format=form,
-            effort=self.effort,
+            Request(
+                self.model,
+                messages(brief.task, floor, todo),
+                temperature=self.temperature,
+                max_tokens=self.max_tokens,
+                tools=tuple(TOOLS[tool].spec for tool in self.tools) if form is None else (),
+                response_format=form,
+                effort=self.effort,
+            )
         )
 
     async def speak(

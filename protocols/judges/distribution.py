@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import orjson
 
-from oversight.cache.call import Ask, Call
+from oversight.cache.call import Ask, Call, Request
 from oversight.protocols.judges.judge import ModelJudge, Order, as_probabilities
 from oversight.protocols.judges.shots import Shot
 from oversight.protocols.prompts.forms import number_in, probabilities_form, read_form
@@ -29,14 +29,16 @@ class DistributionJudge(ModelJudge):
 
     def compose(self, seen: Transcript, order: Order) -> Call:
         return Call(
-            self.model,
-            messages(
-                self.task(seen), seen, instructions("probabilities", DISTRIBUTION_PROMPT), order
-            ),
-            temperature=self.temperature,
-            max_tokens=self.max_tokens,
-            response_format=probabilities_form(seen.question),
-            effort=self.effort,
+            Request(
+                self.model,
+                messages(
+                    self.task(seen), seen, instructions("probabilities", DISTRIBUTION_PROMPT), order
+                ),
+                temperature=self.temperature,
+                max_tokens=self.max_tokens,
+                response_format=probabilities_form(seen.question),
+                effort=self.effort,
+            )
         )
 
     def put(self, question: Question, shot: Shot) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
-from oversight.cache.call import Ask, Call
+from oversight.cache.call import Ask, Call, Request
 from oversight.cache.reply import Reply, Token
 from oversight.protocols.errors import unreadable
 from oversight.protocols.judges.judge import ModelJudge, Order, normalised
@@ -38,12 +38,14 @@ class LogprobJudge(ModelJudge):
     def compose(self, seen: Transcript, order: Order) -> Call:
         todo = _todo(tuple([seen.question.answers[place].label for place in order]))
         return Call(
-            self.model,
-            messages(self.task(seen), seen, todo, order),
-            temperature=self.temperature,
-            max_tokens=self.max_tokens,
-            top_logprobs=self.top_logprobs,
-            effort=self.effort,
+            Request(
+                self.model,
+                messages(self.task(seen), seen, todo, order),
+                temperature=self.temperature,
+                max_tokens=self.max_tokens,
+                top_logprobs=self.top_logprobs,
+                effort=self.effort,
+            )
         )
 
     def put(self, question: Question, shot: Shot) -> str:

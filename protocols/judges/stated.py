@@ -6,7 +6,7 @@ from functools import lru_cache
 from itertools import zip_longest
 from typing import ClassVar
 
-from oversight.cache.call import Ask, Call
+from oversight.cache.call import Ask, Call, Request
 from oversight.cache.reply import Reply
 from oversight.protocols.errors import unreadable
 from oversight.protocols.judges.judge import ModelJudge, Order, as_probabilities
@@ -41,11 +41,13 @@ class StatedJudge(ModelJudge):
     def compose(self, seen: Transcript, order: Order) -> Call:
         todo = _todo(tuple([seen.question.answers[place].label for place in order]))
         return Call(
-            self.model,
-            messages(self.task(seen), seen, todo, order),
-            temperature=self.temperature,
-            max_tokens=self.max_tokens,
-            effort=self.effort,
+            Request(
+                self.model,
+                messages(self.task(seen), seen, todo, order),
+                temperature=self.temperature,
+                max_tokens=self.max_tokens,
+                effort=self.effort,
+            )
         )
 
     def put(self, question: Question, shot: Shot) -> str:

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from oversight.cache.call import Ask, Call, nth
+from oversight.cache.call import Ask, Call, Request, nth
 from oversight.cache.reply import Reply
 from oversight.protocols.errors import Unreadable, unreadable
 from oversight.protocols.gather import gather_in_order
@@ -48,11 +48,13 @@ class VotesJudge(ModelJudge):
 
     def compose(self, seen: Transcript, order: Order) -> Call:
         return Call(
-            self.model,
-            messages(self.task(seen), seen, instructions("vote", REASONED), order),
-            temperature=self.temperature,
-            max_tokens=self.max_tokens,
-            effort=self.effort,
+            Request(
+                self.model,
+                messages(self.task(seen), seen, instructions("vote", REASONED), order),
+                temperature=self.temperature,
+                max_tokens=self.max_tokens,
+                effort=self.effort,
+            )
         )
 
     def put(self, question: Question, shot: Shot) -> str:

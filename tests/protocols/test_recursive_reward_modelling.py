@@ -4,7 +4,6 @@ import random
 import orjson
 import pytest
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
@@ -145,7 +144,7 @@ async def test_best_of_n_against_a_reward_without_truth_gains_what_the_largest_o
     def noise(call: Call) -> str:
         asked = prompt(call)
         if asked.task == "reward":
-            return reward(random.Random(call_address(call)).random())
+            return reward(random.Random(call.address).random())
         return f"draw {call.draw[0]}" if asked.task == "speak" else script(call)
 
     for candidates in (1, 2, 4):
