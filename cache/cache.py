@@ -6,9 +6,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, TypeAlias
+from types import TracebackType
+from typing import Literal, Self, TypeAlias
 
-from oversight.cache.address import call_address, store_key
+from oversight.cache.address import store_key
 from oversight.cache.call import Ask, Call, Identity
 from oversight.cache.errors import DamagedEntry, ReplayMiss, StoreError
 from oversight.cache.explain import nearest_recorded
@@ -88,7 +89,7 @@ class Cache:
     async def __call__(self, call: Call) -> Reply:
         """ReplayMiss, DamagedEntry, StoreFull, StoreError, or whatever `inner` raises."""
         self._asked += 1
-        address = call_address(call)
+        address = call.address
         identity = self._identity(call)
         key = store_key(address, identity)
         flight = self._flights.get(key)
@@ -109,6 +110,18 @@ class Cache:
         flight.add_done_callback(partial(self._landed, key))
         return await asyncio.shield(flight)
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """`close` at the end of the body, `abandon` if it raised or was cancelled."""
+        await (self.close() if kind is None else self.abandon())
+
     def holds(self, call: Call) -> bool:
         """Whether the call is answered from the store, or would be if it were not asked again.
 
@@ -116,7 +129,7 @@ class Cache:
         """
         if self._mode == "off":
             return False
-        key = store_key(call_address(call), self._identity(call))
+        key = store_key(call.address, self._identity(call))
         return key in self._recent or self._store.get(key) is not None
 
     @property

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from oversight.cache.address import call_address, store_key
+from oversight.cache.address import store_key
 from oversight.cache.call import Call, Identity
 from oversight.cache.errors import DamagedEntry
 from oversight.cache.reply import Reply
@@ -294,7 +294,7 @@ class Models:
 
 def _holds(store: Store, call: Call, identity: str) -> bool:
     try:
-        return store.get(store_key(call_address(call), identity)) is not None
+        return store.get(store_key(call.address, identity)) is not None
     except DamagedEntry:
         # It is there, and whoever reads it is told what is wrong with it.
         return True

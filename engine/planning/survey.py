@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TypeAlias
 
-from oversight.cache.address import call_address, store_key
+from oversight.cache.address import store_key
 from oversight.cache.call import Call, Identity
 from oversight.cache.errors import DamagedEntry
 from oversight.cache.record import Record, records, stored_reply
@@ -130,7 +130,7 @@ class Survey:
     def _recall(self, call: Call) -> Reply | None:
         if self._store is None:
             return None
-        address = call_address(call)
+        address = call.address
         key = store_key(address, self._identity(call))
         try:
             value = self._store.get(key)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from oversight.cache.address import call_address, store_key
+from oversight.cache.address import store_key
 from oversight.cache.cache import Cache
 from oversight.cache.call import Ask, Call, Identity
 from oversight.cache.errors import ReplayMiss
@@ -68,5 +68,5 @@ class _Keys:
 
     async def __call__(self, call: Call) -> Reply:
         reply = await self.inner(call)
-        self.seen.add(store_key(call_address(call), self.identity(call)))
+        self.seen.add(store_key(call.address, self.identity(call)))
         return reply

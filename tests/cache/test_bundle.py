@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from oversight.cache.address import call_address, store_key
+from oversight.cache.address import store_key
 from oversight.cache.bundle import MAGIC, BundleStore, export_bundle
 from oversight.cache.cache import Cache
-from oversight.cache.call import Call, Message
+from oversight.cache.call import Call, Message, Request
 from oversight.cache.disk import DiskStore, ReadOnlyStore
 from oversight.cache.errors import BundleError, DamagedEntry, ReplayMiss, StoreError
 from oversight.cache.merge import MergeStatistics, merge
@@ -29,11 +29,13 @@ PLACE = "here/v1"
 
 def call(number: int) -> Call:
     passage = "Each crate holds twelve apples, and there are four crates in the yard. " * 3
-    return Call("sim/strong", (Message("user", f"{passage}Question {number}?"),), draw=(number,))
+    return Call(
+        Request("sim/strong", (Message("user", f"{passage}Question {number}?"),)), (number,)
+    )
 
 
 def entry(asked: Call, reply: Reply, place: str = PLACE) -> tuple[str, bytes]:
-    key = store_key(call_address(asked), place)
+    key = store_key(asked.address, place)
     return key, new_record(key, asked, reply, place, 1_700_000_000).packed().to_bytes()
 
 

@@ -3,9 +3,9 @@
 from oversight import cache
 
 NAMES = {
-    *("Call", "Message", "ToolSpec", "ResponseFormat", "Ask", "nth"),
+    *("Call", "Message", "Request", "ToolSpec", "ResponseFormat", "Ask", "nth"),
     *("Reply", "Outcome", "ToolCall", "Token", "Usage"),
-    *("call_address", "value_address", "store_key"),
+    *("value_address", "store_key"),
     *("Store", "MemoryStore", "DiskStore", "ReadOnlyStore"),
     *("BundleStore", "export_bundle", "merge", "MergeStatistics"),
     *("Cache", "CacheStatistics", "Mode"),
