@@ -49,9 +49,7 @@ from .mechanisms.recursive_reward_modelling import (
     RecursiveRewardModelling as RecursiveRewardModelling,
 )
 from .mechanisms.weak_to_strong import WeakToStrong as WeakToStrong
-from .protocol import Experiment as Experiment
 from .protocol import Protocol as Protocol
-from .protocol import Trial as Trial
 from .protocol import speak_simultaneously as speak_simultaneously
 from .question import Answer as Answer
 from .question import Problem as Problem
