@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, closing, contextmanager
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import Self
 
@@ -18,6 +17,7 @@ from oversight.engine.accounting.prices import PriceList, listed
 from oversight.engine.display.progress import Snapshot
 from oversight.engine.errors import Halt, RunFolderError, StoreFailed
 from oversight.engine.models.router import RunPolicy
+from oversight.engine.providers.retirements import today
 from oversight.engine.runs.executor import Assignment, Executor, MakeExecutor
 from oversight.engine.runs.loaded_sweep import LoadedSweep, run_folder
 from oversight.engine.runs.observer import Observer
@@ -109,7 +109,7 @@ class Run:
         loaded, mode = self.loaded, self.options.mode
         await require_abilities(loaded.sweep, loaded.models.simulated)
         if mode != "replay":
-            require_service(loaded.models.retirements(loaded.sweep.models), date.today())
+            require_service(loaded.models.retirements(loaded.sweep.models), today())
         ledger = self._ledger = LedgerFile(self.folder.path, self._accounts_now)
         working = self._executor = executor(self._assignment(ledger.total()))
         self._observers = observers
