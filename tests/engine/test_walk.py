@@ -1,5 +1,6 @@
 """Walking a sweep: what it would ask is known before anything is sent."""
 
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -77,7 +78,7 @@ async def test_a_logprob_judge_on_a_model_without_logprobs_is_refused_with_the_m
 
 
 async def test_every_lack_is_told_at_once_and_only_once():
-    tempered = AGENT.changed(model="openai/gpt-5-mini")
+    tempered = replace(AGENT, model="openai/gpt-5-mini")
     sweep = sweep_of(
         Debate(JUDGE, tempered),
         NaiveJudge(LogprobJudge("anthropic/claude-3-haiku-20240307")),

@@ -65,7 +65,7 @@ def test_a_seat_reads_the_passage_only_if_its_brief_says_so() -> None:
 
 def test_a_form_takes_the_place_of_speech_and_tools() -> None:
     form = choice_form(CRATES).format
-    call = AGENT.changed(tools=("calculator",), scratchpad=True).compose(
+    call = replace(AGENT, tools=("calculator",), scratchpad=True).compose(
         FLOOR, None, Brief("Agent", "Choose.", "Fill in."), form=form
     )
     assert call.response_format == form

@@ -143,7 +143,7 @@ async def test_the_agent_score_difference_weighs_each_world_by_its_value() -> No
 
 
 def test_a_grid_is_every_agent_with_every_judge_and_once_a_judge_without_agent() -> None:
-    judges = [JUDGE, JUDGE.changed(model="other")]
+    judges = [JUDGE, replace(JUDGE, model="other")]
     assert len(NaiveJudge(JUDGE).grid([ALICE, BOB], judges)) == 2
     grid = Propaganda(JUDGE, ALICE).grid(iter([ALICE, BOB]), iter(judges))
     assert [(cell.agent, cell.judge) for cell in grid] == [

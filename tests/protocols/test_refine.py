@@ -71,7 +71,7 @@ async def test_every_step_hears_the_floor_and_what_it_needs() -> None:
 
 async def test_critiques_are_warm_draws_of_their_own_without_tools() -> None:
     ask = scripted()
-    await spoken(ask, Refine(ALICE.changed(tools=("calculator",)), JUDGE, temperature=0.9))
+    await spoken(ask, Refine(replace(ALICE, tools=("calculator",)), JUDGE, temperature=0.9))
     draft, first, second, _, rewrite, *_ = ask.calls
     assert [call.draw for call in (draft, first, second, rewrite)] == [(), (0,), (1,), ()]
     assert [call.temperature for call in (draft, first, rewrite)] == [0.1, 0.9, 0.1]
@@ -135,7 +135,7 @@ async def test_what_the_draft_computed_stays_with_the_rewrite() -> None:
             return "the draft" if call.messages[-1].role == "tool" else Reply("", (wish,))
         return scripted().answer(call)
 
-    armed = ALICE.changed(tools=("calculator",))
+    armed = replace(ALICE, tools=("calculator",))
     turn = await spoken(Scripted(script), Refine(armed, JUDGE))
     assert turn.text.startswith("rewritten")
     assert [use.result for use in turn.tools] == ["48"]
