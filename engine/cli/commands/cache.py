@@ -105,7 +105,9 @@ def show_(address: str, given: Path | None, as_json: bool) -> None:
     with _reading(given) as (_, store):
         record = selected_entry(store, address)
     if as_json:
-        _show_json(_line(record) | {"call": asdict(record.call()), "reply": asdict(record.reply())})
+        call = record.call()
+        told = asdict(call.request) | {"draw": call.draw}
+        _show_json(_line(record) | {"call": told, "reply": asdict(record.reply())})
         return
     from oversight.engine.cli.cache_table import print_entry
 
