@@ -37,4 +37,5 @@ from .reply import Usage as Usage
 from .stats import StoreStatistics as StoreStatistics
 from .stats import store_statistics as store_statistics
 from .store import MemoryStore as MemoryStore
+from .store import Reader as Reader
 from .store import Store as Store

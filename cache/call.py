@@ -4,12 +4,12 @@ import hashlib
 import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import orjson
 
 from oversight.cache.address import unaddressable
+from oversight.cache.computed_once import computed_once
 from oversight.cache.errors import AddressError
 from oversight.cache.reply import Reply, ToolCall
 
@@ -92,17 +92,22 @@ class Request:
         if not 0 <= self.top_logprobs <= 20:
             raise ValueError(f"top_logprobs: {self.top_logprobs} is not between 0 and 20")
 
-    @cached_property
-    def _opening(self) -> bytes:
-        """The canonical JSON of any call of this request, up to its draw."""
-        # orjson writes NaN as null; NaN is refused where a request is made, so none arrives here.
-        settings = orjson.dumps(self)
+    def opening(self) -> bytes:
+        """The canonical JSON of any call of this request, up to its draw.
+
+        AddressError, which names the field, where a value has no canonical form.
+        """
+        try:
+            # orjson writes NaN as null; NaN is refused where a request is made: none comes here.
+            settings = orjson.dumps(self)
+        except orjson.JSONEncodeError as exc:
+            raise unaddressable(self) from exc
         return b'[%d,%b,"draw":' % (SCHEMA, settings.removesuffix(b"}"))
 
-    @cached_property
+    @computed_once
     def _digest(self) -> "hashlib._Hash":
         """The hash of the opening, which each draw of this request goes on with."""
-        return hashlib.sha256(self._opening)
+        return hashlib.sha256(self.opening())
 
 
 @dataclass(frozen=True)
@@ -125,17 +130,14 @@ class Call:
         """The same draw of another request: this one with other settings."""
         return Call(replace(self.request, **settings), self.draw)
 
-    @cached_property
+    @computed_once
     def address(self) -> str:
         """sha256 over the canonical JSON, 64 hex digits; equal exactly for equal calls.
 
         AddressError, which names the field, where a value has no canonical form.
         """
-        try:
-            digest = self.request._digest.copy()
-        except orjson.JSONEncodeError as exc:
-            raise unaddressable(self.request) from exc
-        digest.update(self._ending)
+        digest = self.request._digest.copy()
+        digest.update(_ending(self.draw))
         return digest.hexdigest()
 
     @property
@@ -144,14 +146,7 @@ class Call:
 
         AddressError as `address`.
         """
-        try:
-            return self.request._opening + self._ending
-        except orjson.JSONEncodeError as exc:
-            raise unaddressable(self.request) from exc
-
-    @property
-    def _ending(self) -> bytes:
-        return orjson.dumps(self.draw) + b"}]"
+        return self.request.opening() + _ending(self.draw)
 
     @property
     def model(self) -> str:
@@ -192,6 +187,10 @@ class Call:
     @property
     def effort(self) -> Effort:
         return self.request.effort
+
+
+def _ending(draw: tuple[int, ...]) -> bytes:
+    return orjson.dumps(draw) + b"}]"
 
 
 Ask: TypeAlias = Callable[[Call], Awaitable[Reply]]

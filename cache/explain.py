@@ -9,7 +9,7 @@ from itertools import islice, zip_longest
 from oversight.cache.call import Call, Message, Request
 from oversight.cache.errors import DamagedEntry
 from oversight.cache.record import Record, records
-from oversight.cache.store import Store
+from oversight.cache.store import Reader
 
 MAX_READ = 100_000
 """Entries that a search for the nearest call looks at before it makes do with what it found."""
@@ -51,13 +51,13 @@ def differences(old: Call, new: Call) -> tuple[str, ...]:
     )
 
 
-def nearest_recorded(store: Store, call: Call, identity: str) -> Nearest:
+def nearest_recorded(store: Reader, call: Call, identity: str) -> Nearest:
     """The most similar call to the same model, by its settings and the words of its messages.
 
     identity: of the endpoint that would be asked. The same call to another endpoint is nearest.
     Takes about a second where there are MOST_READ entries or more.
     """
-    for _, record in records(store.survey(call.address)):
+    for _, record in records(store.items(call.address)):
         if isinstance(record, Record):
             return Nearest(record, (f"endpoint {record.identity!r} -> {identity!r}",), False)
     best: tuple[float, Record, Call] | None = None
@@ -73,12 +73,12 @@ def nearest_recorded(store: Store, call: Call, identity: str) -> Nearest:
     return Nearest(best[1], differences(best[2], call), partial)
 
 
-def _alike_in_size(store: Store, call: Call) -> list[Record]:
+def _alike_in_size(store: Reader, call: Call) -> list[Record]:
     """The calls to the same model that are nearest in length: unpacking is what takes time."""
     size = len(call.canonical)
     recorded = (
         record
-        for _, record in records(islice(store.survey(), MAX_READ))
+        for _, record in records(islice(store.items(), MAX_READ))
         if isinstance(record, Record) and record.model == call.model
     )
     return heapq.nsmallest(MAX_COMPARED, recorded, key=lambda record: abs(record.call_size - size))

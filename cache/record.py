@@ -193,7 +193,7 @@ def read_record(key: str, value: bytes) -> Record:
 def records(
     entries: Iterable[tuple[str, bytes | DamagedEntry]],
 ) -> Iterator[tuple[str, Record | DamagedEntry]]:
-    """Entries, as `Store.survey` gives them, read; where one is damaged, what is wrong with it."""
+    """Entries, as `Reader.items` gives them, read; where one is damaged, what is wrong with it."""
     for key, found in entries:
         try:
             yield key, found if isinstance(found, DamagedEntry) else read_record(key, found)

@@ -235,10 +235,10 @@ def test_off_neither_reads_nor_writes():
 
     async def main():
         await Cache(store, inner, identity=home)(CALL)
-        before = list(store.scan())
+        before = list(store.items())
         off = Cache(store, Scripted(lambda call: "36"), identity=home, mode="off")
         said = [(await off(CALL)).text for _ in range(2)]
-        return said, before == list(store.scan()), off.statistics.new
+        return said, before == list(store.items()), off.statistics.new
 
     assert run(main()) == (["36", "36"], True, 2)
 
@@ -252,10 +252,10 @@ def test_two_endpoints_that_serve_one_model_name_share_nothing():
 
     run(main())
     assert len(inner.calls) == 2
-    assert set(store.walk()) == {
+    assert set(store.keys()) == {
         store_key(CALL.address, url) for url in ("http://one", "http://two")
     }
-    assert {key.partition(".")[2] for key in store.walk()} == {
+    assert {key.partition(".")[2] for key, _ in store.items()} == {
         endpoint_tag(url)[1:] for url in ("http://one", "http://two")
     }
 
@@ -263,7 +263,7 @@ def test_two_endpoints_that_serve_one_model_name_share_nothing():
 def test_a_record_says_when_it_was_stored_and_of_which_endpoint():
     store = MemoryStore()
     run(Cache(store, answers(), identity=home, clock=lambda: 1_700_000_000.9)(CALL))
-    ((key, value),) = store.scan()
+    ((key, value),) = store.items()
     record = read_record(key, value)
     assert (record.stored_at, record.identity) == (1_700_000_000, "here/v1")
     assert record.call() == CALL

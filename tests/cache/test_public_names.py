@@ -6,7 +6,7 @@ NAMES = {
     *("Call", "Message", "Request", "ToolSpec", "ResponseFormat", "Ask", "nth"),
     *("Reply", "Outcome", "ToolCall", "Token", "Usage"),
     *("value_address", "store_key"),
-    *("Store", "MemoryStore", "DiskStore", "ReadOnlyStore"),
+    *("Reader", "Store", "MemoryStore", "DiskStore", "ReadOnlyStore"),
     *("BundleStore", "export_bundle", "merge", "MergeStatistics"),
     *("Cache", "CacheStatistics", "Mode"),
     *("Record", "read_record", "records", "checked_records", "store_statistics", "StoreStatistics"),

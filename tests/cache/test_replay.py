@@ -71,9 +71,9 @@ def test_only_the_first_misses_are_searched_for_their_nearest():
     class Counting(MemoryStore):
         surveys = 0
 
-        def survey(self, prefix=""):
+        def items(self, prefix=""):
             self.surveys += not prefix
-            return super().survey(prefix)
+            return super().items(prefix)
 
     store = Counting()
 

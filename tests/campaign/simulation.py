@@ -153,7 +153,7 @@ class Simulation:
     async def _resume(self, kept: dict[int, tuple[bytes, CellOutcome]]) -> None:
         """A later sitting finishes every cell, and asks for nothing that is stored."""
         self.store.share = 0.0
-        stored = {key.partition(".")[0] for key in self.store.walk()}
+        stored = {key.partition(".")[0] for key, _ in self.store.items()}
 
         async def ask(call: Call) -> Reply:
             assert call.address not in stored, "a stored call was sent again"

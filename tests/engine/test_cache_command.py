@@ -63,7 +63,7 @@ def cache(*arguments: object, code: int = 0, answer: str | None = None) -> Resul
 def kept(folder: Path) -> set[str]:
     store = ReadOnlyStore(folder)
     try:
-        return set(store.walk())
+        return set(store.keys())
     finally:
         store.close()
 
