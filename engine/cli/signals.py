@@ -11,7 +11,7 @@ from oversight.engine.cli.output import say
 from oversight.engine.errors import Interrupted
 from oversight.engine.models.router import Models
 
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def obey_signals(models: Models) -> None:
@@ -49,7 +49,7 @@ def obey_signals(models: Models) -> None:
 
     # Not the loop's own handlers: it takes them away when it closes, and a signal that comes
     # between that moment and the end would kill the process.
-    for number in STOPPING:
+    for number in STOP_SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handle)
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 from oversight.cache.cache import Mode
 from oversight.cache.disk import DiskStore
@@ -14,6 +13,8 @@ from oversight.cache.store import Store
 from oversight.engine.accounting.ledger import UsageTotals
 from oversight.engine.accounting.ledger_file import LedgerFile
 from oversight.engine.accounting.prices import listed, load_prices
+from oversight.engine.cli.exit_codes import ExitCode
+from oversight.engine.cli.faults import halt_code
 from oversight.engine.cli.output import say, show, width
 from oversight.engine.cli.signals import obey_signals
 from oversight.engine.display.progress import console
@@ -41,9 +42,6 @@ from oversight.engine.system.settings import homely
 from oversight.protocols.datasets.leak import leak_gate
 from oversight.protocols.question import Problem
 
-ExitCode: TypeAlias = int
-SOME_FAILED, STOPPED, OVER_BUDGET, MISSED = 1, 3, 4, 5
-
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
@@ -66,7 +64,7 @@ class RunOptions:
     """Whether to go on, and pay again, where the store has lost replies that the run knew."""
 
 
-def run_in_terminal(opened: LoadedSweep, plan: RunOptions) -> ExitCode:
+def run_in_terminal(opened: LoadedSweep, plan: RunOptions) -> int:
     """Run what is missing of a sweep, and print the report if it is complete."""
     with ExitStack() as stack:
         store = DiskStore(plan.store)
@@ -133,7 +131,7 @@ def _terms(plan: RunOptions, folder: RunFolder, before: UsageTotals) -> RunPolic
     return RunPolicy(prices, plan.max_cost, spent, folder.path / QUARANTINE)
 
 
-def _stopped(halt: Halt, opened: LoadedSweep, folder: RunFolder, plan: RunOptions) -> ExitCode:
+def _stopped(halt: Halt, opened: LoadedSweep, folder: RunFolder, plan: RunOptions) -> int:
     done = f"{folder.finished:,} of {len(opened.sweep):,} cells done"
     unsaved = ""
     if halt.unsaved:
@@ -144,12 +142,7 @@ def _stopped(halt: Halt, opened: LoadedSweep, folder: RunFolder, plan: RunOption
         say(f"{str(halt).rstrip('.')}. Nothing more is sent. {done}, {unsaved or '0 lost'}.")
     _why_failed(opened, folder)
     say(f"{_when(halt)}: {plan.again}")
-    match halt:
-        case Interrupted():
-            return 128 + halt.signal
-        case BudgetReached():
-            return OVER_BUDGET
-    return STOPPED
+    return halt_code(halt)
 
 
 def _when(halt: Halt) -> str:
@@ -186,7 +179,7 @@ def _finished(opened: LoadedSweep, folder: RunFolder, plan: RunOptions, ran: boo
     _why_failed(opened, folder)
     if again := passing(outcomes(folder.path)) if folder.failed else 0:
         say(f"once more   {_retrying(plan)}   ({again:,} cells whose fault may have passed)")
-    return SOME_FAILED if folder.failed else 0
+    return ExitCode.FAILED if folder.failed else ExitCode.DONE
 
 
 def _retrying(plan: RunOptions) -> str:

@@ -24,13 +24,12 @@ from oversight.cache.rows import STORE_FILE, RowStore
 from oversight.cache.salvage import salvageable
 from oversight.cache.stats import store_statistics
 from oversight.cache.store import MemoryStore, Store
+from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.output import say, show
 from oversight.engine.cli.selection import Selection, selected_entry, selecting
 from oversight.engine.system.files import sync_folder
 from oversight.engine.system.settings import store_path
 
-DAMAGED_STORE = 1
-"""Exit code of a check that found damage, and of an import that left some out."""
 AT_ONCE = 1024
 """Entries that are removed in one transaction."""
 
@@ -159,7 +158,7 @@ def verify(given: Path | None, as_json: bool) -> None:
         if faults:
             say(f"to save what can be read of it: oversight cache salvage --store {path}")
     if damaged or faults:
-        raise SystemExit(DAMAGED_STORE)
+        raise SystemExit(ExitCode.FAILED)
 
 
 @command.command()
@@ -309,7 +308,7 @@ def _tell(merged: MergeStatistics, path: Path) -> None:
     for damage in merged.damaged:
         say(f"left out {damage.key}: {damage.reason}")
     if merged.damaged:
-        raise SystemExit(DAMAGED_STORE)
+        raise SystemExit(ExitCode.FAILED)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import click
 import orjson
 
 from oversight.engine.cli.dataset_table import inventory_text
+from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.number import Number
 from oversight.engine.cli.output import show
 from oversight.engine.errors import UsageError
@@ -17,9 +18,6 @@ from oversight.protocols.datasets.generation import Generator
 from oversight.protocols.datasets.inventory import Inventory, inventory
 from oversight.protocols.datasets.leak import LeakGate, RuleAccuracy, leak_gate
 from oversight.protocols.datasets.loader import Loader
-
-LEAKS = 1
-"""Exit code of a check that found the label given away."""
 
 
 @click.group()
@@ -51,7 +49,7 @@ def check(spec: str, settings: tuple[str, ...], as_json: bool) -> None:
     else:
         show(inventory_text(spec, held, gate))
     if gate.leaks:
-        raise SystemExit(LEAKS)
+        raise SystemExit(ExitCode.FAILED)
 
 
 @command.command()

@@ -11,11 +11,13 @@ from oversight.cache.cache import Cache
 from oversight.cache.disk import DiskStore
 from oversight.cache.store import Store
 from oversight.engine.accounting.prices import listed
+from oversight.engine.cli.exit_codes import ExitCode
+from oversight.engine.cli.faults import halt_code
 from oversight.engine.cli.output import say, show
 from oversight.engine.cli.signals import obey_signals
 from oversight.engine.datasets.generation import Generation
 from oversight.engine.display.progress import Snapshot, console, progress
-from oversight.engine.errors import BudgetReached, Halt, Interrupted, UsageError
+from oversight.engine.errors import Halt, UsageError
 from oversight.engine.models.router import Models, RunPolicy
 from oversight.engine.providers.keys import environment
 from oversight.engine.reports.failures import called
@@ -29,7 +31,6 @@ from oversight.protocols.datasets.known import known_questions
 from oversight.protocols.datasets.leak import leak_gate
 from oversight.protocols.question import Problem
 
-SOME_FAILED, STOPPED, OVER_BUDGET = 1, 3, 4
 NAMED = 5
 """Failures that are told one by one."""
 
@@ -104,12 +105,7 @@ def _stopped(halt: Halt, generation: Generation) -> int:
     done = len(generation.drafts) + len(generation.failures)
     say(f"{str(halt).rstrip('.')}. {done:,} of {len(generation.questions):,} questions done")
     say(f"nothing is written yet, and no reply is lost; go on with: {_again()}")
-    match halt:
-        case Interrupted():
-            return 128 + halt.signal
-        case BudgetReached():
-            return OVER_BUDGET
-    return STOPPED
+    return halt_code(halt)
 
 
 def _finished(generation: Generation, wish: Wish) -> int:
@@ -127,7 +123,7 @@ def _finished(generation: Generation, wish: Wish) -> int:
     say(leak_gate(problems).line)
     say(f"look closer oversight dataset check {wish.output}")
     show(f"{wish.output}: {len(problems):,} of {len(generation.questions):,} questions")
-    return SOME_FAILED if generation.failures else 0
+    return ExitCode.FAILED if generation.failures else ExitCode.DONE
 
 
 def _write(problems: tuple[Problem, ...], path: Path) -> None:

@@ -12,6 +12,7 @@ import click
 import orjson
 
 from oversight.engine.cli.completing import sweep_files
+from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.output import show
 from oversight.engine.errors import UsageError
 from oversight.engine.planning.preflight import PreflightResult, ending, examine, key_of
@@ -22,7 +23,6 @@ from oversight.engine.runs.loaded_sweep import LoadedSweep, open_sweep
 from oversight.engine.runs.walk import require_abilities
 from oversight.engine.simulation.model import PREFIX
 
-UNWELL = 1
 LINE = "\n"
 
 
@@ -60,7 +60,7 @@ def command(what: tuple[str, ...], overrides: tuple[str, ...], as_json: bool) ->
     else:
         show("\n".join(_lines(findings)))
     if what and not all(finding.fine for finding in findings):
-        raise SystemExit(UNWELL)
+        raise SystemExit(ExitCode.FAILED)
 
 
 async def _sweep(opened: LoadedSweep, variables: Mapping[str, str]) -> list[PreflightResult]:

@@ -15,19 +15,17 @@ from oversight.engine.accounting.ledger_file import LedgerFile
 from oversight.engine.accounting.prices import PriceList, listed, load_prices
 from oversight.engine.cli.commands.plan import short
 from oversight.engine.cli.completing import sweep_files
+from oversight.engine.cli.exit_codes import ExitCode
+from oversight.engine.cli.faults import halt_code
 from oversight.engine.cli.number import Number
 from oversight.engine.cli.output import show
 from oversight.engine.cli.terminal import (
-    OVER_BUDGET,
-    SOME_FAILED,
-    STOPPED,
-    ExitCode,
     RunOptions,
     run_shown,
 )
 from oversight.engine.display.progress import duration
 from oversight.engine.display.table import Table, as_text
-from oversight.engine.errors import BudgetReached, Halt, Interrupted, RateLimited, UsageError
+from oversight.engine.errors import Halt, RateLimited, UsageError
 from oversight.engine.models.router import RunPolicy, clipped
 from oversight.engine.planning.estimate import plan_sweep
 from oversight.engine.providers import sdk_clients
@@ -42,7 +40,7 @@ from oversight.engine.sweeps.sweepfile import SweepFile, read_sweep_file
 BUSY = 0.7
 """The share of the time from which on this machine, and no limit, decides how fast it goes."""
 
-STAND_IN = "openai/gpt-4o-mini"
+STAND_IN_MODEL = "openai/gpt-4o-mini"
 """A model that anybody may rehearse with."""
 
 REHEARSAL_HEAD = (
@@ -95,7 +93,7 @@ def command(
     load_profile(profile)
     file = read_sweep_file(sweep, overrides, limit)
     if all(model.startswith(PREFIX) for model in file.sweep({}).models):
-        real = " ".join(f"--set {role}.model={STAND_IN}" for role in ("agents", "judges"))
+        real = " ".join(f"--set {role}.model={STAND_IN_MODEL}" for role in ("agents", "judges"))
         raise UsageError(
             f"{sweep}: every model is simulated: there is nothing to rehearse\n"
             f"  name real ones; no key is needed: oversight rehearse {sweep} {real}"
@@ -228,12 +226,7 @@ def _notes(rehearsed: Rehearsed) -> list[str]:
     return notes
 
 
-def _exit_code(rehearsed: Rehearsed, halt: Halt | None) -> ExitCode:
-    match halt:
-        case None:
-            return SOME_FAILED if rehearsed.failed or not rehearsed.agrees else 0
-        case Interrupted():
-            return 128 + halt.signal
-        case BudgetReached():
-            return OVER_BUDGET
-    return STOPPED
+def _exit_code(rehearsed: Rehearsed, halt: Halt | None) -> int:
+    if halt is not None:
+        return halt_code(halt)
+    return ExitCode.FAILED if rehearsed.failed or not rehearsed.agrees else ExitCode.DONE

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.output import say, show, width
 from oversight.engine.cli.recorded import recorded
@@ -17,8 +18,6 @@ from oversight.engine.runs.run_folder import lines
 from oversight.engine.sweeps.sweep import Cell
 from oversight.engine.system.loop import event_loop
 from oversight.protocols.scores import SCORES
-
-DIFFERS = 1
 
 
 @click.command()
@@ -67,7 +66,7 @@ def command(
         say("nothing was sent")
     if different:
         say(f"different: {', '.join(different[:5])}{', …' if len(different) > 5 else ''}")
-        raise SystemExit(DIFFERS)
+        raise SystemExit(ExitCode.FAILED)
 
 
 def _from_replies(record: OutcomeRecord) -> bool:

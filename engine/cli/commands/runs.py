@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 import orjson
 
+from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.output import say, show, width
 from oversight.engine.display.table import Table, as_text
 from oversight.engine.errors import RunFolderError
 from oversight.engine.runs.listing import RUNS, RunSummary, summaries
 
-DAMAGED_RUN = 1
 SET = "--set"
 """What tells runs of one sweep apart, where any has it."""
 RUNS_HEAD = ("run folder", "sweep", "last outcome", "state", "cells", "failed")
@@ -41,7 +41,7 @@ def command(place: Path, as_json: bool) -> None:
     for fault in faults:
         say(str(fault))
     if faults:
-        raise SystemExit(DAMAGED_RUN)
+        raise SystemExit(ExitCode.FAILED)
 
 
 def _table(place: Path, found: Sequence[RunSummary]) -> Table:
