@@ -8,14 +8,15 @@ demo: .venv/installed            ## install, then run the main job on simulated 
 	$(BIN)/oversight demo
 	@echo "· to have the command oversight in this shell: . $(BIN)/activate"
 
-test: .venv/installed-dev        ## lint, types, tests
+test: .venv/installed-dev        ## lint, types, layers, tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 	$(BIN)/pytest -q -n auto
 
 docs: .venv/installed            ## the reference of the sweep file, from the code
-	$(BIN)/python -m oversight.engine.sweeps.reference > docs/.sweep-file.md
+	$(BIN)/python -m oversight.engine.cli.reference > docs/.sweep-file.md
 	mv docs/.sweep-file.md docs/sweep-file.md
 
 campaign: .venv/installed-dev    ## the long form of the reliability campaigns

@@ -43,7 +43,7 @@ NOTEWORTHY = 256
 NAME = 36
 """Characters of a model's name that the display has room for."""
 
-LONGEST = 86_400.0
+MAX_DEADLINE = 86_400.0
 """Seconds that one exchange may be given: a day."""
 
 WIDEST = 65_535
@@ -69,8 +69,8 @@ class ProviderSettings:
         for name in ("base_url", "identity", "version"):
             if not getattr(self, name).isprintable():
                 raise ValueError(f"{name}: {getattr(self, name)!r} has a character that is no text")
-        if not 0 < self.deadline <= LONGEST:
-            raise ValueError(f"deadline: {self.deadline:g} is not in (0, {LONGEST:g}] seconds")
+        if not 0 < self.deadline <= MAX_DEADLINE:
+            raise ValueError(f"deadline: {self.deadline:g} is not in (0, {MAX_DEADLINE:g}] seconds")
         if not 1 <= self.connections <= WIDEST:
             raise ValueError(f"connections: {self.connections} is not between 1 and {WIDEST:,}")
 

@@ -136,8 +136,8 @@ def _local(settings: Settings, hear: Hear | None) -> Provider:
     """The small model that this program serves itself."""
 
     def transport() -> Transport:
-        from oversight.engine.local.transport import LocalTransport
         from oversight.engine.providers.aiohttp_transport import AiohttpTransport
+        from oversight.engine.providers.local_transport import LocalTransport
         from oversight.engine.providers.pool import ConnectionPool
 
         def server(url: str) -> Transport:

@@ -12,7 +12,7 @@ from oversight.engine.providers.catalogue import PROVIDERS, provider_of
 from oversight.engine.simulation.model import PREFIX
 from oversight.engine.sweeps.document import Document, Key
 
-ROLES = ("agents", "judges", "protocols")
+ROLE_SECTIONS = ("agents", "judges", "protocols")
 """The sections in which models are named."""
 
 OWN = "compatible"
@@ -74,7 +74,7 @@ def naming(document: Document, provider: str) -> Key:
         address = ("providers", provider, "base_url")
         given = document.value["providers"][provider] or {}
         return address if "base_url" in given else address[:2]
-    for section in ROLES:
+    for section in ROLE_SECTIONS:
         for key, text in _texts((section,), document.value.get(section)):
             if text.startswith(f"{provider}/"):
                 return key
@@ -82,7 +82,7 @@ def naming(document: Document, provider: str) -> Key:
 
 
 def _mentioned(value: Mapping[str, Any]) -> Iterator[str]:
-    for section in ROLES:
+    for section in ROLE_SECTIONS:
         for _, text in _texts((section,), value.get(section)):
             yield text
 

@@ -9,11 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.sample import Sample, paired
-
-Floats = npt.NDArray[np.float64]
 
 RESAMPLES = 10_000
 LEVEL = 0.95
