@@ -94,7 +94,7 @@ sys.addaudithook(lambda event, args: met.append(args) if event == "socket.connec
 from oversight.engine.cli.group import main
 sys.argv = ["oversight", "run", "real.yaml", "--store", "store"]
 try: main()
-except SystemExit as left: code = left.code
+except SystemExit as left: code = int(left.code)
 print([code, met, [name for name in HEAVY if name in sys.modules]])
 """
 

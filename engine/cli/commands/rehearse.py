@@ -7,7 +7,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import click
-import orjson
 
 from oversight.cache.disk import DiskStore
 from oversight.engine.accounting.ledger import UsageTotals
@@ -18,7 +17,14 @@ from oversight.engine.cli.completing import sweep_files
 from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.faults import halt_code
 from oversight.engine.cli.number import Number
-from oversight.engine.cli.output import show
+from oversight.engine.cli.options import (
+    json_option,
+    limit_option,
+    max_cost_option,
+    prices_option,
+    set_option,
+)
+from oversight.engine.cli.output import show, show_json
 from oversight.engine.cli.terminal import (
     RunOptions,
     run_shown,
@@ -61,20 +67,23 @@ REHEARSAL_HEAD = (
 @click.command()
 @click.argument("sweep", type=click.Path(path_type=Path), shell_complete=sweep_files)
 @click.option(
-    "--profile", default="busy", show_default=True, help="calm, busy, storm, or a file of yours."
+    "--profile",
+    default="busy",
+    show_default=True,
+    help="How the server behaves: calm, busy, storm, or a TOML file.",
 )
 @click.option(
     "--speed",
     type=Number(0, 1000, min_open=True),
     default=10.0,
     show_default=True,
-    help="How many seconds of the story pass in a real one.",
+    help="Simulated seconds that pass in one real second.",
 )
-@click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Change a setting.")
-@click.option("--limit", type=click.IntRange(1), help="Rehearse the first so many problems only.")
-@click.option("--max-cost", type=Number(0), help="Dollars for the whole run.")
-@click.option("--prices", type=click.Path(path_type=Path, exists=True), help="A price file.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@set_option
+@limit_option
+@max_cost_option
+@prices_option
+@json_option
 def command(
     sweep: Path,
     profile: str,
@@ -108,7 +117,7 @@ def command(
         rehearsed, halt = _rehearsed(file, url, profile, speed, max_cost, rates)
     if as_json:
         told = {"agrees": rehearsed.agrees, "total": rehearsed.total, "rehearsal": rehearsed}
-        show(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode())
+        show_json(told)
     else:
         show(as_text(_table(rehearsed)))
         show("")

@@ -1,11 +1,12 @@
 """`oversight score`: the measures of verdicts that were produced elsewhere."""
 
-import json
 from collections.abc import Sequence
 from typing import Any, BinaryIO
 
 import click
 
+from oversight.engine.cli.options import json_option
+from oversight.engine.cli.output import show_json
 from oversight.engine.reports.scored import Scored, asd_bounds, failed, figures, samples, score
 from oversight.engine.reports.verdicts import read_verdicts
 from oversight.protocols.scores import SCORES, Compat
@@ -24,7 +25,7 @@ def _with_the_usual(
 
 @click.command()
 @click.argument("verdicts", type=click.File("rb"))
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, question by question.")
+@json_option
 @click.option(
     "--compat",
     type=click.Choice(["none", "solib"]),
@@ -38,7 +39,7 @@ def _with_the_usual(
     type=float,
     multiple=True,
     callback=_with_the_usual,
-    help="An inverse greed to report beside 0, 1 and inf. Repeatable.",
+    help="Inverse greed of the agent to report beside 0, 1 and inf; repeatable.",
 )
 def command(verdicts: BinaryIO, as_json: bool, compat: Compat, betas: tuple[float, ...]) -> None:
     """Score VERDICTS: a file of JSON Lines, or - for standard input.
@@ -56,7 +57,7 @@ def command(verdicts: BinaryIO, as_json: bool, compat: Compat, betas: tuple[floa
     """
     scored = score(read_verdicts(verdicts, verdicts.name), betas, compat)
     if as_json:
-        click.echo(json.dumps(_plain(scored, betas, compat), indent=2, allow_nan=False))
+        show_json(_plain(scored, betas, compat))
         return
     from oversight.engine.cli.score_table import print_tables  # rich is for tables alone
 
