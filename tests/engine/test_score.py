@@ -248,12 +248,12 @@ def test_a_dash_reads_standard_input() -> None:
     assert ran.stderr.startswith("<stdin>:1: id: missing")
 
 
-def test_scoring_to_json_imports_no_table_and_no_model_client() -> None:
+def test_scoring_to_json_imports_no_terminal_tables_and_no_model_client() -> None:
     code = (
         "import sys, oversight.engine.cli.group\n"
         "oversight.engine.cli.group.oversight.main("
         "['score', '-', '--json'], standalone_mode=False)\n"
-        "print(sorted({'numpy', 'rich', 'openai', 'anthropic', 'aiohttp'} & set(sys.modules)),"
+        "print(sorted({'scipy', 'rich', 'openai', 'anthropic', 'aiohttp'} & set(sys.modules)),"
         " file=sys.stderr)\n"
     )
     ran = subprocess.run(
