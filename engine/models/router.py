@@ -31,6 +31,7 @@ from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.document import Document
 from oversight.engine.sweeps.fields import filled
 from oversight.engine.sweeps.named import naming
+from oversight.engine.sweeps.node import Node
 from oversight.engine.system.descriptors import left, raise_limit
 from oversight.engine.throughput import LimitStatistics
 from oversight.protocols.question import Problem
@@ -108,18 +109,18 @@ class Models:
         self._document = document
         self._environment = environment
         self._reach = {
-            name: filled(document, ("providers", name), ProviderSettings, given)
+            name: filled(Node(document, ("providers", name), given), ProviderSettings)
             for name, given in providers.items()
         }
         described = {
-            name: filled(document, ("models", name), SimModel, given)
+            name: filled(Node(document, ("models", name), given), SimModel)
             for name, given in models.items()
             if name.startswith(PREFIX)
         }
         self.simulated = {**PRESETS, **described}
         """Every simulated model that may be asked, by name."""
         self.limits = {
-            name: filled(document, ("models", name), Limits, given)
+            name: filled(Node(document, ("models", name), given), Limits)
             for name, given in models.items()
             if not name.startswith(PREFIX)
         }

@@ -11,9 +11,9 @@ from oversight.engine.errors import UsageError
 from oversight.engine.providers.capabilities import takes_temperature
 from oversight.engine.providers.catalogue import provider_of
 from oversight.engine.simulation.model import PREFIX, PRESETS
-from oversight.engine.sweeps.document import Document, Key
 from oversight.engine.sweeps.examples import shots
 from oversight.engine.sweeps.fields import checked_value, fields_of, made_of, required_of
+from oversight.engine.sweeps.node import Node
 from oversight.protocols.agents.agent import Agent, Speaker
 from oversight.protocols.catalogue import JUDGES, PROTOCOLS
 from oversight.protocols.drafting.best_of import BestOf
@@ -64,65 +64,60 @@ class AgentSettings:
             )
 
 
-def agents(document: Document, key: Key, value: Any) -> list[MakeSpeaker]:
+def agents(node: Node) -> list[MakeSpeaker]:
     """Every agent of an `agents` section or of a protocol's role: a mapping, or a list of them."""
     made: list[MakeSpeaker] = []
     types_ = fields_of(Agent) | fields_of(AgentSettings)
-    for at, settings in _alternatives(document, key, value):
-        for point in _points(document, at, settings, types_, needs=("model",)):
-            made.append(_speaker(document, at, point))
+    for role in _roles(node):
+        for point in _points(role, role.settings(), types_, needs=("model",)):
+            made.append(_speaker(role, point))
     return made
 
 
-def judges(document: Document, key: Key, value: Any) -> list[Judge]:
+def judges(node: Node) -> list[Judge]:
     """Every judge of a `judges` section or of a protocol's role. `kind` says which elicitation."""
     made: list[Judge] = []
-    for at, settings in _alternatives(document, key, value):
-        for kind in _values(document, (*at, "kind"), settings.get("kind", "stated"), str):
+    for role in _roles(node):
+        settings = role.settings()
+        kinds = settings.pop("kind", role.child("kind", "stated"))
+        for kind in _values(kinds, str):
             if kind not in JUDGES:
-                raise document.unknown(
-                    (*at, "kind", kind), JUDGES, "kind of judge", "kinds of judges"
-                )
-            rest = {name: inner for name, inner in settings.items() if name != "kind"}
+                unknown = kinds.child(kind, kind)
+                raise unknown.unknown(JUDGES, "kind of judge", "kinds of judges")
             types_ = fields_of(JUDGES[kind])
-            for point in _points(document, at, rest, types_, needs=required_of(JUDGES[kind])):
-                _check_calls(document, at, point)
+            for point in _points(role, settings, types_, needs=required_of(JUDGES[kind])):
+                _check_calls(role, point)
                 if "model" in point:
                     point = _tempered(point, point["model"], point.get("effort", ""))
                 elif "temperature" in types_:
                     member = point["member"].base_agent
                     point = _tempered(point, member.model, member.effort)
-                made.append(made_of(document, at, JUDGES[kind], point))
+                made.append(made_of(role, JUDGES[kind], point))
     return made
 
 
 def protocols(
-    document: Document,
-    key: Key,
-    value: Any,
-    agents: Iterable[MakeSpeaker],
-    judges: Iterable[Judge],
+    node: Node, agents: Iterable[MakeSpeaker], judges: Iterable[Judge]
 ) -> Iterator[Protocol]:
     """Every protocol of a `protocols` section with every agent and every judge.
 
     The section is a mapping from kinds to settings, or a list of such mappings and of bare kinds.
     """
     seats, benches = list(agents), list(judges)
-    for at, kind, settings in _kinds(document, key, value):
+    for one in _kinds(node):
+        kind, settings = one.name, one.settings()
         if kind not in PROTOCOLS:
-            raise document.unknown(at, PROTOCOLS, "protocol", "protocols")
+            raise one.unknown(PROTOCOLS, "protocol", "protocols")
         cls = PROTOCOLS[kind]
         types_ = fields_of(cls)
         takes_agent = "agent" in types_
         for taken in ("agent", "judge"):
             if taken in settings:
-                raise document.fault(
-                    (*at, taken), f"is set for all protocols at once, under '{taken}s'"
-                )
+                raise settings[taken].fault(f"is set for all protocols at once, under '{taken}s'")
         if takes_agent and not seats:
-            raise document.fault(at, f"{kind} needs agents; add a section 'agents'")
+            raise one.fault(f"{kind} needs agents; add a section 'agents'")
         types_ = {name: kind for name, kind in types_.items() if name not in ("agent", "judge")}
-        for point in _points(document, at, settings, types_, needs=()):
+        for point in _points(one, settings, types_, needs=()):
             for make in seats if takes_agent else [None]:
                 for judge in benches:
                     roles: RoleSettings = {"judge": judge}
@@ -133,22 +128,22 @@ def protocols(
                         settings_ = _tempered(
                             settings_, judge.base_agent.model, judge.base_agent.effort
                         )
-                    yield made_of(document, at, cls, settings_)
+                    yield made_of(one, cls, settings_)
 
 
 def _seated(point: RoleSettings, judge: Judge) -> RoleSettings:
     return {name: value(judge) if callable(value) else value for name, value in point.items()}
 
 
-def _speaker(document: Document, at: Key, point: RoleSettings) -> MakeSpeaker:
+def _speaker(node: Node, point: RoleSettings) -> MakeSpeaker:
     around, within = fields_of(AgentSettings), fields_of(Agent)
     # A role within a role: its settings have become what makes it, once the judge is known.
     checker: MakeSpeaker | None = point.pop("side_check", None)
     model, effort = point["model"], point.get("effort", "")
     point = _tempered(point, model, effort, "temperature", "best_of_temperature")
-    seat = made_of(document, at, AgentSettings, {k: v for k, v in point.items() if k in around})
-    plain = made_of(document, at, Agent, {k: v for k, v in point.items() if k in within})
-    _check_calls(document, at, point)
+    seat = made_of(node, AgentSettings, {k: v for k, v in point.items() if k in around})
+    plain = made_of(node, Agent, {k: v for k, v in point.items() if k in within})
+    _check_calls(node, point)
 
     def make(judge: Judge) -> Speaker:
         speaker: Speaker = plain
@@ -178,95 +173,82 @@ def _tempered(point: RoleSettings, model: str, effort: Effort, *names: str) -> R
     return settled
 
 
-def _check_calls(document: Document, at: Key, point: RoleSettings) -> None:
+def _check_calls(node: Node, point: RoleSettings) -> None:
     """What every call of a role would be refused for is refused here, before any is made."""
     model = point.get("model")
     if model is None:
         return
     settings = {name: point[name] for name in OF_CALLS if point.get(name, AUTO) != AUTO}
-    made_of(document, at, Call, {"model": model, "messages": (), **settings})
+    made_of(node, Call, {"model": model, "messages": (), **settings})
     if not model.startswith(PREFIX):
         try:
             provider_of(model)
         except UsageError as exc:
-            raise document.fault((*at, "model"), str(exc)) from None
+            raise node.child("model", model).fault(str(exc)) from None
         return
-    known = [*PRESETS, *document.mapping(("models",), document.value.get("models"))]
+    known = [*PRESETS, *Node.section(node.document, "models").settings()]
     if model not in known:
-        raise document.fault(
-            (*at, "model"),
+        raise node.child("model", model).fault(
             f"there is no simulated model {model!r}",
             f"describe it under 'models', or use one of {', '.join(known)}",
         )
 
 
-def _alternatives(document: Document, key: Key, value: Any) -> Iterator[tuple[Key, RoleSettings]]:
+def _roles(node: Node) -> Iterator[Node]:
     """A mapping, or each mapping of a list; a bare text is the name of a model."""
-    for at, part in _parts(key, value):
-        yield at, {"model": part} if isinstance(part, str) else document.mapping(at, part)
+    for role in node.alternatives():
+        yield role.replaced({"model": role.value}) if isinstance(role.value, str) else role
 
 
-def _kinds(document: Document, key: Key, value: Any) -> Iterator[tuple[Key, str, RoleSettings]]:
-    for at, part in _parts(key, value):
-        if isinstance(part, str):
-            yield (*at, part), part, {}
-            continue
-        for kind, settings in document.mapping(at, part).items():
-            yield (*at, kind), kind, document.mapping((*at, kind), settings)
+def _kinds(node: Node) -> Iterator[Node]:
+    """The settings of each protocol, in the node that its kind names."""
+    for part in node.alternatives():
+        if isinstance(part.value, str):
+            yield part.child(part.value, {})
+        else:
+            yield from part.settings().values()
 
 
 def _points(
-    document: Document,
-    at: Key,
-    settings: RoleSettings,
-    types_: Mapping[str, Any],
-    needs: Iterable[str],
+    node: Node, settings: Mapping[str, Node], types_: Mapping[str, Any], needs: Iterable[str]
 ) -> Iterator[RoleSettings]:
     """Every combination of the alternatives given, each setting checked against its type."""
     for need in needs:
         if need not in settings:
-            raise document.fault(at, f"has no {need!r}", f"settings: {', '.join(types_)}")
+            raise node.fault(f"has no {need!r}", f"settings: {', '.join(types_)}")
     axes: list[list[tuple[str, Any]]] = []
-    for name, value in settings.items():
-        key = (*at, name)
+    for name, setting in settings.items():
         if name not in types_:
-            raise document.unknown(key, types_)
+            raise setting.unknown(types_)
         of_type = types_[name] | Literal["auto"] if name in TEMPERATURES else types_[name]
-        axes.append([(name, made) for made in _values(document, key, value, of_type)])
+        axes.append([(name, made) for made in _values(setting, of_type)])
     for point in product(*axes):
         yield dict(point)
 
 
-def _values(document: Document, key: Key, value: Any, type_: Any) -> list[Any]:
+def _values(node: Node, type_: Any) -> list[Any]:
     """The alternatives of one setting: a list is an axis, anything else a single value."""
-    if value == []:
-        raise document.fault(key, "an empty list leaves nothing to run")
+    if node.value == []:
+        raise node.fault("an empty list leaves nothing to run")
     if get_origin(type_) is tuple and _is(get_args(type_)[0], Judge):
-        return [tuple(judges(document, key, value))]
+        return [tuple(judges(node))]
     if get_origin(type_) is tuple and _is(get_args(type_)[0], Shot):
-        return [shots(document, key, value)]
-    if get_origin(type_) is tuple and get_args(type_)[0] is float and not _nested(value):
+        return [shots(node)]
+    if get_origin(type_) is tuple and get_args(type_)[0] is float and not _nested(node.value):
         # Numbers belong together; a list of names is an axis, since most tools are used alone.
-        return [checked_value(document, key, value, type_)]
-    return [made for at, part in _parts(key, value) for made in _made(document, at, part, type_)]
+        return [checked_value(node, type_)]
+    return [made for part in node.alternatives() for made in _made(part, type_)]
 
 
-def _made(document: Document, at: Key, value: Any, type_: Any) -> Sequence[Any]:
+def _made(node: Node, type_: Any) -> Sequence[Any]:
     """What one alternative stands for; settings of a role may have axes of their own."""
-    if value is None and types.NoneType in get_args(type_):
+    if node.value is None and types.NoneType in get_args(type_):
         return [None]
     if _is(type_, Speaker):
-        return agents(document, at, value)
+        return agents(node)
     if _is(type_, Judge):
-        return judges(document, at, value)
-    return [checked_value(document, at, value, type_)]
-
-
-def _parts(key: Key, value: Any) -> list[tuple[Key, Any]]:
-    """Each part of a list with its place; anything else is one part."""
-    if isinstance(value, list):
-        return [((*key, n), part) for n, part in enumerate(value)]
-    return [(key, value)]
+        return judges(node)
+    return [checked_value(node, type_)]
 
 
 def _nested(value: Any) -> bool:

@@ -5,6 +5,7 @@ import pytest
 
 from oversight.engine.errors import UsageError
 from oversight.engine.sweeps.document import Document
+from oversight.engine.sweeps.node import Node
 from oversight.engine.sweeps.roles import agents, judges, protocols
 from oversight.protocols.agents.agent import Agent, Speaker
 from oversight.protocols.catalogue import JUDGES, PROTOCOLS
@@ -28,22 +29,21 @@ from oversight.protocols.protocol import Protocol
 WEAK = StatedJudge("sim/weak")
 
 
-def section(name: str, text: str) -> tuple[Document, tuple[str], Any]:
-    document = Document.parse(f"{name}:\n  {text}\n", "s.yaml")
-    return document, (name,), document.value[name]
+def section(name: str, text: str) -> Node:
+    return Node.section(Document.parse(f"{name}:\n  {text}\n", "s.yaml"), name)
 
 
 def speakers(text: str, judge: Judge = WEAK) -> list[Speaker]:
-    return [make(judge) for make in agents(*section("agents", text))]
+    return [make(judge) for make in agents(section("agents", text))]
 
 
 def judged(text: str) -> list[Judge]:
-    return judges(*section("judges", text))
+    return judges(section("judges", text))
 
 
 def made(text: str, agent: str = "sim/strong", judge: str = "sim/weak") -> list[Protocol]:
     return list(
-        protocols(*section("protocols", text), agents(*section("agents", agent)), judged(judge))
+        protocols(section("protocols", text), agents(section("agents", agent)), judged(judge))
     )
 
 
@@ -76,7 +76,7 @@ def test_every_setting_of_an_agent_may_be_an_axis(setting: str, values: list[Any
     written = [list(value) if isinstance(value, tuple) else value for value in values]
     document = Document("s", "", {}, {})
     settings = {"model": "sim/strong", setting: written}
-    found = [make(WEAK) for make in agents(document, ("agents",), settings)]
+    found = [make(WEAK) for make in agents(Node(document, ("agents",), settings))]
     assert found == [Agent(**{"model": "sim/strong", setting: value}) for value in values]
 
 
@@ -375,8 +375,8 @@ def test_what_is_wrong_with_a_protocol_is_told_with_value_and_mend(text: str, me
 
 def test_a_protocol_with_an_agent_says_that_there_is_none() -> None:
     with pytest.raises(UsageError, match=r"protocols\.debate: debate needs agents; add a section"):
-        list(protocols(*section("protocols", "debate"), [], [WEAK]))
-    assert list(protocols(*section("protocols", "naive_judge"), [], [WEAK])) == [NaiveJudge(WEAK)]
+        list(protocols(section("protocols", "debate"), [], [WEAK]))
+    assert list(protocols(section("protocols", "naive_judge"), [], [WEAK])) == [NaiveJudge(WEAK)]
 
 
 def test_a_speech_is_drafted_then_refined_then_checked() -> None:
