@@ -76,7 +76,8 @@ says how it is asked; it is `stated` unless it is set, and a list of kinds is an
 
 PROTOCOLS_TEXT = """\
 A mapping from kinds to settings, a list of such mappings and of bare kinds, or one kind. Each meets
-every agent and every judge. What each of them does: [protocols.md](protocols.md).
+every agent and every judge. What each of them does: [protocols.md](protocols.md). One of your own
+is named by module or by file: [extending.md](extending.md).
 """
 
 MODELS = """\

@@ -4,9 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from oversight.engine.errors import UsageError
+from oversight.engine.sweeps.elsewhere import class_named
 from oversight.engine.sweeps.fields import fields_of
 from oversight.engine.sweeps.node import Node
 from oversight.engine.sweeps.originals import originals
+from oversight.engine.system.entry_points import DATASETS_GROUP
 from oversight.protocols.datasets.catalogue import LOADERS, loader
 from oversight.protocols.datasets.loader import Loader
 from oversight.protocols.errors import DatasetError
@@ -26,11 +28,10 @@ def load_problems(node: Node, folder: Path | None, seed: int = 0) -> tuple[Probl
         raise node.fault(
             "a setting of a data set, and no data set", f"write it within one: {shown}"
         )
-    if name not in LOADERS:
-        raise node.unknown(LOADERS, "data set", "data sets")
+    kind = class_named(node, name, LOADERS, Loader, DATASETS_GROUP, "data set", "data sets")
     given = settings if isinstance(settings, dict) else {}
     try:
-        made = loader(name, settings)
+        made = loader(name, settings, kind)
         if "seed" not in given:
             made = replace(made, seed=seed)
         return made.load(_root(node, made, folder))

@@ -11,6 +11,7 @@ from oversight.engine.errors import UsageError
 from oversight.engine.providers.catalogue import PROVIDERS, provider_of
 from oversight.engine.simulation.model import PREFIX
 from oversight.engine.sweeps.document import Document, Key
+from oversight.engine.system.entry_points import PROVIDERS_GROUP, registered
 
 ROLE_SECTIONS = ("agents", "judges", "protocols")
 """The sections in which models are named."""
@@ -30,8 +31,9 @@ def check_names(
             raise document.fault(
                 key, f"{name!r} is no server of yours", f"write {OWN}/NAME, as in {OWN}/NAME/MODEL"
             )
-        if kind not in PROVIDERS or (slash and kind != OWN):
-            raise document.unknown(key, [*PROVIDERS, f"{OWN}/NAME"], "provider", "providers")
+        known = (*PROVIDERS, *registered(PROVIDERS_GROUP))
+        if kind not in known or (slash and kind != OWN):
+            raise document.unknown(key, [*known, f"{OWN}/NAME"], "provider", "providers")
     for name in models:
         if not name.startswith(PREFIX):
             try:

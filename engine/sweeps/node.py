@@ -55,9 +55,12 @@ class Node:
         """The error for this value: its place, its name, what is wrong, and how to mend it."""
         return self.document.fault(self.key, message, hint)
 
-    def unknown(self, known: Iterable[str], what: str = "setting", all: str = "") -> UsageError:
+    def unknown(
+        self, known: Iterable[str], what: str = "setting", all: str = "", shown: str = ""
+    ) -> UsageError:
         """The error for a name that means nothing here, with the one that was perhaps meant.
 
         all: what the list of known names is headed by; if empty, `settings of` their owner.
+        shown: in place of that list.
         """
-        return self.document.unknown(self.key, known, what, all)
+        return self.document.unknown(self.key, known, what, all, shown)

@@ -3,6 +3,7 @@
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 
@@ -11,9 +12,11 @@ from oversight.engine.errors import UsageError
 from oversight.engine.providers.capabilities import takes_temperature
 from oversight.engine.providers.catalogue import provider_of
 from oversight.engine.simulation.model import PREFIX, PRESETS
+from oversight.engine.sweeps.elsewhere import class_named
 from oversight.engine.sweeps.examples import shots
 from oversight.engine.sweeps.fields import checked_value, fields_of, made_of, required_of
 from oversight.engine.sweeps.node import Node
+from oversight.engine.system.entry_points import AGENTS_GROUP, JUDGES_GROUP, PROTOCOLS_GROUP
 from oversight.protocols.agents.agent import Agent, Speaker
 from oversight.protocols.catalogue import JUDGES, PROTOCOLS
 from oversight.protocols.drafting.best_of import BestOf
@@ -69,9 +72,29 @@ def agents(node: Node) -> list[MakeSpeaker]:
     made: list[MakeSpeaker] = []
     types_ = fields_of(Agent) | fields_of(AgentSettings)
     for role in _roles(node):
-        for point in _points(role, role.settings(), types_, needs=("model",)):
+        settings = role.settings()
+        if kind := settings.pop("kind", None):
+            made += _speakers_from_elsewhere(role, kind, settings)
+            continue
+        for point in _points(role, settings, types_, needs=("model",)):
             made.append(_speaker(role, point))
     return made
+
+
+def _speakers_from_elsewhere(
+    node: Node, kind: Node, settings: Mapping[str, Node]
+) -> Iterator[MakeSpeaker]:
+    """Agents of a class that is not ours, with that class's own settings."""
+    for name in _values(kind, str):
+        cls = agent_class(kind.child(name, name))
+        for point in _points(node, settings, fields_of(cls), needs=required_of(cls)):
+            _check_calls(node, point)
+            speaker = made_of(node, cls, point)
+            yield partial(_whoever_judges, speaker)
+
+
+def _whoever_judges(speaker: Speaker, judge: Judge) -> Speaker:
+    return speaker
 
 
 def judges(node: Node) -> list[Judge]:
@@ -81,18 +104,16 @@ def judges(node: Node) -> list[Judge]:
         settings = role.settings()
         kinds = settings.pop("kind", role.child("kind", "stated"))
         for kind in _values(kinds, str):
-            if kind not in JUDGES:
-                unknown = kinds.child(kind, kind)
-                raise unknown.unknown(JUDGES, "kind of judge", "kinds of judges")
-            types_ = fields_of(JUDGES[kind])
-            for point in _points(role, settings, types_, needs=required_of(JUDGES[kind])):
+            cls = judge_class(kinds.child(kind, kind))
+            types_ = fields_of(cls)
+            for point in _points(role, settings, types_, needs=required_of(cls)):
                 _check_calls(role, point)
                 if "model" in point:
                     point = _tempered(point, point["model"], point.get("effort", ""))
                 elif "temperature" in types_:
                     member = point["member"].base_agent
                     point = _tempered(point, member.model, member.effort)
-                made.append(made_of(role, JUDGES[kind], point))
+                made.append(made_of(role, cls, point))
     return made
 
 
@@ -106,9 +127,7 @@ def protocols(
     seats, benches = list(agents), list(judges)
     for one in _kinds(node):
         kind, settings = one.name, one.settings()
-        if kind not in PROTOCOLS:
-            raise one.unknown(PROTOCOLS, "protocol", "protocols")
-        cls = PROTOCOLS[kind]
+        cls = protocol_class(one)
         types_ = fields_of(cls)
         takes_agent = "agent" in types_
         for taken in ("agent", "judge"):
@@ -129,6 +148,27 @@ def protocols(
                             settings_, judge.base_agent.model, judge.base_agent.effort
                         )
                     yield made_of(one, cls, settings_)
+
+
+def protocol_class(node: Node) -> type[Protocol]:
+    """The class of the protocol that a node is named after."""
+    return class_named(
+        node, node.name, PROTOCOLS, Protocol, PROTOCOLS_GROUP, "protocol", "protocols"
+    )
+
+
+def judge_class(node: Node) -> type[Judge]:
+    """The class of the kind of judge that a node is named after."""
+    return class_named(
+        node, node.name, JUDGES, Judge, JUDGES_GROUP, "kind of judge", "kinds of judges"
+    )
+
+
+def agent_class(node: Node) -> type[Speaker]:
+    """The class of the kind of agent that a node is named after; none of ours has a kind."""
+    return class_named(
+        node, node.name, {}, Speaker, AGENTS_GROUP, "kind of agent", "kinds of agents"
+    )
 
 
 def _seated(point: RoleSettings, judge: Judge) -> RoleSettings:
