@@ -12,13 +12,13 @@ ADDRESS, PREFIX_HASH = "_address", "_stem"
 """Where a call remembers its address, and what the addresses of all its draws have in common;
 orjson passes over names that begin with an underscore."""
 
-Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+MessageRole: TypeAlias = Literal["system", "user", "assistant", "tool"]
 Effort: TypeAlias = Literal["", "none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    role: Role
+    role: MessageRole
     text: str
     tool_calls: tuple[ToolCall, ...] = ()
     """What an assistant asked tools to do in this message."""

@@ -6,22 +6,22 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from oversight.engine.display.table import Table
 
-Line = TypeVar("Line")
+_Line = TypeVar("_Line")
 
 Plain: TypeAlias = Mapping[str, Any]
 """What JSON takes: mappings of mappings of scalars."""
 
 
 @dataclass(frozen=True, slots=True)
-class Column(Generic[Line]):
+class Column(Generic[_Line]):
     """One column. A line of the report is any value that its functions can read."""
 
     head: str = ""
-    cell: Callable[[Line], str] | None = None
+    cell: Callable[[_Line], str] | None = None
     """The text of a cell; None keeps the column out of tables for people."""
     key: tuple[str, ...] = ()
     """Path of the figure in JSON, joined by dots in CSV; () keeps it out of both."""
-    value: Callable[[Line], Any] = field(default=lambda line: None)
+    value: Callable[[_Line], Any] = field(default=lambda line: None)
     """The figure itself: a scalar, a mapping of scalars, or None where there is none."""
     parts: tuple[str, ...] = ()
     """Keys of the mapping (or of each in a mapping of such), so that CSV has its columns although
@@ -34,8 +34,8 @@ class Column(Generic[Line]):
 
 def as_table(
     title: str,
-    columns: Sequence[Column[Line]],
-    lines: Iterable[Line],
+    columns: Sequence[Column[_Line]],
+    lines: Iterable[_Line],
     notes: Iterable[str] = (),
 ) -> Table:
     """The table for people, of the columns that have cells."""
@@ -52,7 +52,7 @@ def as_table(
 
 
 def plain_line(
-    columns: Iterable[Column[Line]], line: Line, *, parts: bool = False
+    columns: Iterable[Column[_Line]], line: _Line, *, parts: bool = False
 ) -> dict[str, Any]:
     """A line for programs, nested by key.
 

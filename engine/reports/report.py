@@ -54,6 +54,7 @@ def _json(results: Results) -> str:
     plain = {
         "sweep": results.name,
         "score": results.score,
+        "prompts": results.prompts,
         "rows": [plain_line(every, row) for row in results.rows],
         "failed": results.failed,
         "missing": results.missing,

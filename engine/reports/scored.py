@@ -8,10 +8,10 @@ from oversight.engine.reports.aggregate import RowSamples
 from oversight.engine.reports.axes import Axes
 from oversight.engine.reports.results import Figures, Results, RowResult
 from oversight.engine.reports.verdicts import Verdicts
-from oversight.protocols.scores import SCORES, Compat, applicable
+from oversight.protocols.scores import RANGES, SCORES, Compat, applicable
 from oversight.protocols.scoring.bounds import Bounds, bounds
-from oversight.protocols.scoring.sample import Sample
-from oversight.protocols.scoring.worlds import Measures, measure
+from oversight.protocols.scoring.sample import Sample, widest
+from oversight.protocols.scoring.worlds import Measures, asd_ends, chosen_ends, measure
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def results_by_score(
     name: of the file. Intervals resample questions, those of a group together, with one seed for
     all scores.
     """
-    samples = {score: row_samples(scored, score) for score in SCORES}
+    samples = {score: row_samples(scored, score, compat) for score in SCORES}
     there = [row for row in samples.values() if row]
     figures = Figures(chain(*((row.asd, *row.jse, *row.eas) for row in there)))
     worlds = [world for each in scored for world in each.verdicts.endings.worlds]
@@ -87,7 +87,7 @@ def results_by_score(
     }
 
 
-def row_samples(scored: Sequence[Scored], score: str) -> RowSamples | None:
+def row_samples(scored: Sequence[Scored], score: str, compat: Compat = "none") -> RowSamples | None:
     """Each measure under one score, over the questions that have it; None if none has."""
     measured = [
         (each.verdicts, measures)
@@ -99,12 +99,15 @@ def row_samples(scored: Sequence[Scored], score: str) -> RowSamples | None:
         return None
     ids = tuple(str(verdicts.id) for verdicts, _ in measured)
     groups = tuple(verdicts.group for verdicts, _ in measured)
+    kinds = {verdicts.endings.values for verdicts, _ in measured}
+    asd = widest(asd_ends(values, RANGES[score], compat) for values in kinds)
+    chosen = widest(chosen_ends(values, RANGES[score], compat) for values in kinds)
 
     def samples(columns: Iterable[tuple[float, ...]]) -> tuple[Sample, ...]:
-        return tuple(Sample(ids, column, groups) for column in columns)
+        return tuple(Sample(ids, column, groups, chosen) for column in columns)
 
     return RowSamples(
-        Sample(ids, tuple(measures.asd for _, measures in measured), groups),
+        Sample(ids, tuple(measures.asd for _, measures in measured), groups, asd),
         samples(zip(*(measures.jse for _, measures in measured), strict=True)),
         samples(zip(*(measures.eas for _, measures in measured), strict=True)),
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from oversight.engine.display.columns import Column, as_table
-from oversight.engine.display.table import Table
+from oversight.engine.display.table import Table, error_text
 from oversight.engine.reports.results import Results
 from oversight.protocols.scores import Compat
 from oversight.protocols.scoring.bounds import Bounds
@@ -35,8 +35,8 @@ MEASURES: tuple[Column[MeasureLine], ...] = (
     Column("measure", lambda line: line.measure, words=True),
     Column("n", lambda line: str(line.estimate.n)),
     Column("mean", lambda line: f"{line.estimate.mean:+.3f}"),
-    Column("± 95 %", lambda line: _unsigned(line.estimate.half_width)),
-    Column("std", lambda line: _unsigned(line.estimate.std)),
+    Column("± 95 %", lambda line: _error(line.estimate.half_width)),
+    Column("std", lambda line: f"{line.estimate.std:.3f}"),
 )
 
 EXTREMES: tuple[Column[BoundsLine], ...] = (
@@ -63,9 +63,11 @@ def scored_tables(
     lines = [line for results in by_score.values() for line in _lines(results)]
     tables = []
     if lines:
-        clusters = max(line.estimate.clusters for line in lines)
+        most = max((line.estimate for line in lines), key=lambda each: each.n)
+        worth = f" (worth {most.effective:.1f} of one size)" if most.clusters < most.n else ""
         notes = (
-            f"± half the 95 % interval, bootstrap over {clusters} questions or groups of them.",
+            f"± half the 95 % interval, {most.method or 'bootstrap'} over "
+            f"{most.clusters} questions or groups of them{worth}.",
             "std over questions, of the population.",
         )
         tables.append(as_table(title, MEASURES, lines, notes))
@@ -99,5 +101,5 @@ def _signed(figure: float | None) -> str:
     return "–" if figure is None else f"{figure:+.3f}"
 
 
-def _unsigned(figure: float | None) -> str:
-    return "–" if figure is None else f"{figure:.3f}"
+def _error(half_width: float | None) -> str:
+    return "–" if half_width is None else error_text(half_width, 3)

@@ -52,7 +52,7 @@ def open_run(folder: Path, overrides: Iterable[str] = ()) -> LoadedSweep:
     for assignment in (*manifest.overrides, *overrides):
         document.set(assignment)
     document.value.setdefault("name", manifest.name)
-    return _made(checked_sweep(document, folder / SWEEP, problems))
+    return _made(checked_sweep(document, folder / SWEEP, problems, manifest.prompt_sets))
 
 
 def _open_python_run(
@@ -89,6 +89,8 @@ def run_folder(
         version(DISTRIBUTION_NAME),
         store,
         sweep_folder=code,
+        prompts=sweep.prompts,
+        prompt_sets={path: dict(blocks) for path, blocks in ready.file.prompts.items()},
     )
     return RunFolder(folder, manifest, document.text.encode(), sweep.problems)
 

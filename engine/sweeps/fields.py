@@ -11,10 +11,10 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from oversight.cache.address import MAX_EXACT_INTEGER
 from oversight.engine.sweeps.node import Node
 
-Filled = TypeVar("Filled")
+_Filled = TypeVar("_Filled")
 
 
-def filled(node: Node, cls: type[Filled]) -> Filled:
+def filled(node: Node, cls: type[_Filled]) -> _Filled:
     """A `cls` of a mapping. UsageError names place, value and mend of what does not fit."""
     known = fields_of(cls)
     settings = node.settings()
@@ -54,7 +54,7 @@ def _expected(type_: Any) -> str:
     return "nothing (null)" if type_ is type(None) else names.get(type_, str(type_))
 
 
-def made_of(node: Node, cls: type[Filled], settings: Mapping[str, Any]) -> Filled:
+def made_of(node: Node, cls: type[_Filled], settings: Mapping[str, Any]) -> _Filled:
     """The role itself; what its own checks refuse is told with the place it was written at."""
     try:
         return cls(**settings)

@@ -34,8 +34,8 @@ def _with_the_usual(
     "--compat",
     type=click.Choice(["none", "solib"]),
     default="none",
-    help="Break ties as SOlib does: none of the tied answers counts as accurate, and a greedy "
-    "agent argues for each with weight 1.",
+    help="Score as SOlib does: ASD is not centred, none of the answers that tie counts as "
+    "accurate, and a greedy agent argues for each with weight 1.",
 )
 @click.option(
     "--beta",
@@ -72,13 +72,17 @@ def command(verdicts: BinaryIO, as_json: bool, compat: Compat, betas: tuple[floa
 def _plain(
     scored: Sequence[Scored], by_score: Mapping[str, Results], lost: Sequence[Verdicts]
 ) -> dict[str, Any]:
-    """Questions, mean and std; and, only where a world has no verdict, `failures`."""
+    """Questions, means, std, intervals; and, only where a world has no verdict, `failures`."""
     rows = {name: results.rows[0] for name, results in by_score.items()}
     betas = next(iter(by_score.values())).betas
     plain: dict[str, Any] = {
         "questions": [_question(each, by_score, betas) for each in scored],
         "mean": {name: _of_row(row, lambda figure: figure.mean) for name, row in rows.items()},
         "std": {name: _of_row(row, lambda figure: figure.std) for name, row in rows.items()},
+        "interval": {name: _of_row(row, _ends) for name, row in rows.items()},
+        "method": next(
+            (row.asd.method for row in rows.values() if row.asd and row.asd.method), None
+        ),
     }
     if lost:
         plain["failures"] = {
@@ -107,7 +111,11 @@ def _question(scored: Scored, names: Iterable[str], betas: Sequence[float]) -> d
     return plain
 
 
-def _of_row(row: RowResult, figure: Callable[[Estimate], float]) -> dict[str, Any] | None:
+def _ends(figure: Estimate) -> list[float] | None:
+    return list(figure.interval) if figure.interval else None
+
+
+def _of_row(row: RowResult, figure: Callable[[Estimate], Any]) -> dict[str, Any] | None:
     """One figure of every estimate of a row; None where no question has the score."""
     if row.asd is None:
         return None
@@ -116,7 +124,7 @@ def _of_row(row: RowResult, figure: Callable[[Estimate], float]) -> dict[str, An
 
 
 def _shaped(
-    asd: float, jse: Iterable[tuple[float, float]], eas: Iterable[tuple[float, float]]
+    asd: Any, jse: Iterable[tuple[float, Any]], eas: Iterable[tuple[float, Any]]
 ) -> dict[str, Any]:
     return {
         "asd": asd,
