@@ -2,18 +2,24 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test docs campaign audit clean
+.PHONY: demo check test docs campaign audit clean
 
 demo: .venv/installed            ## install, then run the main job on simulated models
 	$(BIN)/oversight demo
 	@echo "· to have the command oversight in this shell: . $(BIN)/activate"
 
-test: .venv/installed-dev        ## lint, types, layers, tests
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+check: .venv/installed-dev lint  ## lint, types, layers and the unit ring: while you write
+	$(BIN)/pytest -q -n auto --dist worksteal -m unit
+
+test: .venv/installed-dev lint   ## lint, types, layers and all tests
+	$(BIN)/pytest -q -n auto --dist worksteal
+
+.PHONY: lint
+lint: .venv/installed-dev
+	$(BIN)/ruff check -q .
+	$(BIN)/ruff format -q --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-cache
-	$(BIN)/pytest -q -n auto
+	$(BIN)/lint-imports --no-cache --no-logo
 
 docs: .venv/installed            ## the reference of the sweep file, from the code
 	$(BIN)/python -m oversight.engine.cli.reference > docs/.sweep-file.md

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from oversight.engine.reports.failures import TRANSIENT_KINDS, WORDS, called, failure_lines
 from oversight.engine.runs.outcome import OutcomeRecord
 from oversight.protocols.transcript import Failure
@@ -77,6 +79,7 @@ def test_failed_cells_are_told_by_their_cause_and_retried_only_where_it_helps(
     assert "once more   oversight run small.yaml --retry-failed   (3 cells whose fault" in told
 
 
+@pytest.mark.wire
 def test_a_grid_whose_every_call_is_refused_for_one_reason_is_stopped(
     place: Path, command: Command
 ) -> None:

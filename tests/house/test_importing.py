@@ -16,6 +16,8 @@ from oversight.engine.runs.scheduler import run_cells
 from tests.command_line import calls
 from tests.fakes import Scripted
 
+pytestmark = pytest.mark.wire
+
 ROOT = Path(__file__).parents[2]
 ROOMS = ("cache", "protocols", "engine")
 FILES = [file for room in ROOMS for file in sorted((ROOT / room).rglob("*.py"))]

@@ -11,6 +11,8 @@ from zipfile import ZipFile
 
 import pytest
 
+pytestmark = pytest.mark.wire
+
 ROOT = Path(__file__).parents[2]
 ROOMS = ("engine", "protocols", "cache")
 SHIPPED = (*ROOMS, "tests", "examples", "docs")
