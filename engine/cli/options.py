@@ -84,9 +84,14 @@ def output_option(default: str = "") -> Decorator:
     )
 
 
+def _row_option(role: str) -> Decorator:
+    help = f"Only rows with this text in the {role}'s name."
+    return click.option(f"--{role}", default="", metavar="TEXT", help=help)
+
+
+protocol_option = _row_option("protocol")
+
+
 def row_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--protocol`, `--agent` and `--judge`, which choose rows of a report by their names."""
-    for role in ("judge", "agent", "protocol"):
-        help = f"Only rows with this text in the {role}'s name."
-        command = click.option(f"--{role}", default="", metavar="TEXT", help=help)(command)
-    return command
+    return protocol_option(_row_option("agent")(_row_option("judge")(command)))

@@ -29,7 +29,12 @@ OPTIONS = {
     for option in command.params
     if isinstance(option, click.Option)
 }
-OF_ITS_OWN = {("dataset check", "--set"), ("dataset generate-wrong", "--seed")}
+OF_ITS_OWN = {
+    ("dataset check", "--set"),
+    ("dataset generate-rewritten", "--set"),
+    ("dataset generate-rewritten", "--temperature"),
+    ("dataset generate-wrong", "--seed"),
+}
 """Options that set another thing than their namesakes: a loader's setting, the order of labels."""
 VARIANTS = {
     "--store": 2,  # to be written to, and of a run that is read

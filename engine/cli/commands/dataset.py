@@ -27,6 +27,21 @@ from oversight.protocols.datasets.leak import LeakGate, RuleAccuracy, leak_gate,
 from oversight.protocols.datasets.loader import Loader
 from oversight.protocols.datasets.rewriting import Rewriter
 
+lanes_option = click.option(
+    "--lanes",
+    type=click.IntRange(1),
+    default=64,
+    show_default=True,
+    help="Questions worked on at once.",
+)
+loader_option = click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Setting of the loader, e.g. limit=200; repeatable.",
+)
+
 
 @click.group()
 def command() -> None:
@@ -35,13 +50,7 @@ def command() -> None:
 
 @command.command()
 @click.argument("spec", metavar="FILE|LOADER")
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Setting of the loader, e.g. limit=200; repeatable.",
-)
+@loader_option
 @json_option
 def check(spec: str, settings: tuple[str, ...], as_json: bool) -> None:
     """Say what is in a data set, and whether the form of an answer tells if it is true.
@@ -93,9 +102,7 @@ def fetch(name: str, output: Path | None, pins: tuple[str, ...], mirror: str | N
 
 @command.command("generate-wrong")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "--model", required=True, help="Model that writes the answers: provider/name, or sim/NAME."
-)
+@click.option("--model", required=True, help="Model that writes them: provider/name, or sim/NAME.")
 @output_option()
 @click.option(
     "--drafts",
@@ -111,13 +118,7 @@ def fetch(name: str, output: Path | None, pins: tuple[str, ...], mirror: str | N
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the order of labels.")
 @limit_option
-@click.option(
-    "--lanes",
-    type=click.IntRange(1),
-    default=64,
-    show_default=True,
-    help="Questions worked on at once.",
-)
+@lanes_option
 @max_cost_option
 @store_option
 def generate_wrong(
@@ -156,15 +157,19 @@ def generate_wrong(
 
 @command.command("generate-rewritten")
 @click.argument("spec", metavar="FILE|LOADER")
+@loader_option
+@click.option("--model", required=True, help="Model that writes them: provider/name, or sim/NAME.")
+@output_option()
 @click.option(
-    "--set", "settings", multiple=True, metavar="A=B", help="A setting of the loader. Repeatable."
+    "--temperature",
+    type=Number(0, 2),
+    default=0.0,
+    show_default=True,
+    help="Sampling temperature of the solutions.",
 )
-@click.option("--model", required=True, help="Whose hand it shall be: provider/name, or sim/NAME.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
-@click.option("--temperature", type=click.FloatRange(0, 2), default=0.0, show_default=True)
-@click.option("--lanes", type=click.IntRange(1), default=64, show_default=True)
-@click.option("--max-cost", type=click.FloatRange(0), help="Dollars for this sitting.")
-@click.option("--store", type=click.Path(path_type=Path), help="Folder of the store of replies.")
+@lanes_option
+@max_cost_option
+@store_option
 def generate_rewritten(
     spec: str,
     settings: tuple[str, ...],
