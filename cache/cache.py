@@ -24,7 +24,7 @@ never asks; `off` neither reads nor writes."""
 
 YIELD_EVERY = 256
 """Hits after which the event loop gets a turn: a run served from the store must hear signals."""
-RECENT = 4096
+REPLIES_IN_MEMORY = 4096
 """Replies kept in memory, the last ones handed out: the worlds and rows of one problem ask the
 same calls within a short while, and reading one again takes 30 times as long. About 10 MB."""
 EXPLAINED_MISSES = 3
@@ -194,7 +194,7 @@ class Cache:
 
     def _remember(self, key: str, reply: Reply) -> None:
         self._recent[key] = reply
-        if len(self._recent) > RECENT:
+        if len(self._recent) > REPLIES_IN_MEMORY:
             self._recent.popitem(last=False)
 
     async def _fly(self, call: Call, key: str, address: str, identity: str) -> Reply:

@@ -17,13 +17,13 @@ SCHEMA = 1
 """Version of what an address covers: raised when a field of `Request` or `Call` is added or changes
 meaning."""
 
-Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+MessageRole: TypeAlias = Literal["system", "user", "assistant", "tool"]
 Effort: TypeAlias = Literal["", "none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    role: Role
+    role: MessageRole
     text: str
     tool_calls: tuple[ToolCall, ...] = ()
     """What an assistant asked tools to do in this message."""

@@ -14,7 +14,7 @@ import diskcache
 
 from oversight.cache.checksum import add_checksum, strip_checksum
 from oversight.cache.errors import DamagedEntry, StoreError, StoreFull, StoreGone
-from oversight.cache.lock import share
+from oversight.cache.lock import share_lock
 from oversight.cache.rows import FAULTS, STORE_FILE, RowReader, connect_safely, fault, log_of
 from oversight.cache.store import Store, checked_key
 
@@ -105,7 +105,7 @@ class DiskStore(RowReader, Store):
         with ExitStack() as undo:
             try:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                lock = share(folder)
+                lock = share_lock(folder)
                 undo.callback(os.close, lock)
                 if file.exists():
                     _refuse_foreign(file)

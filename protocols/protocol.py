@@ -11,11 +11,11 @@ from oversight.cache.call import Ask
 from oversight.protocols.agents.agent import Brief, Speaker
 from oversight.protocols.gather import gather_in_order
 from oversight.protocols.judges.judge import Judge
-from oversight.protocols.mechanisms.prompt_set import PromptSet, default_prompts
+from oversight.protocols.prompts.prompt_set import PromptSet, default_prompts
 from oversight.protocols.question import Answer, Problem, Question
 from oversight.protocols.scores import SCORES
 from oversight.protocols.seat import Role, Seat
-from oversight.protocols.transcript import Measures, Transcript, Verdict
+from oversight.protocols.transcript import NamedMeasures, Transcript, Verdict
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class Measured:
     """A floor, and what was measured on the way to it."""
 
     floor: Transcript
-    measures: Measures
+    measures: NamedMeasures
 
 
 @dataclass(frozen=True)

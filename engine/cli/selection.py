@@ -46,19 +46,23 @@ class Selection:
 def selecting(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that a Selection is made from."""
     for option in (
-        click.option("--older-than", callback=_before, help="An age: 12h, 30d or 8w."),
+        click.option(
+            "--older-than",
+            callback=_before,
+            help="Only entries older than this, e.g. 12h, 30d or 8w.",
+        ),
         click.option(
             "--outcome",
             "outcomes",
             multiple=True,
             type=click.Choice(get_args(Outcome)),
-            help="How the reply ended. Repeatable.",
+            help="Only replies that ended so; repeatable.",
         ),
         click.option(
             "--model",
             "models",
             multiple=True,
-            help="As in the sweep file, or a pattern: 'openai/*'. Repeatable.",
+            help="Only this model, or a pattern such as 'openai/*'; repeatable.",
         ),
     ):
         command = option(command)
@@ -92,5 +96,5 @@ def _before(ctx: click.Context, param: click.Parameter, age: str | None) -> int 
     if age is None:
         return None
     if not (match := re.fullmatch(r"(\d+)([hdw])", age)):
-        raise click.BadParameter(f"{age!r} is no age; write 12h, 30d or 8w")
+        raise click.BadParameter(f"{age!r} is not an age; write it like 12h, 30d or 8w")
     return int(time.time()) - int(match[1]) * UNITS[match[2]]

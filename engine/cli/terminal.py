@@ -5,8 +5,9 @@ import shlex
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
 
+from oversight.engine.cli.exit_codes import ExitCode
+from oversight.engine.cli.faults import halt_code
 from oversight.engine.cli.output import say, show, width
 from oversight.engine.cli.signals import obey_signals
 from oversight.engine.display.progress import Snapshot, console
@@ -33,9 +34,6 @@ from oversight.engine.system.settings import homely
 from oversight.protocols.datasets.leak import leak_gate
 from oversight.protocols.question import Problem
 
-ExitCode: TypeAlias = int
-SOME_FAILED, STOPPED, OVER_BUDGET, MISSED = 1, 3, 4, 5
-
 
 @dataclass(frozen=True, slots=True)
 class Presentation:
@@ -47,7 +45,7 @@ class Presentation:
     score: str
 
 
-def run_in_terminal(loaded: LoadedSweep, options: RunOptions, shown: Presentation) -> ExitCode:
+def run_in_terminal(loaded: LoadedSweep, options: RunOptions, shown: Presentation) -> int:
     """Run what is missing of a sweep, and print the report if it is complete."""
     with Run.open(loaded, options) as run:
         if run.run_again:
@@ -92,7 +90,7 @@ def under_signals(
             return stop_token.halt
 
 
-def _stopped(halt: Halt, run: Run, shown: Presentation) -> ExitCode:
+def _stopped(halt: Halt, run: Run, shown: Presentation) -> int:
     done = f"{run.folder.finished:,} of {len(run.loaded.sweep):,} cells done"
     unsaved = ""
     if halt.unsaved:
@@ -103,12 +101,7 @@ def _stopped(halt: Halt, run: Run, shown: Presentation) -> ExitCode:
         say(f"{str(halt).rstrip('.')}. Nothing more is sent. {done}, {unsaved or '0 lost'}.")
     _why_failed(run)
     say(f"{_when(halt)}: {shown.again}")
-    match halt:
-        case Interrupted():
-            return 128 + halt.signal
-        case BudgetReached():
-            return OVER_BUDGET
-    return STOPPED
+    return halt_code(halt)
 
 
 def _when(halt: Halt) -> str:
@@ -145,7 +138,7 @@ def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
     if again := passing(run.outcomes()) if folder.failed else 0:
         retrying = shown.again if run.options.retry_failed else f"{shown.again} --retry-failed"
         say(f"once more   {retrying}   ({again:,} cells whose fault may have passed)")
-    return SOME_FAILED if folder.failed else 0
+    return ExitCode.FAILED if folder.failed else ExitCode.DONE
 
 
 def _why_failed(run: Run) -> None:

@@ -22,10 +22,10 @@ from oversight.protocols.question import Problem
 from oversight.protocols.transcript import Failure
 
 Item = TypeVar("Item", Known, Problem)
-Made = TypeVar("Made")
+_Made = TypeVar("_Made")
 
 
-class Production(ABC, Generic[Item, Made]):
+class Production(ABC, Generic[Item, _Made]):
     """Items, and what came of those that are done.
 
     An item that is run again asks the same calls: what was paid is in the store, and so the same
@@ -33,7 +33,7 @@ class Production(ABC, Generic[Item, Made]):
     """
 
     items: Sequence[Item]
-    made: dict[str, Made]
+    made: dict[str, _Made]
     """By id of the item."""
     failures: dict[str, Failure]
     """Why nothing came of an item, by its id."""
@@ -52,7 +52,7 @@ class Production(ABC, Generic[Item, Made]):
         """One as the model will be asked."""
 
     @abstractmethod
-    async def make(self, item: Item, cache: Cache) -> Made: ...
+    async def make(self, item: Item, cache: Cache) -> _Made: ...
 
     @abstractmethod
     def problems(self, seed: int) -> tuple[Problem, ...]:
@@ -88,13 +88,13 @@ class Production(ABC, Generic[Item, Made]):
     def complete(self) -> bool:
         return self.done == len(self.items)
 
-    async def _attempt(self, item: Item, cache: Cache) -> Made | Failure:
+    async def _attempt(self, item: Item, cache: Cache) -> _Made | Failure:
         try:
             return await self.make(item, cache)
         except Exception as exc:
             return failure(f"question {item.id}", exc)
 
-    def _keep(self, item: Item, landed: Made | Failure) -> None:
+    def _keep(self, item: Item, landed: _Made | Failure) -> None:
         if isinstance(landed, Failure):
             self.failures[item.id] = landed
         else:

@@ -31,6 +31,7 @@ from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.document import Document
 from oversight.engine.sweeps.fields import filled
 from oversight.engine.sweeps.named import naming
+from oversight.engine.sweeps.node import Node
 from oversight.engine.system.descriptors import left, raise_limit
 from oversight.engine.throughput import LimitStatistics
 from oversight.protocols.question import Problem
@@ -43,7 +44,7 @@ NOTEWORTHY = 256
 NAME = 36
 """Characters of a model's name that the display has room for."""
 
-LONGEST = 86_400.0
+MAX_DEADLINE = 86_400.0
 """Seconds that one exchange may be given: a day."""
 
 WIDEST = 65_535
@@ -69,8 +70,8 @@ class ProviderSettings:
         for name in ("base_url", "identity", "version"):
             if not getattr(self, name).isprintable():
                 raise ValueError(f"{name}: {getattr(self, name)!r} has a character that is no text")
-        if not 0 < self.deadline <= LONGEST:
-            raise ValueError(f"deadline: {self.deadline:g} is not in (0, {LONGEST:g}] seconds")
+        if not 0 < self.deadline <= MAX_DEADLINE:
+            raise ValueError(f"deadline: {self.deadline:g} is not in (0, {MAX_DEADLINE:g}] seconds")
         if not 1 <= self.connections <= WIDEST:
             raise ValueError(f"connections: {self.connections} is not between 1 and {WIDEST:,}")
 
@@ -108,18 +109,18 @@ class Models:
         self._document = document
         self._environment = environment
         self._reach = {
-            name: filled(document, ("providers", name), ProviderSettings, given)
+            name: filled(Node(document, ("providers", name), given), ProviderSettings)
             for name, given in providers.items()
         }
         described = {
-            name: filled(document, ("models", name), SimModel, given)
+            name: filled(Node(document, ("models", name), given), SimModel)
             for name, given in models.items()
             if name.startswith(PREFIX)
         }
         self.simulated = {**PRESETS, **described}
         """Every simulated model that may be asked, by name."""
         self.limits = {
-            name: filled(document, ("models", name), Limits, given)
+            name: filled(Node(document, ("models", name), given), Limits)
             for name, given in models.items()
             if not name.startswith(PREFIX)
         }

@@ -24,7 +24,7 @@ from oversight.engine.providers.provider import Provider
 from oversight.engine.providers.retirements import Retirement
 from oversight.engine.providers.settings import Settings
 
-PATIENCE = 60.0
+ANSWER_SECONDS = 60.0
 """Seconds that one answer may take."""
 
 DRIFT = 60.0
@@ -122,7 +122,7 @@ async def _provider(
     if not all(finding.fine for finding in findings):
         return findings
     try:
-        reached = replace(settings(provider), deadline=PATIENCE)
+        reached = replace(settings(provider), deadline=ANSWER_SECONDS)
     except EngineError as exc:
         return [*findings, PreflightResult(provider, False, str(exc))]
     findings.append(PreflightResult(provider, True, f"its address is {reached.base_url}"))

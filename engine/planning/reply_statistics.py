@@ -17,7 +17,7 @@ ENOUGH = 12
 MAX_KEPT_REPLIES = 256
 """Replies of one kind that are kept to draw from; all count for the spread."""
 
-HIDDEN: dict[Effort, float] = {
+HIDDEN_SHARE: dict[Effort, float] = {
     "minimal": 0.02,
     "low": 0.1,
     "medium": 0.3,
@@ -162,4 +162,4 @@ def _hidden(call: Call) -> float:
     able = abilities(call.model)
     # Where sampling needs effort to be said, a model that is told nothing reasons.
     reasons = bool(able.efforts) and ("none" not in able.efforts or "" not in able.sampling_needs)
-    return call.max_tokens * HIDDEN.get(call.effort or ("medium" if reasons else ""), 0.0)
+    return call.max_tokens * HIDDEN_SHARE.get(call.effort or ("medium" if reasons else ""), 0.0)

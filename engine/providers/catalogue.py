@@ -16,6 +16,7 @@ from oversight.engine.providers.provider import Hear, HttpProvider, Provider
 from oversight.engine.providers.settings import Settings
 from oversight.engine.providers.transport import Deferred, Transport
 from oversight.engine.providers.wire import Wire
+from oversight.engine.system.entry_points import PROVIDERS_GROUP, load_registered, registered
 
 WireOf: TypeAlias = Callable[[Settings], Wire]
 
@@ -46,10 +47,11 @@ def provider_of(model: str) -> str:
     `compatible` takes a name of the user's: `compatible/lab/llama-3` is of `compatible/lab`.
     """
     kind, _, rest = model.partition("/")
-    if kind not in PROVIDERS:
-        near = get_close_matches(kind, PROVIDERS, 1)
+    if kind not in PROVIDERS and kind not in registered(PROVIDERS_GROUP):
+        known = [*PROVIDERS, *registered(PROVIDERS_GROUP)]
+        near = get_close_matches(kind, known, 1)
         hint = f"did you mean {near[0]!r}? " if near else ""
-        raise UsageError(f"{model!r}: no such provider; {hint}there are {', '.join(PROVIDERS)}")
+        raise UsageError(f"{model!r}: no such provider; {hint}there are {', '.join(known)}")
     if kind == "compatible":
         name, _, rest = rest.partition("/")
         kind = f"compatible/{name}"
@@ -61,7 +63,7 @@ def provider_of(model: str) -> str:
 def entry(provider: str) -> Entry:
     """The row of a provider, with its own variables if it is a `compatible/NAME`."""
     kind, _, name = provider.partition("/")
-    row = PROVIDERS[kind]
+    row = PROVIDERS.get(kind) or _registered_entry(kind)
     if not name:
         return row
     stem = "COMPATIBLE_" + re.sub(r"\W", "_", name).upper()
@@ -72,6 +74,14 @@ def entry(provider: str) -> Entry:
         key_needed=False,
         own=row.own,
     )
+
+
+def _registered_entry(kind: str) -> Entry:
+    """The row of a provider that an installed package registers."""
+    row = load_registered(PROVIDERS_GROUP, kind)
+    if not isinstance(row, Entry):
+        raise UsageError(f"{kind}: {row!r}, which a package registers, is not an {Entry.__name__}")
+    return row
 
 
 def connect(settings: Settings, hear: Hear | None = None) -> Provider:
@@ -136,8 +146,8 @@ def _local(settings: Settings, hear: Hear | None) -> Provider:
     """The small model that this program serves itself."""
 
     def transport() -> Transport:
-        from oversight.engine.local.transport import LocalTransport
         from oversight.engine.providers.aiohttp_transport import AiohttpTransport
+        from oversight.engine.providers.local_transport import LocalTransport
         from oversight.engine.providers.pool import ConnectionPool
 
         def server(url: str) -> Transport:

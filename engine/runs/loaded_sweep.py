@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from os.path import relpath
 from pathlib import Path
 
 from oversight.engine.errors import RunFolderError, UsageError
@@ -13,6 +14,7 @@ from oversight.engine.runs.manifest import Manifest, read_manifest
 from oversight.engine.runs.run_folder import PROBLEMS, REPORT, SWEEP, RunFolder
 from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.document import Document
+from oversight.engine.sweeps.elsewhere import names_files
 from oversight.engine.sweeps.examples import problems_of
 from oversight.engine.sweeps.in_python import MARK, read_python_sweep
 from oversight.engine.sweeps.named import check_names, check_use
@@ -46,6 +48,7 @@ def open_run(folder: Path, overrides: Iterable[str] = ()) -> LoadedSweep:
     document = Document.read(folder / SWEEP)
     if document.text.startswith(MARK):
         return _open_python_run(folder, document.text, problems, tuple(overrides))
+    document.folder = folder / manifest.sweep_folder
     for assignment in (*manifest.overrides, *overrides):
         document.set(assignment)
     document.value.setdefault("name", manifest.name)
@@ -75,7 +78,9 @@ def run_folder(
     loaded: LoadedSweep, path: Path | None, overrides: Sequence[str], store: str
 ) -> RunFolder:
     """The run folder of a sweep: that of the same sweep if there is one, else a new one."""
-    sweep = loaded.sweep
+    sweep, document = loaded.sweep, loaded.file.document
+    folder = path or folder_of(sweep)
+    code = relpath(document.folder, folder) if names_files(document.value) else ""
     manifest = Manifest(
         sweep.identity,
         sweep.name,
@@ -83,12 +88,11 @@ def run_folder(
         tuple(overrides),
         version(DISTRIBUTION_NAME),
         store,
+        sweep_folder=code,
         prompts=sweep.prompts,
         prompt_sets={path: dict(blocks) for path, blocks in loaded.file.prompts.items()},
     )
-    return RunFolder(
-        path or folder_of(sweep), manifest, loaded.file.document.text.encode(), sweep.problems
-    )
+    return RunFolder(folder, manifest, document.text.encode(), sweep.problems)
 
 
 def load_sweep(file: SweepFile, variables: Mapping[str, str] | None = None) -> LoadedSweep:

@@ -9,9 +9,9 @@ from oversight.cache.call import Ask, Call, Effort, Request, ResponseFormat
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.tool_loop import ask_with_tools
 from oversight.protocols.agents.tools import TOOLS
-from oversight.protocols.mechanisms.prompt_set import PromptSet, default_prompts, for_side
 from oversight.protocols.prompts.escape import escape_and_count, escape_tags
 from oversight.protocols.prompts.forms import REASONING_ROOM, Reason, check_reason, with_reasoning
+from oversight.protocols.prompts.prompt_set import PromptSet, default_prompts, for_side
 from oversight.protocols.prompts.render import instructions, messages
 from oversight.protocols.question import Answer
 from oversight.protocols.quotes import MAX_QUOTE_WORDS, find_quotes

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from oversight.cache.call import Ask
 from oversight.protocols.agents.agent import Brief, Speaker
+from oversight.protocols.judges.case import probs_of
 from oversight.protocols.prompts.forms import NUMBER, Filled, Form
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.seat import Seat
@@ -36,9 +37,3 @@ async def credence(
         return Credence(said.number(name, 0, 1), said.reply.text, said.reply.call)
 
     return await Seat(*seat).fill(Form(name, {name: NUMBER}, read), floor, ask)
-
-
-def probs_of(p: float, side: Answer, question: Question) -> tuple[float, ...]:
-    """A verdict that gives `side` the probability p, and the others equal shares of the rest."""
-    share = (1 - p) / (len(question.answers) - 1)
-    return tuple(p if answer == side else share for answer in question.answers)

@@ -15,9 +15,9 @@ from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Brief, Speaker
 from oversight.protocols.errors import Unreadable, unreadable
 from oversight.protocols.gather import gather_in_order
+from oversight.protocols.judges.case import probs_of
 from oversight.protocols.judges.judge import average
 from oversight.protocols.mechanisms.commitment import Commitment, commit
-from oversight.protocols.mechanisms.credence import probs_of
 from oversight.protocols.mechanisms.listing import as_list
 from oversight.protocols.prompts.escape import escape_tags
 from oversight.protocols.prompts.forms import (

@@ -186,6 +186,7 @@ def writer(folder: Path, name: str, count: int) -> subprocess.Popen:
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.wire
 def test_two_processes_write_one_store_at_once(folder):
     with writer(folder, "one", 60) as one, writer(folder, "two", 60) as two:
         said = [process.communicate()[0].split() for process in (one, two)]
@@ -197,6 +198,7 @@ def test_two_processes_write_one_store_at_once(folder):
     store.close()
 
 
+@pytest.mark.wire
 @pytest.mark.parametrize("after", [1, 50, 400])
 def test_a_killed_writer_loses_nothing_that_it_acknowledged(folder, after):
     with writer(folder, "one", 10**6) as process:
@@ -214,6 +216,7 @@ def test_a_killed_writer_loses_nothing_that_it_acknowledged(folder, after):
     store.close()
 
 
+@pytest.mark.wire
 def test_a_store_whose_writer_was_killed_can_be_read_without_writing(folder):
     with writer(folder, "one", 10**6) as process:
         assert process.stdout is not None

@@ -79,6 +79,7 @@ async def test_settings_of_simulated_models_are_as_in_a_sweep_file(problem: Prob
             raise AssertionError
 
 
+@pytest.mark.wire
 async def test_real_models_answer_over_http_and_are_paid_once(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

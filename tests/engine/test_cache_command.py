@@ -269,6 +269,7 @@ def test_a_store_that_is_written_to_is_not_salvaged(folder):
     cache("salvage", code=1)
 
 
+@pytest.mark.wire
 @pytest.mark.parametrize("used_since", [False, True])
 def test_a_salvage_that_is_killed_at_any_step_goes_on_when_it_is_repeated(folder, used_since):
     steps = 0

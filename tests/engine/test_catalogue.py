@@ -193,6 +193,7 @@ def test_settings_never_show_the_key() -> None:
     assert "canary" not in shown
 
 
+@pytest.mark.wire
 def test_connecting_loads_no_client_before_the_first_call() -> None:
     script = (
         "import sys; from oversight.engine.providers import PROVIDERS, connect, settings_of\n"

@@ -28,7 +28,7 @@ from tests.lines import (
     settings_for,
 )
 
-pytestmark = EACH_LINE
+pytestmark = [EACH_LINE, pytest.mark.wire]
 
 
 async def test_a_call_arrives_as_it_was_asked_and_its_reply_comes_back(line: str) -> None:

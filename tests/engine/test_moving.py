@@ -12,6 +12,8 @@ from oversight.cache.record import new_record, read_record
 from oversight.engine.rehearsal.process import counts, serving
 from tests.command_line import Command, calls
 
+pytestmark = pytest.mark.wire
+
 SWEEP = """\
 name: lab
 problems: {bundled: {name: arithmetic, limit: 2}}

@@ -11,6 +11,8 @@ from oversight.cache.record import Record, checked_records, records
 from oversight.engine.rehearsal.process import counts
 from tests.desk import CANARY, CONCURRENCY, MODELS, Desk
 
+pytestmark = pytest.mark.wire
+
 CELLS = 2 * 2 * 2 * (1 + 2 * 2)
 """Problems x worlds x judges x (naive judge + agents x orders of speech)."""
 SLOW = {"latency": 0.1}

@@ -161,6 +161,7 @@ def test_what_cannot_be_shown_is_told(
     assert message in ran.err
 
 
+@pytest.mark.wire
 def test_a_report_that_nobody_reads_to_its_end_is_no_error(place: Path, command: Command) -> None:
     command("run", "small.yaml")
     process = subprocess.Popen(
@@ -179,6 +180,7 @@ def test_a_report_that_nobody_reads_to_its_end_is_no_error(place: Path, command:
 # Replays.
 
 
+@pytest.mark.wire
 def test_a_replay_is_equal_to_the_byte_also_where_nothing_can_be_written(
     place: Path, command: Command
 ) -> None:

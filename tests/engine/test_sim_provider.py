@@ -75,6 +75,7 @@ async def everything_said() -> str:
     return orjson.dumps([texts, sorted(said.addresses)]).decode()
 
 
+@pytest.mark.wire
 def test_another_process_says_exactly_the_same() -> None:
     here = run(everything_said())
     for hash_seed in ("1", "2"):

@@ -8,7 +8,7 @@ from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import ADVOCATE, Agent, Brief, limit_words, without_thoughts
 from oversight.protocols.mechanisms.baselines import choice_form
-from oversight.protocols.mechanisms.prompt_set import default_prompts
+from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.prompts.render import messages
 from oversight.protocols.question import Answer
 from oversight.protocols.transcript import Transcript, Turn

@@ -12,7 +12,7 @@ from oversight.protocols.catalogue import JUDGES
 from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.judges import ModelJudge, StatedJudge, VotesJudge
 from oversight.protocols.judges.judge import average, normalised
-from oversight.protocols.mechanisms.prompt_set import default_prompts
+from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES, Scripted, token
 

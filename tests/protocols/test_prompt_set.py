@@ -11,7 +11,7 @@ from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.baselines import OpenTrust
 from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.mechanisms.prompt_set import (
+from oversight.protocols.prompts.prompt_set import (
     PromptError,
     PromptSet,
     check,

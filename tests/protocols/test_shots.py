@@ -12,9 +12,9 @@ from oversight.protocols.judges import LogprobJudge, ModelJudge, Shot, StatedJud
 from oversight.protocols.judges.stated import read_percentages
 from oversight.protocols.judges.votes import read_conclusion
 from oversight.protocols.mechanisms.baselines import NaiveJudge
-from oversight.protocols.mechanisms.prompt_set import default_prompts
 from oversight.protocols.prompts.forms import probabilities_form, read_form
 from oversight.protocols.prompts.parse import find_question, read_question
+from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES, Scripted, prompt, token

@@ -11,11 +11,13 @@ from typing import Any
 
 from oversight.cache.disk import DiskStore
 from oversight.engine.accounting.prices import listed
+from oversight.engine.cli.exit_codes import ExitCode
+from oversight.engine.cli.faults import halt_code
 from oversight.engine.cli.output import say, show
 from oversight.engine.cli.terminal import under_signals
 from oversight.engine.datasets.production import Production, ProductionSession
 from oversight.engine.display.progress import console
-from oversight.engine.errors import BudgetReached, Halt, Interrupted, UsageError
+from oversight.engine.errors import Halt, UsageError
 from oversight.engine.models.router import Models, RunPolicy
 from oversight.engine.providers.keys import environment
 from oversight.engine.reports.failures import called
@@ -28,7 +30,6 @@ from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.datasets.leak import leak_gate
 from oversight.protocols.question import Problem
 
-SOME_FAILED, STOPPED, OVER_BUDGET = 1, 3, 4
 NAMED = 5
 """Failures that are told one by one."""
 
@@ -75,12 +76,7 @@ def _stopped(halt: Halt, generation: Production[Any, Any]) -> int:
     done, items = generation.done, len(generation.items)
     say(f"{str(halt).rstrip('.')}. {done:,} of {items:,} questions done")
     say(f"nothing is written yet, and no reply is lost; go on with: {_again()}")
-    match halt:
-        case Interrupted():
-            return 128 + halt.signal
-        case BudgetReached():
-            return OVER_BUDGET
-    return STOPPED
+    return halt_code(halt)
 
 
 def _finished(generation: Production[Any, Any], wish: Wish) -> int:
@@ -98,7 +94,7 @@ def _finished(generation: Production[Any, Any], wish: Wish) -> int:
     say(leak_gate(problems).line)
     say(f"look closer oversight dataset check {wish.output}")
     show(f"{wish.output}: {len(problems):,} of {len(generation.items):,} questions")
-    return SOME_FAILED if generation.failures else 0
+    return ExitCode.FAILED if generation.failures else ExitCode.DONE
 
 
 def _write(problems: tuple[Problem, ...], path: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from oversight.engine.cli.options import run_folder_option, store_option
 from oversight.engine.cli.output import say
 from oversight.engine.cli.terminal import Presentation, run_in_terminal
 from oversight.engine.runs.loaded_sweep import open_sweep
@@ -13,8 +14,8 @@ from oversight.engine.system.settings import store_path
 
 
 @click.command()
-@click.option("--store", type=click.Path(path_type=Path), help="Folder of the store of replies.")
-@click.option("--run-folder", type=click.Path(path_type=Path), help="Default: runs/demo-xxxxxx.")
+@store_option
+@run_folder_option
 def command(store: Path | None, run_folder: Path | None) -> None:
     """Run a small sweep on simulated models: no key, no cost."""
     with as_file(files("oversight.engine").joinpath("data", "demo.yaml")) as path:

@@ -8,10 +8,11 @@ from itertools import groupby
 from pathlib import Path
 
 import click
-import orjson
 
 from oversight.engine.cli.completing import sweep_files
-from oversight.engine.cli.output import show
+from oversight.engine.cli.exit_codes import ExitCode
+from oversight.engine.cli.options import json_option, set_option
+from oversight.engine.cli.output import show, show_json
 from oversight.engine.errors import UsageError
 from oversight.engine.planning.preflight import PreflightResult, ending, examine, key_of
 from oversight.engine.planning.reasoning import cramped
@@ -23,14 +24,13 @@ from oversight.engine.runs.loaded_sweep import LoadedSweep, open_sweep
 from oversight.engine.runs.walk import require_abilities
 from oversight.engine.simulation.model import PREFIX
 
-UNWELL = 1
 LINE = "\n"
 
 
 @click.command()
 @click.argument("what", nargs=-1, metavar="[SWEEP | MODEL…]", shell_complete=sweep_files)
-@click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Of a sweep.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@set_option
+@json_option
 def command(what: tuple[str, ...], overrides: tuple[str, ...], as_json: bool) -> None:
     """Check keys, addresses, models, limits and the clock, with one request for one token a model.
 
@@ -57,11 +57,11 @@ def command(what: tuple[str, ...], overrides: tuple[str, ...], as_json: bool) ->
             if (found := key_of(each, variables)) is not None
         ]
     if as_json:
-        show(orjson.dumps(findings, option=orjson.OPT_INDENT_2).decode())
+        show_json(findings)
     else:
         show("\n".join(_lines(findings)))
     if what and not all(finding.fine for finding in findings):
-        raise SystemExit(UNWELL)
+        raise SystemExit(ExitCode.FAILED)
 
 
 async def _sweep(opened: LoadedSweep, variables: Mapping[str, str]) -> list[PreflightResult]:

@@ -1,8 +1,7 @@
 """The reference of the sweep file, made from the declarations that it is checked against.
 
-`python -m oversight.engine.sweeps.reference > docs/sweep-file.md`, or `make docs`; a test holds the
-page
-against them.
+`python -m oversight.engine.cli.reference > docs/sweep-file.md`, or `make docs`;
+a test holds the page against them.
 """
 
 import ast
@@ -77,7 +76,8 @@ says how it is asked; it is `stated` unless it is set, and a list of kinds is an
 
 PROTOCOLS_TEXT = """\
 A mapping from kinds to settings, a list of such mappings and of bare kinds, or one kind. Each meets
-every agent and every judge. What each of them does: [protocols.md](protocols.md).
+every agent and every judge. What each of them does: [protocols.md](protocols.md). One of your own
+is named by module or by file: [extending.md](extending.md).
 """
 
 PROMPTS_TEXT = """\
@@ -106,8 +106,12 @@ out. A server of your own is `compatible/NAME`, with a name of yours, and its mo
 `compatible/NAME/MODEL`: see [local-models.md](local-models.md).
 """
 
-ROLES = {Speaker: "an agent", Judge: "a judge", Shot: "examples: data sets, as under `problems`"}
-PLAIN = {bool: "true or false", int: "whole number", float: "number", str: "text"}
+ROLE_WORDS = {
+    Speaker: "an agent",
+    Judge: "a judge",
+    Shot: "examples: data sets, as under `problems`",
+}
+TYPE_WORDS = {bool: "true or false", int: "whole number", float: "number", str: "text"}
 
 
 def reference() -> str:
@@ -179,10 +183,10 @@ def _type(type_: Any) -> str:
     if origin is tuple:
         inner = _type(parts[0])
         return {"a judge": "several judges"}.get(inner, inner if parts[0] is Shot else f"{inner}s")
-    for role, words in ROLES.items():
+    for role, words in ROLE_WORDS.items():
         if isinstance(type_, type) and issubclass(type_, role):
             return words
-    return PLAIN[type_]
+    return TYPE_WORDS[type_]
 
 
 def _default(cls: type[Any], field: "Field[Any]") -> str:
