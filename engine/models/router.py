@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from oversight.cache.address import call_address, store_key
-from oversight.cache.call import Call, Identity
+from oversight.cache.call import Call, Effort, Identity
 from oversight.cache.errors import DamagedEntry
 from oversight.cache.reply import Reply
 from oversight.cache.store import Store
@@ -18,18 +20,19 @@ from oversight.engine.accounting.quarantine import Quarantine
 from oversight.engine.errors import UsageError
 from oversight.engine.limits.limits import Limits
 from oversight.engine.models.client import Accounting, ModelClient
-from oversight.engine.providers.catalogue import connect, entry, provider_of
+from oversight.engine.providers.capabilities import Api, Reach, abilities
+from oversight.engine.providers.catalogue import PROVIDERS, connect, entry, provider_of
 from oversight.engine.providers.keys import require_keys, settings_of
 from oversight.engine.providers.limit_headers import HeaderLimits
 from oversight.engine.providers.provider import Provider
+from oversight.engine.providers.provider_settings import ROUTING, ProviderSettings
 from oversight.engine.providers.retirements import Retirement, retirement
 from oversight.engine.providers.settings import Settings
-from oversight.engine.providers.transport import DEADLINE
 from oversight.engine.simulation import PRESETS, GroundTruth, SimModel, SimProvider
 from oversight.engine.simulation.model import PREFIX
 from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.document import Document
-from oversight.engine.sweeps.fields import filled
+from oversight.engine.sweeps.fields import checked_value, filled
 from oversight.engine.sweeps.named import naming
 from oversight.engine.system.descriptors import left, raise_limit
 from oversight.engine.throughput import LimitStatistics
@@ -43,36 +46,8 @@ NOTEWORTHY = 256
 NAME = 36
 """Characters of a model's name that the display has room for."""
 
-LONGEST = 86_400.0
-"""Seconds that one exchange may be given: a day."""
-
-WIDEST = 65_535
-"""Connections from one address to another: there are no more ports."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProviderSettings:
-    """What a sweep file may say of a provider, under `providers`."""
-
-    base_url: str = ""
-    """Where it is, if not where the environment says or where it always is."""
-    identity: str = ""
-    """What its replies are stored under: a server that moves keeps them by keeping its name."""
-    version: str = ""
-    """Of the API, where the provider has versions."""
-    deadline: float = DEADLINE
-    """Seconds for one exchange, all told."""
-    connections: int = 1000
-    """The most that are open at one time."""
-
-    def __post_init__(self) -> None:
-        for name in ("base_url", "identity", "version"):
-            if not getattr(self, name).isprintable():
-                raise ValueError(f"{name}: {getattr(self, name)!r} has a character that is no text")
-        if not 0 < self.deadline <= LONGEST:
-            raise ValueError(f"deadline: {self.deadline:g} is not in (0, {LONGEST:g}] seconds")
-        if not 1 <= self.connections <= WIDEST:
-            raise ValueError(f"connections: {self.connections} is not between 1 and {WIDEST:,}")
+MEANING = "is"
+"""The setting of a model that says which one it is, where its name does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +83,15 @@ class Models:
         self._document = document
         self._environment = environment
         self._reach = {
-            name: filled(document, ("providers", name), ProviderSettings, given)
-            for name, given in providers.items()
+            name: _provider_settings(document, name, given) for name, given in providers.items()
         }
+        self._is = {
+            name: _meaning(document, name, given[MEANING])
+            for name, given in models.items()
+            if MEANING in given and not name.startswith(PREFIX)
+        }
+        self.apis: dict[str, Api] = {}
+        """By model, which of OpenAI's endpoints answers for it; for those that have two."""
         described = {
             name: filled(document, ("models", name), SimModel, given)
             for name, given in models.items()
@@ -119,7 +100,12 @@ class Models:
         self.simulated = {**PRESETS, **described}
         """Every simulated model that may be asked, by name."""
         self.limits = {
-            name: filled(document, ("models", name), Limits, given)
+            name: filled(
+                document,
+                ("models", name),
+                Limits,
+                {key: value for key, value in given.items() if key != MEANING},
+            )
             for name, given in models.items()
             if not name.startswith(PREFIX)
         }
@@ -161,16 +147,51 @@ class Models:
     def _formerly(self, model: str) -> str:
         if model not in self._before:
             simulated = model.startswith(PREFIX)
-            self._before[model] = "" if simulated else self.settings(provider_of(model)).formerly
+            self._before[model] = "" if simulated else self._settings_of(model).formerly
         return self._before[model]
 
     def model_identity(self, model: str) -> str:
         """The same of a model, whatever it is asked."""
         if model.startswith(PREFIX):
             return self._sim.model_identity(model)
-        return self.settings(provider_of(model)).identity
+        return self._settings_of(model).identity
 
-    def settings(self, provider: str) -> Settings:
+    def settle(self, models: Iterable[str], tools: Iterable[tuple[str, Effort]]) -> None:
+        """Decide which of OpenAI's endpoints answers for each model, before any is asked.
+
+        tools: (model, effort) of every role that is given tools. Chat completions, where nobody
+        says otherwise and the model takes there what it is to be asked.
+        """
+        uses = {*tools}
+        for model in models:
+            if model.startswith(PREFIX) or not entry(provider_of(model)).has_responses:
+                continue
+            chosen = self._reach.get(provider_of(model), ProviderSettings()).api
+            if chosen == "auto":
+                able = abilities(self._is.get(model, model))
+                chosen = "chat"
+                if any(m == model and effort not in able.chat_tools_need for m, effort in uses):
+                    chosen = "responses"
+            self.apis[model] = chosen
+
+    def api(self, model: str) -> Api:
+        """Which of OpenAI's endpoints answers for a model; chat completions at all others."""
+        if known := self.apis.get(model):
+            return known
+        chosen = self._reach.get(provider_of(model), ProviderSettings()).api
+        return "chat" if chosen == "auto" else chosen
+
+    def reach(self, model: str) -> Reach:
+        """How a model is asked, as far as that decides what it takes."""
+        provider = provider_of(model)
+        told = self._reach.get(provider, ProviderSettings())
+        version = told.version if entry(provider).dated else ""
+        return Reach(self.api(model), version, self._is.get(model, ""))
+
+    def _settings_of(self, model: str) -> Settings:
+        return self.settings(provider_of(model), self.api(model))
+
+    def settings(self, provider: str, api: Api = "chat") -> Settings:
         """How a provider is reached: by what the sweep file says, else by the environment.
 
         UsageError where neither says what is needed; a missing key is for `prepare` to report.
@@ -185,6 +206,11 @@ class Models:
                 deadline=reach.deadline,
                 connections=reach.connections,
                 version=reach.version,
+                api=api,
+                models=tuple(
+                    (name, is_) for name, is_ in self._is.items() if provider_of(name) == provider
+                ),
+                routing=orjson.dumps(reach.routing()).decode() if entry(provider).routes else "",
             )
         except UsageError as exc:
             raise self._document.fault(naming(self._document, provider), str(exc)) from None
@@ -207,7 +233,7 @@ class Models:
         real = [(model, role) for model, role in roles if not model.startswith(PREFIX)]
         require_keys(real, self._environment)
         raise_limit()
-        self._sharing = len({provider_of(model) for model, _ in real})
+        self._sharing = len({(provider_of(model), self.api(model)) for model, _ in real})
         self._room = left()
         cap = None if terms.max_cost is None else Budget(terms.max_cost, terms.spent)
         kept = None if terms.quarantine is None else Quarantine(terms.quarantine)
@@ -257,9 +283,11 @@ class Models:
 
     def _endpoint(self, model: str) -> ModelClient:
         if model not in self._endpoints:
-            name = provider_of(model)
+            provider, api = provider_of(model), self.api(model)
+            name = f"{provider} {api}"
             if name not in self._providers:
-                self._providers[name] = connect(self._bounded(self.settings(name)), self._hear)
+                settings = self._bounded(self.settings(provider, api))
+                self._providers[name] = connect(settings, self._hear)
             limits = self.limits.get(model, Limits())
             self._endpoints[model] = ModelClient(
                 model,
@@ -267,7 +295,7 @@ class Models:
                 limits,
                 self.stop_token,
                 self._accounting,
-                own=entry(name).own,
+                own=entry(provider).own,
             )
         return self._endpoints[model]
 
@@ -290,6 +318,34 @@ class Models:
 
     def _hear(self, model: str, told: HeaderLimits) -> None:
         self._endpoints[model].hear(told)
+
+
+def _provider_settings(document: Document, name: str, given: Mapping[str, Any]) -> ProviderSettings:
+    made = filled(document, ("providers", name), ProviderSettings, given)
+    if name.partition("/")[0] not in PROVIDERS:
+        return made  # a run that was made with such a name is to be opened all the same
+    row = entry(name)
+    for setting in ROUTING:
+        if setting in given and not row.routes:
+            raise document.fault(
+                ("providers", name, setting), f"{name} hands calls on to nobody", "leave it out"
+            )
+    if made.api == "responses" and row.dated:
+        raise document.fault(("providers", name, "api"), f"{name} has no such endpoint")
+    return made
+
+
+def _meaning(document: Document, model: str, value: Any) -> str:
+    """The model behind a name, as its vendor's own provider calls it."""
+    key = ("models", model, MEANING)
+    named = str(checked_value(document, key, value, str))
+    try:
+        provider_of(named)
+    except UsageError as exc:
+        raise document.fault(
+            key, str(exc), "write PROVIDER/MODEL, as in openai/gpt-6-sol"
+        ) from None
+    return named
 
 
 def _holds(store: Store, call: Call, identity: str) -> bool:

@@ -36,7 +36,7 @@ async def run_missing(
     UsageError where a model lacks an ability that the sweep needs.
     """
     models, stop_token = opened.models, opened.stop_token
-    await require_abilities(opened.sweep, models.simulated)
+    await require_abilities(opened.sweep, models.simulated, models.reach)
     if mode != "replay":
         require_service(models.retirements(opened.sweep.models), date.today())
     since = folder.refreshing(int(time.time())) if mode == "refresh" else None

@@ -8,7 +8,7 @@ from oversight.cache.address import call_address
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.engine.errors import UsageError
-from oversight.engine.providers.capabilities import Lack, missing_abilities
+from oversight.engine.providers.capabilities import Lack, Reach, missing_abilities
 from oversight.engine.providers.retirements import Retirement
 from oversight.engine.runs.scheduler import attempt
 from oversight.engine.simulation import GroundTruth, SimModel, SimProvider
@@ -58,8 +58,12 @@ def world_of(sweep: Sweep) -> GroundTruth:
     return GroundTruth((*sweep.problems, *problems_of([row.protocol for row in sweep.rows])))
 
 
-async def require_abilities(sweep: Sweep, simulated: Mapping[str, SimModel]) -> None:
+async def require_abilities(
+    sweep: Sweep, simulated: Mapping[str, SimModel], reach: Callable[[str], Reach]
+) -> None:
     """UsageError if a model is to be asked for what it cannot do: who, what, and the mend.
+
+    reach: how each model is asked.
 
     Every row is walked in one world of the first problem, and of the first one with another
     number of answers; each call is held against what its model takes.
@@ -77,7 +81,9 @@ async def require_abilities(sweep: Sweep, simulated: Mapping[str, SimModel]) -> 
         await walker.walk(cell for cell in alone.cells() if cell.side == 0)
         # Most calls of a row differ in their prompts alone.
         for shape in dict.fromkeys(replace(call, messages=(), draw=()) for call in calls):
-            for lack in () if shape.model.startswith(PREFIX) else missing_abilities(shape):
+            if shape.model.startswith(PREFIX):
+                continue
+            for lack in missing_abilities(shape, reach(shape.model)):
                 lacks.setdefault(lack, row)
         calls.clear()
     if lacks:

@@ -8,8 +8,8 @@ from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 
 from oversight.cache.call import Call, Effort
 from oversight.engine.errors import UsageError
-from oversight.engine.providers.capabilities import takes_temperature
-from oversight.engine.providers.catalogue import provider_of
+from oversight.engine.providers.capabilities import Reach, takes_temperature
+from oversight.engine.providers.catalogue import entry, provider_of
 from oversight.engine.simulation.model import PREFIX, PRESETS
 from oversight.engine.sweeps.document import Document, Key
 from oversight.engine.sweeps.examples import shots
@@ -88,10 +88,10 @@ def judges(document: Document, key: Key, value: Any) -> list[Judge]:
             for point in _points(document, at, rest, types_, needs=required_of(JUDGES[kind])):
                 _check_calls(document, at, point)
                 if "model" in point:
-                    point = _tempered(point, point["model"], point.get("effort", ""))
+                    point = _tempered(document, point, point["model"], point.get("effort", ""))
                 elif "temperature" in types_:
                     member = point["member"].base_agent
-                    point = _tempered(point, member.model, member.effort)
+                    point = _tempered(document, point, member.model, member.effort)
                 made.append(made_of(document, at, JUDGES[kind], point))
     return made
 
@@ -130,9 +130,8 @@ def protocols(
                         roles["agent"] = make(judge)
                     settings_ = _seated(point, judge) | roles
                     if "temperature" in types_:
-                        settings_ = _tempered(
-                            settings_, judge.base_agent.model, judge.base_agent.effort
-                        )
+                        member = judge.base_agent
+                        settings_ = _tempered(document, settings_, member.model, member.effort)
                     yield made_of(document, at, cls, settings_)
 
 
@@ -144,11 +143,11 @@ def _speaker(document: Document, at: Key, point: RoleSettings) -> MakeSpeaker:
     around, within = fields_of(AgentSettings), fields_of(Agent)
     # A role within a role: its settings have become what makes it, once the judge is known.
     checker: MakeSpeaker | None = point.pop("side_check", None)
+    _check_calls(document, at, point)
     model, effort = point["model"], point.get("effort", "")
-    point = _tempered(point, model, effort, "temperature", "best_of_temperature")
+    point = _tempered(document, point, model, effort, "temperature", "best_of_temperature")
     seat = made_of(document, at, AgentSettings, {k: v for k, v in point.items() if k in around})
     plain = made_of(document, at, Agent, {k: v for k, v in point.items() if k in within})
-    _check_calls(document, at, point)
 
     def make(judge: Judge) -> Speaker:
         speaker: Speaker = plain
@@ -156,7 +155,7 @@ def _speaker(document: Document, at: Key, point: RoleSettings) -> MakeSpeaker:
         if seat.best_of > 1:
             speaker = BestOf(seat.best_of, plain, picks, seat.best_of_temperature)
         if seat.refine:
-            critics = _tempered({}, model, effort)
+            critics = _tempered(document, {}, model, effort)
             speaker = Refine(speaker, picks, seat.refine, **critics)
         if checker is not None:
             speaker = SideCheck(speaker, checker(judge).base_agent, seat.side_check_retries)
@@ -165,17 +164,34 @@ def _speaker(document: Document, at: Key, point: RoleSettings) -> MakeSpeaker:
     return make
 
 
-def _tempered(point: RoleSettings, model: str, effort: Effort, *names: str) -> RoleSettings:
+def _tempered(
+    document: Document, point: RoleSettings, model: str, effort: Effort, *names: str
+) -> RoleSettings:
     """`point` with each temperature that is left open settled by what its model heeds.
 
     names: of the settings; `temperature` unless others are named.
     """
     names = names or ("temperature",)
     settled = {name: value for name, value in point.items() if name not in names or value != AUTO}
-    if not model.startswith(PREFIX) and not takes_temperature(model, effort):
+    if not model.startswith(PREFIX) and not takes_temperature(
+        model, effort, _reach(document, model)
+    ):
         for name in names:
             settled.setdefault(name, None)
     return settled
+
+
+def _reach(document: Document, model: str) -> Reach:
+    """What the document says of how a model is asked, as far as that decides what it heeds."""
+    told: dict[str, Any] = {}
+    for section, name in (("models", model), ("providers", provider_of(model))):
+        named = document.value.get(section)
+        given = named.get(name) if isinstance(named, dict) else None
+        told |= given if isinstance(given, dict) else {}
+    dated = entry(provider_of(model)).dated
+    return Reach(
+        version=str(told.get("version") or "") if dated else "", is_model=str(told.get("is") or "")
+    )
 
 
 def _check_calls(document: Document, at: Key, point: RoleSettings) -> None:

@@ -16,6 +16,7 @@ EVERYTHING = {
     "AWS_REGION": "eu-west-1",
     "CLOUD_ML_REGION": "us-east5",
     "ANTHROPIC_VERTEX_PROJECT_ID": "proj",
+    "ANTHROPIC_FOUNDRY_RESOURCE": "res",
 }
 
 

@@ -67,7 +67,7 @@ async def _sweep(opened: LoadedSweep, variables: Mapping[str, str]) -> list[Pref
     """What the models of a sweep are asked for, and how they answer."""
     models, sweep = opened.models, opened.sweep
     try:
-        await require_abilities(sweep, models.simulated)
+        await require_abilities(sweep, models.simulated, models.reach)
         able = PreflightResult(sweep.name, True, "its models take all that it asks them for")
     except UsageError as exc:
         able = PreflightResult(sweep.name, False, str(exc))

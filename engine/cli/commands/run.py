@@ -72,7 +72,7 @@ def command(
     opened = open_sweep(sweep, overrides, limit)
     if dry_run:
         grid = opened.sweep
-        asyncio.run(require_abilities(grid, opened.models.simulated))
+        asyncio.run(require_abilities(grid, opened.models.simulated, opened.models.reach))
         require_service(opened.models.retirements(grid.models), date.today())
         opened.models.prepare(
             grid.roles, RunPolicy(load_prices(prices) if prices else listed(), max_cost)
