@@ -63,7 +63,10 @@ REHEARSAL_HEAD = (
 @click.command()
 @click.argument("sweep", type=click.Path(path_type=Path), shell_complete=sweep_files)
 @click.option(
-    "--profile", default="busy", show_default=True, help="calm, busy, storm, 2026, or a file of yours."
+    "--profile",
+    default="busy",
+    show_default=True,
+    help="calm, busy, storm, 2026, or a file of yours.",
 )
 @click.option(
     "--speed",
