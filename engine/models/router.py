@@ -1,5 +1,6 @@
 """Every model of a sweep behind one `Ask`: who answers for which name, and how it is held back."""
 
+import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -17,13 +18,14 @@ from oversight.engine.accounting.budget import Budget
 from oversight.engine.accounting.ledger import Ledger, UsageTotals
 from oversight.engine.accounting.prices import PriceList, listed
 from oversight.engine.accounting.quarantine import Quarantine
-from oversight.engine.errors import UsageError
+from oversight.engine.errors import ContextLengthExceeded, UsageError
 from oversight.engine.limits.limits import Limits
 from oversight.engine.models.client import Accounting, ModelClient
 from oversight.engine.providers.capabilities import Api, Reach, abilities
 from oversight.engine.providers.catalogue import PROVIDERS, connect, entry, provider_of
 from oversight.engine.providers.keys import require_keys, settings_of
 from oversight.engine.providers.limit_headers import HeaderLimits
+from oversight.engine.providers.local_server import LocalServer, local_server
 from oversight.engine.providers.provider import Provider
 from oversight.engine.providers.provider_settings import ROUTING, ProviderSettings
 from oversight.engine.providers.retirements import Retirement, retirement
@@ -36,6 +38,7 @@ from oversight.engine.sweeps.fields import checked_value, filled
 from oversight.engine.sweeps.named import naming
 from oversight.engine.system.descriptors import left, raise_limit
 from oversight.engine.throughput import LimitStatistics
+from oversight.engine.tokens import prompt_tokens
 from oversight.protocols.question import Problem
 
 log = logging.getLogger(__name__)
@@ -90,6 +93,7 @@ class Models:
             for name, given in models.items()
             if MEANING in given and not name.startswith(PREFIX)
         }
+        self._servers: dict[str, LocalServer] = {}
         self.apis: dict[str, Api] = {}
         """By model, which of OpenAI's endpoints answers for it; for those that have two."""
         described = {
@@ -241,8 +245,44 @@ class Models:
         for model, _ in real:
             self._endpoint(model)
 
+    async def inquire(self, models: Iterable[str]) -> None:
+        """Ask servers of the user's how long a call may be and how many they serve at once.
+
+        Where the sweep file sets no concurrency, it is as many as the server has places. Servers
+        that say nothing are found out as they answer.
+        """
+        asked = [m for m in models if not m.startswith(PREFIX) and entry(provider_of(m)).local_api]
+        async with asyncio.TaskGroup() as group:
+            asking = {
+                model: group.create_task(
+                    local_server(
+                        self._settings_of(model), model.removeprefix(f"{provider_of(model)}/")
+                    )
+                )
+                for model in asked
+            }
+        for model, task in asking.items():
+            self._servers[model] = task.result()
+            # It is made anew, with the limits that are known now.
+            self._endpoints.pop(model, None)
+
+    def _require_room(self, call: Call) -> None:
+        """ContextLengthExceeded for a call whose prompt its server would cut in silence."""
+        room = self._servers.get(call.model, LocalServer()).context
+        if not room:
+            return
+        prompt = round(prompt_tokens(call))
+        if prompt + call.max_tokens > room:
+            raise ContextLengthExceeded(
+                f"{call.model}: about {prompt:,} tokens and a reply of up to "
+                f"{call.max_tokens:,} do not fit into the {room:,} that its server gives to one "
+                "call, and it would cut the prompt; give it more context, or lower words and "
+                "max_tokens. Nothing was sent."
+            )
+
     async def __call__(self, call: Call) -> Reply:
         if not call.model.startswith(PREFIX):
+            self._require_room(call)
             return await self._endpoint(call.model)(call)
         self.stop_token.raise_if_stopped()
         self._simulating += 1
@@ -288,7 +328,8 @@ class Models:
             if name not in self._providers:
                 settings = self._bounded(self.settings(provider, api))
                 self._providers[name] = connect(settings, self._hear)
-            limits = self.limits.get(model, Limits())
+            places = self._servers.get(model, LocalServer()).slots
+            limits = self.limits.get(model, Limits()).filled(Limits(concurrency=places or None))
             self._endpoints[model] = ModelClient(
                 model,
                 self._providers[name],

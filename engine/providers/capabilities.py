@@ -88,8 +88,11 @@ class Reach:
     """Of the vendor's API, where it has editions."""
     is_model: str = ""
     """The model, as its vendor calls it, behind a name that says nothing: a deployment, say."""
-    context: int = 0
-    """Tokens for one call at this server, as the server says; 0 if it was not asked."""
+
+
+def plain_reach(model: str) -> Reach:
+    """How a model is asked if nobody says otherwise."""
+    return Reach()
 
 
 @lru_cache(maxsize=1024)
@@ -113,8 +116,6 @@ def reached_abilities(model: str, reach: Reach) -> Abilities:
         able = replace(able, max_temperature=0.0, top_p=False)
     if reach.api == "responses":
         able = replace(able, stop=0, chat_tools_need=(*_EVERY_EFFORT, ""))
-    if reach.context and not 0 < able.context <= reach.context:
-        able = replace(able, context=reach.context)
     return able
 
 

@@ -48,6 +48,12 @@ class Entry:
     """Whether its versions are those of Anthropic's own API, which decide what models take."""
     local_api: Literal["", "llamacpp", "ollama"] = ""
     """How a server of the user's is asked for its context and its slots."""
+    tells_models: bool = False
+    """Whether its Models endpoint says until when a model is served, and the like."""
+
+    def credentials(self, key: str) -> dict[str, str]:
+        """The headers that prove who asks, outside of a client of the vendor's."""
+        return (AnthropicWire() if self.dated else OpenAIWire()).auth(key)
 
 
 def provider_of(model: str) -> str:
@@ -209,6 +215,7 @@ PROVIDERS: dict[str, Entry] = {
         api="openai chat.completions v1",
         options=(("organization", "OPENAI_ORG_ID", ""), ("project", "OPENAI_PROJECT_ID", "")),
         has_responses=True,
+        tells_models=True,
     ),
     "anthropic": Entry(
         partial(_sdk, _anthropic_wire, sdk_clients.anthropic_client),
@@ -218,6 +225,7 @@ PROVIDERS: dict[str, Entry] = {
         api="anthropic messages {version}",
         options=(("version", "", "2023-06-01"),),
         dated=True,
+        tells_models=True,
     ),
     "deepseek": Entry(
         partial(_plain, _openai_wire),
@@ -259,7 +267,10 @@ PROVIDERS: dict[str, Entry] = {
     "llamacpp": _server("llamacpp", 8080, "llamacpp"),
     "lmstudio": _server("lmstudio", 1234),
     "local": Entry(_local, base_url="http://127.0.0.1", api=IDENTITY),
-    "compatible": Entry(partial(_plain, _openai_wire), key_needed=False, own=True),
+    # Most such servers are llama.cpp's or imitate it; one that is not has nothing to say to it.
+    "compatible": Entry(
+        partial(_plain, _openai_wire), key_needed=False, own=True, local_api="llamacpp"
+    ),
     "azure": Entry(
         _azure,
         base_url_variable="AZURE_OPENAI_ENDPOINT",

@@ -13,6 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+from urllib.parse import unquote
 
 import orjson
 
@@ -28,7 +29,7 @@ from oversight.engine.rehearsal.profile import PROFILES, FaultKind, Profile
 from oversight.engine.rehearsal.responses_server_wire import ResponsesServerWire
 from oversight.engine.rehearsal.server_wire import ServerWire, input_tokens, output_tokens
 from oversight.engine.rehearsal.trouble import refuse, spoil
-from oversight.engine.rehearsal.vendor_rules import vendor_refusal
+from oversight.engine.rehearsal.vendor_rules import vendor_model, vendor_refusal
 
 _OPENAI, _ANTHROPIC, _RESPONSES = OpenAIServerWire(), AnthropicServerWire(), ResponsesServerWire()
 
@@ -101,6 +102,8 @@ class MockServer:
     def _serve(self, connection: Connection, request: Request) -> None:
         if request.path == "/rehearsal/counts":
             return connection.answer(200, orjson.dumps(self._counts))
+        if request.method == "GET" and "/models/" in request.path:
+            return self._tell_model(connection, request)
         dialect, model = _route(request.path)
         if dialect is None:
             return connection.answer(404, _OPENAI.bad_request(f"no such path: {request.path}"))
@@ -183,6 +186,15 @@ class MockServer:
         else:
             self._counts[fault] += 1
             spoil(fault, connection, dialect, body, limits, self.profile)
+
+    def _tell_model(self, connection: Connection, request: Request) -> None:
+        """What the vendor says of a model, where the profile has vendors."""
+        name = unquote(request.path.rpartition("/models/")[2])
+        told = vendor_model(name, request.head) if self.profile.vendors else None
+        if told is None:
+            what = _OPENAI.bad_request(f"The model '{name}' does not exist", "model_not_found")
+            return connection.answer(404, what)
+        return connection.answer(200, orjson.dumps(told))
 
     def _unsupported(
         self,

@@ -31,6 +31,12 @@ _ADAPTIVE = re.compile(r"claude-(opus-4-[7-9]|opus-5|sonnet-5|haiku-5|fable-5|my
 _NO_PREFILL = re.compile(
     r"claude-(opus-4-[6-9]|sonnet-4-6|opus-5|sonnet-5|haiku-5|fable-5|mythos-5)"
 )
+_ENDS = {
+    "2026-12-11": r"gpt-5(-mini|-nano)?(-20|$)|o3(-20|$)",
+    "2027-01-14": r"gpt-4o(-mini)?(-20|$)",
+    "2026-11-30": r"claude-sonnet-4-5",
+}
+"""Days on which models end that are served until then."""
 _FREE_OF_SAMPLING = b"2026-10-21"
 
 
@@ -132,6 +138,49 @@ def _claude(endpoint: Endpoint, body: dict[str, Any], model: str, head: bytes) -
     effort = (body.get("output_config") or {}).get("effort")
     if effort == "xhigh" and not _ADAPTIVE.match(model):
         yield "invalid_request_error", "effort 'xhigh' is not supported for this model."
+
+
+def vendor_model(model: str, head: bytes) -> dict[str, Any] | None:
+    """What the Models endpoint of its vendor says of a model; None if there is no such model.
+
+    head: as above; Anthropic's clients are told by their headers.
+    """
+    if not _version(head):
+        if not model.startswith(("gpt-", "o")) or _NO_LONGER_SERVED.match(model):
+            return None
+        ends = next((day for day, named in _ENDS.items() if re.match(named, model)), None)
+        told = {"id": model, "object": "model", "created": 0, "owned_by": "openai"}
+        return told | {"shutdown_date": ends}
+    if not model.startswith("claude-"):
+        return None
+    retired = bool(_NO_LONGER_SERVED.match(model))
+    ends = next((day for day, named in _ENDS.items() if re.match(named, model)), None)
+    lifecycle = "retired" if retired else "deprecated" if ends else "active"
+    adaptive, recent = bool(_ADAPTIVE.match(model)), bool(_NO_PREFILL.match(model))
+    efforts = {"low": True, "medium": True, "high": True, "xhigh": adaptive, "max": recent}
+    types = {
+        "adaptive": recent,
+        "between_tools": model.startswith("claude-sonnet-5-5"),
+        "disabled": not _THINKING_ALWAYS.match(model),
+        "enabled": not adaptive,
+    }
+    return {
+        "id": model,
+        "type": "model",
+        "lifecycle": lifecycle,
+        "retires_at": f"{ends}T00:00:00Z" if ends else None,
+        "max_input_tokens": 1_000_000 if recent else 200_000,
+        "max_tokens": 128_000 if recent else 64_000,
+        "capabilities": {
+            "effort": _support(efforts) | {"supported": True},
+            "thinking": {"supported": True, "types": _support(types)},
+            "structured_outputs": {"supported": True},
+        },
+    }
+
+
+def _support(kinds: dict[str, bool]) -> dict[str, Any]:
+    return {name: {"supported": there} for name, there in kinds.items()}
 
 
 def _version(head: bytes) -> bytes:

@@ -57,7 +57,7 @@ def rehearsed(sweep: Path, *flags: str) -> tuple[int, dict]:
     return result.exit_code, json.loads(result.stdout)
 
 
-@pytest.mark.parametrize("profile", ["calm", "busy", "storm", "2026"])
+@pytest.mark.parametrize("profile", ["calm", "busy", "storm"])
 def test_a_sweep_is_rehearsed_whole_and_the_ledger_is_what_the_server_saw(sweep, profile):
     code, told = rehearsed(sweep, "--profile", profile, "--speed", "20")
     run, total = told["rehearsal"], told["total"]
