@@ -33,7 +33,7 @@ _NO_PREFILL = re.compile(
 )
 _ENDS = {
     "2026-12-11": r"gpt-5(-mini|-nano)?(-20|$)|o3(-20|$)",
-    "2027-01-14": r"gpt-4o(-mini)?(-20|$)",
+    "2027-01-14": r"gpt-4o(-mini)?(-20|$)|gpt-4\.1(-mini|-nano)?(-20|$)",
     "2026-11-30": r"claude-sonnet-4-5",
 }
 """Days on which models end that are served until then."""

@@ -30,7 +30,9 @@ SWEEP = """\
 name: probed
 problems: {bundled: {name: arithmetic, limit: 1}}
 agents: {model: openai/gpt-6-sol, tools: calculator}
-judges: [{kind: stated, model: anthropic/claude-sonnet-5-5}, {kind: logprob, model: openai/gpt-4.1}]
+judges:
+  - {kind: distribution, model: anthropic/claude-sonnet-5-5}
+  - {kind: logprob, model: openai/gpt-4.1}
 protocols: {debate: {rounds: 1}}
 """
 SAID = {
@@ -226,7 +228,7 @@ def test_a_checkup_tries_what_the_sweep_asks_for_and_nothing_else(
     assert "over the responses endpoint" in ran.out
     assert "✓ anthropic/claude-sonnet-5-5: a JSON schema: as the sweep needs" in ran.out
     assert "✓ openai/gpt-4.1: logprobs: as the sweep needs" in ran.out
-    assert "openai/gpt-4.1: its vendor says that it is served" in ran.out
+    assert "openai/gpt-4.1: its vendor says that it is served, until 2027-01-14" in ran.out
 
 
 def test_a_model_that_its_vendor_has_retired_is_not_well(sweep: Path, command: Command) -> None:
