@@ -32,7 +32,7 @@ from oversight.engine.providers.limit_headers import HeaderLimits
 from oversight.engine.providers.local_server import local_server
 from oversight.engine.providers.model_facts import model_facts
 from oversight.engine.providers.provider import Provider
-from oversight.engine.providers.retirements import Retirement, retirement
+from oversight.engine.providers.retirements import Retirement, retirement, today
 from oversight.engine.providers.settings import Settings
 
 PATIENCE = 60.0
@@ -234,7 +234,7 @@ async def _facts(settings: Settings, model: str, reach: Reach) -> tuple[bool, st
         if not settings.vendors_own:
             return None  # Proxies have models, and seldom anything to say of them.
         return True, f"{model}: nothing is to be had of its vendor's Models endpoint: {exc}", ""
-    if facts.retired or (facts.ends and facts.ends <= date.today()):
+    if facts.retired or (facts.ends and facts.ends <= today()):
         return False, f"{model}: its vendor says that it is no longer served", "name another model"
     able = reached_abilities(model, reach)
     if able.assumed or not (found := [*facts.differences(able, retirement(model))]):

@@ -50,7 +50,8 @@ def open_run(folder: Path, overrides: Iterable[str] = ()) -> LoadedSweep:
     for assignment in (*manifest.overrides, *overrides):
         document.set(assignment)
     document.value.setdefault("name", manifest.name)
-    return _made(checked_sweep(document, folder / SWEEP, problems), apis=manifest.apis)
+    checked = checked_sweep(document, folder / SWEEP, problems, manifest.prompt_sets)
+    return _made(checked, apis=manifest.apis)
 
 
 def _open_python_run(
@@ -89,6 +90,8 @@ def run_folder(
         version(DISTRIBUTION_NAME),
         store,
         apis=ready.models.apis,
+        prompts=sweep.prompts,
+        prompt_sets={path: dict(blocks) for path, blocks in ready.file.prompts.items()},
     )
     return RunFolder(
         path or folder_of(sweep), manifest, ready.file.document.text.encode(), sweep.problems

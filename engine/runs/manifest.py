@@ -39,6 +39,10 @@ class Manifest:
     """By model, which of OpenAI's two endpoints answers for it, where there are two."""
     refreshed_since: int = 0
     """When the run began to refresh its replies, in seconds since 1970; 0 if it never did."""
+    prompts: str = ""
+    """12 hex digits of all words that the seats of the run read."""
+    prompt_sets: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By path, as the sweep names them: the blocks of the prompt sets that were read from files."""
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
