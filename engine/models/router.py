@@ -21,20 +21,21 @@ from oversight.engine.accounting.quarantine import Quarantine
 from oversight.engine.errors import ContextLengthExceeded, UsageError
 from oversight.engine.limits.limits import Limits
 from oversight.engine.models.client import Accounting, ModelClient
+from oversight.engine.models.sections import MEANING, meaning, provider_settings
 from oversight.engine.providers.capabilities import Api, Reach, abilities
-from oversight.engine.providers.catalogue import PROVIDERS, connect, entry, provider_of
+from oversight.engine.providers.catalogue import connect, entry, provider_of
 from oversight.engine.providers.keys import require_keys, settings_of
 from oversight.engine.providers.limit_headers import HeaderLimits
 from oversight.engine.providers.local_server import LocalServer, local_server
 from oversight.engine.providers.provider import Provider
-from oversight.engine.providers.provider_settings import ROUTING, ProviderSettings
+from oversight.engine.providers.provider_settings import ProviderSettings
 from oversight.engine.providers.retirements import Retirement, retirement
 from oversight.engine.providers.settings import Settings
 from oversight.engine.simulation import PRESETS, GroundTruth, SimModel, SimProvider
 from oversight.engine.simulation.model import PREFIX
 from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.document import Document
-from oversight.engine.sweeps.fields import checked_value, filled
+from oversight.engine.sweeps.fields import filled
 from oversight.engine.sweeps.named import naming
 from oversight.engine.system.descriptors import left, raise_limit
 from oversight.engine.throughput import LimitStatistics
@@ -48,9 +49,6 @@ NOTEWORTHY = 256
 
 NAME = 36
 """Characters of a model's name that the display has room for."""
-
-MEANING = "is"
-"""The setting of a model that says which one it is, where its name does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +84,10 @@ class Models:
         self._document = document
         self._environment = environment
         self._reach = {
-            name: _provider_settings(document, name, given) for name, given in providers.items()
+            name: provider_settings(document, name, given) for name, given in providers.items()
         }
         self._is = {
-            name: _meaning(document, name, given[MEANING])
+            name: meaning(document, name, given[MEANING])
             for name, given in models.items()
             if MEANING in given and not name.startswith(PREFIX)
         }
@@ -359,34 +357,6 @@ class Models:
 
     def _hear(self, model: str, told: HeaderLimits) -> None:
         self._endpoints[model].hear(told)
-
-
-def _provider_settings(document: Document, name: str, given: Mapping[str, Any]) -> ProviderSettings:
-    made = filled(document, ("providers", name), ProviderSettings, given)
-    if name.partition("/")[0] not in PROVIDERS:
-        return made  # a run that was made with such a name is to be opened all the same
-    row = entry(name)
-    for setting in ROUTING:
-        if setting in given and not row.routes:
-            raise document.fault(
-                ("providers", name, setting), f"{name} hands calls on to nobody", "leave it out"
-            )
-    if made.api == "responses" and row.dated:
-        raise document.fault(("providers", name, "api"), f"{name} has no such endpoint")
-    return made
-
-
-def _meaning(document: Document, model: str, value: Any) -> str:
-    """The model behind a name, as its vendor's own provider calls it."""
-    key = ("models", model, MEANING)
-    named = str(checked_value(document, key, value, str))
-    try:
-        provider_of(named)
-    except UsageError as exc:
-        raise document.fault(
-            key, str(exc), "write PROVIDER/MODEL, as in openai/gpt-6-sol"
-        ) from None
-    return named
 
 
 def _holds(store: Store, call: Call, identity: str) -> bool:
