@@ -92,6 +92,7 @@ class Models:
             if MEANING in given and not name.startswith(PREFIX)
         }
         self._servers: dict[str, LocalServer] = {}
+        self._inquiring = asyncio.Lock()
         self.apis: dict[str, Api] = {}
         """By model, which of OpenAI's endpoints answers for it; for those that have two."""
         described = {
@@ -243,25 +244,21 @@ class Models:
         for model, _ in real:
             self._endpoint(model)
 
-    async def inquire(self, models: Iterable[str]) -> None:
-        """Ask servers of the user's how long a call may be and how many they serve at once.
+    async def inquire(self, model: str) -> None:
+        """Ask a server of the user's, once, how long a call may be and how many it serves at once.
 
-        Where the sweep file sets no concurrency, it is as many as the server has places. Servers
-        that say nothing are found out as they answer.
+        Where the sweep file sets no concurrency, it is as many as the server has places. A server
+        that says nothing is found out as it answers.
         """
-        asked = [m for m in models if not m.startswith(PREFIX) and entry(provider_of(m)).local_api]
-        async with asyncio.TaskGroup() as group:
-            asking = {
-                model: group.create_task(
-                    local_server(
-                        self._settings_of(model), model.removeprefix(f"{provider_of(model)}/")
-                    )
-                )
-                for model in asked
-            }
-        for model, task in asking.items():
-            self._servers[model] = task.result()
-            # It is made anew, with the limits that are known now.
+        if not entry(provider_of(model)).local_api:
+            self._servers[model] = LocalServer()
+            return
+        async with self._inquiring:
+            if model in self._servers:
+                return
+            name = model.removeprefix(f"{provider_of(model)}/")
+            self._servers[model] = await local_server(self._settings_of(model), name)
+            # It is made anew, with the limits that are known now; nothing has gone through it yet.
             self._endpoints.pop(model, None)
 
     def _require_room(self, call: Call) -> None:
@@ -280,6 +277,8 @@ class Models:
 
     async def __call__(self, call: Call) -> Reply:
         if not call.model.startswith(PREFIX):
+            if call.model not in self._servers:
+                await self.inquire(call.model)
             self._require_room(call)
             return await self._endpoint(call.model)(call)
         self.stop_token.raise_if_stopped()

@@ -5,7 +5,6 @@ They cost nothing, and are asked before a run or by a checkup, never on the way 
 
 from typing import Any
 
-import aiohttp
 import orjson
 
 from oversight.engine.errors import EngineError, Unreachable
@@ -31,6 +30,8 @@ async def inquire(settings: Settings, url: str, body: object = None) -> dict[str
 
     Unreachable if no connection came about; Unanswered for every answer but a JSON object.
     """
+    import aiohttp
+
     secret = Secret(settings.key)
     row = entry(settings.provider)
     headers = dict(row.credentials(settings.key)) if settings.key else {}

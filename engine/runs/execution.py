@@ -38,7 +38,6 @@ async def run_missing(
     models, stop_token = opened.models, opened.stop_token
     await require_abilities(opened.sweep, models.simulated, models.reach)
     if mode != "replay":
-        await models.inquire(opened.sweep.models)
         require_service(models.retirements(opened.sweep.models), today())
     since = folder.refreshing(int(time.time())) if mode == "refresh" else None
     cache = Cache(

@@ -138,7 +138,7 @@ def test_no_more_calls_go_out_at_once_than_the_server_has_places(
             opened = open_sweep(
                 place / "s.yaml", (f"providers.llamacpp.base_url={url}/v1", *overrides)
             )
-            await opened.models.inquire(opened.sweep.models)
+            await opened.models.inquire("llamacpp/m")
             return opened.models._endpoint("llamacpp/m")._limited._set.concurrency
 
     assert asyncio.run(width()) == 2
