@@ -17,8 +17,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from oversight.cache.call import Request
 from oversight.engine.limits.limits import Limits
-from oversight.engine.models.router import ProviderSettings
 from oversight.engine.providers.catalogue import PROVIDERS
+from oversight.engine.providers.provider_settings import ProviderSettings
 from oversight.engine.simulation.model import PRESETS, SimModel
 from oversight.engine.sweeps.fields import fields_of
 from oversight.engine.sweeps.roles import TAKEN, AgentSettings
@@ -92,8 +92,9 @@ MODELS = """\
 What is known of a model that the sweep asks, under its whole name: `PROVIDER/NAME`, with the
 provider in front. A name that no role asks is refused.
 
-For models of a provider, limits; where they are not set, the server's headers tell them, or a wait
-that it asks for:
+For models of a provider, `is`, which model it is where its name does not say so, as that of a
+deployment does not: `azure/mine: {is: openai/gpt-6-sol}`; and limits. Where these are not set, the
+server's headers tell them, or a wait that it asks for:
 """
 
 SIMULATED = """\

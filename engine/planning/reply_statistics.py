@@ -112,6 +112,7 @@ class ReplyStatistics:
         length, prompts = prompt_tokens(call), self._prompts.get(call.model)
         if prompts is None:
             low, high = self.UNKNOWN_INPUT
+            length *= _density(call.model)
             return ExpectedTokens(low * length, length, high * length)
         likely = length * prompts.input / prompts.length
         return ExpectedTokens(likely * (1 - self.MARGIN), likely, likely * (1 + self.MARGIN))
@@ -130,6 +131,7 @@ class ReplyStatistics:
             off = known.spread + self.MARGIN
             return ExpectedTokens(likely * (1 - min(off, 1.0)), likely, likely * (1 + off))
         low, high = self.UNKNOWN_OUTPUT
+        likely = min(likely * _density(call.model), call.max_tokens)
         if hidden := _hidden(call):
             return ExpectedTokens(low * likely, likely + hidden, call.max_tokens)
         return ExpectedTokens(low * likely, likely, min(high * likely, call.max_tokens))
@@ -155,6 +157,11 @@ def _output(reply: Reply) -> float:
     if reply.usage.output_tokens:
         return reply.usage.output_tokens
     return 1 + len(reply.text) / BYTES_A_TOKEN
+
+
+def _density(model: str) -> float:
+    """How many times as many tokens its tokenizer makes of a text as the usual ones do."""
+    return BYTES_A_TOKEN / abilities(model).characters_a_token
 
 
 def _hidden(call: Call) -> float:

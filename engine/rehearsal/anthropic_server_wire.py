@@ -35,6 +35,8 @@ _STOPS: dict[Outcome, str] = {
 
 
 class AnthropicServerWire(ServerWire):
+    endpoint = "messages"
+
     def call(self, body: dict[str, Any], model: str) -> Call:
         output = body.get("output_config") or {}
         wanted = output.get("format")
@@ -98,8 +100,9 @@ class AnthropicServerWire(ServerWire):
         said = {"type": kind, "message": message or usual}
         return status, orjson.dumps({"type": "error", "error": said, "request_id": "req_0"})
 
-    def bad_request(self, message: str) -> bytes:
-        said = {"type": "invalid_request_error", "message": message}
+    def bad_request(self, message: str, code: str = "") -> bytes:
+        kind = "not_found_error" if code == "model_not_found" else "invalid_request_error"
+        said = {"type": kind, "message": message}
         return orjson.dumps({"type": "error", "error": said, "request_id": "req_0"})
 
     def limits(self, requests: Reading | None, tokens: Reading | None) -> str:

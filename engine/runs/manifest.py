@@ -1,11 +1,13 @@
 """The manifest of a run folder: what the run is, and which sweep belongs to it."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import orjson
 
 from oversight.engine.errors import RunFolderError
+from oversight.engine.providers.capabilities import Api
 from oversight.engine.system.files import replace_file
 
 FORMAT = 1
@@ -33,6 +35,8 @@ class Manifest:
     format: int = FORMAT
     store_id: str = ""
     """Of that store, wherever it is; empty in a run that has noted none yet."""
+    apis: Mapping[str, Api] = field(default_factory=dict)
+    """By model, which of OpenAI's two endpoints answers for it, where there are two."""
     refreshed_since: int = 0
     """When the run began to refresh its replies, in seconds since 1970; 0 if it never did."""
     sweep_folder: str = ""

@@ -107,7 +107,7 @@ class Run:
             # It may have been killed between its last outcome and its end.
             return self._settled()
         loaded, mode = self.loaded, self.options.mode
-        await require_abilities(loaded.sweep, loaded.models.simulated)
+        await require_abilities(loaded.sweep, loaded.models.simulated, loaded.models.reach)
         if mode != "replay":
             require_service(loaded.models.retirements(loaded.sweep.models), today())
         ledger = self._ledger = LedgerFile(self.folder.path, self._accounts_now)

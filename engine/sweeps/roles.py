@@ -9,9 +9,10 @@ from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 
 from oversight.cache.call import Effort, Request
 from oversight.engine.errors import UsageError
-from oversight.engine.providers.capabilities import takes_temperature
-from oversight.engine.providers.catalogue import provider_of
+from oversight.engine.providers.capabilities import Reach, takes_temperature
+from oversight.engine.providers.catalogue import entry, provider_of
 from oversight.engine.simulation.model import PREFIX, PRESETS
+from oversight.engine.sweeps.document import Document
 from oversight.engine.sweeps.elsewhere import class_named
 from oversight.engine.sweeps.examples import shots
 from oversight.engine.sweeps.fields import checked_value, fields_of, made_of, required_of
@@ -112,10 +113,10 @@ def judges(node: Node) -> list[Judge]:
             for point in _points(role, settings, types_, needs=required_of(cls)):
                 _check_calls(role, point)
                 if "model" in point:
-                    point = _tempered(point, point["model"], point.get("effort", ""))
+                    point = _tempered(node.document, point, point["model"], point.get("effort", ""))
                 elif "temperature" in types_:
                     member = point["member"].base_agent
-                    point = _tempered(point, member.model, member.effort)
+                    point = _tempered(node.document, point, member.model, member.effort)
                 made.append(made_of(role, cls, point))
     return made
 
@@ -158,7 +159,7 @@ def protocols(
                 settings_ = _seated(point, judge) | roles
                 if "temperature" in types_:
                     mind = judge.base_agent
-                    settings_ = _tempered(settings_, mind.model, mind.effort)
+                    settings_ = _tempered(node.document, settings_, mind.model, mind.effort)
                 try:
                     yield made_of(one, cls, settings_)
                 except UsageError as exc:
@@ -207,11 +208,11 @@ def _speaker(node: Node, point: RoleSettings) -> MakeSpeaker:
     around, within = fields_of(AgentSettings), fields_of(Agent)
     # A role within a role: its settings have become what makes it, once the judge is known.
     checker: MakeSpeaker | None = point.pop("side_check", None)
+    _check_calls(node, point)
     model, effort = point["model"], point.get("effort", "")
-    point = _tempered(point, model, effort, "temperature", "best_of_temperature")
+    point = _tempered(node.document, point, model, effort, "temperature", "best_of_temperature")
     seat = made_of(node, AgentSettings, {k: v for k, v in point.items() if k in around})
     plain = made_of(node, Agent, {k: v for k, v in point.items() if k in within})
-    _check_calls(node, point)
 
     quotes_by_default = "quotes" not in point and _quoted(node)
 
@@ -224,7 +225,7 @@ def _speaker(node: Node, point: RoleSettings) -> MakeSpeaker:
         if seat.best_of > 1:
             speaker = BestOf(seat.best_of, agent, picks, seat.best_of_temperature)
         if seat.refine:
-            critics = _tempered({}, model, effort)
+            critics = _tempered(node.document, {}, model, effort)
             speaker = Refine(speaker, picks, seat.refine, **critics)
         if checker is not None:
             speaker = SideCheck(speaker, checker(judge).base_agent, seat.side_check_retries)
@@ -233,17 +234,34 @@ def _speaker(node: Node, point: RoleSettings) -> MakeSpeaker:
     return make
 
 
-def _tempered(point: RoleSettings, model: str, effort: Effort, *names: str) -> RoleSettings:
+def _tempered(
+    document: Document, point: RoleSettings, model: str, effort: Effort, *names: str
+) -> RoleSettings:
     """`point` with each temperature that is left open settled by what its model heeds.
 
     names: of the settings; `temperature` unless others are named.
     """
     names = names or ("temperature",)
     settled = {name: value for name, value in point.items() if name not in names or value != AUTO}
-    if not model.startswith(PREFIX) and not takes_temperature(model, effort):
+    if not model.startswith(PREFIX) and not takes_temperature(
+        model, effort, _reach(document, model)
+    ):
         for name in names:
             settled.setdefault(name, None)
     return settled
+
+
+def _reach(document: Document, model: str) -> Reach:
+    """What the document says of how a model is asked, as far as that decides what it heeds."""
+    told: dict[str, Any] = {}
+    for section, name in (("models", model), ("providers", provider_of(model))):
+        named = document.value.get(section)
+        given = named.get(name) if isinstance(named, dict) else None
+        told |= given if isinstance(given, dict) else {}
+    dated = entry(provider_of(model)).dated
+    return Reach(
+        version=str(told.get("version") or "") if dated else "", is_model=str(told.get("is") or "")
+    )
 
 
 def _quoted(node: Node) -> bool:

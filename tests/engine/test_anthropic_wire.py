@@ -234,3 +234,17 @@ def test_a_200_that_holds_no_reply_is_malformed_with_its_bytes(body: bytes) -> N
     with pytest.raises(Malformed) as caught:
         WIRE.reply(200, {}, body)
     assert caught.value.body == body
+
+
+@pytest.mark.parametrize(
+    ("details", "told"),
+    [
+        ({"type": "refusal", "category": "reasoning_extraction"}, "refusal: reasoning_extraction"),
+        ({"type": "refusal", "category": None}, "refusal"),
+        (None, "refusal"),
+        ("odd", "refusal"),
+    ],
+)
+def test_the_policy_that_refused_is_kept(details: Any, told: str) -> None:
+    reply = read(message(stop_reason="refusal", stop_details=details))
+    assert (reply.outcome, reply.stop_reason) == ("refused", told)

@@ -7,13 +7,18 @@ import pytest
 
 from oversight.cache.call import Call, Message, Request
 from oversight.cache.reply import Reply
-from oversight.engine.errors import AuthenticationFailed, RateLimited
+from oversight.engine.errors import AuthenticationFailed, RateLimited, UsageError
+from oversight.engine.providers.capabilities import Api
 from oversight.engine.providers.catalogue import connect
 from oversight.engine.providers.keys import settings_of
 from oversight.engine.rehearsal import FaultWindow, MockServer, Profile
+from oversight.engine.rehearsal.openai_server_wire import OpenAIServerWire
+from oversight.engine.rehearsal.responses_server_wire import ResponsesServerWire
+from tests.answering import answering
 
 CLOUDS: dict[str, dict[str, str]] = {
     "azure": {"AZURE_OPENAI_API_KEY": "k", "OPENAI_API_VERSION": "2024-10-21"},
+    "foundry": {"ANTHROPIC_FOUNDRY_API_KEY": "k", "ANTHROPIC_FOUNDRY_RESOURCE": "res"},
     "bedrock": {"AWS_BEARER_TOKEN_BEDROCK": "k", "AWS_REGION": "eu-west-1"},
     "vertex": {
         "CLOUDSDK_AUTH_ACCESS_TOKEN": "k",
@@ -67,3 +72,28 @@ async def test_a_cloud_whose_extra_is_missing_stops_before_anything_is_sent(
         await provider.close()
         assert server.counts() == {}
     assert not caught.value.sent
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+@pytest.mark.parametrize("path", ["", "/openai/v1", "/openai/v1/"])
+async def test_azure_without_a_dated_version_is_asked_at_its_v1_path(api: Api, path: str) -> None:
+    call = Call(Request("azure/mine", (Message("user", "2 + 2?"),)))
+    body = {"chat": OpenAIServerWire(), "responses": ResponsesServerWire()}[api].reply(
+        call, Reply("4"), 1
+    )
+    with answering(200, body) as (url, asked):
+        base = url.removesuffix("/v1") + path
+        there = settings_of("azure", {"AZURE_OPENAI_API_KEY": "k"}, base_url=base, api=api)
+        provider = connect(there)
+        assert (await provider(call)).text == "4"
+        await provider.close()
+    (sent,) = asked
+    assert b'"model":"mine"' in sent
+
+
+def test_a_resource_is_needed_for_foundrys_own_address_only() -> None:
+    with pytest.raises(UsageError, match="foundry needs ANTHROPIC_FOUNDRY_RESOURCE"):
+        settings_of("foundry", {})
+    assert settings_of("foundry", {}, base_url="https://a.example").base_url == "https://a.example"
+    own = settings_of("foundry", {"ANTHROPIC_FOUNDRY_RESOURCE": "res"})
+    assert own.base_url == "https://res.services.ai.azure.com/anthropic"

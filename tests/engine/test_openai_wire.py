@@ -278,3 +278,30 @@ def test_a_200_that_holds_no_reply_is_malformed_with_its_bytes(body: bytes) -> N
     with pytest.raises(Malformed) as caught:
         WIRE.reply(200, {}, body)
     assert caught.value.body == body
+
+
+SIGNED = {"google": {"thought_signature": "Eo4C"}}
+
+
+def test_marks_on_tool_calls_go_back_with_them() -> None:
+    """Gemini refuses a call whose thought signature it does not find again."""
+    wishes = [
+        {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}},
+        {"id": "b", "type": "function", "function": {"name": "g", "arguments": "{}"}},
+    ]
+    marked = [wishes[0] | {"extra_content": SIGNED}, wishes[1]]
+    reply = read(completion({"content": None, "tool_calls": marked}, finish_reason="tool_calls"))
+    turn = Message("assistant", "", reply.tool_calls, opaque=reply.opaque)
+    results = [Message("tool", "4", tool_call_id=id) for id in "ab"]
+    sent = written(Call(Request("openai/m", (*ASKED, turn, *results))))["messages"]
+    assert sent[2] == {"role": "assistant", "content": None, "tool_calls": marked}
+
+
+def test_the_host_that_served_a_routed_call_is_told() -> None:
+    assert read(completion() | {"provider": "DeepInfra"}).served_model.endswith(" at DeepInfra")
+
+
+def test_a_router_is_told_whom_to_choose() -> None:
+    wire = OpenAIWire("openrouter", extra='{"provider":{"order":["a"],"allow_fallbacks":false}}')
+    body = written(Call(Request("openrouter/x/y", ASKED)), wire)
+    assert body["provider"] == {"order": ["a"], "allow_fallbacks": False}

@@ -1,14 +1,14 @@
-"""`oversight doctor`: whether all is there to run a sweep, at the price of one token a model."""
+"""`oversight doctor`: whether all is there to run a sweep, at the price of a few small calls."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 
 import click
 
+from oversight.cache.call import Call
 from oversight.engine.cli.completing import sweep_files
 from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.options import json_option, set_option
@@ -34,9 +34,10 @@ LINE = "\n"
 def command(what: tuple[str, ...], overrides: tuple[str, ...], as_json: bool) -> None:
     """Check keys, addresses, models, limits and the clock, with one request for one token a model.
 
-    SWEEP: all its models are asked, and its calls are held against what they can do. MODEL: just
-    these, as `openai/gpt-6-luna`. With neither, only what keys are set is told. Exit code 1 if
-    anything is not well.
+    SWEEP: all its models are asked, and its calls are held against what they can do; logprobs,
+    schemas and tools are tried with one small call each, where the sweep needs them. Vendors are
+    asked, at no cost, what they say of their models. MODEL: just these, as `openai/gpt-6-luna`.
+    With neither, only what keys are set is told. Exit code 1 if anything is not well.
     """
     variables = environment(Path())
     if what:
@@ -47,7 +48,7 @@ def command(what: tuple[str, ...], overrides: tuple[str, ...], as_json: bool) ->
         raise UsageError("--set is for a sweep; name its file")
     else:
         findings = asyncio.run(
-            examine(what, partial(settings_of, environment=variables), variables)
+            examine(what, lambda name, api: settings_of(name, variables, api=api), variables)
         )
     if not what:
         # Nobody has asked for any of them: a key that is not set is no fault.
@@ -67,15 +68,17 @@ def command(what: tuple[str, ...], overrides: tuple[str, ...], as_json: bool) ->
 async def _sweep(opened: LoadedSweep, variables: Mapping[str, str]) -> list[PreflightResult]:
     """What the models of a sweep are asked for, and how they answer."""
     models, sweep = opened.models, opened.sweep
+    needs: Iterable[Call] = ()
     try:
-        await require_abilities(sweep, models.simulated)
+        needs = await require_abilities(sweep, models.simulated, models.reach)
         able = PreflightResult(sweep.name, True, "its models take all that it asks them for")
     except UsageError as exc:
         able = PreflightResult(sweep.name, False, str(exc))
     tight = [PreflightResult(sweep.name, False, note) for note in cramped(sweep)]
     real = [model for model in sweep.models if not model.startswith(PREFIX)]
     ends = [ending(told, today()) for told in models.retirements(sweep.models)]
-    return [able, *tight, *ends, *await examine(real, models.settings, variables)]
+    looked = await examine(real, models.settings, variables, models.reach, needs)
+    return [able, *tight, *ends, *looked]
 
 
 def _lines(findings: Iterable[PreflightResult]) -> Iterator[str]:

@@ -67,7 +67,7 @@ REHEARSAL_HEAD = (
     "--profile",
     default="busy",
     show_default=True,
-    help="How the server behaves: calm, busy, storm, or a TOML file.",
+    help="How the server behaves: calm, busy, storm, 2026, or a TOML file.",
 )
 @click.option(
     "--speed",

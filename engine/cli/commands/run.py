@@ -86,7 +86,7 @@ def command(
         say(note)
     if dry_run:
         grid = opened.sweep
-        asyncio.run(require_abilities(grid, opened.models.simulated))
+        asyncio.run(require_abilities(grid, opened.models.simulated, opened.models.reach))
         require_service(opened.models.retirements(grid.models), today())
         opened.models.prepare(
             grid.roles, RunPolicy(load_prices(prices) if prices else listed(), max_cost)
