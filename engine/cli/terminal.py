@@ -11,10 +11,10 @@ from typing import TypeAlias
 from oversight.cache.cache import Mode
 from oversight.cache.disk import DiskStore
 from oversight.cache.store import Store
-from oversight.engine.accounting.ledger import UsageTotals
-from oversight.engine.accounting.ledger_file import LedgerFile
+from oversight.engine.accounting.ledger import UsageTotals, sum_usage
+from oversight.engine.accounting.ledger_file import LedgerFile, read_ledger
 from oversight.engine.accounting.prices import listed, load_prices
-from oversight.engine.cli.output import say, show, width
+from oversight.engine.cli.output import asked, say, show, width
 from oversight.engine.cli.signals import obey_signals
 from oversight.engine.display.progress import console
 from oversight.engine.errors import (
@@ -180,6 +180,7 @@ def _finished(opened: LoadedSweep, folder: RunFolder, plan: RunOptions, ran: boo
     say(f"run folder  {folder.path}")
     if not all(model.startswith(PREFIX) for model in opened.sweep.models):
         say(f"replies     {homely(plan.store)}   (paid for: keep them)")
+        say(f"asked       {asked(sum_usage(read_ledger(folder.path).values()))}")
     first = opened.sweep.problems[0].id
     say(f"look closer {shlex.join(['oversight', 'show', str(folder.path), first])}")
     say(f"again       {plan.again}   (all from the store)")

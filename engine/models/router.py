@@ -260,14 +260,15 @@ class Models:
             name = provider_of(model)
             if name not in self._providers:
                 self._providers[name] = connect(self._bounded(self.settings(name)), self._hear)
-            limits = self.limits.get(model, Limits())
+            row = entry(name)
+            limits = self.limits.get(model, Limits()).filled(Limits(concurrency=row.concurrency))
             self._endpoints[model] = ModelClient(
                 model,
                 self._providers[name],
                 limits,
                 self.stop_token,
                 self._accounting,
-                own=entry(name).own,
+                own=row.own,
             )
         return self._endpoints[model]
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from oversight.engine.errors import UsageError
-from oversight.engine.local.weights import IDENTITY, SLOTS
+from oversight.engine.local.weights import IDENTITY, MODEL, SLOTS
 from oversight.engine.providers import sdk_clients
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.openai_wire import OpenAIWire
@@ -38,6 +38,10 @@ class Entry:
     """Whether it is a server of the user's, whose identity is its name wherever it stands."""
     options: tuple[tuple[str, str, str], ...] = ()
     """(option, variable or empty, default) of each; a default `!` means that it must be set."""
+    models: tuple[str, ...] = ()
+    """All models that it has, where they are few; empty: whatever it is asked for."""
+    concurrency: int | None = None
+    """Calls that it answers at once, where that is known before the first of them."""
 
 
 def provider_of(model: str) -> str:
@@ -55,6 +59,10 @@ def provider_of(model: str) -> str:
         kind = f"compatible/{name}"
     if not rest:
         raise UsageError(f"{model!r}: no model is named; write {kind}/NAME")
+    there = PROVIDERS[kind].models if kind in PROVIDERS else ()
+    if there and rest not in there:
+        names = ", ".join(f"{kind}/{name}" for name in there)
+        raise UsageError(f"{model!r}: no such model; there is {names}")
     return kind
 
 
@@ -196,7 +204,13 @@ PROVIDERS: dict[str, Entry] = {
         key_needed=False,
         own=True,
     ),
-    "local": Entry(_local, base_url="http://127.0.0.1", api=IDENTITY),
+    "local": Entry(
+        _local,
+        base_url="http://127.0.0.1",
+        api=IDENTITY,
+        models=(MODEL,),
+        concurrency=SLOTS,
+    ),
     "compatible": Entry(partial(_plain, _openai_wire), key_needed=False, own=True),
     "azure": Entry(
         partial(_sdk, _openai_wire, sdk_clients.azure_client, as_tree=True),

@@ -14,6 +14,7 @@ from oversight.engine.reports.failures import called
 from oversight.engine.reports.secondary import SecondaryMeasures
 from oversight.engine.runs.outcome import OutcomeRecord
 from oversight.engine.sweeps.sweep import Sweep
+from oversight.protocols.judges.logprob import ENOUGH
 from oversight.protocols.scores import RANGES, applicable
 from oversight.protocols.scoring.bounds import (
     Bounds,
@@ -176,4 +177,4 @@ def _doubt(record: OutcomeRecord) -> Flag:
         for name, doubt in FLAGS.items():
             if record.counts.get(name):
                 return doubt
-    return ""
+    return "guess" if record.captured is not None and record.captured < ENOUGH else ""
