@@ -202,10 +202,13 @@ class Models:
     def prepare(self, roles: Iterable[tuple[str, str]], terms: RunPolicy) -> None:
         """Get ready to ask, without asking. roles: (model, role) of every model of the sweep.
 
-        UsageError if a key is missing, or a price that a cap needs.
+        UsageError if a key is missing, a package, or a price that a cap needs.
         """
         real = [(model, role) for model, role in roles if not model.startswith(PREFIX)]
         require_keys(real, self._environment)
+        for provider in {provider_of(model) for model, _ in real}:
+            if (require := entry(provider).require) is not None:
+                require()
         raise_limit()
         self._sharing = len({provider_of(model) for model, _ in real})
         self._room = left()

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from oversight.engine.errors import UsageError
-from oversight.engine.local.weights import IDENTITY, MODEL, SLOTS
+from oversight.engine.local.weights import IDENTITY, MODEL, SLOTS, weights
 from oversight.engine.providers import sdk_clients
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.openai_wire import OpenAIWire
@@ -40,6 +40,8 @@ class Entry:
     """(option, variable or empty, default) of each; a default `!` means that it must be set."""
     models: tuple[str, ...] = ()
     """All models that it has, where they are few; empty: whatever it is asked for."""
+    require: Callable[[], object] | None = None
+    """Raises UsageError where what it needs is not installed on this machine."""
     concurrency: int | None = None
     """Calls that it answers at once, where that is known before the first of them."""
 
@@ -209,6 +211,7 @@ PROVIDERS: dict[str, Entry] = {
         base_url="http://127.0.0.1",
         api=IDENTITY,
         models=(MODEL,),
+        require=weights,
         concurrency=SLOTS,
     ),
     "compatible": Entry(partial(_plain, _openai_wire), key_needed=False, own=True),

@@ -27,6 +27,7 @@ _ANNOUNCED = re.compile(
     (?:the\s+|my\s+)?
     (?:(?:right|correct|true|best|final|likeliest)\s+)?
     (?:answer|label|verdict|statement|choice)
+    (?:\s+that\s+is\s+(?:right|correct|true))?
     [*"'`]*
     (?::|\s+is\b:?|\s+would\s+be\b:?|\s*\n)
     [\s*"'`(]*""",

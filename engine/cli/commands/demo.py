@@ -7,21 +7,45 @@ import click
 
 from oversight.engine.cli.output import say
 from oversight.engine.cli.terminal import RunOptions, run_in_terminal
+from oversight.engine.local.weights import MODEL, weights
 from oversight.engine.runs.loaded_sweep import open_sweep
 from oversight.engine.system.settings import store_path
 
+BEFORE = (
+    f"local/{MODEL} is served on this machine by llama.cpp: no key, no cost, no network",
+    "it takes one to three minutes on two quiet cores, and longer on busy ones; Ctrl-C stops it, "
+    "and the same command goes on",
+)
+AFTER = (
+    "a model of 135 M parameters argues badly: these figures prove the way, not the protocols",
+)
+
 
 @click.command()
+@click.option(
+    "--real", is_flag=True, help=f"Ask a small real model on this machine: local/{MODEL}."
+)
 @click.option("--store", type=click.Path(path_type=Path), help="Folder of the store of replies.")
 @click.option("--run-folder", type=click.Path(path_type=Path), help="Default: runs/demo-xxxxxx.")
-def command(store: Path | None, run_folder: Path | None) -> None:
-    """Run a small sweep on simulated models: no key, no cost."""
-    with as_file(files("oversight.engine").joinpath("data", "demo.yaml")) as path:
+def command(real: bool, store: Path | None, run_folder: Path | None) -> None:
+    """Run a small sweep on simulated models: no key, no cost.
+
+    With --real the same way is gone with a real one: hidden passages, on which agents whom the
+    judge cannot check are consultants and debaters.
+    """
+    if real:
+        weights()
+        for line in BEFORE:
+            say(line)
+    name, again = (
+        ("demo-real.yaml", "oversight demo --real") if real else ("demo.yaml", "oversight demo")
+    )
+    with as_file(files("oversight.engine").joinpath("data", name)) as path:
         opened = open_sweep(path)
-        plan = RunOptions(
-            "oversight demo", "use", store_path(store), run_folder, (), False, "text", "brier"
-        )
+        plan = RunOptions(again, "use", store_path(store), run_folder, (), False, "text", "brier")
         code = run_in_terminal(opened, plan)
+    for line in AFTER if real else ():
+        say(line)
     if code == 0:
         say("your own    oversight init my-sweep.yaml")
     raise SystemExit(code)
