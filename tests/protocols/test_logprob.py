@@ -1,5 +1,9 @@
 import math
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -127,3 +131,42 @@ def test_nothing_captured_is_unreadable_and_never_a_half() -> None:
 def test_the_order_of_candidates_does_not_matter(top: list[tuple[str, float]]) -> None:
     at = Token("A", math.log(0.5), tuple((text, math.log(p)) for text, p in top))
     assert masses(at) == pytest.approx([0.6, 0.25])
+
+
+REPLIES = Path(__file__).parent / "samples" / "judge_replies.jsonl"
+"""What SmolLM2-135M-Instruct replied when it was asked for a label after debates, consultancies and
+no speech at all. Of the candidates of each token, the two likeliest and the labels are kept.
+
+kind: an `echo` of a tag or of a seat's name, a reply with `none` of the labels, or a `verdict`.
+"""
+
+
+def kept_replies() -> Iterator[tuple[str, Reply]]:
+    for line in REPLIES.read_bytes().splitlines():
+        told = orjson.loads(line)
+        tokens = tuple(
+            Token(text, logprob, tuple(top.items())) for text, logprob, top in told["tokens"]
+        )
+        yield told["kind"], Reply("".join(token.text for token in tokens), logprobs=tokens)
+
+
+def test_of_real_replies_no_echoed_name_and_no_other_talk_becomes_a_verdict() -> None:
+    found: Counter[tuple[str, bool]] = Counter()
+    for kind, reply in kept_replies():
+        try:
+            read_masses(reply, CRATES)
+        except Unreadable:
+            found[kind, False] += 1
+        else:
+            found[kind, True] += 1
+    assert found == {("echo", False): 124, ("none", False): 80, ("verdict", True): 43}
+
+
+def test_many_of_the_echoes_would_have_passed_for_sure_verdicts() -> None:
+    """What makes the captured mass no safeguard: at the letter of a name, labels have nearly all."""
+    sure = 0
+    for kind, reply in kept_replies():
+        if kind == "echo":
+            letters = [t for t in reply.logprobs if t.text.strip() in ("A", "B")]
+            sure += any(math.exp(t.logprob) > 0.5 for t in letters)
+    assert sure > 50
