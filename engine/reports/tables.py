@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from oversight.engine.display.table import Table, error_text
 from oversight.engine.reports.aggregate import RowSamples
+from oversight.engine.reports.failures import OFTEN
 from oversight.engine.reports.results import Results, RowResult
 from oversight.protocols.judges.logprob import ENOUGH
 from oversight.protocols.scoring.clustered import FEW
@@ -78,12 +79,17 @@ def _notes(results: Results, words: Sequence[str]) -> Iterable[str]:
     for row in results.rows:
         counts.update(row.counts)
         failures.update(row.failures)
+    cells = sum(row.cells - row.missing for row in results.rows)
     if failures:
-        cells = sum(row.cells - row.missing for row in results.rows)
         yield f"failed cells: {_listed(failures)} ({failures.total() / cells:.0%} of all)"
     yield from _guesses(results.rows, words)
     if counts:
         yield "in the transcripts: " + _listed(counts)
+    if counts["truncated"] > OFTEN * cells:
+        yield (
+            "truncated speeches were cut off at max_tokens, often in mid-sentence: raise "
+            "agents.max_tokens."
+        )
     if results.missing:
         yield f"{results.missing:,} cells have not been run yet: these figures will change."
 
