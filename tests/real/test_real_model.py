@@ -6,6 +6,7 @@ it says, each cell ends with a verdict or with a failure that says why.
 
 import os
 import re
+import signal
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -83,7 +84,7 @@ def told(ran: Ran, run: Path) -> None:
     paid = asked(run)
     print(f"\n{run.name}: {cells} cells, failed {dict(failures(run))}, {paid.sent} requests")
     print(ran.out)
-    print("\n".join(line for line in ran.err.splitlines() if re.match(r"·  +\S", line)))
+    print("".join(ran.err.rpartition("· failed  ")[1:]))
 
 
 @pytest.fixture
@@ -184,6 +185,19 @@ def test_kill_9_takes_the_server_along_and_nothing_is_paid_twice(place: Path) ->
     fresh = oversight("run", "killed.yaml", "--run-folder", "fresh", "--cache", "replay", cwd=place)
     assert fresh.code in (0, 1), fresh.err
     assert sorted(written(place / "fresh").splitlines()) == sorted(whole.splitlines())
+
+
+def test_the_demo_says_what_it_is_and_stops_and_goes_on(place: Path) -> None:
+    with running("demo", "--real", cwd=place) as process:
+        process.until("a model of 135 M parameters argues badly")
+        process.until_cells(1)
+        process.hear(signal.SIGINT)
+        ran = process.end()
+    assert ran.code == 130, ran.err
+    assert "all that landed is saved" in ran.err
+    assert "go on with: oversight demo --real" in ran.err
+    (run,) = (place / "runs").iterdir()
+    assert asked(run).stored == asked(run).sent == len_of(place / "store")
 
 
 def test_without_weights_a_run_says_how_to_get_them_before_anything_is_asked(

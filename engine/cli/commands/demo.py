@@ -1,4 +1,4 @@
-"""`oversight demo`: the main job in a few seconds, on bundled problems and simulated models."""
+"""`oversight demo`: the main job in a few seconds, on bundled problems; simulated, or real."""
 
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -6,19 +6,17 @@ from pathlib import Path
 import click
 
 from oversight.engine.cli.output import say
-from oversight.engine.cli.terminal import RunOptions, run_in_terminal
+from oversight.engine.cli.terminal import SOME_FAILED, RunOptions, run_in_terminal
 from oversight.engine.local.weights import MODEL, weights
 from oversight.engine.runs.loaded_sweep import open_sweep
 from oversight.engine.system.settings import store_path
 
 BEFORE = (
     f"local/{MODEL} is served on this machine by llama.cpp: no key, no cost, no network",
-    "it takes one to three minutes on two quiet cores, and longer on busy ones; Ctrl-C stops it, "
-    "and the same command goes on",
+    "some 60 calls: one to two minutes on two quiet cores, many more on busy ones; Ctrl-C stops it, and "
+    "the same command goes on",
 )
-AFTER = (
-    "a model of 135 M parameters argues badly: these figures prove the way, not the protocols",
-)
+HONEST = "a model of 135 M parameters argues badly: these figures prove the way, not the protocols"
 
 
 @click.command()
@@ -30,12 +28,12 @@ AFTER = (
 def command(real: bool, store: Path | None, run_folder: Path | None) -> None:
     """Run a small sweep on simulated models: no key, no cost.
 
-    With --real the same way is gone with a real one: hidden passages, on which agents whom the
-    judge cannot check are consultants and debaters.
+    With --real a small real model is asked, about passages that its agents read and its judge does
+    not.
     """
     if real:
         weights()
-        for line in BEFORE:
+        for line in (*BEFORE, HONEST):
             say(line)
     name, again = (
         ("demo-real.yaml", "oversight demo --real") if real else ("demo.yaml", "oversight demo")
@@ -44,8 +42,8 @@ def command(real: bool, store: Path | None, run_folder: Path | None) -> None:
         opened = open_sweep(path)
         plan = RunOptions(again, "use", store_path(store), run_folder, (), False, "text", "brier")
         code = run_in_terminal(opened, plan)
-    for line in AFTER if real else ():
-        say(line)
+    if real and code <= SOME_FAILED:
+        say(HONEST)
     if code == 0:
         say("your own    oversight init my-sweep.yaml")
     raise SystemExit(code)
