@@ -50,7 +50,7 @@ def judge(kind: str) -> dict[str, object]:
         case "ensemble":
             return {"kind": kind, "member": judge("distribution"), "size": 2}
         case "votes":
-            return one | {"votes": 2}
+            return one | {"n": 2, "max_tokens": 80}
         case "logprob":
             return one
     return one | {"max_tokens": 80}
@@ -138,16 +138,16 @@ def test_every_kind_of_judge_reads_what_it_can_and_says_what_it_cannot(
         assert "for example: «" in ran.err
 
 
-def test_tools_drafts_and_a_limit_of_one_call_at_a_time(place: Path) -> None:
+def test_drafts_and_a_limit_of_one_call_at_a_time(place: Path) -> None:
     write(
-        place / "tools.yaml",
+        place / "drafts.yaml",
         problems=arithmetic(1),
-        agents=AGENT | {"tools": "calculator", "best_of": 2},
+        agents=AGENT | {"best_of": 2},
         judges=judge("distribution"),
         protocols=protocols("propaganda"),
         models={MODEL: {"concurrency": 1}},
     )
-    with running("run", "tools.yaml", "--run-folder", "run", cwd=place) as process:
+    with running("run", "drafts.yaml", "--run-folder", "run", cwd=place) as process:
         process.until("limited by concurrency 1 ")
         ran = process.end()
     told(ran, place / "run")
@@ -185,6 +185,20 @@ def test_kill_9_takes_the_server_along_and_nothing_is_paid_twice(place: Path) ->
     fresh = oversight("run", "killed.yaml", "--run-folder", "fresh", "--cache", "replay", cwd=place)
     assert fresh.code in (0, 1), fresh.err
     assert sorted(written(place / "fresh").splitlines()) == sorted(whole.splitlines())
+
+
+def test_tools_are_refused_to_a_model_whose_template_would_drop_them(place: Path) -> None:
+    write(
+        place / "tools.yaml",
+        problems=arithmetic(1),
+        agents=AGENT | {"tools": "calculator"},
+        judges=judge("distribution"),
+        protocols=protocols("propaganda"),
+    )
+    ran = oversight("run", "tools.yaml", cwd=place)
+    assert ran.code == 2
+    assert "local/smollm2: tools: this model uses none; leave them out" in ran.err
+    assert not servers(place)
 
 
 def test_the_demo_says_what_it_is_and_stops_and_goes_on(place: Path) -> None:

@@ -13,8 +13,8 @@ from oversight.engine.system.settings import store_path
 
 BEFORE = (
     f"local/{MODEL} is served on this machine by llama.cpp: no key, no cost, no network",
-    "some 60 calls: one to two minutes on two quiet cores, many more on busy ones; Ctrl-C stops it, and "
-    "the same command goes on",
+    "some 60 calls: one to two minutes on two quiet cores, many more on busy ones",
+    "Ctrl-C stops it, and the same command goes on",
 )
 HONEST = "a model of 135 M parameters argues badly: these figures prove the way, not the protocols"
 
