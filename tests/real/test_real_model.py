@@ -187,6 +187,22 @@ def test_kill_9_takes_the_server_along_and_nothing_is_paid_twice(place: Path) ->
     assert sorted(written(place / "fresh").splitlines()) == sorted(whole.splitlines())
 
 
+def test_a_server_that_is_killed_is_started_again_and_no_cell_is_lost(place: Path) -> None:
+    write(
+        place / "orphaned.yaml",
+        problems=arithmetic(2),
+        judges=judge("distribution"),
+        protocols=protocols("naive_judge", "propaganda"),
+    )
+    with running("run", "orphaned.yaml", "--run-folder", "run", cwd=place) as process:
+        process.until_cells(1)
+        (server,) = servers(place)
+        os.kill(server, signal.SIGKILL)
+        ran = process.end()
+    assert ran.code in (0, 1), ran.err
+    assert failures(place / "run").keys() <= FROM_REPLIES, ran.err
+
+
 def test_tools_are_refused_to_a_model_whose_template_would_drop_them(place: Path) -> None:
     write(
         place / "tools.yaml",
