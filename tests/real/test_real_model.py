@@ -53,7 +53,7 @@ def judge(kind: str) -> dict[str, object]:
             return one | {"n": 2, "max_tokens": 80}
         case "logprob":
             return one
-    return one | {"max_tokens": 80}
+    return one | {"max_tokens": 128}
 
 
 def write(file: Path, **sections: object) -> None:
