@@ -21,7 +21,7 @@ docs: .venv/installed            ## the reference of the sweep file, from the co
 campaign: .venv/installed-dev    ## the long form of the reliability campaigns
 	$(BIN)/pytest -q -m campaign --campaign=long --timeout=3600
 
-real: .venv/installed-real       ## every mechanism and judge on a real model: half an hour of two cores
+real: .venv/installed-real       ## every mechanism and judge on a real model: an hour of two cores
 	$(BIN)/pytest -q -s -n 0 -m real --campaign=long tests/real
 
 # What is let pass by its number is judged in SECURITY.md.
