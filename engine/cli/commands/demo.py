@@ -6,9 +6,10 @@ from pathlib import Path
 import click
 
 from oversight.engine.cli.output import say
-from oversight.engine.cli.terminal import SOME_FAILED, RunOptions, run_in_terminal
+from oversight.engine.cli.terminal import SOME_FAILED, Presentation, run_in_terminal
 from oversight.engine.local.weights import MODEL, weights
 from oversight.engine.runs.loaded_sweep import open_sweep
+from oversight.engine.runs.run import RunOptions
 from oversight.engine.system.settings import store_path
 
 BEFORE = (
@@ -40,8 +41,8 @@ def command(real: bool, store: Path | None, run_folder: Path | None) -> None:
     )
     with as_file(files("oversight.engine").joinpath("data", name)) as path:
         opened = open_sweep(path)
-        plan = RunOptions(again, "use", store_path(store), run_folder, (), False, "text", "brier")
-        code = run_in_terminal(opened, plan)
+        options = RunOptions(store_path(store), run_folder)
+        code = run_in_terminal(opened, options, Presentation(again, "text", "brier"))
     if real and code <= SOME_FAILED:
         say(HONEST)
     if code == 0:
