@@ -84,7 +84,8 @@ def told(ran: Ran, run: Path) -> None:
     paid = asked(run)
     print(f"\n{run.name}: {cells} cells, failed {dict(failures(run))}, {paid.sent} requests")
     print(ran.out)
-    print("".join(ran.err.rpartition("· failed  ")[1:]))
+    if failures(run):
+        print("".join(ran.err.rpartition("· failed  ")[1:]))
 
 
 @pytest.fixture
