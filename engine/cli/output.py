@@ -2,16 +2,27 @@
 
 import shutil
 import sys
+from typing import TYPE_CHECKING
 
 import click
 import orjson
 
 from oversight.engine.display.printable import printable
 
+if TYPE_CHECKING:
+    from oversight.engine.accounting.ledger import UsageTotals
+
 
 def width() -> int | None:
     """Columns of the terminal that results are shown on; None where they go into a file."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def asked(paid: "UsageTotals") -> str:
+    """How much was asked of real models, in requests and tokens."""
+    usage = paid.usage
+    tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+    return f"{paid.sent:,} requests, {tokens}"
 
 
 def say(text: str) -> None:

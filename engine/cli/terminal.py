@@ -6,9 +6,11 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from oversight.engine.accounting.ledger import sum_usage
+from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.faults import halt_code
-from oversight.engine.cli.output import say, show, width
+from oversight.engine.cli.output import asked, say, show, width
 from oversight.engine.cli.signals import obey_signals
 from oversight.engine.display.progress import Snapshot, console
 from oversight.engine.errors import (
@@ -131,6 +133,7 @@ def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
     say(f"run folder  {folder.path}")
     if not all(model.startswith(PREFIX) for model in sweep.models):
         say(f"replies     {homely(run.options.store)}   (paid for: keep them)")
+        say(f"asked       {asked(sum_usage(read_ledger(folder.path).values()))}")
     first = sweep.problems[0].id
     say(f"look closer {shlex.join(['oversight', 'show', str(folder.path), first])}")
     say(f"again       {shown.again}   (all from the store)")

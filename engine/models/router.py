@@ -235,10 +235,13 @@ class Models:
     def prepare(self, roles: Iterable[tuple[str, str]], terms: RunPolicy) -> None:
         """Get ready to ask, without asking. roles: (model, role) of every model of the sweep.
 
-        UsageError if a key is missing, or a price that a cap needs.
+        UsageError if a key is missing, a package, or a price that a cap needs.
         """
         real = [(model, role) for model, role in roles if not model.startswith(PREFIX)]
         require_keys(real, self._environment)
+        for provider in {provider_of(model) for model, _ in real}:
+            if (require := entry(provider).require) is not None:
+                require()
         raise_limit()
         self._sharing = len({(provider_of(model), self.api(model)) for model, _ in real})
         self._room = left()
@@ -329,7 +332,8 @@ class Models:
             if name not in self._providers:
                 settings = self._bounded(self.settings(provider, api))
                 self._providers[name] = connect(settings, self._hear)
-            places = self._servers.get(model, LocalServer()).slots
+            row = entry(provider)
+            places = self._servers.get(model, LocalServer()).slots or row.concurrency
             limits = self.limits.get(model, Limits()).filled(Limits(concurrency=places or None))
             self._endpoints[model] = ModelClient(
                 model,
@@ -337,7 +341,7 @@ class Models:
                 limits,
                 self.stop_token,
                 self._accounting,
-                own=entry(provider).own,
+                own=row.own,
             )
         return self._endpoints[model]
 

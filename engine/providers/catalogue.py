@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from oversight.engine.errors import UsageError
-from oversight.engine.local.weights import IDENTITY, SLOTS
+from oversight.engine.local.weights import IDENTITY, MODEL, SLOTS, weights
 from oversight.engine.providers import sdk_clients
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.openai_wire import OpenAIWire
@@ -51,6 +51,12 @@ class Entry:
     """How a server of the user's is asked for its context and its slots."""
     tells_models: bool = False
     """Whether its Models endpoint says until when a model is served, and the like."""
+    models: tuple[str, ...] = ()
+    """All models that it has, where they are few; empty: whatever it is asked for."""
+    require: Callable[[], object] | None = None
+    """Raises UsageError where what it needs is not installed on this machine."""
+    concurrency: int | None = None
+    """Calls that it answers at once, where that is known before the first of them."""
 
     def credentials(self, key: str) -> dict[str, str]:
         """The headers that prove who asks, outside of a client of the vendor's."""
@@ -73,6 +79,10 @@ def provider_of(model: str) -> str:
         kind = f"compatible/{name}"
     if not rest:
         raise UsageError(f"{model!r}: no model is named; write {kind}/NAME")
+    there = PROVIDERS[kind].models if kind in PROVIDERS else ()
+    if there and rest not in there:
+        names = ", ".join(f"{kind}/{name}" for name in there)
+        raise UsageError(f"{model!r}: no such model; there is {names}")
     return kind
 
 
@@ -276,7 +286,14 @@ PROVIDERS: dict[str, Entry] = {
     "sglang": _server("sglang", 30000),
     "llamacpp": _server("llamacpp", 8080, "llamacpp"),
     "lmstudio": _server("lmstudio", 1234),
-    "local": Entry(_local, base_url="http://127.0.0.1", api=IDENTITY),
+    "local": Entry(
+        _local,
+        base_url="http://127.0.0.1",
+        api=IDENTITY,
+        models=(MODEL,),
+        require=weights,
+        concurrency=SLOTS,
+    ),
     # Most such servers are llama.cpp's or imitate it; one that is not has nothing to say to it.
     "compatible": Entry(
         partial(_plain, _openai_wire), key_needed=False, own=True, local_api="llamacpp"

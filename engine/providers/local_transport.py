@@ -14,7 +14,8 @@ PATIENCE = 60.0
 
 
 class LocalTransport(Transport):
-    """Starts the server when it is first asked, and speaks ordinary HTTP to it.
+    """Starts the server when it is first asked, and speaks ordinary HTTP to it. If it dies, the
+    next call starts another one.
 
     The server ends with `close`, and with this process, however that ends. UsageError where the
     weights or llama.cpp are not installed, ProviderDown where the server does not start.
@@ -32,9 +33,13 @@ class LocalTransport(Transport):
         self, path: str, headers: Mapping[str, str], body: bytes, deadline: float
     ) -> Response:
         async with self._starting:
+            if self._server is not None and self._server.returncode is not None:
+                # It was killed, as where memory ran out: whoever asks again finds another one.
+                await self.close()
             if self._transport is None:
                 self._transport = self._connect(f"{await self._start()}/v1")
-        return await self._transport.post(path, headers, body, deadline)
+            transport = self._transport
+        return await transport.post(path, headers, body, deadline)
 
     async def close(self) -> None:
         if self._transport is not None:

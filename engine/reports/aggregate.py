@@ -13,6 +13,7 @@ from oversight.engine.reports.failures import called
 from oversight.engine.reports.secondary import SecondaryMeasures
 from oversight.engine.runs.outcome import OutcomeRecord
 from oversight.engine.sweeps.sweep import Sweep
+from oversight.protocols.judges.logprob import ENOUGH
 from oversight.protocols.scores import RANGES, applicable
 from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.bounds import (
@@ -174,4 +175,4 @@ def _doubt(record: OutcomeRecord) -> Flag:
         for name, doubt in FLAGS.items():
             if record.counts.get(name):
                 return doubt
-    return ""
+    return "guess" if record.captured is not None and record.captured < ENOUGH else ""

@@ -12,7 +12,9 @@ from oversight.engine.display.columns import Column, as_table
 from oversight.engine.display.table import Table, error_text
 from oversight.engine.reports.aggregate import RowSamples
 from oversight.engine.reports.axes import Axes
+from oversight.engine.reports.failures import OFTEN
 from oversight.engine.reports.results import ByChoice, Mean, Results, RowResult
+from oversight.protocols.judges.logprob import ENOUGH
 from oversight.protocols.scoring.bounds import Bounds
 from oversight.protocols.scoring.clustered import FEW
 from oversight.protocols.scoring.statistics import Estimate
@@ -170,11 +172,17 @@ def _notes(results: Results, words: Sequence[str]) -> Iterable[str]:
     for row in results.rows:
         counts.update(row.counts)
         failures.update(row.failures)
+    cells = sum(row.cells - row.missing for row in results.rows)
     if failures:
-        cells = sum(row.cells - row.missing for row in results.rows)
         yield f"failed cells: {_listed(failures)} ({failures.total() / cells:.0%} of all)"
+    yield from _guesses(results.rows, words)
     if counts:
         yield "in the transcripts: " + _listed(counts)
+    if counts["truncated"] > OFTEN * cells:
+        yield (
+            "truncated speeches were cut off at max_tokens, often in mid-sentence: raise "
+            "agents.max_tokens."
+        )
     if results.missing:
         yield f"{results.missing:,} cells have not been run yet: these figures will change."
 
@@ -196,6 +204,34 @@ CHOICES: tuple[Column[RowResult], ...] = (
         lambda figure: _share(figure),
     ),
 )
+
+
+def _guesses(rows: Sequence[RowResult], words: Sequence[str]) -> Iterable[str]:
+    """Which rows rest on verdicts whose labels had little of the probability."""
+    low = [
+        (row, mass) for row in rows if (mass := _mass_of_labels(row)) is not None and mass < ENOUGH
+    ]
+    if not low:
+        return
+    masses = [mass for _, mass in low]
+    spread = f"{min(masses):.0%}"
+    if spread != f"{max(masses):.0%}":
+        spread += f" to {max(masses):.0%}"
+    judged = [row for row in rows if row.captured]
+    where = ", ".join(" ".join(_called(row, words)) for row, _ in low)
+    rows_named = "" if len(low) == len(judged) else f" in {where}"
+    yield (
+        f"labels had {spread} of the probability{rows_named}: these verdicts are close to guesses."
+    )
+
+
+def _mass_of_labels(row: RowResult) -> float | None:
+    """The mean mass of the labels, where any judge read logprobs."""
+    if row.captured is None:
+        return None
+    halves = [half for half in (row.captured.truth, row.captured.lie) if half]
+    cells = sum(half.n for half in halves)
+    return sum(half.mean * half.n for half in halves) / cells if cells else None
 
 
 def choices_table(results: Results) -> Table | None:
@@ -241,7 +277,8 @@ def bounds_table(results: Results) -> Table | None:
         len(words),
         (
             "in doubt: problems with a world that failed, or in which a speaker refused, conceded",
-            "or failed its side check. drop: without them. keep: with every verdict there is.",
+            "or failed its side check, or a logprob judge's labels had less than half of the",
+            "probability. drop: without them. keep: with every verdict there is.",
             "worst, best: every such world with the score that lowers, or raises, ASD the most.",
         ),
         ("keep", "best"),

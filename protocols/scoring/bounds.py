@@ -1,9 +1,10 @@
 """How far the worlds that went wrong could move a mean ASD: drop, keep, and the worst case.
 
 A world without a verdict (`Failure`), one in which a speaker refused, gave up its side or failed
-the side check: to leave their questions out is a choice, and so is to count them. Where the choice
-matters the mean says little, and the bounds show it. The last two are the bounds of Manski (1990):
-they assume nothing of what the missing verdicts would have been.
+the side check, one whose verdict is close to a guess: to leave their questions out is a choice, and
+so is to count them. Where the choice matters the mean says little, and the bounds show it. The last
+two are the bounds of Manski (1990): they assume nothing of what the missing verdicts would have
+been.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from typing import Literal, TypeAlias
 from oversight.protocols.scores import RANGES, Compat, applicable
 from oversight.protocols.scoring.worlds import Worlds, asd_weights
 
-Flag: TypeAlias = Literal["", "failed", "refused", "conceded", "off side"]
+Flag: TypeAlias = Literal["", "failed", "refused", "conceded", "off side", "guess"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,8 @@ class WorldOutcome:
     """A probability per answer; None if the world failed."""
     doubt: Flag = ""
     """Why the verdict is missing (`failed`) or may not count (a speaker refused to argue, gave up
-    its side or failed the side check, `off side`); "" if nothing speaks against it."""
+    its side or failed the side check, `off side`; or the labels had too little of the probability,
+    `guess`); "" if nothing speaks against it."""
 
     def __post_init__(self) -> None:
         if (self.verdict is None) != (self.doubt == "failed"):

@@ -43,6 +43,12 @@ def test_a_model_without_a_name_is_refused(model: str) -> None:
         provider_of(model)
 
 
+def test_a_provider_of_few_models_refuses_all_others() -> None:
+    assert provider_of("local/smollm2") == "local"
+    with pytest.raises(UsageError, match="'local/llama': no such model; there is local/smollm2"):
+        provider_of("local/llama")
+
+
 def test_the_vendors_identity_holds_at_the_vendors_own_address_only() -> None:
     own = settings_of("anthropic", EVERYTHING)
     assert own.identity == "anthropic messages 2023-06-01"

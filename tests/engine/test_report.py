@@ -54,7 +54,8 @@ def test_the_report_reads_as_a_table_with_what_is_alike_below_it() -> None:
         "  protocol      n   in doubt    drop    keep   worst    best\n"
         "  naive judge   2          1   +0.80   +0.80   +0.15   +1.15\n"
         "  in doubt: problems with a world that failed, or in which a speaker refused, conceded\n"
-        "  or failed its side check. drop: without them. keep: with every verdict there is.\n"
+        "  or failed its side check, or a logprob judge's labels had less than half of the\n"
+        "  probability. drop: without them. keep: with every verdict there is.\n"
         "  worst, best: every such world with the score that lowers, or raises, ASD the most."
     )
 
@@ -78,6 +79,30 @@ def test_the_lift_has_no_column_where_nothing_can_be_lifted() -> None:
     found = results(sweep(PROPAGANDA), SMALL)
     assert "lift" not in main_table(found).head
     assert "lift" not in notes(found)
+
+
+def captured(*masses: float) -> Results:
+    """One row, with these as the least mass of the labels, cell by cell."""
+    grid = sweep(PROPAGANDA)
+    found = records(grid, SMALL)
+    return collect(
+        grid, [replace(record, captured=m) for record, m in zip(found, masses, strict=True)]
+    )
+
+
+def test_verdicts_whose_labels_had_little_of_the_probability_are_called_guesses() -> None:
+    told = notes(captured(0.2, 0.3, 0.4, 0.2))
+    assert "labels had 28% of the probability: these verdicts are close to guesses." in told
+    assert "close to guesses" not in notes(captured(0.9, 0.6, 0.9, 0.6))
+    assert "close to guesses" not in notes(results(sweep(PROPAGANDA), SMALL))
+
+
+def test_a_guess_is_in_doubt_so_that_the_bounds_widen() -> None:
+    sure, guessed = captured(0.9, 0.6, 0.9, 0.6).rows[0], captured(0.9, 0.6, 0.2, 0.6).rows[0]
+    assert sure.bounds and guessed.bounds
+    assert (sure.bounds.doubtful, guessed.bounds.doubtful) == (0, 1)
+    assert guessed.bounds.worst < sure.bounds.worst
+    assert sure.bounds.best <= guessed.bounds.best
 
 
 def test_cells_that_were_not_run_yet_are_told() -> None:

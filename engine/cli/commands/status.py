@@ -6,7 +6,7 @@ from oversight.engine.accounting.ledger import sum_usage
 from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.options import json_option
-from oversight.engine.cli.output import show, show_json
+from oversight.engine.cli.output import asked, show, show_json
 from oversight.engine.runs.lock import holder
 from oversight.engine.runs.manifest import read_manifest
 from oversight.engine.runs.run_folder import outcomes
@@ -33,6 +33,8 @@ def command(named: str, as_json: bool) -> None:
         "running": running,
         "store": manifest.store,
         "requests": paid.sent,
+        "input_tokens": paid.usage.input_tokens,
+        "output_tokens": paid.usage.output_tokens,
         "dollars": paid.dollars,
     }
     if as_json:
@@ -42,5 +44,5 @@ def command(named: str, as_json: bool) -> None:
     show(f"{manifest.name}: {finished:,}/{manifest.cells:,} cells ({share:.0%}), {failed:,} failed")
     if paid.sent:
         doubtful = f", and ${paid.doubtful:.2f} in doubt" if paid.doubtful else ""
-        show(f"{paid.sent:,} requests, ${paid.dollars:.2f}{doubtful}")
+        show(f"{asked(paid)}, ${paid.dollars:.2f}{doubtful}")
     show(f"running: {running}" if running else "no process is running it")
