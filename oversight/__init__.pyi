@@ -1,3 +1,4 @@
+from .engine.api.comparing import compare as compare
 from .engine.api.library import Report as Report
 from .engine.api.library import run as run
 from .engine.api.library import run_async as run_async

@@ -14,6 +14,7 @@ COMMANDS = {
     "runs": "List runs: how far each is, and how it ended.",
     "status": "Say how far a run is, and who is running it.",
     "report": "Print the report of a run.",
+    "compare": "Say which rows are better than which, and how sure that is.",
     "show": "Print what was said about a problem, world by world.",
     "replay": "Run a run again from its recorded replies alone.",
     "export": "Write the recorded replies of a run into one file.",

@@ -11,7 +11,14 @@ from oversight.protocols.scoring.statistics import Estimate
 from oversight.protocols.scoring.trend import Configuration, NoSlope, Slope, split_half_trend, trend
 from oversight.protocols.scoring.worlds import BETAS, beta_name
 
-SCORE_NAMES = {"brier": "Brier", "log": "log", "logodds": "log odds", "accuracy": "accuracy"}
+SCORE_NAMES = {
+    "brier": "Brier",
+    "log": "log",
+    "logodds": "log odds",
+    "accuracy": "accuracy",
+    "spherical": "spherical",
+    "probability": "probability",
+}
 
 
 def tables(results: Results, *, measures: bool = False) -> list[Table]:

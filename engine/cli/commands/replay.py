@@ -16,7 +16,7 @@ from oversight.engine.runs.replay import replay_cells
 from oversight.engine.runs.run_folder import lines
 from oversight.engine.sweeps.sweep import Cell
 from oversight.engine.system.loop import event_loop
-from oversight.protocols.scores import SCORES
+from oversight.protocols.scores import ALL_SCORES
 
 DIFFERS = 1
 
@@ -27,7 +27,7 @@ DIFFERS = 1
 @click.option("--store", type=click.Path(path_type=Path), help="Folder of the store, or a bundle.")
 @click.option("--format", "format", type=click.Choice(list(FORMATS)), default="text")
 @click.option("--json", "format", flag_value="json", help="The same as --format json.")
-@click.option("--score", type=click.Choice(list(SCORES)), default="brier", show_default=True)
+@click.option("--score", type=click.Choice(list(ALL_SCORES)), default="brier", show_default=True)
 def command(
     named: str, overrides: tuple[str, ...], store: Path | None, format: str, score: str
 ) -> None:

@@ -10,7 +10,7 @@ from oversight.engine.reports.report import FORMATS, report
 from oversight.engine.reports.results import collect
 from oversight.engine.runs.loaded_sweep import open_run
 from oversight.engine.runs.run_folder import outcomes
-from oversight.protocols.scores import SCORES
+from oversight.protocols.scores import ALL_SCORES
 from oversight.protocols.scoring.worlds import BETAS
 
 
@@ -18,7 +18,7 @@ from oversight.protocols.scoring.worlds import BETAS
 @run_argument
 @click.option("--format", "format", type=click.Choice(list(FORMATS)), default="text")
 @click.option("--json", "format", flag_value="json", help="The same as --format json.")
-@click.option("--score", type=click.Choice(list(SCORES)), default="brier", show_default=True)
+@click.option("--score", type=click.Choice(list(ALL_SCORES)), default="brier", show_default=True)
 @click.option(
     "--beta",
     "betas",

@@ -20,7 +20,7 @@ from oversight.engine.runs.listing import is_run
 from oversight.engine.runs.loaded_sweep import open_sweep
 from oversight.engine.runs.walk import require_abilities, require_service
 from oversight.engine.system.settings import store_path
-from oversight.protocols.scores import SCORES
+from oversight.protocols.scores import ALL_SCORES
 
 
 @click.command()
@@ -44,7 +44,7 @@ from oversight.protocols.scores import SCORES
 @click.option("--dry-run", is_flag=True, help="Check everything and send nothing.")
 @click.option("--format", "format", type=click.Choice(list(FORMATS)), default="text")
 @click.option("--json", "format", flag_value="json", help="The same as --format json.")
-@click.option("--score", type=click.Choice(list(SCORES)), default="brier", show_default=True)
+@click.option("--score", type=click.Choice(list(ALL_SCORES)), default="brier", show_default=True)
 def command(
     sweep: Path,
     overrides: tuple[str, ...],

@@ -15,7 +15,7 @@ from oversight.engine.reports.side_by_side import as_plain, side_by_side
 from oversight.engine.runs.loaded_sweep import open_run
 from oversight.engine.runs.lookup import Parts, found, fullest
 from oversight.engine.runs.replay import replay_cache
-from oversight.protocols.scores import SCORES
+from oversight.protocols.scores import ALL_SCORES
 
 
 @click.command()
@@ -27,7 +27,7 @@ from oversight.protocols.scores import SCORES
 @click.option("--judge", default="", help="Part of the judge's name.")
 @click.option("--draw", type=click.IntRange(0), help="Which one, where a sweep has several.")
 @click.option("--store", type=click.Path(path_type=Path), help="Folder of the store, or a bundle.")
-@click.option("--score", type=click.Choice(list(SCORES)), default="brier", show_default=True)
+@click.option("--score", type=click.Choice(list(ALL_SCORES)), default="brier", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="For programs, with the address of calls.")
 def command(
     named: str,
