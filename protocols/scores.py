@@ -90,7 +90,7 @@ FURTHER_SCORES: Mapping[str, Score] = MappingProxyType(
 ALL_SCORES: Mapping[str, Score] = MappingProxyType({**SCORES, **FURTHER_SCORES})
 
 SOLIB_SCORES: Mapping[str, Score] = MappingProxyType(
-    {**ALL_SCORES, "accuracy": partial(accuracy, ties="zero")}
+    {**SCORES, "accuracy": partial(accuracy, ties="zero")}
 )
 """The same with the tie rule of SOlib."""
 
@@ -109,7 +109,7 @@ RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
 
 def applicable(answers: int, compat: Compat = "none") -> Mapping[str, Score]:
     """The scores by name, under the tie rule of `compat`; log odds only for two answers."""
-    scores = SOLIB_SCORES if compat == "solib" else ALL_SCORES
+    scores = ALL_SCORES if compat == "none" else {**SOLIB_SCORES, **FURTHER_SCORES}
     if answers == 2:
         return scores
     return {name: score for name, score in scores.items() if name != "logodds"}

@@ -15,6 +15,7 @@ COMMANDS = {
     "status": "Say how far a run is, and who is running it.",
     "report": "Print the report of a run.",
     "compare": "Say which rows are better than which, and how sure that is.",
+    "frontier": "Say what each row costs, and which rows are worth it.",
     "show": "Print what was said about a problem, world by world.",
     "replay": "Run a run again from its recorded replies alone.",
     "export": "Write the recorded replies of a run into one file.",
