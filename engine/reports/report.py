@@ -57,6 +57,7 @@ def _json(results: Results) -> str:
     told = {
         "sweep": results.name,
         "score": results.score,
+        "prompts": results.prompts,
         "rows": [_row(row, results.betas, named=False) for row in results.rows],
         "failed": results.failed,
         "missing": results.missing,

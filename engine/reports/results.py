@@ -88,6 +88,9 @@ class Results:
     rows: tuple[RowResult, ...]
     samples: tuple[RowSamples | None, ...]
     """What the rows were estimated from, in the same order."""
+    prompts: str = ""
+    """12 hex digits of all words that the seats read:
+    oversight.engine.sweeps.sweep.Sweep.prompts."""
 
     @property
     def failed(self) -> int:
@@ -154,7 +157,7 @@ def collect(
         )
         for number, (row, sample, lift) in enumerate(zip(sweep.rows, samples, lifts, strict=True))
     )
-    return Results(sweep.name, score, tuple(betas), rows, tuple(samples))
+    return Results(sweep.name, score, tuple(betas), rows, tuple(samples), sweep.prompts)
 
 
 def _lifts(rows: Sequence[Row], samples: Sequence[RowSamples | None]) -> list[Sample | None]:

@@ -77,6 +77,8 @@ def _notes(results: Results, words: Sequence[str]) -> Iterable[str]:
         )
     if any(row.lift is not None for row in results.rows):
         yield "lift = ASD - naive judge's, same problems and judge."
+    if results.prompts:
+        yield f"prompts {results.prompts}: what every seat read (oversight prompts show)"
     counts: Counter[str] = Counter()
     failures: Counter[str] = Counter()
     for row in results.rows:

@@ -42,6 +42,7 @@ def test_the_report_reads_as_a_table_with_what_is_alike_below_it() -> None:
         "  only 2 problems or groups of them, worth 2.0 of one size: "
         "intervals are wide, and rough.\n"
         "  lift = ASD - naive judge's, same problems and judge.\n"
+        f"  prompts {FOUND.prompts}: what every seat read (oversight prompts show)\n"
         "  failed cells: 1 unreadable (12% of all)\n"
         "\n"
         "bounds: what worlds that failed, or are in doubt, could change of the ASD\n"
