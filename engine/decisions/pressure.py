@@ -112,7 +112,7 @@ def row_pressure(
     else:
         points = tilt(pools, BETAS if strengths is None else strengths, seed=seed)
         bounds = ()
-    every = range(1, k + 1)
+    every = dense(k)
     clusters = [
         (group, "") if group else ("", id)
         for id, group in zip(pools.problems, pools.groups, strict=True)
@@ -121,6 +121,15 @@ def row_pressure(
     curves = value_curves(pools, every) - middle
     found = crossing([float(n) for n in every], curves, codes(clusters), seed=seed)
     return RowPressure(run.names[row], k, len(pools.problems), left_out, points, bounds, found)
+
+
+def dense(k: int) -> list[int]:
+    """Every n up to 32, and from there on by 10 % more each time, up to the pool: a curve that a
+    crossing is looked for in."""
+    ns = list(range(1, min(k, 32) + 1))
+    while ns[-1] < k:
+        ns.append(min(k, round(ns[-1] * 1.1)))
+    return ns
 
 
 def doubled(k: int) -> list[int]:
