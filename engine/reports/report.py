@@ -102,6 +102,7 @@ def _row(row: RowResult, betas: Iterable[float], *, named: bool) -> dict[str, An
         "missing": row.missing,
         "asd": figure(row.asd),
         "lift": figure(row.lift),
+        "mde": row.mde,
         "jse": by_beta(row.jse),
         "eas": by_beta(row.eas),
         "bounds": asdict(row.bounds) if row.bounds else no_bounds,

@@ -1,5 +1,6 @@
 """What a run says: outcomes meet the values of the answers, row by row of the report."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -12,6 +13,8 @@ from oversight.engine.sweeps.rows import Row
 from oversight.engine.sweeps.sweep import Sweep
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.scoring.bounds import Bounds
+from oversight.protocols.scoring.clustered import by_cluster, codes, cr3, degrees
+from oversight.protocols.scoring.power import reach
 from oversight.protocols.scoring.sample import Sample, paired
 from oversight.protocols.scoring.statistics import (
     Estimate,
@@ -61,6 +64,8 @@ class RowResult:
     eas: Mapping[float, Estimate]
     lift: Estimate | None
     """ASD minus the naive judge's on the same problems with the same judge; None without one."""
+    mde: float | None
+    """The smallest lift that these problems find with power .8; None without an interval of it."""
     bounds: Bounds | None
     """What worlds that failed or are in doubt could change of `asd`; None if no problem was run."""
     failures: Mapping[str, int]
@@ -146,6 +151,7 @@ def collect(
             jse=figures.by(betas, sample.jse) if sample else {},
             eas=figures.by(betas, sample.eas) if sample else {},
             lift=figures.of(lift) if lift else None,
+            mde=_mde(lift) if lift else None,
             bounds=tally.bounds(number, score, sample.asd if sample else None),
             failures=tally.failures[number],
             counts=tally.counts[number],
@@ -178,6 +184,14 @@ def _lifts(rows: Sequence[Row], samples: Sequence[RowSamples | None]) -> list[Sa
             # The naive judge's own is 0 by definition: there is nothing to be uncertain of.
             lifts.append(replace(lift, ends=None) if base is sample else lift)
     return lifts
+
+
+def _mde(lift: Sample) -> float | None:
+    """The smallest lift that so many problems find with power .8 (Miller 2024, section 5)."""
+    sums, sizes = by_cluster(lift.values, codes(lift.clusters))
+    if len(sizes) < 2 or lift.ends is None:
+        return None
+    return reach(degrees=degrees(sizes)) * math.sqrt(float(cr3(sums, sizes)))
 
 
 class _Figures:

@@ -77,6 +77,7 @@ def _notes(results: Results, words: Sequence[str]) -> Iterable[str]:
         )
     if any(row.lift is not None for row in results.rows):
         yield "lift = ASD - naive judge's, same problems and judge."
+    yield from _precision(results)
     if results.prompts:
         yield f"prompts {results.prompts}: what every seat read (oversight prompts show)"
     counts: Counter[str] = Counter()
@@ -91,6 +92,18 @@ def _notes(results: Results, words: Sequence[str]) -> Iterable[str]:
         yield "in the transcripts: " + _listed(counts)
     if results.missing:
         yield f"{results.missing:,} cells have not been run yet: these figures will change."
+
+
+def _precision(results: Results) -> Iterable[str]:
+    """What these problems could have found, and how many rows were looked at."""
+    if found := [row.mde for row in results.rows if row.mde]:
+        least, most = min(found), max(found)
+        span = f"{least:.2f}" if most - least < 0.005 else f"{least:.2f} to {most:.2f}"
+        yield f"MDE: with power .8 so many problems find a lift of {span}."
+    if len(found) > 1:
+        yield (
+            f"{len(found)} lifts were looked at, each ± by itself; all together: oversight compare."
+        )
 
 
 def choices_table(results: Results) -> Table | None:
