@@ -20,7 +20,7 @@ COMMANDS = {
     "pressure": "Say what a protocol rewards when its reward is optimised.",
     "show": "Print what was said about a problem, world by world.",
     "replay": "Run a run again from its recorded replies alone.",
-    "export": "Write the recorded replies of a run into one file.",
+    "export": "Write the recorded replies of a run into one file, or the run as tables.",
     "export-training": "Write what a run teaches as files for supervised and preference training.",
     "score": "Score verdicts that were produced elsewhere.",
     "dataset": "Check a data set for leaks, fetch one, generate wrong answers or one hand.",

@@ -3,16 +3,10 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from oversight.cache.address import call_address, store_key
-from oversight.cache.cache import Cache
-from oversight.cache.call import Call, Identity
-from oversight.cache.errors import ReplayMiss
-from oversight.cache.reply import Reply, Usage
+from oversight.cache.reply import Usage
 from oversight.cache.store import Store
+from oversight.engine.reports.replayed import replayed_cells
 from oversight.engine.runs.loaded_sweep import LoadedSweep
-from oversight.engine.runs.replay import replay_cache
-from oversight.engine.runs.run_folder import outcomes
-from oversight.engine.runs.scheduler import attempt
 from oversight.protocols.transcript import Verdict
 
 
@@ -47,47 +41,20 @@ class RunCalls:
 
 async def calls_of_run(opened: LoadedSweep, folder: Path, store: Store) -> RunCalls:
     """The calls of all cells of a run folder that have an outcome."""
-    sweep = opened.sweep
-    numbers = {row.address: n for n, row in enumerate(sweep.rows)}
-    done = {record.place for record in outcomes(folder)}
-    identity = opened.models.identity_in(store)
-    asked = _Asked(replay_cache(store, identity), identity)
-    found = RunCalls(asked.seen)
-    for cell in sweep.cells():
-        if cell.place not in done:
-            continue
-        asked.row = 1 << numbers[cell.row.address]
-        asked.keys.clear()
-        try:
-            outcome = await attempt(cell, asked)
-        except ReplayMiss:
+    numbers = {row.address: n for n, row in enumerate(opened.sweep.rows)}
+    found = RunCalls()
+    async for replayed in replayed_cells(opened, folder, store):
+        row = 1 << numbers[replayed.cell.row.address]
+        for recorded in replayed.calls.values():
+            paid = found.calls.get(recorded.key)
+            if paid is None:
+                paid = PaidCall(recorded.call.model, recorded.reply.usage)
+                found.calls[recorded.key] = paid
+            paid.rows |= row
+        if replayed.outcome is None:
             found.missing += 1
-            continue
-        if isinstance(outcome, Verdict):
-            for judgement in outcome.judgements:
-                if key := asked.keys.get(judgement.call):
-                    asked.seen[key].judging = True
+        if isinstance(replayed.outcome, Verdict):
+            for judgement in replayed.outcome.judgements:
+                if read := replayed.calls.get(judgement.call):
+                    found.calls[read.key].judging = True
     return found
-
-
-class _Asked:
-    """An `Ask` that notes what its cache answers, and for which row."""
-
-    def __init__(self, cache: Cache, identity: Identity) -> None:
-        self.seen: dict[str, PaidCall] = {}
-        self.keys: dict[str, str] = {}
-        """Of the cell under way, by address."""
-        self.row = 0
-        self._cache = cache
-        self._identity = identity
-
-    async def __call__(self, call: Call) -> Reply:
-        reply = await self._cache(call)
-        address = reply.call or call_address(call)
-        key = store_key(address, self._identity(call))
-        paid = self.seen.get(key)
-        if paid is None:
-            paid = self.seen[key] = PaidCall(call.model, reply.usage)
-        paid.rows |= self.row
-        self.keys[address] = key
-        return reply
