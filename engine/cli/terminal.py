@@ -16,6 +16,7 @@ from oversight.engine.accounting.ledger_file import LedgerFile
 from oversight.engine.accounting.prices import listed, load_prices
 from oversight.engine.cli.output import say, show, width
 from oversight.engine.cli.signals import obey_signals
+from oversight.engine.decisions.sequential import SequentialDesign, save_decision
 from oversight.engine.display.progress import console
 from oversight.engine.errors import (
     AllRefused,
@@ -64,6 +65,8 @@ class RunOptions:
     """A price file of the user's."""
     accept_empty: bool = False
     """Whether to go on, and pay again, where the store has lost replies that the run knew."""
+    design: SequentialDesign | None = None
+    """Where the run may stop once it has told enough."""
 
 
 def run_in_terminal(opened: LoadedSweep, plan: RunOptions) -> ExitCode:
@@ -122,7 +125,15 @@ async def run_shown(
     """
     obey_signals(opened.models)
     return await run_missing(
-        opened, folder, store, accounts, plan.mode, plan.max_cost, console(), speed
+        opened,
+        folder,
+        store,
+        accounts,
+        plan.mode,
+        plan.max_cost,
+        console(),
+        speed,
+        plan.design.batches if plan.design else None,
     )
 
 
@@ -177,6 +188,11 @@ def _finished(opened: LoadedSweep, folder: RunFolder, plan: RunOptions, ran: boo
         save_report(results, folder.path)
     show(report(results, plan.format, width()))
     say("")
+    if plan.design is not None:
+        decision = plan.design.decision(folder.path)
+        save_decision(folder.path, decision)
+        for told in decision.lines():
+            say(told)
     say(f"run folder  {folder.path}")
     if not all(model.startswith(PREFIX) for model in opened.sweep.models):
         say(f"replies     {homely(plan.store)}   (paid for: keep them)")

@@ -14,7 +14,7 @@ from oversight.engine.providers.retirements import today
 from oversight.engine.runs.loaded_sweep import LoadedSweep
 from oversight.engine.runs.replay import LANES
 from oversight.engine.runs.run_folder import RunFolder
-from oversight.engine.runs.session import RunSession
+from oversight.engine.runs.session import Batches, RunSession
 from oversight.engine.runs.walk import require_abilities, require_service
 from oversight.engine.runs.watermark import store_watermark
 
@@ -28,12 +28,13 @@ async def run_missing(
     max_cost: float | None,
     console: Console,
     speed: float = 1.0,
+    batches: Batches | None = None,
 ) -> Halt | None:
     """Run what is missing, until it is done or a Halt stops it; why it stopped, if it did.
 
     The models must be prepared; they are closed at the end. max_cost: dollars, as it is shown
     beside what was spent. speed: how many seconds of the loop's clock pass in a real one.
-    UsageError where a model lacks an ability that the sweep needs.
+    batches: as of RunSession.run. UsageError where a model lacks an ability that the sweep needs.
     """
     models, stop_token = opened.models, opened.stop_token
     await require_abilities(opened.sweep, models.simulated)
@@ -73,7 +74,7 @@ async def run_missing(
             accounts.kept(stop_token, models.ledger),
             progress(snapshot, console, speed),
         ):
-            return await sitting.run(lanes)
+            return await sitting.run(lanes, batches)
     finally:
         await models.close()
 

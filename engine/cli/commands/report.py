@@ -7,10 +7,11 @@ import click
 import orjson
 
 from oversight.engine.cli.naming import run_argument, run_named
-from oversight.engine.cli.output import show, width
+from oversight.engine.cli.output import say, show, width
 from oversight.engine.decisions.measures import verdict_measures
 from oversight.engine.decisions.measures_text import as_json, tables
 from oversight.engine.decisions.rows import read_rows
+from oversight.engine.decisions.sequential import saved_decision
 from oversight.engine.display.table import as_text
 from oversight.engine.reports.report import FORMATS, LAYOUTS, report
 from oversight.engine.reports.results import collect
@@ -51,6 +52,9 @@ def command(named: str, format: str, score: str, betas: tuple[float, ...], measu
     if measures:
         told = _with_measures(told, run, score, format)
     show(told)
+    if decision := saved_decision(run):
+        for line in decision.lines():
+            say(line)
 
 
 def _with_measures(told: str, run: Path, score: str, format: str) -> str:
