@@ -30,9 +30,11 @@ def report(
     if format == "csv":
         return _csv(results)
     shown = tables(results, measures=measures)
+    health = results.health.lines()
     if format == "text":
-        return "\n\n".join(as_text(table, width) for table in shown)
-    return "\n\n".join(LAYOUTS[format](table) for table in shown)
+        return "\n\n".join(["\n".join(health), *(as_text(table, width) for table in shown)])
+    above = "\n".join(f"% {line}" for line in health) if format == "latex" else "  \n".join(health)
+    return "\n\n".join([above, *(LAYOUTS[format](table) for table in shown)])
 
 
 def save_report(results: Results, folder: Path) -> None:
@@ -57,6 +59,7 @@ def _json(results: Results) -> str:
     told = {
         "sweep": results.name,
         "score": results.score,
+        "health": asdict(results.health),
         "prompts": results.prompts,
         "rows": [_row(row, results.betas, named=False) for row in results.rows],
         "failed": results.failed,

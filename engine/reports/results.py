@@ -7,6 +7,7 @@ from itertools import chain
 
 from oversight.cache.address import value_address
 from oversight.engine.reports.aggregate import OutcomeTable, RowSamples
+from oversight.engine.reports.health import Health, HealthCheck
 from oversight.engine.reports.secondary import ByWorld, MeasureKind
 from oversight.engine.runs.outcome import OutcomeRecord
 from oversight.engine.sweeps.rows import Row
@@ -93,6 +94,7 @@ class Results:
     rows: tuple[RowResult, ...]
     samples: tuple[RowSamples | None, ...]
     """What the rows were estimated from, in the same order."""
+    health: Health
     prompts: str = ""
     """12 hex digits of all words that the seats read:
     oversight.engine.sweeps.sweep.Sweep.prompts."""
@@ -123,9 +125,10 @@ def collect(
     over such draws. Intervals resample problems, those of a group together, with one seed for all
     rows: rows with the same problems are compared on the same resamples.
     """
-    tally = OutcomeTable(sweep)
+    tally, check = OutcomeTable(sweep), HealthCheck()
     for record in records:
         tally.add(record)
+        check.add(record)
     numbers = range(len(sweep.rows))
     samples = [tally.samples(number, score, betas) for number in numbers]
     lifts = _lifts(sweep.rows, samples)
@@ -163,7 +166,9 @@ def collect(
         )
         for number, (row, sample, lift) in enumerate(zip(sweep.rows, samples, lifts, strict=True))
     )
-    return Results(sweep.name, score, tuple(betas), rows, tuple(samples), sweep.prompts)
+    return Results(
+        sweep.name, score, tuple(betas), rows, tuple(samples), check.health(), sweep.prompts
+    )
 
 
 def _lifts(rows: Sequence[Row], samples: Sequence[RowSamples | None]) -> list[Sample | None]:
