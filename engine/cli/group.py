@@ -18,6 +18,7 @@ COMMANDS = {
     "compare": "Say which rows are better than which, and how sure that is.",
     "frontier": "Say what each row costs, and which rows are worth it.",
     "pressure": "Say what a protocol rewards when its reward is optimised.",
+    "scaling": "Rate judges and agents against each other, over capability.",
     "show": "Print what was said about a problem, world by world.",
     "replay": "Run a run again from its recorded replies alone.",
     "export": "Write the recorded replies of a run into one file, or the run as tables.",

@@ -7,6 +7,7 @@ from oversight.cache.reply import Usage
 from oversight.cache.store import Store
 from oversight.engine.reports.replayed import replayed_cells
 from oversight.engine.runs.loaded_sweep import LoadedSweep
+from oversight.engine.system.garbage import gc_relaxed
 from oversight.protocols.transcript import Verdict
 
 
@@ -43,18 +44,19 @@ async def calls_of_run(opened: LoadedSweep, folder: Path, store: Store) -> RunCa
     """The calls of all cells of a run folder that have an outcome."""
     numbers = {row.address: n for n, row in enumerate(opened.sweep.rows)}
     found = RunCalls()
-    async for replayed in replayed_cells(opened, folder, store):
-        row = 1 << numbers[replayed.cell.row.address]
-        for recorded in replayed.calls.values():
-            paid = found.calls.get(recorded.key)
-            if paid is None:
-                paid = PaidCall(recorded.call.model, recorded.reply.usage)
-                found.calls[recorded.key] = paid
-            paid.rows |= row
-        if replayed.outcome is None:
-            found.missing += 1
-        if isinstance(replayed.outcome, Verdict):
-            for judgement in replayed.outcome.judgements:
-                if read := replayed.calls.get(judgement.call):
-                    found.calls[read.key].judging = True
+    with gc_relaxed():
+        async for replayed in replayed_cells(opened, folder, store):
+            row = 1 << numbers[replayed.cell.row.address]
+            for recorded in replayed.calls.values():
+                paid = found.calls.get(recorded.key)
+                if paid is None:
+                    paid = PaidCall(recorded.call.model, recorded.reply.usage)
+                    found.calls[recorded.key] = paid
+                paid.rows |= row
+            if replayed.outcome is None:
+                found.missing += 1
+            if isinstance(replayed.outcome, Verdict):
+                for judgement in replayed.outcome.judgements:
+                    if read := replayed.calls.get(judgement.call):
+                        found.calls[read.key].judging = True
     return found

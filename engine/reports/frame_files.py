@@ -22,6 +22,7 @@ from oversight.engine.reports.frames import (
     Kind,
     frame_rows,
 )
+from oversight.engine.system.garbage import gc_relaxed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -135,7 +136,7 @@ async def write_frames(
     UsageError where pyarrow is needed and not installed.
     """
     about = _about(source)
-    with ExitStack() as stack:
+    with gc_relaxed(), ExitStack() as stack:
         files = {}
         for name in TABLES:
             if _wanted(name, store):
@@ -152,7 +153,7 @@ async def arrow_frames(source: FrameSource, store: Store | None) -> "dict[str, p
     arrow = _arrow()
     about = _about(source)
     batches: dict[str, list[pa.RecordBatch]] = {n: [] for n in TABLES if _wanted(n, store)}
-    with ExitStack() as stack:
+    with gc_relaxed(), ExitStack() as stack:
         files = {n: ArrowTable(TABLES[n], held.append, about) for n, held in batches.items()}
         for file in files.values():
             stack.callback(file.close)
