@@ -6,7 +6,7 @@ on which the two differ most. No call is made.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal, TypeAlias
 
@@ -28,6 +28,8 @@ from oversight.protocols.scores import RANGES, TIE, applicable
 from oversight.protocols.scoring.contrasts import Contrast, contrasts
 from oversight.protocols.scoring.difference_bounds import DifferenceBounds
 from oversight.protocols.scoring.families import Family
+from oversight.protocols.scoring.ranks import RankSet, rank_sets
+from oversight.protocols.scoring.resamples import resampled_means, together
 from oversight.protocols.scoring.sample import Sample, paired
 from oversight.protocols.scoring.verdict_measures import Flips
 from oversight.protocols.scoring.worlds import asd_weights
@@ -41,6 +43,9 @@ DETAILED = 100
 """Contrasts for which the questions that differ most are named; of more, nobody reads them."""
 
 MOST_DIFFERENT = 3
+
+RESAMPLES = 1_000
+"""For ranks, which look at all pairs in every one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,8 @@ class Comparison:
     contrasts: tuple[Compared, ...]
     notes: tuple[str, ...] = ()
     """Why two runs may not be the same instrument."""
+    ranks: tuple[tuple[str, RankSet], ...] = ()
+    """Where all rows of a run were compared: the ranks that each may have, all right at once."""
 
     @property
     def multiplicity(self) -> str:
@@ -124,9 +131,10 @@ def compare_rows(
     for pair in chosen:
         distinct.setdefault(frozenset(pair), pair)
     places = [((0, one), (0, two)) for one, two in distinct.values()]
-    return _compared(
+    found = _compared(
         run.sweep.name, (run,), run.names, places, score, family, equivalence, seed, (), share
     )
+    return replace(found, ranks=_ranks(run.asd(score), seed)) if pairs == "all" else found
 
 
 def compare_runs(
@@ -324,6 +332,18 @@ def _comparable(first: Sample | None, second: Sample | None) -> bool:
     both = set(second.questions)
     shared = {key for id, key in zip(first.questions, first.clusters, strict=True) if id in both}
     return len(shared) > 1
+
+
+def _ranks(samples: Mapping[str, Sample], seed: int) -> tuple[tuple[str, RankSet], ...]:
+    """Over the problems that all rows have; () where there are fewer than two clusters of them."""
+    try:
+        rows = together(samples)
+    except ValueError:
+        return ()
+    if len(rows.sizes) < 2:
+        return ()
+    sets = rank_sets(rows.means, resampled_means(rows, seed=seed, resamples=RESAMPLES))
+    return tuple(zip(rows.names, sets, strict=True))
 
 
 def _apart(samples: Mapping[str, Sample], pair: tuple[str, str]) -> tuple[tuple[str, float], ...]:

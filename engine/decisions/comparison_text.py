@@ -45,6 +45,10 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
         "family": comparison.family,
         "equivalence": comparison.equivalence,
         "contrasts": [_plain(each) for each in comparison.contrasts],
+        "ranks": [
+            {"row": name, "best": ranks.best, "worst": ranks.worst}
+            for name, ranks in comparison.ranks
+        ],
         "multiplicity": comparison.multiplicity,
         "notes": list(comparison.notes),
     }
@@ -89,7 +93,7 @@ def _plain(compared: Compared) -> dict[str, Any]:
 
 def tables(comparison: Comparison) -> list[Table]:
     """The contrasts, and what the judge made of each world under either row."""
-    shown = [_contrasts_table(comparison), _flips_table(comparison)]
+    shown = [_contrasts_table(comparison), _flips_table(comparison), _ranks_table(comparison)]
     return [table for table in shown if table]
 
 
@@ -177,6 +181,19 @@ def _flips_table(comparison: Comparison) -> Table | None:
         2,
         ("→: from what the judge thinks under the second row to what it thinks under the first.",),
         ("wrong both", "right both"),
+    )
+
+
+def _ranks_table(comparison: Comparison) -> Table | None:
+    if not comparison.ranks:
+        return None
+    ordered = sorted(comparison.ranks, key=lambda each: (each[1].best, each[1].worst, each[0]))
+    return Table(
+        "ranks: the places that each row may have, all of them right at once (95 %)",
+        ("row", "best", "worst"),
+        tuple((name, str(ranks.best), str(ranks.worst)) for name, ranks in ordered),
+        1,
+        ("1 is the highest ASD; over the problems that all rows have.",),
     )
 
 

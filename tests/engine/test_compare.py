@@ -171,3 +171,18 @@ def test_what_is_said_of_two_rows_is_read_or_refused_with_an_example() -> None:
     ):
         with pytest.raises(UsageError, match="'debate"):
             read(text)
+
+
+def test_all_pairs_give_every_row_the_ranks_that_it_may_have(place: Path, command: Command) -> None:
+    assert command("run", "small.yaml").code == 0
+    run = only_run(place)
+    told = json.loads(command("compare", run, "--pairs", "all", "--json").out)
+    ranks = {each["row"]: (each["best"], each["worst"]) for each in told["ranks"]}
+    assert set(ranks) == set(read_rows(run).names)
+    assert all(1 <= best <= worst <= 5 for best, worst in ranks.values())
+    means = {name: sample.mean for name, sample in read_rows(run).asd("brier").items()}
+    order = sorted(means, key=lambda name: -means[name])
+    for place_of, name in enumerate(order, 1):
+        assert ranks[name][0] <= place_of <= ranks[name][1]
+    assert "ranks: the places" in command("compare", run, "--pairs", "all").out
+    assert not json.loads(command("compare", run, "--json").out)["ranks"]
