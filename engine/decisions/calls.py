@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from oversight.cache.reply import Usage
-from oversight.cache.store import Store
+from oversight.cache.store import Reader
 from oversight.engine.reports.replayed import replayed_cells
 from oversight.engine.runs.loaded_sweep import LoadedSweep
 from oversight.engine.system.garbage import gc_relaxed
@@ -40,7 +40,7 @@ class RunCalls:
         return len(ours & theirs) / either if either else None
 
 
-async def calls_of_run(opened: LoadedSweep, folder: Path, store: Store) -> RunCalls:
+async def calls_of_run(opened: LoadedSweep, folder: Path, store: Reader) -> RunCalls:
     """The calls of all cells of a run folder that have an outcome."""
     numbers = {row.address: n for n, row in enumerate(opened.sweep.rows)}
     found = RunCalls()

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from oversight.cache.store import Store
+from oversight.cache.store import Reader
 from oversight.engine.accounting.prices import PriceList
 from oversight.engine.decisions.rows import RunRows, pairs_meant, row_names
 from oversight.engine.errors import UsageError
@@ -130,7 +130,7 @@ async def power_plan(
     opened: LoadedSweep,
     words: tuple[str, str],
     difference: float,
-    store: Store | None,
+    store: Reader | None,
     prices: PriceList,
     *,
     pilot: RunRows | None = None,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import orjson
 
-from oversight.cache.store import Store
+from oversight.cache.store import Reader
 from oversight.engine.errors import UsageError
 from oversight.engine.reports.frames import (
     FROM_OUTCOMES,
@@ -128,7 +128,7 @@ class ArrowTable(FrameFile):
 
 
 async def write_frames(
-    source: FrameSource, store: Store | None, folder: Path, format: FrameFormat
+    source: FrameSource, store: Reader | None, folder: Path, format: FrameFormat
 ) -> dict[str, int]:
     """Write every table into a folder, `cells.parquet` and so on; how many lines each has.
 
@@ -148,7 +148,7 @@ async def write_frames(
     return {name: file.lines for name, file in files.items()}
 
 
-async def arrow_frames(source: FrameSource, store: Store | None) -> "dict[str, pa.Table]":
+async def arrow_frames(source: FrameSource, store: Reader | None) -> "dict[str, pa.Table]":
     """Every table as an Arrow table, by name. UsageError without pyarrow."""
     arrow = _arrow()
     about = _about(source)
@@ -163,7 +163,7 @@ async def arrow_frames(source: FrameSource, store: Store | None) -> "dict[str, p
     return {name: arrow.Table.from_batches(held) for name, held in batches.items()}
 
 
-def _wanted(table: str, store: Store | None) -> bool:
+def _wanted(table: str, store: Reader | None) -> bool:
     return store is not None or table in FROM_OUTCOMES
 
 

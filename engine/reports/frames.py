@@ -17,9 +17,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import orjson
 
-from oversight.cache.address import canonical
 from oversight.cache.reply import Usage
-from oversight.cache.store import Store
+from oversight.cache.store import Reader
 from oversight.engine.accounting.prices import PriceList
 from oversight.engine.reports.replayed import Recorded, ReplayedCell, replayed_cells
 from oversight.engine.reports.results import collect
@@ -162,7 +161,7 @@ class FrameSource:
     score: str = "brier"
 
 
-async def frame_rows(source: FrameSource, store: Store | None) -> AsyncIterator[FrameRow]:
+async def frame_rows(source: FrameSource, store: Reader | None) -> AsyncIterator[FrameRow]:
     """Every line of all tables, those of each in its order. store: of replies; None for the tables
     of outcomes alone."""
     sweep = source.opened.sweep
@@ -355,7 +354,7 @@ def _call(source: FrameSource, address: str, recorded: Recorded) -> FrameRow:
             recorded.call.model,
             reply.served_model or None,
             reply.outcome,
-            canonical(recorded.call).decode(),
+            recorded.call.canonical.decode(),
             reply.text,
             recorded.stored_at,
             *_paid(source, recorded.call.model, reply.usage),

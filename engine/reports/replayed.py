@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from oversight.cache.address import call_address, store_key
+from oversight.cache.address import store_key
 from oversight.cache.call import Call, Identity
 from oversight.cache.errors import ReplayMiss
 from oversight.cache.record import read_record
 from oversight.cache.reply import Reply
-from oversight.cache.store import Store
+from oversight.cache.store import Reader
 from oversight.engine.runs.loaded_sweep import LoadedSweep
 from oversight.engine.runs.run_folder import outcomes
 from oversight.engine.runs.scheduler import CellOutcome, attempt
@@ -39,7 +39,7 @@ class ReplayedCell:
 
 
 async def replayed_cells(
-    opened: LoadedSweep, folder: Path, store: Store
+    opened: LoadedSweep, folder: Path, store: Reader
 ) -> AsyncIterator[ReplayedCell]:
     """The cells of a run folder that have an outcome, in the order of the sweep.
 
@@ -63,7 +63,7 @@ class _Store:
     """An `Ask` that answers from a store alone and remembers what one problem asks: its rows and
     worlds share many calls, and those of other problems hardly any."""
 
-    def __init__(self, store: Store, identity: Identity) -> None:
+    def __init__(self, store: Reader, identity: Identity) -> None:
         self.asked: dict[str, Recorded] = {}
         self._store = store
         self._identity = identity
@@ -77,7 +77,7 @@ class _Store:
             self._known.clear()
 
     async def __call__(self, call: Call) -> Reply:
-        address = call_address(call)
+        address = call.address
         found = self._known.get(address)
         if found is None:
             key = store_key(address, self._identity(call))

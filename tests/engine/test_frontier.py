@@ -69,7 +69,7 @@ def test_marginal_costs_add_up_to_what_the_store_has_of_the_run(
     prices = load_prices(place / "prices.toml")
     paid, tokens, calls = 0.0, 0, 0
     store = ReadOnlyStore(place / "store")
-    for _, record in records(store.survey()):
+    for _, record in records(store.items()):
         assert isinstance(record, Record)
         usage, price = record.reply().usage, prices.find(record.model)
         assert price is not None
