@@ -63,6 +63,16 @@ def accuracy(probs: tuple[float, ...], answer: int, ties: Ties = "split") -> flo
     return 0.0 if tied > 1 and ties == "zero" else 1 / tied
 
 
+def spherical(probs: tuple[float, ...], answer: int) -> float:
+    """Spherical score of `answer` (Good 1971): p over the Euclidean length of all p; in [0, 1]."""
+    return probs[answer] / math.hypot(*probs)
+
+
+def probability(probs: tuple[float, ...], answer: int) -> float:
+    """The probability of `answer` itself, which is no proper score; in [0, 1]."""
+    return probs[answer]
+
+
 def _clipped(p: float) -> float:
     return min(max(p, CLIP), 1 - CLIP)
 
@@ -71,6 +81,13 @@ SCORES: Mapping[str, Score] = MappingProxyType(
     {"log": log, "brier": brier, "logodds": logodds, "accuracy": accuracy}
 )
 """By name, in the order of reports. `logodds` is for two answers only."""
+
+FURTHER_SCORES: Mapping[str, Score] = MappingProxyType(
+    {"spherical": spherical, "probability": probability}
+)
+"""Scores that are reported where they are asked for by name."""
+
+ALL_SCORES: Mapping[str, Score] = MappingProxyType({**SCORES, **FURTHER_SCORES})
 
 SOLIB_SCORES: Mapping[str, Score] = MappingProxyType(
     {**SCORES, "accuracy": partial(accuracy, ties="zero")}
@@ -83,6 +100,8 @@ RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
         "brier": (-2.0, 0.0),
         "logodds": (logodds((0.0, 1.0), 0), logodds((1.0, 0.0), 0)),
         "accuracy": (0.0, 1.0),
+        "spherical": (0.0, 1.0),
+        "probability": (0.0, 1.0),
     }
 )
 """The lowest and the highest value of each score."""
@@ -90,7 +109,7 @@ RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
 
 def applicable(answers: int, compat: Compat = "none") -> Mapping[str, Score]:
     """The scores by name, under the tie rule of `compat`; log odds only for two answers."""
-    scores = SOLIB_SCORES if compat == "solib" else SCORES
+    scores = ALL_SCORES if compat == "none" else {**SOLIB_SCORES, **FURTHER_SCORES}
     if answers == 2:
         return scores
     return {name: score for name, score in scores.items() if name != "logodds"}

@@ -7,15 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from oversight.cache.cache import Mode
 from oversight.cache.disk import ReadOnlyStore
-from oversight.engine.accounting.prices import load_prices
+from oversight.engine.accounting.prices import listed, load_prices
 from oversight.engine.display.progress import console as stderr
 from oversight.engine.errors import Halt
+from oversight.engine.reports.frame_files import arrow_frames
+from oversight.engine.reports.frames import FrameSource
 from oversight.engine.reports.report import report, save_report
 from oversight.engine.reports.results import Results, collect
 from oversight.engine.reports.side_by_side import side_by_side
@@ -32,6 +34,9 @@ from oversight.engine.system.loop import event_loop
 from oversight.engine.system.settings import store_path
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Problem
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,21 @@ class Report:
         measures: with what was measured beside the scores, which JSON and CSV always have.
         """
         return report(self.results, format, measures=measures)
+
+    def frames(self) -> "dict[str, pa.Table]":
+        """The run as Arrow tables: `rows`, `cells`, `turns`, `judgements` and `calls`.
+
+        polars, pandas and DuckDB take them without copying. UsageError without the extra `frames`.
+        """
+        source = FrameSource(self.folder, self.opened, listed(), self.results.score)
+
+        def read() -> "dict[str, pa.Table]":
+            with closing(ReadOnlyStore(self.store)) as replies:
+                return asyncio.run(arrow_frames(source, replies))
+
+        # In a thread of its own, because in a notebook a loop is running in this one.
+        with ThreadPoolExecutor(1) as other:
+            return other.submit(read).result()
 
     def show(
         self,

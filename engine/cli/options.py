@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import click
 
 from oversight.engine.cli.number import Number
-from oversight.protocols.scores import SCORES
+from oversight.protocols.scores import ALL_SCORES
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -51,7 +51,7 @@ max_cost_option = click.option(
 )
 score_option = click.option(
     "--score",
-    type=click.Choice(list(SCORES)),
+    type=click.Choice(list(ALL_SCORES)),
     default="brier",
     show_default=True,
     help="Scoring rule of the verdicts.",

@@ -12,6 +12,7 @@ from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.faults import halt_code
 from oversight.engine.cli.output import asked, say, show, width
 from oversight.engine.cli.signals import obey_signals
+from oversight.engine.decisions.sequential import SequentialDesign, save_decision
 from oversight.engine.display.progress import Snapshot, console
 from oversight.engine.errors import (
     AllRefused,
@@ -45,6 +46,8 @@ class Presentation:
     """The command that goes on, as the user would type it."""
     format: str
     score: str
+    design: SequentialDesign | None = None
+    """Where the run may stop once it has told enough."""
 
 
 def run_in_terminal(loaded: LoadedSweep, options: RunOptions, shown: Presentation) -> int:
@@ -130,6 +133,11 @@ def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
         save_report(results, folder.path)
     show(report(results, shown.format, width()))
     say("")
+    if shown.design is not None:
+        decision = shown.design.decision(folder.path)
+        save_decision(folder.path, decision)
+        for told in decision.lines():
+            say(told)
     say(f"run folder  {folder.path}")
     if not all(model.startswith(PREFIX) for model in sweep.models):
         say(f"replies     {homely(run.options.store)}   (paid for: keep them)")

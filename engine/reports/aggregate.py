@@ -123,6 +123,10 @@ class OutcomeTable:
                 each.append(bounds_of_one(draws, score))
         return over_questions(each) if each else None
 
+    def doubts(self, row: int) -> Mapping[int, Flag]:
+        """The cells of a row that failed or are in doubt, by their place in the sweep."""
+        return self._doubts[row]
+
     def _endings(self, problem: int, row: int) -> list[WorldOutcomes]:
         """How the worlds of a problem ended, for every draw whose worlds have all been run."""
         values, doubts = self.sweep.problems[problem].values, self._doubts[row]

@@ -1,6 +1,7 @@
 """The report of a run: agent score differences by protocol, agent and judge, in five formats."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 import orjson
@@ -26,9 +27,15 @@ def report(
     if format == "csv":
         return _csv(results)
     shown = tables(results, measures=measures)
-    if format == "text":
-        return "\n\n".join(as_text(table, width) for table in shown)
-    return "\n\n".join(LAYOUTS[format](table) for table in shown)
+    health = results.health.lines() if results.health else []
+    parts = [
+        LAYOUTS[format](table) if format != "text" else as_text(table, width) for table in shown
+    ]
+    if health and format == "latex":
+        parts.insert(0, "\n".join(f"% {line}" for line in health))
+    elif health:
+        parts.insert(0, ("\n" if format == "text" else "  \n").join(health))
+    return "\n\n".join(parts)
 
 
 def save_report(results: Results, folder: Path) -> None:
@@ -54,6 +61,7 @@ def _json(results: Results) -> str:
     plain = {
         "sweep": results.name,
         "score": results.score,
+        "health": asdict(results.health) if results.health else None,
         "prompts": results.prompts,
         "rows": [plain_line(every, row) for row in results.rows],
         "failed": results.failed,

@@ -71,6 +71,7 @@ def results_by_score(
                     jse=figures.by(betas, row.jse) if row else {},
                     eas=figures.by(betas, row.eas) if row else {},
                     lift=None,
+                    mde=None,
                     bounds=asd_bounds(scored, score, compat),
                     failures={"without a verdict": lost} if lost else {},
                     counts={},
@@ -82,6 +83,7 @@ def results_by_score(
                 ),
             ),
             (row,),
+            health=None,
         )
         for score, row in samples.items()
     }

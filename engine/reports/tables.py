@@ -34,7 +34,14 @@ PARTS = (
 )
 """What programs are told of a figure."""
 
-SCORE_NAMES = {"brier": "Brier", "log": "log", "logodds": "log odds", "accuracy": "accuracy"}
+SCORE_NAMES = {
+    "brier": "Brier",
+    "log": "log",
+    "logodds": "log odds",
+    "accuracy": "accuracy",
+    "spherical": "spherical",
+    "probability": "probability",
+}
 
 
 def tables(results: Results, *, measures: bool = False) -> list[Table]:
@@ -75,6 +82,7 @@ def columns(results: Results) -> list[Column[RowResult]]:
         Column(key=("missing",), value=lambda row: row.missing),
         _figure("ASD", ("asd",), lambda row: row.asd, _pm),
         _figure("lift", ("lift",), lambda row: row.lift, _lift if lift else None, spare=2),
+        Column(key=("mde",), value=lambda row: row.mde),
         *(
             _figure(
                 f"{measure.upper()} β={beta_name(beta)}",
@@ -165,6 +173,7 @@ def _notes(results: Results, words: Sequence[str]) -> Iterable[str]:
         )
     if any(row.lift is not None for row in results.rows):
         yield "lift = ASD - naive judge's, same problems and judge."
+    yield from _precision(results)
     if results.prompts:
         yield f"prompts {results.prompts}: what every seat read (oversight prompts show)"
     counts: Counter[str] = Counter()
@@ -232,6 +241,18 @@ def _mass_of_labels(row: RowResult) -> float | None:
     halves = [half for half in (row.captured.truth, row.captured.lie) if half]
     cells = sum(half.n for half in halves)
     return sum(half.mean * half.n for half in halves) / cells if cells else None
+
+
+def _precision(results: Results) -> Iterable[str]:
+    """What these problems could have found, and how many rows were looked at."""
+    if found := [row.mde for row in results.rows if row.mde]:
+        least, most = min(found), max(found)
+        span = f"{least:.2f}" if most - least < 0.005 else f"{least:.2f} to {most:.2f}"
+        yield f"MDE: with power .8 so many problems find a lift of {span}."
+    if len(found) > 1:
+        yield (
+            f"{len(found)} lifts were looked at, each ± by itself; all together: oversight compare."
+        )
 
 
 def choices_table(results: Results) -> Table | None:

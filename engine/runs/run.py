@@ -18,7 +18,7 @@ from oversight.engine.display.progress import Snapshot
 from oversight.engine.errors import Halt, RunFolderError, StoreFailed
 from oversight.engine.models.router import RunPolicy
 from oversight.engine.providers.retirements import today
-from oversight.engine.runs.executor import Assignment, Executor, MakeExecutor
+from oversight.engine.runs.executor import Assignment, Batches, Executor, MakeExecutor
 from oversight.engine.runs.loaded_sweep import LoadedSweep, run_folder
 from oversight.engine.runs.observer import Observer
 from oversight.engine.runs.outcome import LandedCell, OutcomeRecord
@@ -50,6 +50,8 @@ class RunOptions:
     """None for the listed ones."""
     accept_empty: bool = False
     """Whether to go on, and pay again, where the store has lost replies that the run knew."""
+    batches: Batches | None = None
+    """Which missing cells are run, and when that is enough; None for all."""
 
 
 class Run:
@@ -170,6 +172,7 @@ class Run:
             LANES if options.mode == "replay" else self.loaded.file.top.lanes,
             folder.refreshing(int(time.time())) if refresh else None,
             self._keep,
+            options.batches,
         )
 
     def _watermark(self, working: Executor) -> AbstractAsyncContextManager[None]:

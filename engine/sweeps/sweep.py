@@ -1,7 +1,7 @@
 """What to run: a sweep is a grid, and a cell is one point of it."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -43,15 +43,20 @@ class Sweep:
     """Digest of the code that composes calls and reads replies:
     oversight.engine.sweeps.code.code_digest."""
 
-    def cells(self) -> Iterator[Cell]:
+    def cells(self, problems: Collection[str] | None = None) -> Iterator[Cell]:
         """Every cell once, lazily, always in the same order.
 
         Problems come outermost, so that a sweep that is stopped early has covered every row, and
         that neighbours ask different models. The worlds of a problem are neighbours: what they
         share is asked while it is in flight.
+
+        problems: ids of those whose cells are wanted; None for all.
         """
         place = 0
         for problem in self.problems:
+            if problems is not None and problem.id not in problems:
+                place += len(problem.values) * self.draws * len(self.rows)
+                continue
             about = _digest(value_address(problem))
             for draw in range(self.draws):
                 for row in self.rows:

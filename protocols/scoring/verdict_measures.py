@@ -21,16 +21,6 @@ APART = 0.2
 """Standardised difference above which the effort of two sides is flagged (Cohen 1988: small)."""
 
 
-def spherical(probs: tuple[float, ...], answer: int) -> float:
-    """Spherical score of `answer` (Good 1971): p_a over the Euclidean length of p; in [0, 1]."""
-    return probs[answer] / math.hypot(*probs)
-
-
-def probability(probs: tuple[float, ...], answer: int) -> float:
-    """The probability itself: not a proper score; in [0, 1]."""
-    return probs[answer]
-
-
 @dataclass(frozen=True, slots=True)
 class Concordance:
     """P(u_i > u_j given v_i > v_j) within a question, ties of u one half. .5 is chance."""

@@ -34,6 +34,11 @@ def notes(found: Results) -> str:
 
 def test_the_report_reads_as_a_table_with_what_is_alike_below_it() -> None:
     assert report(FOUND, "text") == (
+        "health: 7 of 8 cells with a verdict (88%) · unreadable 12% · truncated 0 · refused 0 · "
+        "failed tools 0\n"
+        "  ! unreadable: 1 cell, such as naive judge, p1: 'no number'; raise the judge's "
+        "max_tokens, or take a judge that keeps to the form\n"
+        "\n"
         "s: agent score difference (Brier), higher is better for the truth\n"
         "\n"
         "  protocol      n            ASD    lift   JSE β=1   EAS β=1   failed\n"

@@ -22,6 +22,8 @@ from oversight.engine.cli.options import (
 )
 from oversight.engine.cli.output import say, show
 from oversight.engine.cli.terminal import Presentation, run_in_terminal
+from oversight.engine.decisions.sequential import SequentialDesign
+from oversight.engine.decisions.statement import read_direction, read_precision
 from oversight.engine.models.router import RunPolicy
 from oversight.engine.providers.retirements import today
 from oversight.engine.runs.listing import is_run
@@ -54,6 +56,16 @@ from oversight.engine.system.settings import store_path
     is_flag=True,
     help="Go on although the store has lost replies, and pay for them again.",
 )
+@click.option(
+    "--until",
+    metavar="AIM",
+    help="Stop once it is known so precisely: 'debate - consultancy ± 0.05'.",
+)
+@click.option(
+    "--stop-when",
+    metavar="AIM",
+    help="Stop once this is known to be true, or to be false: 'debate > consultancy'.",
+)
 @click.option("--dry-run", is_flag=True, help="Check everything, send nothing.")
 @format_option
 @score_option
@@ -68,6 +80,8 @@ def command(
     max_cost: float | None,
     prices: Path | None,
     accept_empty: bool,
+    until: str | None,
+    stop_when: str | None,
     dry_run: bool,
     format: str,
     score: str,
@@ -77,11 +91,22 @@ def command(
     The same command resumes after a stop, a crash or a kill: what was paid for is in the store,
     and cells that have an outcome are not run again.
 
-    Exit codes: 0 complete, 1 some cells failed, 2 the sweep file or a flag is wrong, 3 stopped
-    and resumable, 4 the budget is reached, 5 a replay met a call that was never recorded, 130 and
-    143 stopped by a signal.
+    With --until or --stop-when, problems are run in a seeded order, and a difference of ASD is
+    looked at after fixed numbers of them, with an interval that holds at all looks at once. The
+    same command decides the same after every stop; without the flag, it runs the rest.
+
+    Exit codes: 0 complete or decided, 1 some cells failed, 2 the sweep file or a flag is wrong, 3
+    stopped and resumable, 4 the budget is reached, 5 a replay met a call that was never recorded,
+    130 and 143 stopped by a signal.
     """
+    if until is not None and stop_when is not None:
+        raise click.UsageError("--until or --stop-when: one aim decides when a run has told enough")
     opened = open_sweep(sweep, overrides, limit)
+    design = None
+    if until is not None:
+        design = SequentialDesign(opened.sweep, read_precision(until), score)
+    elif stop_when is not None:
+        design = SequentialDesign(opened.sweep, read_direction(stop_when), score)
     for note in opened.file.notes:
         say(note)
     if dry_run:
@@ -106,5 +131,6 @@ def command(
         max_cost,
         load_prices(prices) if prices else None,
         accept_empty,
+        design.batches if design else None,
     )
-    raise SystemExit(run_in_terminal(opened, options, Presentation(again, format, score)))
+    raise SystemExit(run_in_terminal(opened, options, Presentation(again, format, score, design)))

@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from oversight.protocols.scores import brier
+from oversight.protocols.scores import brier, probability, spherical
 from oversight.protocols.scoring.calibration import accuracy_at, auroc, calibration, fails_loudly
 from oversight.protocols.scoring.ranks import RankSet, rank_sets
 from oversight.protocols.scoring.scarce import label_efficiency, prediction_powered
@@ -15,8 +15,6 @@ from oversight.protocols.scoring.verdict_measures import (
     length_preference,
     lift_by_naive,
     logit_moves,
-    probability,
-    spherical,
 )
 from oversight.protocols.scoring.worlds import Worlds
 
