@@ -12,6 +12,7 @@ from oversight.engine.accounting.ledger_file import LedgerFile
 from oversight.engine.display.progress import Snapshot, progress
 from oversight.engine.errors import Halt
 from oversight.engine.runs.loaded_sweep import LoadedSweep
+from oversight.engine.runs.progress_file import progress_kept, told_of
 from oversight.engine.runs.replay import LANES
 from oversight.engine.runs.run_folder import RunFolder
 from oversight.engine.runs.session import RunSession
@@ -65,12 +66,25 @@ async def run_missing(
             f"stopping: {stop_token.halt}" if stop_token.halt else "",
         )
 
+    def noted() -> dict[str, object]:
+        now = snapshot()
+        return {
+            "calls": now.calls,
+            "stored": now.stored,
+            "shared": now.shared,
+            "spend": now.spend,
+            "note": now.note,
+            "in_flight": models.in_flight,
+            "models": {model: told_of(each) for model, each in models.statistics().items()},
+        }
+
     lanes = LANES if mode == "replay" else opened.file.top.lanes
     try:
         notes = store_watermark(folder, standing, store, stop_token)
         async with (
             notes,
             accounts.kept(stop_token, models.ledger),
+            progress_kept(folder.path, noted, speed),
             progress(snapshot, console, speed),
         ):
             return await sitting.run(lanes)

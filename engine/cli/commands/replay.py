@@ -7,7 +7,7 @@ import click
 
 from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.output import say, show, width
-from oversight.engine.cli.recorded import recorded
+from oversight.engine.runs.recorded import recorded
 from oversight.engine.reports.report import FORMATS, report
 from oversight.engine.reports.results import collect
 from oversight.engine.runs.loaded_sweep import open_run

@@ -1,0 +1,340 @@
+"""What was said about one problem under one row: its worlds, turn by turn, from the store."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+
+from markupsafe import Markup
+
+from oversight.cache.address import call_address
+from oversight.cache.call import Ask, Call
+from oversight.cache.errors import ReplayMiss
+from oversight.cache.reply import Reply, Usage
+from oversight.engine.accounting.prices import listed
+from oversight.engine.errors import StoreFailed
+from oversight.engine.pages.addresses import Place
+from oversight.engine.pages.opened import OpenedRun
+from oversight.engine.pages.text import Mark, differing, quoted, shown
+from oversight.engine.reports.failures import called
+from oversight.engine.runs.scheduler import CellOutcome, attempt
+from oversight.engine.sweeps.rows import Row
+from oversight.engine.sweeps.sweep import Cell
+from oversight.protocols.mechanisms.baselines import NaiveJudge
+from oversight.protocols.question import Answer, Problem
+from oversight.protocols.scores import SCORES
+from oversight.protocols.transcript import Failure, Judgement, Turn, Verdict
+
+TURNS_A_PAGE = 100
+"""Of each world."""
+
+ROOM = 150_000
+"""Bytes of a page that its texts may take; longer ones are cut, and are whole among its calls."""
+
+LEAST = 300
+"""Bytes that every text has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One call of a world, with its reply."""
+
+    address: str
+    call: Call
+    reply: Reply
+    dollars: float | None
+    """None where no price is known."""
+
+
+@dataclass(slots=True)
+class Recorder:
+    """An `Ask` that keeps each different call with its reply, in the order of the replies."""
+
+    inner: Ask
+    asked: dict[str, Asked] = field(default_factory=dict)
+
+    async def __call__(self, call: Call) -> Reply:
+        reply = await self.inner(call)
+        address = call_address(call)
+        price = listed().find(call.model)
+        cost = None if price is None else price.cost(reply.usage)
+        self.asked[address] = Asked(address, call, reply, cost)
+        return reply
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A turn as it is shown."""
+
+    number: int
+    """From 1."""
+    turn: Turn
+    text: Markup
+    tools: tuple[tuple[str, Markup, Markup, bool], ...]
+    """(tool, arguments, result, failed)."""
+    marks: tuple[tuple[str, str], ...]
+    """(kind, words) of all that must be known about it."""
+    asked: Asked | None
+    shared: bool
+    """Whether the other world has the very same call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A judgement as it is shown."""
+
+    judgement: Judgement
+    text: Markup
+    asked: Asked | None
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """One world of a problem."""
+
+    side: int
+    answer: Answer
+    value: float
+    best: bool
+    outcome: CellOutcome | None
+    """None where there is nothing to read: `missing` says why."""
+    missing: str
+    said: Markup
+    """What the failure says, if it is one."""
+    turns: tuple[Spoken, ...]
+    """Of this page."""
+    count: int
+    """All turns."""
+    judged: tuple[Read, ...]
+    score: float | None
+    asked: tuple[Asked, ...]
+    path: tuple[tuple[int, float], ...]
+    """(turns heard, P(a best answer)) from the first to the verdict."""
+
+    @property
+    def verdict(self) -> Verdict | None:
+        return self.outcome if isinstance(self.outcome, Verdict) else None
+
+    @property
+    def failure(self) -> Failure | None:
+        return self.outcome if isinstance(self.outcome, Failure) else None
+
+    @property
+    def kind(self) -> str:
+        return called(self.outcome.kind) if isinstance(self.outcome, Failure) else ""
+
+    @property
+    def usage(self) -> Usage:
+        return Usage(
+            sum(each.reply.usage.input_tokens for each in self.asked),
+            sum(each.reply.usage.output_tokens for each in self.asked),
+        )
+
+    @property
+    def dollars(self) -> float | None:
+        prices = [each.dollars for each in self.asked if each.dollars is not None]
+        return sum(prices) if prices else None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """All worlds of one problem under one row, in one draw."""
+
+    place: Place
+    row: Row
+    problem: Problem
+    worlds: tuple[World, ...]
+    score: str
+    asd: float | None
+    page: int
+    pages: int
+    probed: bool
+    """Whether the judge was asked after each turn."""
+
+    @property
+    def lines(self) -> list[tuple[Spoken | None, ...]]:
+        """The turns of all worlds beside each other."""
+        longest = max(len(world.turns) for world in self.worlds)
+        return [
+            tuple(world.turns[n] if n < len(world.turns) else None for world in self.worlds)
+            for n in range(longest)
+        ]
+
+    @property
+    def asked(self) -> tuple[Asked, ...]:
+        """Every different call of all worlds."""
+        return tuple({each.address: each for w in self.worlds for each in w.asked}.values())
+
+    @property
+    def controls(self) -> bool:
+        return any('class="ctl"' in spoken.text for w in self.worlds for spoken in w.turns)
+
+
+async def read(
+    run: OpenedRun,
+    place: Place,
+    score: str = "brier",
+    page: int = 0,
+    probes: Mapping[int, Sequence[tuple[int, float]]] | None = None,
+) -> Reading:
+    """Run the cells of a reading again, from recorded replies alone.
+
+    page: of the turns, from 0. probes: what the judge believed of the best answer after so many
+    turns, by place of the cell.
+    """
+    row, problem = run.sweep.rows[place.row], run.sweep.problems[place.problem]
+    landed = run.landed(score)
+    ended = [await _ended(run, row, problem, place, side) for side in range(len(problem.values))]
+    prior = _prior(run, place)
+    transcripts = [
+        outcome.transcript.turns if isinstance(outcome, Verdict) else ()
+        for outcome, _, _ in ended
+    ]
+    pages = max(1, ceil(max(map(len, transcripts)) / TURNS_A_PAGE))
+    first = page * TURNS_A_PAGE
+    windows = [turns[first : first + TURNS_A_PAGE] for turns in transcripts]
+    judgements = [o.judgements if isinstance(o, Verdict) else () for o, _, _ in ended]
+    texts = sum(map(len, windows)) + sum(map(len, judgements))
+    room = max(LEAST, ROOM // max(texts, 1))
+    common = _common([set(asked) for _, _, asked in ended])
+    worlds = []
+    for side, (outcome, missing, asked) in enumerate(ended):
+        at = run.place(place, side)
+        other = windows[1 - side] if len(ended) == 2 else ()
+        spoken = tuple(
+            _spoken(first + n, turn, other[n] if n < len(other) else None, asked, common, room)
+            for n, turn in enumerate(windows[side])
+        )
+        judged = tuple(
+            Read(each, shown(each.text.strip(), most=room), asked.get(each.call))
+            for each in judgements[side]
+        )
+        verdict = outcome if isinstance(outcome, Verdict) else None
+        failure = landed.failures.get(at) or (outcome if isinstance(outcome, Failure) else None)
+        believed = list((probes or {}).get(at, ())) or prior
+        if verdict:
+            end = (len(transcripts[side]), _best_mass(verdict.probs, problem))
+            believed = [*(point for point in believed if point[0] < end[0]), end]
+        worlds.append(
+            World(
+                side,
+                problem.question.answers[side],
+                problem.values[side],
+                problem.values[side] == max(problem.values),
+                outcome or failure,
+                "" if failure else missing,
+                _said(failure, room),
+                spoken,
+                len(transcripts[side]),
+                judged,
+                SCORES[score](verdict.probs, side) if verdict else None,
+                tuple(asked.values()),
+                tuple(believed) if verdict else (),
+            )
+        )
+    scores = [world.score for world in worlds]
+    asd = None
+    if all(each is not None for each in scores):
+        pairs = zip(problem.values, scores, strict=True)
+        asd = sum(value * (each or 0.0) for value, each in pairs)
+    probed = bool(probes) and any(run.place(place, w.side) in (probes or {}) for w in worlds)
+    return Reading(place, row, problem, tuple(worlds), score, asd, page, pages, probed)
+
+
+async def _ended(
+    run: OpenedRun, row: Row, problem: Problem, place: Place, side: int
+) -> tuple[CellOutcome | None, str, dict[str, Asked]]:
+    """How a cell ends when it is run again, why it cannot be, and what it asks."""
+    recorder = Recorder(run.cache)
+    missing = ""
+    outcome: CellOutcome | None = None
+    try:
+        outcome = await attempt(Cell(0, row, problem, side, place.draw, ""), recorder)
+    except ReplayMiss:
+        missing = (
+            "The store does not hold every reply of this world: it was not run yet, it was stopped "
+            "on the way, or its replies are in another store."
+        )
+    except StoreFailed as fault:
+        missing = str(fault)
+    return outcome, missing, recorder.asked
+
+
+def _said(failure: Failure | None, room: int) -> Markup:
+    if failure is None:
+        return Markup("")
+    return shown("\n".join(filter(None, (failure.message, failure.raw))), most=room)
+
+
+def _prior(run: OpenedRun, place: Place) -> list[tuple[int, float]]:
+    """What the same judge believes before it hears anybody, where the sweep has a naive judge."""
+    problem = run.sweep.problems[place.problem]
+    judge = run.sweep.rows[place.row].protocol.judge
+    for number, row in enumerate(run.sweep.rows):
+        if isinstance(row.protocol, NaiveJudge) and row.protocol.judge == judge:
+            at = run.place(Place(number, place.problem, place.draw), 0)
+            probs = run.landed().probs[at]
+            if probs[0] == probs[0]:
+                return [(0, _best_mass(tuple(probs.tolist()), problem))]
+    return []
+
+
+def _best_mass(probs: Sequence[float], problem: Problem) -> float:
+    most = max(problem.values)
+    pairs = zip(probs, problem.values, strict=False)
+    return sum(p for p, value in pairs if value == most)
+
+
+def _common(addresses: Sequence[set[str]]) -> set[str]:
+    first, *others = addresses
+    return first.intersection(*others) if others else set()
+
+
+def _spoken(
+    at: int,
+    turn: Turn,
+    other: Turn | None,
+    asked: Mapping[str, Asked],
+    common: set[str],
+    room: int,
+) -> Spoken:
+    text, marks = quoted(turn.text, turn.quotes)
+    if other is not None and other.text != turn.text:
+        marks += differing(text, quoted(other.text, other.quotes)[0])
+    tools = tuple(
+        (use.tool, shown(use.arguments, most=room), shown(use.result, most=room), use.failed)
+        for use in turn.tools
+    )
+    return Spoken(
+        at + 1,
+        turn,
+        shown(text, _apart(marks), room),
+        tools,
+        tuple(_marks(turn)),
+        asked.get(turn.call),
+        turn.call in common,
+    )
+
+
+def _apart(marks: list[Mark]) -> list[Mark]:
+    return [mark for mark in marks if mark.end > mark.start]
+
+
+def _marks(turn: Turn) -> list[tuple[str, str]]:
+    found = [("bad", turn.outcome)] if turn.outcome != "ok" else []
+    found += [("bad", f"forged {turn.forged}×")] if turn.forged else []
+    found += [("warn", "cut at the word limit")] if turn.cut else []
+    found += [("bad", "conceded")] if turn.conceded else []
+    found += [("bad", f"side check: {turn.check}")] if turn.check in ("off side", "unclear") else []
+    found += [("warn", f"draft {turn.retries + 1}")] if turn.retries else []
+    if turn.quotes:
+        true = sum(quote.verified for quote in turn.quotes)
+        found.append(("good" if true == len(turn.quotes) else "bad", f"quotes {true}/{len(turn.quotes)}"))
+    return found
+
+
+async def replayed(run: OpenedRun, place: Place) -> list[list[Asked]]:
+    """The different calls of each world of a reading; of one that is not whole, those up to there."""
+    row, problem = run.sweep.rows[place.row], run.sweep.problems[place.problem]
+    sides = range(len(problem.values))
+    ended = [await _ended(run, row, problem, place, side) for side in sides]
+    return [list(asked.values()) for _, _, asked in ended]
