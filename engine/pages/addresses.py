@@ -5,16 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """One problem under one row, in one draw: what a reader shows."""
-
-    row: int
-    """Number of the row in the sweep, from 0."""
-    problem: int
-    """Number of the problem in the sweep, from 0."""
-    draw: int = 0
+from oversight.engine.pictures.opened import Place
 
 
 class Addresses(ABC):

@@ -1,20 +1,14 @@
 """What a run cost: by model as it was paid, and by row as a sample of problems tells."""
 
-import math
 from dataclasses import dataclass
 
 from oversight.engine.accounting.ledger import UsageTotals, sum_usage
 from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.errors import RateLimited
-from oversight.engine.pages.addresses import Addresses, Place
+from oversight.engine.pages.addresses import Addresses
 from oversight.engine.pages.environment import page
-from oversight.engine.pages.opened import OpenedRun
-from oversight.engine.pages.reading import Asked, replayed
-from oversight.engine.sweeps.rows import Row
-
-READINGS = 300
-"""That are run again from the store to tell what rows cost."""
-MOST_PROBLEMS = 10
+from oversight.engine.pictures.costs import RowCost
+from oversight.engine.pictures.opened import OpenedRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +30,6 @@ class ModelCost:
     dollars: float
 
 
-@dataclass(frozen=True, slots=True)
-class RowCost:
-    """One row, by the problem: means over a sample."""
-
-    row: Row
-    calls: float
-    shared: float
-    """Share of the calls that more than one world has."""
-    input: float
-    output: float
-    dollars: float | None
-    asd: float | None
-    """Over all problems."""
-
-
 def cost_page(run: OpenedRun, links: Addresses, sampled: int, rows: list[RowCost]) -> str:
     """sampled, rows: as `row_costs` tells them."""
     ledger = read_ledger(run.folder)
@@ -66,43 +45,6 @@ def cost_page(run: OpenedRun, links: Addresses, sampled: int, rows: list[RowCost
         sampled=sampled,
         rows=rows,
     )
-
-
-async def row_costs(run: OpenedRun) -> tuple[int, list[RowCost]]:
-    """How many problems were looked at, and what each row cost in them."""
-    landed = run.landed()
-    rows = run.sweep.rows
-    count = max(1, min(MOST_PROBLEMS, READINGS // len(rows), len(run.sweep.problems)))
-    costs = []
-    for number, row in enumerate(rows):
-        readings = [await replayed(run, Place(number, problem)) for problem in range(count)]
-        worlds = [world for reading in readings for world in reading]
-        each = [
-            {call.address: call for world in reading for call in world}.values()
-            for reading in readings
-        ]
-        calls = [call for reading in each for call in reading]
-        asked = sum(map(len, worlds))
-        asd = landed.results.rows[number].asd
-        costs.append(
-            RowCost(
-                row,
-                len(calls) / count,
-                1 - len(calls) / asked if asked else 0.0,
-                sum(call.reply.usage.input_tokens for call in calls) / count,
-                sum(call.reply.usage.output_tokens for call in calls) / count,
-                _dollars(calls, count),
-                asd.mean if asd else None,
-            )
-        )
-    return count, costs
-
-
-def _dollars(calls: list[Asked], problems: int) -> float | None:
-    prices = [call.dollars for call in calls]
-    if not prices or None in prices:
-        return None
-    return math.fsum(price or 0.0 for price in prices) / problems
 
 
 def _model(name: str, role: str, account: UsageTotals) -> ModelCost:

@@ -18,14 +18,18 @@ PACKAGE = "oversight.engine.pages"
 def page(template: str, addresses: Addresses, *, title: str, **values: Any) -> str:
     """One whole page. template: its name, without the ending."""
     style, script = _static("pages.css"), _static("pages.js")
-    return _environment().get_template(f"{template}.html").render(
-        links=addresses,
-        title=title,
-        # Neither holds anything that models wrote.
-        style=Markup(style),  # noqa: S704
-        script=Markup(script),  # noqa: S704
-        policy=policy(addresses.live),
-        **values,
+    return (
+        _environment()
+        .get_template(f"{template}.html")
+        .render(
+            links=addresses,
+            title=title,
+            # Neither holds anything that models wrote.
+            style=Markup(style),
+            script=Markup(script),
+            policy=policy(addresses.live),
+            **values,
+        )
     )
 
 
@@ -76,7 +80,7 @@ def _environment() -> Environment:
         "shown": shown,
         "count": lambda value: f"{value:,}",
         "short": short,
-        "dollars": lambda value: "–" if value is None else f"${value:,.4f}" if value < 1 else f"${value:,.2f}",
+        "dollars": dollars,
         "share": lambda value: f"{value:.0%}",
     }
     environment.globals |= {"bin": heat, "zip": zip}
@@ -95,6 +99,13 @@ def signed(value: float | None, digits: int = 2) -> str:
     if float(text) == 0:
         return text[1:]
     return text.replace("-", "−")
+
+
+def dollars(value: float | None) -> str:
+    """A price; of less than a dollar with four decimals, and of nothing without any."""
+    if value is None:
+        return "–"
+    return f"${value:,.{0 if value == 0 else 4 if value < 1 else 2}f}"
 
 
 def short(amount: float) -> str:

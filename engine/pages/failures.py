@@ -1,11 +1,10 @@
 """What failed in a run, and what is in doubt."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from oversight.engine.pages.addresses import Addresses
 from oversight.engine.pages.environment import page
-from oversight.engine.pages.opened import DOUBTS, OpenedRun
+from oversight.engine.pictures.opened import DOUBTS, OpenedRun
 from oversight.engine.reports.failures import called, failure_lines
 from oversight.engine.runs.run_folder import outcomes
 
@@ -35,11 +34,11 @@ def failures_page(run: OpenedRun, links: Addresses) -> str:
     }
     failed = [
         _listed(run, links, at, called(each.kind), f"{each.message}\n{each.raw}".strip())
-        for at, each in _first(sorted(landed.failures.items()))
+        for at, each in sorted(landed.failures.items())[:LISTED]
     ]
     doubted = [
         _listed(run, links, at, ", ".join(name.replace("_", " ") for name in names), "")
-        for at, names in _first(sorted(doubts.items()))
+        for at, names in sorted(doubts.items())[:LISTED]
     ]
     causes = list(failure_lines(run.sweep, outcomes(run.folder))) if landed.failures else []
     return page(
@@ -56,10 +55,6 @@ def failures_page(run: OpenedRun, links: Addresses) -> str:
         doubt_count=len(doubts),
         again=f"oversight run {run.folder / 'sweep.yaml'} --run-folder {run.folder} --retry-failed",
     )
-
-
-def _first(pairs: list[tuple[int, object]]) -> Iterable[tuple[int, object]]:
-    return pairs[:LISTED]
 
 
 def _listed(run: OpenedRun, links: Addresses, at: int, what: str, said: str) -> Listed:

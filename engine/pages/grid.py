@@ -6,9 +6,10 @@ from math import isnan
 
 import numpy as np
 
-from oversight.engine.pages.addresses import Addresses, Place
+from oversight.engine.pages.addresses import Addresses
 from oversight.engine.pages.environment import STEPS, heat, page, signed
-from oversight.engine.pages.opened import DOUBTS, Floats, Landed, OpenedRun
+from oversight.engine.pictures.looked import asd_by_problem
+from oversight.engine.pictures.opened import DOUBTS, Floats, Landed, OpenedRun, Place
 from oversight.engine.reports.failures import called
 from oversight.engine.sweeps.rows import Row
 from oversight.protocols.scores import RANGES
@@ -44,13 +45,7 @@ class MapLine:
 
 def differences(run: OpenedRun, landed: Landed) -> Floats:
     """ASD of each problem under each row, problems x rows; not a number where it is not known."""
-    found = np.full((len(run.sweep.problems), len(run.sweep.rows)), np.nan)
-    place = {problem.id: n for n, problem in enumerate(run.sweep.problems)}
-    for number, samples in enumerate(landed.results.samples):
-        if samples is not None:
-            at = [place[id] for id in samples.asd.questions]
-            found[at, number] = samples.asd.values
-    return found
+    return asd_by_problem(run.sweep, landed.results)
 
 
 def ordered(values: Floats) -> tuple[list[int], list[int]]:
@@ -86,10 +81,7 @@ def map_page(run: OpenedRun, links: Addresses, part: tuple[int, int], score: str
     across = rows[part[1] * ROWS_A_PAGE :][:ROWS_A_PAGE]
     low, high = RANGES[score]
     most = high - low
-    pages = [
-        (_named(run, each), links.map(*each), each == part)
-        for each in pages_of(run)
-    ]
+    pages = [(_named(run, each), links.map(*each), each == part) for each in pages_of(run)]
     return page(
         "map",
         links,
@@ -100,7 +92,7 @@ def map_page(run: OpenedRun, links: Addresses, part: tuple[int, int], score: str
         shades=SHADES,
         most=most,
         pages=pages,
-        columns=[(n, _name(run.sweep.rows[n])) for n in across],
+        columns=[(n, _name(run, run.sweep.rows[n])) for n in across],
         lines=[_line(run, landed, links, values, problem, across, most) for problem in shown],
     )
 
@@ -112,8 +104,12 @@ def _named(run: OpenedRun, part: tuple[int, int]) -> str:
     return f"{problems}, {rows}{min((part[1] + 1) * ROWS_A_PAGE, len(run.sweep.rows))}"
 
 
-def _name(row: Row) -> str:
-    return " · ".join(filter(None, (row.kind, row.agent, row.judge)))
+def _name(run: OpenedRun, row: Row) -> str:
+    """What tells a row from the others: an agent or a judge that all have is left out."""
+    rows = run.sweep.rows
+    agent = row.agent if len({each.agent for each in rows} - {""}) > 1 else ""
+    judge = row.judge if len({each.judge for each in rows}) > 1 else ""
+    return " · ".join(filter(None, (row.kind, agent, judge)))
 
 
 def _line(
@@ -183,6 +179,8 @@ def problem_page(run: OpenedRun, links: Addresses, number: int, score: str = "br
     rows = []
     for at, row in enumerate(run.sweep.rows):
         place = Place(at, number)
+        if len(run.sweep.rows) > ROWS_A_PAGE and not links.reading(place):
+            continue
         bars = tuple(
             _bar(landed, cell, side, problem.values[side] == best)
             for side, cell in enumerate(run.worlds(place))

@@ -33,7 +33,9 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def guard(host: str, port: Callable[[], int], token: str) -> Callable[..., Awaitable[web.StreamResponse]]:
+def guard(
+    host: str, port: Callable[[], int], token: str
+) -> Callable[..., Awaitable[web.StreamResponse]]:
     """The middleware that every request passes.
 
     host: where the server listens. port: on which port. token: what a request must know; empty on

@@ -13,7 +13,7 @@ from oversight.engine.display.progress import duration
 from oversight.engine.errors import RateLimited
 from oversight.engine.pages.addresses import Addresses
 from oversight.engine.pages.environment import page, short
-from oversight.engine.pages.opened import OpenedRun
+from oversight.engine.pictures.opened import OpenedRun
 from oversight.engine.reports.failures import called
 from oversight.engine.runs.lock import holder
 from oversight.engine.runs.outcome import FAILURE_MARK, read_outcome
@@ -32,7 +32,17 @@ TILES = (
     ("dollars", "spent"),
     ("forecast", "forecast"),
 )
-COLUMNS = ("model", "a second", "in flight", "waiting", "429s", "tokens in", "tokens out", "$", "what binds")
+COLUMNS = (
+    "model",
+    "a second",
+    "in flight",
+    "waiting",
+    "429s",
+    "tokens in",
+    "tokens out",
+    "$",
+    "what binds",
+)
 
 RATE_OVER = 30.0
 """Seconds over which the rate is measured."""
@@ -159,6 +169,8 @@ def _models(held: Mapping[str, Any], ledger: Mapping[str, Any]) -> Iterator[list
 
 
 def _note(told: Mapping[str, Any], ledger: Mapping[str, Any], running: bool) -> str:
+    if not running:
+        return "Nobody is running it now."
     if ledger or told.get("models"):
         return ""
-    return "Simulated models answer at once: nothing binds but this machine." if running else ""
+    return "Simulated models answer at once: nothing binds but this machine."

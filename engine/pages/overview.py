@@ -5,10 +5,10 @@ from datetime import datetime
 
 import orjson
 
-from oversight.engine.pages.addresses import Addresses, Place
+from oversight.engine.pages.addresses import Addresses
 from oversight.engine.pages.environment import page
-from oversight.engine.pages.opened import OpenedRun
 from oversight.engine.pictures.data import Forest, forest_of, saved_forest
+from oversight.engine.pictures.opened import OpenedRun, Place
 from oversight.engine.runs.listing import summarize, touched
 from oversight.engine.runs.run_folder import OUTCOMES, REPORT
 

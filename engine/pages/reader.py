@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from oversight.cache.call import Call
-from oversight.engine.pages.addresses import Addresses, Place, anchor
+from oversight.engine.pages.addresses import Addresses, anchor
 from oversight.engine.pages.environment import page, part, short
-from oversight.engine.pages.opened import OpenedRun
 from oversight.engine.pages.reading import TURNS_A_PAGE, Reading
+from oversight.engine.pictures.opened import OpenedRun, Place
 
 ROOM_A_CALL, LEAST_A_CALL = 220_000, 2_000
 """Bytes that the texts of a page of calls may take, and what each has at least."""
@@ -63,7 +63,9 @@ def around(run: OpenedRun, links: Addresses, one: Reading) -> Around:
 
 def reader_page(run: OpenedRun, links: Addresses, one: Reading) -> str:
     """One reading by itself."""
-    return readers_page(run, links, [section(run, links, one)], f"{one.problem.id} · {one.row.kind}")
+    return readers_page(
+        run, links, [section(run, links, one)], f"{one.problem.id} · {one.row.kind}"
+    )
 
 
 def section(run: OpenedRun, links: Addresses, one: Reading) -> Markup:
@@ -90,9 +92,19 @@ def readers_page(run: OpenedRun, links: Addresses, sections: list[Markup], title
 
 def calls_section(one: Reading, back: str = "") -> Markup:
     """Every request and reply of a reading."""
-    texts = sum(len(each.call.messages) + 1 for each in one.asked)
-    room = max(LEAST_A_CALL, ROOM_A_CALL // max(texts, 1))
-    return part("asked", "all", one, anchor(one.place), back, room, settings)
+    first: dict[str, str] = {}
+    told = [
+        (
+            each,
+            [
+                (message, first.setdefault(message.text, each.address))
+                for message in each.call.messages
+            ],
+        )
+        for each in one.asked
+    ]
+    room = max(LEAST_A_CALL, ROOM_A_CALL // max(len(first) + len(one.asked), 1))
+    return part("asked", "all", one, told, anchor(one.place), back, room, settings)
 
 
 def calls_page(

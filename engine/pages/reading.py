@@ -1,24 +1,19 @@
 """What was said about one problem under one row: its worlds, turn by turn, from the store."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import ceil
 
 from markupsafe import Markup
 
-from oversight.cache.address import call_address
-from oversight.cache.call import Ask, Call
-from oversight.cache.errors import ReplayMiss
-from oversight.cache.reply import Reply, Usage
-from oversight.engine.accounting.prices import listed
-from oversight.engine.errors import StoreFailed
-from oversight.engine.pages.addresses import Place
-from oversight.engine.pages.opened import OpenedRun
+from oversight.cache.reply import Usage
 from oversight.engine.pages.text import Mark, differing, quoted, shown
+from oversight.engine.pictures.costs import Asked, ended
+from oversight.engine.pictures.opened import OpenedRun, Place
 from oversight.engine.reports.failures import called
-from oversight.engine.runs.scheduler import CellOutcome, attempt
+from oversight.engine.runs.scheduler import CellOutcome
 from oversight.engine.sweeps.rows import Row
-from oversight.engine.sweeps.sweep import Cell
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.question import Answer, Problem
 from oversight.protocols.scores import SCORES
@@ -32,33 +27,6 @@ ROOM = 150_000
 
 LEAST = 300
 """Bytes that every text has."""
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One call of a world, with its reply."""
-
-    address: str
-    call: Call
-    reply: Reply
-    dollars: float | None
-    """None where no price is known."""
-
-
-@dataclass(slots=True)
-class Recorder:
-    """An `Ask` that keeps each different call with its reply, in the order of the replies."""
-
-    inner: Ask
-    asked: dict[str, Asked] = field(default_factory=dict)
-
-    async def __call__(self, call: Call) -> Reply:
-        reply = await self.inner(call)
-        address = call_address(call)
-        price = listed().find(call.model)
-        cost = None if price is None else price.cost(reply.usage)
-        self.asked[address] = Asked(address, call, reply, cost)
-        return reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +44,8 @@ class Spoken:
     asked: Asked | None
     shared: bool
     """Whether the other world has the very same call."""
+    good: bool | None
+    """Whether it argues for a best answer; None where it takes no side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,25 +153,24 @@ async def read(
     """
     row, problem = run.sweep.rows[place.row], run.sweep.problems[place.problem]
     landed = run.landed(score)
-    ended = [await _ended(run, row, problem, place, side) for side in range(len(problem.values))]
+    ends = [await ended(run, row, problem, place, side) for side in range(len(problem.values))]
     prior = _prior(run, place)
     transcripts = [
-        outcome.transcript.turns if isinstance(outcome, Verdict) else ()
-        for outcome, _, _ in ended
+        outcome.transcript.turns if isinstance(outcome, Verdict) else () for outcome, _, _ in ends
     ]
     pages = max(1, ceil(max(map(len, transcripts)) / TURNS_A_PAGE))
     first = page * TURNS_A_PAGE
     windows = [turns[first : first + TURNS_A_PAGE] for turns in transcripts]
-    judgements = [o.judgements if isinstance(o, Verdict) else () for o, _, _ in ended]
+    judgements = [o.judgements if isinstance(o, Verdict) else () for o, _, _ in ends]
     texts = sum(map(len, windows)) + sum(map(len, judgements))
     room = max(LEAST, ROOM // max(texts, 1))
-    common = _common([set(asked) for _, _, asked in ended])
+    common = _common([set(asked) for _, _, asked in ends])
     worlds = []
-    for side, (outcome, missing, asked) in enumerate(ended):
+    for side, (outcome, missing, asked) in enumerate(ends):
         at = run.place(place, side)
-        other = windows[1 - side] if len(ended) == 2 else ()
+        others = _matching(windows[side], windows[1 - side]) if len(ends) == 2 else {}
         spoken = tuple(
-            _spoken(first + n, turn, other[n] if n < len(other) else None, asked, common, room)
+            _spoken(first + n, turn, others.get(n), asked, common, room, _good(turn, problem))
             for n, turn in enumerate(windows[side])
         )
         judged = tuple(
@@ -238,25 +207,6 @@ async def read(
         asd = sum(value * (each or 0.0) for value, each in pairs)
     probed = bool(probes) and any(run.place(place, w.side) in (probes or {}) for w in worlds)
     return Reading(place, row, problem, tuple(worlds), score, asd, page, pages, probed)
-
-
-async def _ended(
-    run: OpenedRun, row: Row, problem: Problem, place: Place, side: int
-) -> tuple[CellOutcome | None, str, dict[str, Asked]]:
-    """How a cell ends when it is run again, why it cannot be, and what it asks."""
-    recorder = Recorder(run.cache)
-    missing = ""
-    outcome: CellOutcome | None = None
-    try:
-        outcome = await attempt(Cell(0, row, problem, side, place.draw, ""), recorder)
-    except ReplayMiss:
-        missing = (
-            "The store does not hold every reply of this world: it was not run yet, it was stopped "
-            "on the way, or its replies are in another store."
-        )
-    except StoreFailed as fault:
-        missing = str(fault)
-    return outcome, missing, recorder.asked
 
 
 def _said(failure: Failure | None, room: int) -> Markup:
@@ -296,6 +246,7 @@ def _spoken(
     asked: Mapping[str, Asked],
     common: set[str],
     room: int,
+    good: bool | None,
 ) -> Spoken:
     text, marks = quoted(turn.text, turn.quotes)
     if other is not None and other.text != turn.text:
@@ -312,29 +263,54 @@ def _spoken(
         tuple(_marks(turn)),
         asked.get(turn.call),
         turn.call in common,
+        good,
     )
+
+
+def _good(turn: Turn, problem: Problem) -> bool | None:
+    """Whether a turn argues for a best answer; None where it takes no side."""
+    if turn.side is None:
+        return None
+    return problem.values[problem.question.place(turn.side)] == max(problem.values)
+
+
+def _matching(turns: Sequence[Turn], others: Sequence[Turn]) -> dict[int, Turn]:
+    """By number, the turn of the other world in which the same speaker speaks as often before."""
+    spoken: dict[tuple[str, int], Turn] = {}
+    for turn, time in _times(others):
+        spoken[turn.speaker, time] = turn
+    return {
+        n: spoken[turn.speaker, time]
+        for n, (turn, time) in enumerate(_times(turns))
+        if (turn.speaker, time) in spoken
+    }
+
+
+def _times(turns: Sequence[Turn]) -> Iterator[tuple[Turn, int]]:
+    times: Counter[str] = Counter()
+    for turn in turns:
+        yield turn, times[turn.speaker]
+        times[turn.speaker] += 1
 
 
 def _apart(marks: list[Mark]) -> list[Mark]:
     return [mark for mark in marks if mark.end > mark.start]
 
 
-def _marks(turn: Turn) -> list[tuple[str, str]]:
-    found = [("bad", turn.outcome)] if turn.outcome != "ok" else []
-    found += [("bad", f"forged {turn.forged}×")] if turn.forged else []
-    found += [("warn", "cut at the word limit")] if turn.cut else []
-    found += [("bad", "conceded")] if turn.conceded else []
-    found += [("bad", f"side check: {turn.check}")] if turn.check in ("off side", "unclear") else []
-    found += [("warn", f"draft {turn.retries + 1}")] if turn.retries else []
+def _marks(turn: Turn) -> Iterator[tuple[str, str]]:
+    if turn.outcome != "ok":
+        yield "bad", turn.outcome
+    if turn.forged:
+        yield "bad", f"forged {turn.forged}×"
+    if turn.cut:
+        yield "warn", "cut at the word limit"
+    if turn.conceded:
+        yield "bad", "conceded"
+    if turn.check in ("off side", "unclear"):
+        yield "bad", f"side check: {turn.check}"
+    if turn.retries:
+        yield "warn", f"draft {turn.retries + 1}"
     if turn.quotes:
         true = sum(quote.verified for quote in turn.quotes)
-        found.append(("good" if true == len(turn.quotes) else "bad", f"quotes {true}/{len(turn.quotes)}"))
-    return found
-
-
-async def replayed(run: OpenedRun, place: Place) -> list[list[Asked]]:
-    """The different calls of each world of a reading; of one that is not whole, those up to there."""
-    row, problem = run.sweep.rows[place.row], run.sweep.problems[place.problem]
-    sides = range(len(problem.values))
-    ended = [await _ended(run, row, problem, place, side) for side in sides]
-    return [list(asked.values()) for _, _, asked in ended]
+        kind = "good" if true == len(turn.quotes) else "bad"
+        yield kind, f"quotes {true}/{len(turn.quotes)}"

@@ -9,19 +9,20 @@ import orjson
 from aiohttp import web
 
 from oversight.engine.errors import EngineError
-from oversight.engine.pages.addresses import Place, Served
-from oversight.engine.pages.cost import RowCost, cost_page, row_costs
+from oversight.engine.pages.addresses import Served
+from oversight.engine.pages.cost import cost_page
 from oversight.engine.pages.failures import failures_page
 from oversight.engine.pages.grid import map_page, pages_of, problem_page
 from oversight.engine.pages.guard import guard, headed
 from oversight.engine.pages.live import Watcher, live_page
-from oversight.engine.pages.opened import OpenedRun
 from oversight.engine.pages.overview import REPORT_FILES, overview
 from oversight.engine.pages.probes import read_probes
 from oversight.engine.pages.reader import calls_page, calls_section, reader_page
 from oversight.engine.pages.reading import Reading, read
 from oversight.engine.pages.runs import compare_page, fault_page, runs_page
 from oversight.engine.pictures.comparison import compare
+from oversight.engine.pictures.costs import RowCost, row_costs
+from oversight.engine.pictures.opened import OpenedRun, Place
 from oversight.engine.runs.listing import is_run, run_folders
 from oversight.engine.runs.run_folder import REPORT
 from oversight.protocols.scores import SCORES
@@ -33,7 +34,9 @@ EVERY = 1.0
 class PageServer:
     """Serves the runs of a folder, or one run alone."""
 
-    def __init__(self, place: Path, store: Path | None = None, *, host: str = "127.0.0.1", token: str = "") -> None:
+    def __init__(
+        self, place: Path, store: Path | None = None, *, host: str = "127.0.0.1", token: str = ""
+    ) -> None:
         """place: a run folder, or a folder that has some. token: empty on loopback."""
         self.place = place
         self.host = host
@@ -50,9 +53,7 @@ class PageServer:
         return {each.resolve().name: each for each in found}
 
     def application(self) -> web.Application:
-        app = web.Application(
-            middlewares=[guard(self.host, lambda: self.port, self.token), _told]
-        )
+        app = web.Application(middlewares=[guard(self.host, lambda: self.port, self.token), _told])
         app.on_response_prepare.append(headed)
         run = "/run/{run}"
         reading = f"{run}/row/{{row:\\d+}}/problem/{{problem:\\d+}}"
@@ -77,7 +78,7 @@ class PageServer:
 
     @asynccontextmanager
     async def serving(self, port: int) -> AsyncIterator[str]:
-        """Serve while the body runs; the address to open. port: 0 for any. OSError if it is taken."""
+        """Serve while the body runs; the address to open. port: 0 for any. OSError if taken."""
         runner = web.AppRunner(self.application(), access_log=None)
         await runner.setup()
         try:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
+from itertools import pairwise
 from typing import NamedTuple
 
 from markupsafe import Markup, escape
@@ -12,6 +13,9 @@ from oversight.protocols.quotes import Quote, marked
 
 MAX_DIFF_WORDS = 2_500
 """Words of a speech that are compared with the other world's; longer ones are not."""
+
+ALIKE = 3
+"""Words in a row that count as the same in both."""
 
 _FOUND = re.compile(r"<(?P<kind>verified|unverified)>(?P<text>.*?)</(?P=kind)>", re.DOTALL)
 _WORD = re.compile(r"\S+")
@@ -47,11 +51,14 @@ def differing(text: str, other: str) -> list[Mark]:
     if max(len(ours), len(theirs)) > MAX_DIFF_WORDS:
         return []
     match = SequenceMatcher(None, [w[0] for w in theirs], [w[0] for w in ours], autojunk=False)
-    return [
-        Mark(ours[start].start(), ours[end - 1].end(), "differs")
-        for tag, _, _, start, end in match.get_opcodes()
-        if end > start and tag != "equal"
-    ]
+    marks, done = [], 0
+    for _, start, size in match.get_matching_blocks():
+        # A word or two in common, such as "of the", say nothing.
+        if size >= ALIKE or start == len(ours):
+            if start > done:
+                marks.append(Mark(ours[done].start(), ours[start - 1].end(), "differs"))
+            done = start + size
+    return marks
 
 
 def shown(text: str, marks: Iterable[Mark] = (), most: int | None = None) -> Markup:
@@ -81,7 +88,7 @@ def _pieces(text: str, marks: Sequence[Mark]) -> Iterator[Markup]:
         closes.setdefault(min(end, len(text)), []).append(kind)
     cuts = sorted({0, len(text), *(n for n in (*opens, *closes) if n < len(text))})
     within: list[str] = []
-    for start, end in zip(cuts, cuts[1:], strict=False):
+    for start, end in pairwise(cuts):
         for kind in closes.get(start, ()):
             within.remove(kind)
         within += opens.get(start, ())

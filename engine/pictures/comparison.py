@@ -59,7 +59,9 @@ class Comparison:
 
 def compare(first: Results, second: Results) -> Comparison:
     """Paired differences of ASD, for rows whose protocol, agent and judge are called alike."""
-    ours, theirs = ({(r.kind, r.agent, r.judge): n for n, r in enumerate(each.rows)} for each in (first, second))
+    ours, theirs = (
+        {(r.kind, r.agent, r.judge): n for n, r in enumerate(each.rows)} for each in (first, second)
+    )
     common = []
     for name, at in ours.items():
         a = first.samples[at]

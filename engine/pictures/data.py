@@ -75,7 +75,7 @@ class Forest:
     def axis(self) -> "Axis":
         values = [0.0]
         for line in self.lines:
-            ends = (line.mean, line.naive, *(line.interval or ()), *(line.bounds or ()))
+            ends = (line.mean, line.naive, line.lift, *(line.interval or ()), *(line.bounds or ()))
             values += [value for value in ends if value is not None]
         return Axis.around(values)
 

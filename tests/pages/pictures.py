@@ -49,7 +49,11 @@ def take(to: Path, only: str = "") -> None:
             names = sorted(each.name for each in (place / "runs").iterdir())
             runs = {name.partition("-")[0]: name for name in names}
             runs["demo2"] = runs["demo"]
-            for look, scheme, width in (("light", "light", 1280), ("dark", "dark", 1280), ("narrow", "light", 320)):
+            for look, scheme, width in (
+                ("light", "light", 1280),
+                ("dark", "dark", 1280),
+                ("narrow", "light", 320),
+            ):
                 context = browser.new_context(
                     color_scheme=scheme, viewport={"width": width, "height": 900}
                 )

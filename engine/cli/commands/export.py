@@ -8,8 +8,8 @@ import click
 from oversight.cache.bundle import export_bundle
 from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.output import say
-from oversight.engine.runs.recorded import recorded
 from oversight.engine.runs.loaded_sweep import open_run
+from oversight.engine.runs.recorded import recorded
 from oversight.engine.runs.replay import keys_of
 from oversight.engine.runs.run_folder import outcomes
 

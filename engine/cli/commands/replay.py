@@ -7,11 +7,11 @@ import click
 
 from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.output import say, show, width
-from oversight.engine.runs.recorded import recorded
 from oversight.engine.reports.report import FORMATS, report
 from oversight.engine.reports.results import collect
 from oversight.engine.runs.loaded_sweep import open_run
 from oversight.engine.runs.outcome import OutcomeRecord, read_outcome
+from oversight.engine.runs.recorded import recorded
 from oversight.engine.runs.replay import replay_cells
 from oversight.engine.runs.run_folder import lines
 from oversight.engine.sweeps.sweep import Cell

@@ -23,9 +23,7 @@ PORT = 7720
 @click.option("--host", default="127.0.0.1", show_default=True, help="Others need a token.")
 @click.option("--store", type=click.Path(path_type=Path), help="Folder of the store, or a bundle.")
 @click.option("--no-open", is_flag=True, help="Print the address; open no browser.")
-def command(
-    named: str | None, port: int, host: str, store: Path | None, no_open: bool
-) -> None:
+def command(named: str | None, port: int, host: str, store: Path | None, no_open: bool) -> None:
     """Serve pages of RUN, or of all runs in FOLDER (runs/ unless given), until Ctrl-C.
 
     Transcripts come from the store; nothing is sent to any model. The server listens to this

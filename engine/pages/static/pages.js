@@ -187,6 +187,7 @@
     events.onerror = () => { byId("state").textContent = "no connection: trying again"; };
   }
   function rows(body, told) {
+    body.closest("section").hidden = !told.length;
     body.replaceChildren(...told.map((cells) => {
       const row = document.createElement("tr");
       cells.forEach((text, at) => {
@@ -200,6 +201,7 @@
     }));
   }
   function list(place, told) {
+    place.closest("section").hidden = !told.length;
     place.replaceChildren(...told.map((text) => {
       const line = document.createElement("li");
       line.textContent = text;
@@ -208,6 +210,7 @@
   }
   function draw(rates) {
     if (rates.length < 2) return;
+    byId("rate").closest("figure").hidden = false;
     const top = Math.max(...rates, 1);
     const points = rates.map((rate, at) => {
       return (600 * at / (rates.length - 1)).toFixed(1) + "," + (116 - 108 * rate / top).toFixed(1);

@@ -1,4 +1,4 @@
-"""A run as its pages read it: the sweep, what has landed, its figures, and its transcripts."""
+"""A run that is looked into: the sweep, what has landed, its figures, and its transcripts."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from oversight.cache.cache import Cache
-from oversight.engine.pages.addresses import Place
 from oversight.engine.reports.results import Results, collect
 from oversight.engine.runs.loaded_sweep import LoadedSweep, open_run
 from oversight.engine.runs.manifest import Manifest, read_manifest
@@ -27,6 +26,17 @@ Floats = npt.NDArray[np.float64]
 
 DOUBTS = ("refused", "conceded", "off_side", "forged", "truncated")
 """Counts that speak against a cell, as outcomes name them; the gravest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One problem under one row, in one draw: what a reader shows."""
+
+    row: int
+    """Number of the row in the sweep, from 0."""
+    problem: int
+    """Number of the problem in the sweep, from 0."""
+    draw: int = 0
 
 
 @dataclass(frozen=True, slots=True)
