@@ -163,6 +163,22 @@ class Bundled(Addresses):
         return f"report.{name}"
 
 
+class Alone(Bundled):
+    """A page by itself, as in a notebook: it leads nowhere."""
+
+    def __init__(self) -> None:
+        super().__init__(Shelf(scores=(), map_pages=frozenset()))
+
+    def failures(self) -> str:
+        return ""
+
+    def cost(self) -> str:
+        return ""
+
+    def file(self, name: str) -> str:
+        return ""
+
+
 def anchor(place: Place, turns: int = 0) -> str:
     """The name of a reading within its file."""
     return f"r{place.row}-p{place.problem}-d{place.draw}" + (f"-t{turns}" if turns else "")

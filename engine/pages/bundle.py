@@ -16,11 +16,11 @@ from oversight.engine.pages.cost import cost_page
 from oversight.engine.pages.failures import failures_page
 from oversight.engine.pages.grid import differences, map_page, pages_of, problem_page
 from oversight.engine.pages.overview import REPORT_FILES, overview
-from oversight.engine.pages.probes import read_probes
 from oversight.engine.pages.reader import calls_page, calls_section, readers_page, section
 from oversight.engine.pages.reading import read
 from oversight.engine.pictures.costs import row_costs
 from oversight.engine.pictures.opened import DOUBTS, OpenedRun, Place
+from oversight.engine.runs.probing import read_probes
 from oversight.engine.runs.run_folder import REPORT
 from oversight.engine.system.files import replace_file, unwritable
 

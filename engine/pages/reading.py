@@ -12,6 +12,7 @@ from oversight.engine.pages.text import Mark, differing, quoted, shown
 from oversight.engine.pictures.costs import Asked, ended
 from oversight.engine.pictures.opened import OpenedRun, Place
 from oversight.engine.reports.failures import called
+from oversight.engine.runs.probing import best_mass
 from oversight.engine.runs.scheduler import CellOutcome
 from oversight.engine.sweeps.rows import Row
 from oversight.protocols.mechanisms.baselines import NaiveJudge
@@ -181,7 +182,7 @@ async def read(
         failure = landed.failures.get(at) or (outcome if isinstance(outcome, Failure) else None)
         believed = list((probes or {}).get(at, ())) or prior
         if verdict:
-            end = (len(transcripts[side]), _best_mass(verdict.probs, problem))
+            end = (len(transcripts[side]), best_mass(verdict.probs, problem))
             believed = [*(point for point in believed if point[0] < end[0]), end]
         worlds.append(
             World(
@@ -224,14 +225,8 @@ def _prior(run: OpenedRun, place: Place) -> list[tuple[int, float]]:
             at = run.place(Place(number, place.problem, place.draw), 0)
             probs = run.landed().probs[at]
             if probs[0] == probs[0]:
-                return [(0, _best_mass(tuple(probs.tolist()), problem))]
+                return [(0, best_mass(tuple(probs.tolist()), problem))]
     return []
-
-
-def _best_mass(probs: Sequence[float], problem: Problem) -> float:
-    most = max(problem.values)
-    pairs = zip(probs, problem.values, strict=False)
-    return sum(p for p, value in pairs if value == most)
 
 
 def _common(addresses: Sequence[set[str]]) -> set[str]:

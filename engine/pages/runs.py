@@ -49,18 +49,21 @@ def runs_page(place: Path, folders: Mapping[str, Path]) -> str:
 
 
 def compare_page(
-    names: Sequence[str], a: str, b: str, comparison: Comparison | None, fault: str = ""
+    names: Sequence[str],
+    a: str,
+    b: str,
+    comparison: Comparison | None,
+    links: Addresses | None = None,
 ) -> str:
     """Two runs beside each other; without a comparison, the choice of two."""
     return page(
         "compare",
-        Nowhere(),
+        links or Nowhere(),
         title="compare",
         names=names,
         a=a,
         b=b,
         comparison=comparison,
-        fault=fault,
     )
 
 

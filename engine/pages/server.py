@@ -16,7 +16,6 @@ from oversight.engine.pages.grid import map_page, pages_of, problem_page
 from oversight.engine.pages.guard import guard, headed
 from oversight.engine.pages.live import Watcher, live_page
 from oversight.engine.pages.overview import REPORT_FILES, overview
-from oversight.engine.pages.probes import read_probes
 from oversight.engine.pages.reader import calls_page, calls_section, reader_page
 from oversight.engine.pages.reading import Reading, read
 from oversight.engine.pages.runs import compare_page, fault_page, runs_page
@@ -24,6 +23,7 @@ from oversight.engine.pictures.comparison import compare
 from oversight.engine.pictures.costs import RowCost, row_costs
 from oversight.engine.pictures.opened import OpenedRun, Place
 from oversight.engine.runs.listing import is_run, run_folders
+from oversight.engine.runs.probing import read_probes
 from oversight.engine.runs.run_folder import REPORT
 from oversight.protocols.scores import SCORES
 

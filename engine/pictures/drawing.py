@@ -82,14 +82,14 @@ def plot(
 
     parts = Parts(protocol, agent, judge)
 
-    with OpenedRun(_folder(run), store) as first:
+    with _opened(run, store) as first:
         if other is None:
             return draw(pictured(first, kind, score, None, parts), style)
-        with OpenedRun(_folder(other), store) as second:
+        with _opened(other, store) as second:
             return draw(pictured(first, kind, score, second), style)
 
 
-def _folder(run: "Report | Path | str") -> Path:
+def _opened(run: "Report | Path | str", store: Path | None) -> OpenedRun:
     if isinstance(run, (str, Path)):
-        return folder_named(str(run))
-    return run.folder
+        return OpenedRun(folder_named(str(run)), store)
+    return OpenedRun(run.folder, store or run.store, run.opened)

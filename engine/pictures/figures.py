@@ -46,6 +46,8 @@ STYLES = {
 }
 """`paper` spans two columns of a page, `column` one."""
 
+FEW = 4
+"""Series that a legend within the axes names."""
 MAX_LEGEND = 16
 """Series that a legend names; more would fill the picture."""
 
@@ -73,8 +75,10 @@ def draw(picture: Picture, style: str = "paper") -> "Figure":
                 figure = Figure((width, height), layout="constrained")
                 _heat(figure, picture)
             case Chart():
-                height = size.width * (0.62 if not picture.square else 0.75)
-                figure = Figure((size.width, height), layout="constrained")
+                height = size.width * (0.75 if picture.square else 0.62)
+                figure = Figure(
+                    (size.width, height), layout="compressed" if picture.square else "constrained"
+                )
                 _chart(figure, picture)
         # Text is laid out when it is drawn: with the sizes of this style, not of whoever saves.
         figure.canvas.draw()
@@ -232,7 +236,7 @@ def _chart(figure: "Figure", chart: Chart) -> None:
             markeredgewidth=0.4,
             linestyle=":" if hull else "-" if series.joined else "",
             linewidth=1,
-            elinewidth=0.8,
+            elinewidth=0.6,
             zorder=1 if hull else 2,
         )
         if series.fit:
@@ -251,6 +255,9 @@ def _chart(figure: "Figure", chart: Chart) -> None:
     if len(chart.series) > 1 or chart.series[0].note:
         handles, labels = axes.get_legend_handles_labels()
         more = len(handles) - MAX_LEGEND
+        if len(handles) <= FEW:
+            axes.legend(loc="best", frameon=False)
+            return
         legend = figure.legend(
             handles[:MAX_LEGEND], labels[:MAX_LEGEND], loc="outside right upper", frameon=False,
         )  # fmt: skip

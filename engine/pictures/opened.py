@@ -59,6 +59,9 @@ class OpenedRun:
     folder: Path
     store: Path | None = None
     """Folder of the store, or a bundle of replies; None for the run's own."""
+    loaded: LoadedSweep | None = None
+    """Its sweep, where somebody has it: one that was made from Python cannot always be made again
+    from its folder."""
     _held: ExitStack = field(default_factory=ExitStack, repr=False)
     _landed: dict[str, tuple[object, Landed]] = field(default_factory=dict, repr=False)
 
@@ -78,7 +81,7 @@ class OpenedRun:
 
     @cached_property
     def opened(self) -> LoadedSweep:
-        return open_run(self.folder)
+        return self.loaded or open_run(self.folder)
 
     @property
     def sweep(self) -> Sweep:
