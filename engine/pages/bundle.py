@@ -17,7 +17,7 @@ from oversight.engine.pages.failures import failures_page
 from oversight.engine.pages.grid import differences, map_page, pages_of, problem_page
 from oversight.engine.pages.overview import REPORT_FILES, overview
 from oversight.engine.pages.reader import calls_page, calls_section, readers_page, section
-from oversight.engine.pages.reading import read
+from oversight.engine.pages.reading import ends_of, laid_out
 from oversight.engine.pictures.costs import row_costs
 from oversight.engine.pictures.opened import DOUBTS, OpenedRun, Place
 from oversight.engine.runs.probing import read_probes
@@ -132,7 +132,8 @@ async def write_bundle(
         sections: list[Markup] = []
         asked: list[Markup] = []
         for place in group:
-            one = await read(run, place, probes=probes)
+            ends = await ends_of(run, place)
+            one = laid_out(run, place, ends, probes=probes)
             row = one.row
             # How many turns there are is not known before they are read.
             more = {
@@ -144,7 +145,8 @@ async def write_bundle(
             if calls:
                 asked.append(calls_section(one, links.reading(place)))
             for (_, turns), name in more.items():
-                part = section(run, links, await read(run, place, page=turns, probes=probes))
+                other = laid_out(run, place, ends, page=turns, probes=probes)
+                part = section(run, links, other)
                 size += _write(to, f"{name}.html", readers_page(run, links, [part], row.kind))
                 count += 1
             done += 1

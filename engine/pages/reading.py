@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
+from typing import TypeAlias
 
 from markupsafe import Markup
 
@@ -19,6 +20,9 @@ from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.question import Answer, Problem
 from oversight.protocols.scores import SCORES
 from oversight.protocols.transcript import Failure, Judgement, Turn, Verdict
+
+Beliefs: TypeAlias = Mapping[int, Sequence[tuple[int, float]]]
+End: TypeAlias = tuple[CellOutcome | None, str, dict[str, Asked]]
 
 TURNS_A_PAGE = 100
 """Of each world."""
@@ -145,16 +149,34 @@ async def read(
     place: Place,
     score: str = "brier",
     page: int = 0,
-    probes: Mapping[int, Sequence[tuple[int, float]]] | None = None,
+    probes: Beliefs | None = None,
 ) -> Reading:
-    """Run the cells of a reading again, from recorded replies alone.
+    """Run the cells of a reading again, from recorded replies alone, and lay out one page of it."""
+    return laid_out(run, place, await ends_of(run, place), score, page, probes)
+
+
+async def ends_of(run: OpenedRun, place: Place) -> list[End]:
+    """How each world ends when it is run again, why it cannot be, and what it asks."""
+    row, problem = run.sweep.rows[place.row], run.sweep.problems[place.problem]
+    sides = range(len(problem.values))
+    return [await ended(run, row, problem, place, side) for side in sides]
+
+
+def laid_out(
+    run: OpenedRun,
+    place: Place,
+    ends: Sequence[End],
+    score: str = "brier",
+    page: int = 0,
+    probes: Beliefs | None = None,
+) -> Reading:
+    """One page of a reading. ends: as `ends_of` found them.
 
     page: of the turns, from 0. probes: what the judge believed of the best answer after so many
     turns, by place of the cell.
     """
     row, problem = run.sweep.rows[place.row], run.sweep.problems[place.problem]
     landed = run.landed(score)
-    ends = [await ended(run, row, problem, place, side) for side in range(len(problem.values))]
     prior = _prior(run, place)
     transcripts = [
         outcome.transcript.turns if isinstance(outcome, Verdict) else () for outcome, _, _ in ends
