@@ -79,10 +79,10 @@ class PageServer:
     @asynccontextmanager
     async def serving(self, port: int) -> AsyncIterator[str]:
         """Serve while the body runs; the address to open. port: 0 for any. OSError if taken."""
-        runner = web.AppRunner(self.application(), access_log=None)
+        runner = web.AppRunner(self.application(), access_log=None, shutdown_timeout=0.5)
         await runner.setup()
         try:
-            site = web.TCPSite(runner, self.host, port, shutdown_timeout=0.5)
+            site = web.TCPSite(runner, self.host, port)
             await site.start()
             self.port = runner.addresses[0][1]
             name = f"[{self.host}]" if ":" in self.host else self.host

@@ -287,8 +287,7 @@ def _heat(figure: "Figure", heat: Heat) -> None:
     )
     shades = LinearSegmentedColormap.from_list(
         "orange-blue", ["#b84a00", "#efb07a", "#f6f6f3", "#8dbbdb", "#00588f"]
-    )
-    shades.set_bad("#ffffff")
+    ).with_extremes(bad="#ffffff")
     image = axes.pcolormesh(
         np.ma.masked_invalid(table)[::-1], cmap=shades, vmin=-heat.most, vmax=heat.most,
         edgecolors="white", linewidth=0.4,
