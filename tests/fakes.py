@@ -53,6 +53,7 @@ class Prompt(NamedTuple):
     """What a call asks of whom: read off its prompt, as a scripted model must."""
 
     task: str
+    """`statement` where a judge is asked whether a statement is true, however it is asked."""
     side: str
     """Label of the answer to argue for; empty for no side."""
     system: str
@@ -70,11 +71,22 @@ class Prompt(NamedTuple):
 
 def prompt(call: Call) -> Prompt:
     system, user = (message.text for message in call.messages[:2])
-    task, side = re.findall(r'<instructions task="([^"]*)"(?: side="([^"]*)")?>', user)[-1]
+    task, side, marks = re.findall(
+        r'<instructions task="([^"]*)"(?: side="([^"]*)")?([^>]*)>', user
+    )[-1]
+    if "options=" in marks:
+        task = "statement"
     turns = re.findall(r'<turn speaker="([^"]*)">\n(.*?)\n</turn>', user, re.DOTALL)
     return Prompt(
         task, side, system, user, tuple(who for who, _ in turns), tuple(said for _, said in turns)
     )
+
+
+def held(share: object) -> str:
+    """What a judge says that finds a statement true with this probability."""
+    if not isinstance(share, (int, float)):
+        return f"Yes: {share}%\nNo: {share}%"
+    return f"Yes: {100 * share:.9g}%\nNo: {100 - 100 * share:.9g}%"
 
 
 def addresses(ask: Scripted) -> set[str]:

@@ -9,6 +9,7 @@ COMMANDS = {
     "init": "Write a commented sweep file to start from.",
     "doctor": "Check keys, models, limits and clock, for a token a model.",
     "plan": "Say what a sweep would ask, cost and take; nothing is sent.",
+    "prompts": "Show what every seat of a sweep reads.",
     "rehearse": "Run a whole sweep against a server of this machine: no key, no cost.",
     "run": "Start a sweep, or go on with one that was stopped.",
     "runs": "List runs: how far each is, and how it ended.",
@@ -23,7 +24,7 @@ COMMANDS = {
     "export": "Write the recorded replies of a run into one file.",
     "export-training": "Write what a run teaches as files for supervised and preference training.",
     "score": "Score verdicts that were produced elsewhere.",
-    "dataset": "Check a data set for leaks, fetch one, generate wrong answers.",
+    "dataset": "Check a data set for leaks, fetch one, generate wrong answers or one hand.",
     "cache": "Look into the store of paid replies, check it, prune it, move it.",
 }
 """Each is `commands.NAME:command`. Help is kept here so that `--help` imports none of

@@ -5,11 +5,18 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from oversight.engine.reports.scored import Scored, asd_bounds, failed, measure_names, samples
+from oversight.engine.display.table import error_text
+from oversight.engine.reports.scored import (
+    Scored,
+    asd_bounds,
+    estimated,
+    failed,
+    measure_names,
+    samples,
+)
 from oversight.protocols.scores import SCORES, Compat
 from oversight.protocols.scoring.bounds import Bounds
-from oversight.protocols.scoring.sample import Sample
-from oversight.protocols.scoring.statistics import Estimate, estimates
+from oversight.protocols.scoring.statistics import Estimate
 
 DROPPED = """
   dropped: without the questions that lack a verdict. worst, best: with them, every missing
@@ -20,13 +27,13 @@ def print_tables(
     file: str, scored: Sequence[Scored], betas: Sequence[float], compat: Compat
 ) -> None:
     """Means with intervals and, where a world has no verdict, what that could change."""
-    over = {name: samples(scored, name) for name in SCORES}
+    over = {name: samples(scored, name, compat) for name in SCORES}
     lost = len(failed(scored))
     shown: list[Table | str] = [_heading(file, len(scored), lost, compat)]
     if lost < len(scored):
-        found = _estimated(over)
-        clusters = max(of_score[0].clusters for of_score in found.values())
-        shown += [_means(found, measure_names(betas)), _legend(clusters)]
+        found = estimated(over)
+        most = max((of_score[0] for of_score in found.values()), key=lambda each: each.n)
+        shown += [_means(found, measure_names(betas)), _legend(most)]
     if lost:
         shown += [_extremes({name: asd_bounds(scored, name, compat) for name in SCORES}), DROPPED]
     console = Console(highlight=False, markup=False, emoji=False)
@@ -40,24 +47,13 @@ def _heading(file: str, n: int, lost: int, compat: Compat) -> str:
     return f"{file}: {n} question{'s' * (n != 1)}{without}{ties}\n"
 
 
-def _legend(clusters: int) -> str:
+def _legend(most: Estimate) -> str:
+    method = most.method or "bootstrap"
+    worth = f" (worth {most.effective:.1f} of one size)" if most.clusters < most.n else ""
     return (
-        f"\n  ± half the 95 % interval, bootstrap over {clusters} questions or groups of them.\n"
-        "  std over questions, of the population.\n"
+        f"\n  ± half the 95 % interval, {method} over {most.clusters} questions or groups of "
+        f"them{worth}.\n  std over questions, of the population.\n"
     )
-
-
-def _estimated(over: dict[str, tuple[Sample, ...]]) -> dict[str, tuple[Estimate, ...]]:
-    """Estimates by score; scores of the same questions are resampled in one go."""
-    together: dict[tuple[str, ...], list[str]] = {}
-    for name, of_score in over.items():
-        if of_score:
-            together.setdefault(of_score[0].questions, []).append(name)
-    found: dict[str, tuple[Estimate, ...]] = {}
-    for names in together.values():
-        rows = iter(estimates([sample for name in names for sample in over[name]]))
-        found |= {name: tuple(next(rows) for _ in over[name]) for name in names}
-    return {name: found[name] for name in over if name in found}
 
 
 def _means(found: dict[str, tuple[Estimate, ...]], names: Sequence[str]) -> Table:
@@ -69,7 +65,7 @@ def _means(found: dict[str, tuple[Estimate, ...]], names: Sequence[str]) -> Tabl
                 name,
                 str(each.n),
                 f"{each.mean:+.3f}",
-                "–" if each.half_width is None else f"{each.half_width:.3f}",
+                "–" if each.half_width is None else error_text(each.half_width, 3),
                 f"{each.std:.3f}",
             )
     return table

@@ -13,6 +13,7 @@ from oversight.engine.limits.limits import Limits
 from oversight.engine.planning.reply_statistics import ReplyStatistics
 from oversight.engine.planning.survey import Amounts, Elsewhere, Stratum, Survey
 from oversight.engine.runs.loaded_sweep import LoadedSweep
+from oversight.engine.runs.walk import require_distinct
 from oversight.engine.simulation.model import PREFIX
 from oversight.engine.throughput import Resource
 from oversight.protocols.question import Problem
@@ -115,6 +116,7 @@ async def plan_sweep(opened: LoadedSweep, store: Store | None, prices: PriceList
     were begun stand for those that were begun, since much of theirs is stored.
     """
     sweep, models = opened.sweep, opened.models
+    await require_distinct(sweep)
     identity = models.identity if store is None else models.identity_in(store)
     survey = Survey(sweep, models.simulated, identity, store)
     probes = max(PROBED // len(sweep.problems), 1)

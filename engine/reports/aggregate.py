@@ -14,7 +14,7 @@ from oversight.engine.reports.failures import called
 from oversight.engine.reports.secondary import SecondaryMeasures
 from oversight.engine.runs.outcome import OutcomeRecord
 from oversight.engine.sweeps.sweep import Sweep
-from oversight.protocols.scores import applicable
+from oversight.protocols.scores import RANGES, applicable
 from oversight.protocols.scoring.bounds import (
     Bounds,
     Flag,
@@ -24,8 +24,8 @@ from oversight.protocols.scoring.bounds import (
     certain,
     over_questions,
 )
-from oversight.protocols.scoring.sample import Sample
-from oversight.protocols.scoring.worlds import Measures, Worlds, measure, over_draws
+from oversight.protocols.scoring.sample import Sample, widest
+from oversight.protocols.scoring.worlds import Measures, Worlds, asd_ends, measure, over_draws
 
 Floats = npt.NDArray[np.float64]
 
@@ -92,13 +92,16 @@ class OutcomeTable:
             return None
         ids = tuple(problem.id for problem, _ in found)
         groups = tuple(problem.group for problem, _ in found)
+        asd_range = widest(
+            asd_ends(values, RANGES[score]) for values in {problem.values for problem, _ in found}
+        )
 
-        def sample(values: Iterable[float]) -> Sample:
-            return Sample(ids, tuple(values), groups)
+        def sample(values: Iterable[float], ends: tuple[float, float] = RANGES[score]) -> Sample:
+            return Sample(ids, tuple(values), groups, ends)
 
         each = range(len(betas))
         return RowSamples(
-            sample(measured.asd for _, measured in found),
+            sample((measured.asd for _, measured in found), asd_range),
             tuple(sample(measured.jse[beta] for _, measured in found) for beta in each),
             tuple(sample(measured.eas[beta] for _, measured in found) for beta in each),
         )

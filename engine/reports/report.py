@@ -57,6 +57,7 @@ def _json(results: Results) -> str:
     told = {
         "sweep": results.name,
         "score": results.score,
+        "prompts": results.prompts,
         "rows": [_row(row, results.betas, named=False) for row in results.rows],
         "failed": results.failed,
         "missing": results.missing,
@@ -74,7 +75,7 @@ def _row(row: RowResult, betas: Iterable[float], *, named: bool) -> dict[str, An
     """named: what a row has no figure for is there by name all the same, each part without a value,
     so that a column is where programs look for it; else it is None."""
 
-    def figure(one: Estimate | None) -> Mapping[str, float | None] | None:
+    def figure(one: Estimate | None) -> Mapping[str, float | str | None] | None:
         return _figure(one) if one else no_figure
 
     def by_beta(measure: Mapping[float, Estimate]) -> dict[str, Any]:
@@ -117,7 +118,7 @@ def _row(row: RowResult, betas: Iterable[float], *, named: bool) -> dict[str, An
     }
 
 
-def _figure(figure: Estimate) -> Mapping[str, float | None]:
+def _figure(figure: Estimate) -> Mapping[str, float | str | None]:
     low, high = figure.interval or (None, None)
     return {
         "mean": figure.mean,
@@ -127,6 +128,8 @@ def _figure(figure: Estimate) -> Mapping[str, float | None]:
         "sample_std": figure.sample_std,
         "n": figure.n,
         "clusters": figure.clusters,
+        "effective_clusters": figure.effective or None,
+        "method": figure.method or None,
     }
 
 
@@ -140,7 +143,19 @@ def _flat(told: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     return flat
 
 
-NO_FIGURE = dict.fromkeys(("mean", "low", "high", "std", "sample_std", "n", "clusters"))
+NO_FIGURE = dict.fromkeys(
+    (
+        "mean",
+        "low",
+        "high",
+        "std",
+        "sample_std",
+        "n",
+        "clusters",
+        "effective_clusters",
+        "method",
+    )
+)
 
 NO_BOUNDS = dict.fromkeys(field.name for field in fields(Bounds))
 

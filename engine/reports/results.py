@@ -1,7 +1,7 @@
 """What a run says: outcomes meet the values of the answers, row by row of the report."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from oversight.cache.address import value_address
@@ -88,6 +88,9 @@ class Results:
     rows: tuple[RowResult, ...]
     samples: tuple[RowSamples | None, ...]
     """What the rows were estimated from, in the same order."""
+    prompts: str = ""
+    """12 hex digits of all words that the seats read:
+    oversight.engine.sweeps.sweep.Sweep.prompts."""
 
     @property
     def failed(self) -> int:
@@ -154,7 +157,7 @@ def collect(
         )
         for number, (row, sample, lift) in enumerate(zip(sweep.rows, samples, lifts, strict=True))
     )
-    return Results(sweep.name, score, tuple(betas), rows, tuple(samples))
+    return Results(sweep.name, score, tuple(betas), rows, tuple(samples), sweep.prompts)
 
 
 def _lifts(rows: Sequence[Row], samples: Sequence[RowSamples | None]) -> list[Sample | None]:
@@ -171,7 +174,9 @@ def _lifts(rows: Sequence[Row], samples: Sequence[RowSamples | None]) -> list[Sa
         if sample is None or base is None or not shared:
             lifts.append(None)
         else:
-            lifts.append(paired(sample.asd, base.asd))
+            lift = paired(sample.asd, base.asd)
+            # The naive judge's own is 0 by definition: there is nothing to be uncertain of.
+            lifts.append(replace(lift, ends=None) if base is sample else lift)
     return lifts
 
 

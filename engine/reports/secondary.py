@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from oversight.engine.runs.outcome import OutcomeRecord
 from oversight.engine.sweeps.sweep import Sweep
+from oversight.protocols.scores import TIE
 from oversight.protocols.scoring.sample import Sample
 
 Floats = npt.NDArray[np.float64]
@@ -28,6 +29,9 @@ UNTOLD: Mapping[MeasureKind, float] = {
 }
 """What stands for a cell that does not tell it: nothing was counted, and all of the mass captured;
 of what a protocol did not measure there is no value."""
+
+SHARE = (0.0, 1.0)
+"""The ends of shares and probabilities."""
 
 NOBODYS = -1
 """The place of a choice that names no answer of the question."""
@@ -54,6 +58,8 @@ class SecondaryMeasures:
     def __init__(self, sweep: Sweep) -> None:
         self._sweep = sweep
         self._columns: list[dict[tuple[MeasureKind, str], Floats]] = [{} for _ in sweep.rows]
+        self._flags: list[set[str]] = [set() for _ in sweep.rows]
+        """Measures that are true or false."""
         self._labels = [
             {answer.label: place for place, answer in enumerate(problem.question.answers)}
             for problem in sweep.problems
@@ -73,6 +79,8 @@ class SecondaryMeasures:
                 self._column(row, "choice", name)[cell] = place
             elif not isinstance(value, str):
                 self._column(row, "measures", name)[cell] = value
+                if isinstance(value, bool):
+                    self._flags[row].add(name)
 
     def chose_right(self, row: int) -> float | None:
         """The share of cells whose agent chose a best answer; None where none chose."""
@@ -96,12 +104,12 @@ class SecondaryMeasures:
             return None, None
         verdicts = probs[self._places(row)]
         ran = (chosen == self._side) & ~np.isnan(verdicts[:, 0])
-        largest = verdicts == np.fmax.reduce(verdicts, axis=1)[:, None]
+        largest = verdicts >= np.fmax.reduce(verdicts, axis=1)[:, None] - TIE
         best = largest & self._best[self._problem]
         right = best.sum(axis=1) / np.maximum(largest.sum(axis=1), 1)
         return (
-            self._sample(right, ran & self._truth),
-            self._sample(1 - right, ran & ~self._truth),
+            self._sample(right, ran & self._truth, SHARE),
+            self._sample(1 - right, ran & ~self._truth, SHARE),
         )
 
     def by_world(self, row: int, probs: Floats) -> list[ByWorld]:
@@ -114,8 +122,10 @@ class SecondaryMeasures:
         for (kind, name), values in sorted(columns.items(), key=lambda column: column[0]):
             if kind != "choice":
                 told = there & ~np.isnan(values)
-                truth = self._sample(values, told & self._truth)
-                found.append(ByWorld(kind, name, truth, self._sample(values, told & ~self._truth)))
+                ends = SHARE if kind == "measures" and name in self._flags[row] else None
+                truth = self._sample(values, told & self._truth, ends)
+                lie = self._sample(values, told & ~self._truth, ends)
+                found.append(ByWorld(kind, name, truth, lie))
         return found
 
     def _column(self, row: int, kind: MeasureKind, name: str) -> Floats:
@@ -124,7 +134,9 @@ class SecondaryMeasures:
             columns[kind, name] = np.full(len(self._problem), UNTOLD[kind], np.float64)
         return columns[kind, name]
 
-    def _sample(self, values: Floats, cells: Flags) -> Sample | None:
+    def _sample(
+        self, values: Floats, cells: Flags, ends: tuple[float, float] | None = None
+    ) -> Sample | None:
         """The mean of each problem over those of its cells; None if there is no cell."""
         of = self._problem[cells]
         counts = np.bincount(of)
@@ -137,6 +149,7 @@ class SecondaryMeasures:
             tuple(problem.id for problem in problems),
             tuple(means.tolist()),
             tuple(problem.group for problem in problems),
+            ends,
         )
 
     def _places(self, row: int) -> Places:

@@ -147,6 +147,9 @@ def _turn(turn: Turn) -> Text:
     for use in turn.tools:
         computed = f"{use.arguments} → {use.result}" if use.arguments else use.result
         text.append(printable(f"[{use.tool}: {computed}] "), style="cyan")
+    if turn.reasoning:
+        kept = "aloud" if turn.aloud else "in private"
+        text.append(f"({kept}: {printable(turn.reasoning)}) ", style="dim")
     text.append(printable(marked(turn.text, turn.quotes)))
     if turn.outcome != "ok":
         text.append(f" ({turn.outcome})", style="red")

@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from oversight.engine.display.table import Table
+from oversight.engine.display.table import Table, error_text
 from oversight.engine.reports.aggregate import RowSamples
 from oversight.engine.reports.results import Results, RowResult
+from oversight.protocols.scoring.clustered import FEW
 from oversight.protocols.scoring.statistics import Estimate
 from oversight.protocols.scoring.trend import Configuration, NoSlope, Slope, split_half_trend, trend
 from oversight.protocols.scoring.worlds import BETAS, beta_name
@@ -57,9 +58,20 @@ def _notes(results: Results, words: Sequence[str]) -> Iterable[str]:
         names = {getattr(row, column) for row in results.rows} - {""}
         if column not in words and names:
             yield f"{column}: {', '.join(sorted(names))}"
-    yield "± 95 %, bootstrap over problems. n: problems with a verdict in every world."
+    found = [row.asd for row in results.rows if row.asd]
+    yield f"± 95 %, {_method(found)} over problems. n: problems with a verdict in every world."
+    rough = min(
+        (each for each in found if each.method), key=lambda each: each.effective, default=None
+    )
+    if rough and rough.effective < FEW:
+        yield (
+            f"only {rough.clusters} problems or groups of them, worth {rough.effective:.1f} of one "
+            "size: intervals are wide, and rough."
+        )
     if any(row.lift is not None for row in results.rows):
         yield "lift = ASD - naive judge's, same problems and judge."
+    if results.prompts:
+        yield f"prompts {results.prompts}: what every seat read (oversight prompts show)"
     counts: Counter[str] = Counter()
     failures: Counter[str] = Counter()
     for row in results.rows:
@@ -92,8 +104,8 @@ def choices_table(results: Results) -> Table | None:
         tuple(body),
         len(words),
         (
-            "agent right, wrong: problems. In brackets 95 %, bootstrap over problems; exact "
-            "binomial at 0 % and 100 %.",
+            "agent right, wrong: problems. In brackets 95 %, range-aware bootstrap over problems; "
+            "exact binomial at 0 % and 100 %.",
         ),
         ("judge right too", "agent right"),
     )
@@ -146,7 +158,10 @@ def measures_table(results: Results) -> Table | None:
         (*words, "measure", "n", "the truth", "n", "a lie"),
         tuple(body),
         len(words) + 1,
-        ("n: problems. ± 95 %, bootstrap over problems. What is counted has no interval.",),
+        (
+            "n: problems. ± 95 % over problems: range-aware bootstrap for shares and scores, CR3 t "
+            "for the others. What is counted has no interval.",
+        ),
     )
 
 
@@ -192,12 +207,16 @@ def _called(row: RowResult, words: Sequence[str]) -> tuple[str, ...]:
     return (row.kind, *(getattr(row, column) or "–" for column in words[1:]))
 
 
+def _method(figures: Sequence[Estimate]) -> str:
+    return next((each.method for each in figures if each.method), "bootstrap")
+
+
 def _pm(figure: Estimate | None) -> str:
     if figure is None:
         return "–"
     if figure.half_width is None:
         return _signed(figure)
-    return f"{_number(figure.mean)} ± {figure.half_width:.2f}"
+    return f"{_number(figure.mean)} ± {error_text(figure.half_width)}"
 
 
 def _lift(figure: Estimate | None) -> str:
@@ -215,7 +234,7 @@ def _plain(figure: Estimate | None) -> str:
     if figure is None:
         return "–"
     half = figure.half_width
-    return f"{figure.mean:.2f}" if half is None else f"{figure.mean:.2f} ± {half:.2f}"
+    return f"{figure.mean:.2f}" if half is None else f"{figure.mean:.2f} ± {error_text(half)}"
 
 
 def _share(figure: Estimate | None) -> str:
@@ -240,7 +259,7 @@ def _number(value: float) -> str:
 
 
 def _slope(line: Slope | NoSlope) -> str:
-    return f"{line.slope:+.2f} ± {line.error:.2f}" if isinstance(line, Slope) else "–"
+    return f"{line.slope:+.2f} ± {error_text(line.error)}" if isinstance(line, Slope) else "–"
 
 
 def _listed(counts: Mapping[str, int]) -> str:

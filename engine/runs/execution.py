@@ -1,7 +1,6 @@
 """Running what is missing of a sweep, with its progress shown: for the command line and Python."""
 
 import time
-from datetime import date
 
 from rich.console import Console
 
@@ -11,6 +10,7 @@ from oversight.engine.accounting.budget import dollars
 from oversight.engine.accounting.ledger_file import LedgerFile
 from oversight.engine.display.progress import Snapshot, progress
 from oversight.engine.errors import Halt
+from oversight.engine.providers.retirements import today
 from oversight.engine.runs.loaded_sweep import LoadedSweep
 from oversight.engine.runs.progress_file import progress_kept, told_of
 from oversight.engine.runs.replay import LANES
@@ -39,7 +39,7 @@ async def run_missing(
     models, stop_token = opened.models, opened.stop_token
     await require_abilities(opened.sweep, models.simulated)
     if mode != "replay":
-        require_service(models.retirements(opened.sweep.models), date.today())
+        require_service(models.retirements(opened.sweep.models), today())
     since = folder.refreshing(int(time.time())) if mode == "refresh" else None
     cache = Cache(
         store, models, identity=models.identity_in(store), mode=mode, refreshed_since=since

@@ -49,7 +49,7 @@ def open_run(folder: Path, overrides: Iterable[str] = ()) -> LoadedSweep:
     for assignment in (*manifest.overrides, *overrides):
         document.set(assignment)
     document.value.setdefault("name", manifest.name)
-    return _made(checked_sweep(document, folder / SWEEP, problems))
+    return _made(checked_sweep(document, folder / SWEEP, problems, manifest.prompt_sets))
 
 
 def _open_python_run(
@@ -77,7 +77,14 @@ def run_folder(
     """The run folder of a sweep: that of the same sweep if there is one, else a new one."""
     sweep = ready.sweep
     manifest = Manifest(
-        sweep.identity, sweep.name, len(sweep), tuple(overrides), version(DISTRIBUTION_NAME), store
+        sweep.identity,
+        sweep.name,
+        len(sweep),
+        tuple(overrides),
+        version(DISTRIBUTION_NAME),
+        store,
+        prompts=sweep.prompts,
+        prompt_sets={path: dict(blocks) for path, blocks in ready.file.prompts.items()},
     )
     return RunFolder(
         path or folder_of(sweep), manifest, ready.file.document.text.encode(), sweep.problems

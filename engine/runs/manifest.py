@@ -1,6 +1,6 @@
 """The manifest of a run folder: what the run is, and which sweep belongs to it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import orjson
@@ -35,6 +35,10 @@ class Manifest:
     """Of that store, wherever it is; empty in a run that has noted none yet."""
     refreshed_since: int = 0
     """When the run began to refresh its replies, in seconds since 1970; 0 if it never did."""
+    prompts: str = ""
+    """12 hex digits of all words that the seats of the run read."""
+    prompt_sets: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By path, as the sweep names them: the blocks of the prompt sets that were read from files."""
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

@@ -11,6 +11,11 @@ speeches by the agent (and m by its opponent, marked '):
                     x = insight ± noise - b1 - … - bm         in world F
     debate          x = insight ± noise + Σ g - Σ b'          in world T (m rounds)
                     x = insight ± noise + Σ g' - Σ b          in world F
+    a market        x = insight ± noise - Σ b'                in world T (m rounds)
+                    x = insight ± noise + Σ g'                in world F
+
+The market is the agent, whose own insight that is, and it hears its adversary alone. Adversarial
+propaganda is one voice of m = rounds. Both are read where trade lasts all rounds, at epsilon 0.
 
 Every ± is an independent coin, because each call has an address of its own; so x takes finitely
 many values, and E S(p, T), E S(p, F) and ASD = E S(p^(T), T) - E S(p^(F), F) are finite sums. By
@@ -29,11 +34,16 @@ from oversight.engine.simulation.judgement import probabilities
 from oversight.engine.simulation.model import SHIFTS, SimModel, nats_summed
 from oversight.protocols.agents.agent import Agent, Speaker
 from oversight.protocols.judges import DistributionJudge, LogprobJudge, StatedJudge
+from oversight.protocols.mechanisms.adversarial_propaganda import AdversarialPropaganda
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.mechanisms.market_making import MarketMaking
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.scores import SCORES, Score
+
+CLOSED = (NaiveJudge, Propaganda, Consultancy, Debate, AdversarialPropaganda, MarketMaking)
+"""What has a closed form here."""
 
 Spread: TypeAlias = dict[float, float]
 """Probability of each number of nats toward the truth."""
@@ -68,7 +78,7 @@ def expected_scores(
     """
     measure = SCORES[score]
     # Of these exactly: a subclass may have others speak as well.
-    if type(protocol) not in (NaiveJudge, Propaganda, Consultancy, Debate):
+    if type(protocol) not in CLOSED or getattr(protocol, "epsilon", 0.0) > 0:
         raise ValueError(f"{protocol.name}: its expected score has no closed form here")
     in_true, in_false = _worlds(protocol, models)
     true = _moments(in_true, measure, for_true=1.0, for_false=0.0)
@@ -83,10 +93,18 @@ def expected_scores(
 def _worlds(protocol: Protocol, models: Mapping[str, SimModel]) -> tuple[Spread, Spread]:
     """Nats toward the truth that the judge ends with, where the agent argues for the true answer
     and where it argues for the wrong one."""
+    if isinstance(protocol, MarketMaking):
+        market = _leaning(_plain(protocol.agent, models))
+        rival = _plain(protocol.adversary or protocol.agent, models)
+        against = [[market, *[_case(rival, true)] * protocol.rounds] for true in (False, True)]
+        return _total(against[0]), _total(against[1])
     reading = _reading(protocol, models)
     match protocol:
         case NaiveJudge():
             return reading, reading
+        case AdversarialPropaganda():
+            agent = rival = _plain(protocol.agent, models)
+            said, answered = protocol.rounds, 0
         case Propaganda():
             agent = rival = _plain(protocol.agent, models)
             said, answered = 1, 0
@@ -118,7 +136,10 @@ def _reading(protocol: Protocol, models: Mapping[str, SimModel]) -> Spread:
     judge = protocol.judge
     if not isinstance(judge, (StatedJudge, DistributionJudge, LogprobJudge)) or judge.both_orders:
         raise ValueError(f"{judge.name}: no closed form here; use a judge that is asked once")
-    model = models[judge.model]
+    return _leaning(models[judge.model])
+
+
+def _leaning(model: SimModel) -> Spread:
     return _gathered((model.leaning(shift), 0.5) for shift in SHIFTS)
 
 

@@ -15,14 +15,7 @@ from oversight.protocols.protocol import Protocol
 HOME = "oversight.protocols."
 """How the names of the modules begin in which our own protocols, agents and judges are."""
 
-UNCOUNTED = (
-    "oversight.protocols.scoring.bounds",
-    "oversight.protocols.datasets",
-    "oversight.protocols.scoring.sample",
-    "oversight.protocols.scoring.statistics",
-    "oversight.protocols.scoring.trend",
-    "oversight.protocols.scoring.worlds",
-)
+UNCOUNTED = ("oversight.protocols.scoring", "oversight.protocols.datasets")
 """What reads verdicts and decides none, and what loads problems, which count by their contents.
 Scores count: a jury pools by one, and market making asks by one."""
 

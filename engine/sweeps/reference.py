@@ -22,7 +22,7 @@ from oversight.engine.models.router import ProviderSettings
 from oversight.engine.providers.catalogue import PROVIDERS
 from oversight.engine.simulation.model import PRESETS, SimModel
 from oversight.engine.sweeps.fields import fields_of
-from oversight.engine.sweeps.roles import AgentSettings
+from oversight.engine.sweeps.roles import TAKEN, AgentSettings
 from oversight.engine.sweeps.sweepfile import Top
 from oversight.protocols.agents.agent import Agent, Speaker
 from oversight.protocols.catalogue import JUDGES, PROTOCOLS
@@ -80,6 +80,14 @@ A mapping from kinds to settings, a list of such mappings and of bare kinds, or 
 every agent and every judge. What each of them does: [protocols.md](protocols.md).
 """
 
+PROMPTS_TEXT = """\
+What every seat reads: `default`, a path to a set of your own (YAML), or a mapping of single blocks
+to be read instead, `{debate.rules: "…"}`, with an optional `set:` that they change. A list makes an
+axis. `oversight prompts show SWEEP` prints what each seat reads; a block that does not exist, or a
+placeholder that it does not know, is refused with its line. The names of the blocks are those of
+`oversight prompts show --json`.
+"""
+
 MODELS = """\
 What is known of a model that the sweep asks, under its whole name: `PROVIDER/NAME`, with the
 provider in front. A name that no role asks is refused.
@@ -127,7 +135,8 @@ def _parts() -> Iterator[str]:
     yield f"## protocols\n\n{PROTOCOLS_TEXT}"
     for name, protocol in PROTOCOLS.items():
         yield f"### {name}\n\n{_first_line(protocol)}\n"
-        yield from _table(protocol, without=("agent", "judge"))
+        yield from _table(protocol, without=TAKEN)
+    yield f"## prompts\n\n{PROMPTS_TEXT}"
     yield f"## models\n\n{MODELS}"
     yield from _table(Limits)
     yield SIMULATED.format(presets=", ".join(f"`{name}`" for name in PRESETS))

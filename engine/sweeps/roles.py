@@ -2,7 +2,7 @@
 
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 
@@ -14,13 +14,16 @@ from oversight.engine.simulation.model import PREFIX, PRESETS
 from oversight.engine.sweeps.document import Document, Key
 from oversight.engine.sweeps.examples import shots
 from oversight.engine.sweeps.fields import checked_value, fields_of, made_of, required_of
+from oversight.engine.sweeps.prompts import used
 from oversight.protocols.agents.agent import Agent, Speaker
 from oversight.protocols.catalogue import JUDGES, PROTOCOLS
+from oversight.protocols.datasets.catalogue import LOADERS
 from oversight.protocols.drafting.best_of import BestOf
 from oversight.protocols.drafting.refine import Refine
 from oversight.protocols.drafting.side_check import SideCheck
 from oversight.protocols.judges.judge import Judge
 from oversight.protocols.judges.shots import Shot
+from oversight.protocols.mechanisms.prompt_set import PromptSet, default_prompts
 from oversight.protocols.protocol import Protocol
 
 RoleSettings: TypeAlias = dict[str, Any]
@@ -102,38 +105,60 @@ def protocols(
     value: Any,
     agents: Iterable[MakeSpeaker],
     judges: Iterable[Judge],
+    sets: Sequence[PromptSet] = (),
+    skipped: list[str] | None = None,
 ) -> Iterator[Protocol]:
-    """Every protocol of a `protocols` section with every agent and every judge.
+    """Every protocol of a `protocols` section with every agent, every judge and every prompt set.
 
     The section is a mapping from kinds to settings, or a list of such mappings and of bare kinds.
+    skipped: where to note the rows that are left out; None: they are errors.
     """
     seats, benches = list(agents), list(judges)
+    words = list(sets) or [default_prompts()]
     for at, kind, settings in _kinds(document, key, value):
         if kind not in PROTOCOLS:
             raise document.unknown(at, PROTOCOLS, "protocol", "protocols")
         cls = PROTOCOLS[kind]
         types_ = fields_of(cls)
         takes_agent = "agent" in types_
-        for taken in ("agent", "judge"):
+        for taken in ("agent", "judge", "prompts"):
             if taken in settings:
                 raise document.fault(
-                    (*at, taken), f"is set for all protocols at once, under '{taken}s'"
+                    (*at, taken), f"is set for all protocols at once, under '{taken.rstrip('s')}s'"
                 )
         if takes_agent and not seats:
             raise document.fault(at, f"{kind} needs agents; add a section 'agents'")
-        types_ = {name: kind for name, kind in types_.items() if name not in ("agent", "judge")}
+        types_ = {name: kind for name, kind in types_.items() if name not in TAKEN}
+        asked = benches
+        if "judge" in cls.ignores and len(benches) > 1:
+            _skip(document, at, f"{kind} asks no judge, so its rows would be equal", skipped)
+            asked = benches[:1]
         for point in _points(document, at, settings, types_, needs=()):
-            for make in seats if takes_agent else [None]:
-                for judge in benches:
-                    roles: RoleSettings = {"judge": judge}
-                    if make is not None:
-                        roles["agent"] = make(judge)
-                    settings_ = _seated(point, judge) | roles
-                    if "temperature" in types_:
-                        settings_ = _tempered(
-                            settings_, judge.base_agent.model, judge.base_agent.effort
-                        )
+            for make, judge, prompts in product(seats if takes_agent else [None], asked, words):
+                roles: RoleSettings = {"judge": judge, "prompts": used(prompts, cls.sections)}
+                if make is not None:
+                    roles["agent"] = make(judge)
+                settings_ = _seated(point, judge) | roles
+                if "temperature" in types_:
+                    mind = judge.base_agent
+                    settings_ = _tempered(settings_, mind.model, mind.effort)
+                try:
                     yield made_of(document, at, cls, settings_)
+                except UsageError as exc:
+                    if skipped is None:
+                        raise
+                    skipped.append(str(exc))
+
+
+TAKEN = ("agent", "judge", "prompts")
+"""Fields of protocols that are axes of the whole sweep."""
+
+
+def _skip(document: Document, at: Key, why: str, skipped: list[str] | None) -> None:
+    """Note what is left out. UsageError where nothing may be."""
+    if skipped is None:
+        raise document.fault(at, why, "leave it to a sweep of its own, or write `grid: skip`")
+    skipped.append(f"{document.place(at)}: {why}; one of them is run")
 
 
 def _seated(point: RoleSettings, judge: Judge) -> RoleSettings:
@@ -150,11 +175,16 @@ def _speaker(document: Document, at: Key, point: RoleSettings) -> MakeSpeaker:
     plain = made_of(document, at, Agent, {k: v for k, v in point.items() if k in within})
     _check_calls(document, at, point)
 
+    quotes_by_default = "quotes" not in point and _quoted(document)
+
     def make(judge: Judge) -> Speaker:
-        speaker: Speaker = plain
+        agent = plain
+        if quotes_by_default:
+            agent = replace(plain, quotes=not judge.reads_passage)
+        speaker: Speaker = agent
         picks = seat.selection or judge
         if seat.best_of > 1:
-            speaker = BestOf(seat.best_of, plain, picks, seat.best_of_temperature)
+            speaker = BestOf(seat.best_of, agent, picks, seat.best_of_temperature)
         if seat.refine:
             critics = _tempered({}, model, effort)
             speaker = Refine(speaker, picks, seat.refine, **critics)
@@ -176,6 +206,13 @@ def _tempered(point: RoleSettings, model: str, effort: Effort, *names: str) -> R
         for name in names:
             settled.setdefault(name, None)
     return settled
+
+
+def _quoted(document: Document) -> bool:
+    """Whether the sweep has problems whose passages are quoted unless it says otherwise."""
+    problems = document.value.get("problems")
+    named = problems if isinstance(problems, dict) else {}
+    return any(LOADERS[name].quoted for name in named if name in LOADERS)
 
 
 def _check_calls(document: Document, at: Key, point: RoleSettings) -> None:

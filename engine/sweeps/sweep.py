@@ -83,6 +83,11 @@ class Sweep:
         return tuple(found)
 
     @cached_property
+    def prompts(self) -> str:
+        """12 hex digits of all words that the seats of its rows read."""
+        return _digest(*sorted({row.protocol.read.digest for row in self.rows}))[:12]
+
+    @cached_property
     def identity(self) -> str:
         """64 hex digits: equal for sweeps whose finished run folders would be equal.
 

@@ -1,17 +1,21 @@
 """The sweep file: YAML in, a `Sweep` and the settings it runs under out."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Literal
 
 from oversight.engine.sweeps.code import code_digest
 from oversight.engine.sweeps.document import Document, Key
+from oversight.engine.sweeps.examples import problems_of
 from oversight.engine.sweeps.fields import filled
 from oversight.engine.sweeps.loading import load_problems
+from oversight.engine.sweeps.prompts import Changes, prompt_sets
 from oversight.engine.sweeps.roles import agents, judges, protocols
 from oversight.engine.sweeps.rows import report_rows
 from oversight.engine.sweeps.sweep import Sweep
+from oversight.protocols.datasets.overlap import overlap
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Problem
 
@@ -34,6 +38,9 @@ class Top:
     """How often the whole grid is repeated with fresh samples."""
     lanes: int = 256
     """How many cells are under way at once; the limits of the models decide how many calls."""
+    grid: Literal["refuse", "skip"] = "refuse"
+    """What becomes of a row that a protocol cannot tell from another one, or cannot run at all:
+    the sweep is refused, or the row is left out with a note."""
 
     def __post_init__(self) -> None:
         if (
@@ -50,7 +57,7 @@ class Top:
             raise ValueError(f"lanes: {self.lanes} is more than {MAX_LANES:,}")
 
 
-SECTIONS = ("problems", "agents", "judges", "protocols", "models", "providers")
+SECTIONS = ("problems", "agents", "judges", "protocols", "models", "providers", "prompts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,10 @@ class SweepFile:
     """Settings by model: limits, or the parameters of a simulated one."""
     providers: Mapping[str, Mapping[str, Any]]
     """Settings by provider: where a compatible server is, and which variable holds its key."""
+    prompts: Changes = field(default_factory=lambda: MappingProxyType({}))
+    """What was read of the files of prompt sets, which the run folder keeps."""
+    notes: tuple[str, ...] = ()
+    """Rows that were left out under `grid: skip`, and why."""
 
     def sweep(self, identities: Mapping[str, str]) -> Sweep:
         """The grid. identities: of the endpoint that answers for each model. UsageError if it has
@@ -104,14 +115,17 @@ def read_sweep_file(
 
 
 def checked_sweep(
-    document: Document, path: Path, problems: tuple[Problem, ...] | None = None
+    document: Document,
+    path: Path,
+    problems: tuple[Problem, ...] | None = None,
+    prompts: Changes | None = None,
 ) -> SweepFile:
     """The sweep of a document. path: of its file, for relative paths and for its name.
 
-    problems: instead of those that the document names.
+    problems, prompts: instead of those that the document names, as a run folder keeps them.
     """
     value = document.value
-    tops = {field.name for field in fields(Top)}
+    tops = {each.name for each in fields(Top)}
     for name in value:
         if name not in tops and name not in SECTIONS:
             raise document.unknown((name,), [*sorted(tops), *SECTIONS])
@@ -121,6 +135,8 @@ def checked_sweep(
     top = filled(document, (), Top, {"name": path.stem} | {k: value[k] for k in value if k in tops})
     if problems is None:
         problems = _problems(document, value["problems"], path.parent, top.seed)
+    sets, read = prompt_sets(document, path.parent, prompts)
+    notes: list[str] = []
     made = tuple(
         protocols(
             document,
@@ -128,6 +144,8 @@ def checked_sweep(
             value["protocols"],
             agents(document, ("agents",), value["agents"]) if value.get("agents") else [],
             judges(document, ("judges",), value["judges"]),
+            sets,
+            notes if top.grid == "skip" else None,
         )
     )
     check_fit(document, made, problems)
@@ -138,6 +156,8 @@ def checked_sweep(
         made,
         _settings(document, "models", value.get("models")),
         _settings(document, "providers", value.get("providers")),
+        read,
+        tuple(dict.fromkeys(notes)),
     )
 
 
@@ -171,6 +191,13 @@ def check_fit(
                 protocol.check(problem.question)
             except ValueError as exc:
                 raise document.fault(("problems",), f"{problem.id}: {exc}") from None
+    if told := overlap(problems, problems_of(protocols)):
+        first, count = told[0][0], len({problem for problem, _ in told})
+        raise document.fault(
+            ("problems",),
+            f"{first}: stands among the examples of a judge as well, which tell its right answer "
+            f"({count} of {len(problems):,} problems do); take other examples, or leave it out",
+        )
 
 
 def _settings(document: Document, section: str, value: Any) -> dict[str, dict[str, Any]]:

@@ -3,19 +3,15 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar
 
 from oversight.cache.call import Ask, Call
 from oversight.cache.reply import Reply, Token
 from oversight.protocols.errors import unreadable
-from oversight.protocols.judges.judge import ModelJudge, Order, normalised
+from oversight.protocols.judges.judge import ModelJudge, Shown, normalised
 from oversight.protocols.judges.shots import Shot, likeliest
-from oversight.protocols.prompts.render import instructions, messages
 from oversight.protocols.question import Question
-from oversight.protocols.transcript import Judgement, Transcript
-
-LABEL = "Which answer is right? Reply with its label alone: {labels}."
+from oversight.protocols.transcript import Judgement
 
 _DECORATION = " \t\n()*\"'`.:▁Ġ"
 """What tokenizers and habits put around a label: ` A`, `(A`, `**A`."""
@@ -35,31 +31,27 @@ class LogprobJudge(ModelJudge):
 
     kind: ClassVar[str] = "logprob"
 
-    def compose(self, seen: Transcript, order: Order) -> Call:
-        todo = _todo(tuple([seen.question.answers[place].label for place in order]))
-        return Call(
-            self.model,
-            messages(self.task(seen), seen, todo, order),
-            temperature=self.temperature,
-            max_tokens=self.max_tokens,
-            top_logprobs=self.top_logprobs,
-            effort=self.effort,
-        )
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.reason != "none":
+            raise ValueError(
+                f"reason: {self.reason} comes before the label, and so would be read for it; a "
+                "judge that states probabilities can reason first"
+            )
+
+    def compose(self, shown: Shown) -> Call:
+        asked = shown.asked("label", labels=" or ".join(shown.labels))
+        return self.call(shown, "label", asked, top_logprobs=self.top_logprobs)
 
     def put(self, question: Question, shot: Shot) -> str:
         return likeliest(question, shot)
 
-    async def elicit(self, seen: Transcript, order: Order, ask: Ask) -> tuple[Judgement, ...]:
-        reply = await ask(self.compose(seen, order))
-        masses = read_masses(reply, seen.question)
+    async def elicit(self, shown: Shown, ask: Ask) -> tuple[Judgement, ...]:
+        reply = await ask(self.compose(shown))
+        masses = read_masses(reply, shown.case.options)
         # More than 1 can only be rounding on the provider's side.
         captured = min(sum(masses), 1.0)
         return (Judgement(normalised(masses, reply), reply.call, reply.text, captured),)
-
-
-@lru_cache
-def _todo(labels: tuple[str, ...]) -> str:
-    return instructions("label", LABEL.format(labels=" or ".join(labels)))
 
 
 def read_masses(reply: Reply, question: Question) -> list[float]:

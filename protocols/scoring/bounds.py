@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Literal, TypeAlias
 
 from oversight.protocols.scores import RANGES, Compat, applicable
-from oversight.protocols.scoring.worlds import Worlds
+from oversight.protocols.scoring.worlds import Worlds, asd_weights
 
 Flag: TypeAlias = Literal["", "failed", "refused", "conceded", "off side"]
 
@@ -128,11 +128,12 @@ def _extremes(question: WorldOutcomes, score: str, compat: Compat) -> tuple[floa
     """The lowest and the highest ASD that the sound worlds leave possible."""
     of = applicable(len(question.values), compat)[score]
     low = high = 0.0
-    for place, (world, value) in enumerate(zip(question.worlds, question.values, strict=True)):
+    weights = asd_weights(question.values, compat)
+    for place, (world, weight) in enumerate(zip(question.worlds, weights, strict=True)):
         if world.verdict is None or world.doubt:
-            ends = [value * end for end in RANGES[score]]
+            ends = [weight * end for end in RANGES[score]]
         else:
-            ends = [value * of(world.verdict, place)]
+            ends = [weight * of(world.verdict, place)]
         low += min(ends)
         high += max(ends)
     return low, high

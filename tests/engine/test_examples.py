@@ -85,3 +85,21 @@ def test_a_simulated_world_is_told_every_example_of_a_tree_of_roles() -> None:
     assert len(found) == 3 and {problem.question for problem in found} == {CRATES}
     assert {problem.best for problem in found} == {APPLES.best}
     assert list(problems_of(StatedJudge("sim/weak"))) == []
+
+
+@pytest.mark.parametrize(
+    "judge",
+    [
+        "{model: sim/weak, shots: {bundled: arithmetic}}",
+        "{kind: ensemble, member: {model: sim/weak}, examples: {bundled: arithmetic}}",
+    ],
+)
+def test_examples_that_are_problems_as_well_are_refused_with_the_first(
+    tmp_path: Path, judge: str
+) -> None:
+    path = tmp_path / "sweep.yaml"
+    problems = "problems: {bundled: {name: arithmetic, limit: 2}}"
+    path.write_text(f"{problems}\njudges: [{judge}]\nprotocols: naive_judge\n")
+    first = bundled("arithmetic")[0].id
+    with pytest.raises(UsageError, match=rf"yaml:1: problems: {first}: stands among the examples"):
+        open_sweep(path)

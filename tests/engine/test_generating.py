@@ -198,5 +198,5 @@ async def test_a_bug_that_one_question_brings_out_costs_that_question_alone(capl
     generation, _, halt = await generation_over(Scripted(answer))
     assert halt is None
     assert generation.failures["q4"].message == "ZeroDivisionError: a bug"
-    assert len(generation.drafts) == len(QUESTIONS) - 1
+    assert len(generation.made) == len(QUESTIONS) - 1
     assert "question q4 crashed" in caplog.text

@@ -34,11 +34,15 @@ def test_the_report_reads_as_a_table_with_what_is_alike_below_it() -> None:
         "\n"
         "  protocol      n            ASD    lift   JSE β=1   EAS β=1   failed\n"
         "  naive judge   1          +0.80    0.00     -0.18     -0.42        1\n"
-        "  propaganda    2   +0.40 ± 0.30   -0.10     -0.31     -0.18        0\n"
+        "  propaganda    2   +0.40 ± 2.00   -0.10     -0.31     -0.18        0\n"
         "  agent: sim/strong\n"
         "  judge: sim/judge stated\n"
-        "  ± 95 %, bootstrap over problems. n: problems with a verdict in every world.\n"
+        "  ± 95 %, range-aware bootstrap over problems. "
+        "n: problems with a verdict in every world.\n"
+        "  only 2 problems or groups of them, worth 2.0 of one size: "
+        "intervals are wide, and rough.\n"
         "  lift = ASD - naive judge's, same problems and judge.\n"
+        f"  prompts {FOUND.prompts}: what every seat read (oversight prompts show)\n"
         "  failed cells: 1 unreadable (12% of all)\n"
         "\n"
         "bounds: what worlds that failed, or are in doubt, could change of the ASD\n"
@@ -124,6 +128,8 @@ def test_json_tells_each_figure_with_its_n_and_its_interval() -> None:
         "sample_std": asd.sample_std,
         "n": 2,
         "clusters": 2,
+        "effective_clusters": 2.0,
+        "method": "range-aware bootstrap",
     }
     assert list(propaganda["jse"]) == list(propaganda["eas"]) == ["0", "1", "inf"]
     assert naive["asd"]["low"] is None

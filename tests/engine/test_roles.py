@@ -24,6 +24,7 @@ from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.critique import Critique
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.protocol import Protocol
+from tests.engine.sweeps import sweep_file
 
 WEAK = StatedJudge("sim/weak")
 
@@ -225,7 +226,7 @@ def test_roles_within_a_protocol_are_read_like_agents() -> None:
         Debate(WEAK, strong, BestOf(2, Agent("sim/honest"), WEAK, 0.8)),
     ]
     (critique,) = made("critique: {critic: sim/weak, ranker: {model: sim/honest}}")
-    assert critique == Critique(WEAK, strong, Agent("sim/weak"), Agent("sim/honest"))
+    assert critique == Critique(WEAK, strong, Agent("sim/weak"), StatedJudge("sim/honest"))
 
 
 @pytest.mark.parametrize(
@@ -431,3 +432,52 @@ def test_a_temperature_that_is_given_stands() -> None:
     one, two = speakers("{model: openai/gpt-6-luna, temperature: [auto, 1.0]}")
     assert isinstance(one, Agent) and isinstance(two, Agent)
     assert (one.temperature, two.temperature) == (None, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("problems", "agent", "judge", "quotes"),
+    [
+        ("quality: q.jsonl", "sim/strong", "sim/weak", True),
+        ("quality: q.jsonl", "{model: sim/strong, best_of: 2}", "sim/weak", True),
+        ("quality: q.jsonl", "sim/strong", "{model: sim/weak, reads_passage: true}", False),
+        ("quality: q.jsonl", "{model: sim/strong, quotes: false}", "sim/weak", False),
+        ("gsm8k: here", "sim/strong", "sim/weak", False),
+    ],
+)
+def test_agents_quote_the_articles_of_quality_to_a_blind_judge_unless_told_otherwise(
+    problems: str, agent: str, judge: str, quotes: bool
+) -> None:
+    text = f"problems: {{{problems}}}\nagents: {agent}\njudges: {judge}\n"
+    document = Document.parse(f"{text}protocols: {{debate: {{opponent: {agent}}}}}", "s.yaml")
+    value = document.value
+    (debate,) = protocols(
+        document,
+        ("protocols",),
+        value["protocols"],
+        agents(document, ("agents",), value["agents"]),
+        judges(document, ("judges",), value["judges"]),
+    )
+    assert isinstance(debate, Debate) and debate.opponent is not None
+    assert debate.agent.base_agent.quotes is debate.opponent.base_agent.quotes is quotes
+
+
+def test_a_protocol_that_asks_no_judge_is_refused_under_several_or_run_once() -> None:
+    text = "agents: sim/strong\njudges: [sim/judge, sim/weak]\nprotocols: [open_trust, naive_judge]"
+    with pytest.raises(UsageError, match=r"s.yaml:3: .*open_trust asks no judge"):
+        sweep_file(text)
+    file = sweep_file(f"{text}\ngrid: skip")
+    assert [type(each).__name__ for each in file.protocols] == ["OpenTrust"] + ["NaiveJudge"] * 2
+    assert "open_trust asks no judge" in file.notes[0]
+
+
+def test_what_cannot_be_made_is_left_out_with_a_note_where_rows_may_be_skipped() -> None:
+    text = (
+        "agents: sim/strong\n"
+        "judges: [sim/judge, {kind: ensemble, member: sim/judge}]\n"
+        "protocols: weak_to_strong\n"
+    )
+    with pytest.raises(UsageError, match="is not the judge of one model"):
+        sweep_file(text)
+    file = sweep_file(f"{text}grid: skip\n")
+    assert len(file.protocols) == 1
+    assert "ensemble (sim/judge stated) is not the judge of one model" in file.notes[0]

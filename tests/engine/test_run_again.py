@@ -86,7 +86,7 @@ def test_what_was_measured_is_told_where_it_is_asked_for(place: Path, command: C
     assert asked.startswith(ran.out.strip())
     told = json.loads(command("report", folder, "--json").out)["rows"]
     assert [sorted(row["measures"]) for row in told if row["measures"]] == [
-        ["accepted", "challenged", "queries", "steps"]
+        ["accepted", "asked_again", "challenged", "queries", "steps"]
     ] * 2
 
 

@@ -346,9 +346,6 @@ class Odd(Protocol):
 
     gives: Callable[[Transcript], object] = lambda floor: None
 
-    async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
-        return floor
-
     async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         return self.gives(Transcript(question))
 

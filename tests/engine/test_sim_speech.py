@@ -3,10 +3,10 @@ from collections import Counter
 from oversight.cache.call import Ask, Call, Message
 from oversight.engine.simulation import SimModel
 from oversight.engine.simulation.speech import stated_strength
-from oversight.protocols.agents.agent import ADVOCATE, LENGTH, Agent
+from oversight.protocols.agents.agent import ADVOCATE, Agent, Brief
 from oversight.protocols.drafting.best_of import BestOf
 from oversight.protocols.judges import StatedJudge
-from oversight.protocols.mechanisms.consultancy import CLIENT, Consultancy
+from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.prompts.render import instructions, messages
 from oversight.protocols.question import Problem
 from oversight.protocols.transcript import Transcript, Turn
@@ -87,7 +87,8 @@ async def test_a_client_asks_about_the_question_and_moves_nobody() -> None:
     sim = simulated(PROBLEMS)
     problem = PROBLEMS[0]
     judge = StatedJudge("sim/quiet")
-    asking = await Agent("sim/it").speak(Transcript(problem.question), None, sim, CLIENT)
+    client = Brief("Client", "A client asks.", "Ask one question.", act="ask")
+    asking = await Agent("sim/it").speak(Transcript(problem.question), None, sim, client)
     assert "?" in asking.text
     assert stated_strength(asking.text) is None
     alone = await judge.judge(Transcript(problem.question), sim)
@@ -151,7 +152,7 @@ async def test_best_of_n_speaks_the_stronger_of_its_drafts() -> None:
 
 
 async def test_a_limit_that_is_no_number_limits_nothing() -> None:
-    told = instructions("speak", LENGTH.format(words="²"), PROBLEMS[0].question.answers[0])
+    told = instructions("speak", "Argue.", PROBLEMS[0].question.answers[0], words="²")
     call = Call("sim/it", messages("You argue.", Transcript(PROBLEMS[0].question), told))
     assert len((await simulated(PROBLEMS)(call)).text.split()) > 50
 

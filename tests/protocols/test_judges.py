@@ -12,10 +12,12 @@ from oversight.cache.reply import Reply
 from oversight.protocols.catalogue import JUDGES
 from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.judges import ModelJudge, StatedJudge, VotesJudge
-from oversight.protocols.judges.judge import HEARD, JUDGE, average, normalised
+from oversight.protocols.judges.judge import average, normalised
+from oversight.protocols.mechanisms.prompt_set import default_prompts
 from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES, Scripted, token
 
+HEARD = default_prompts().text("judge.heard")
 FLOOR = Transcript(CRATES)
 
 
@@ -132,10 +134,10 @@ async def test_each_order_counts_alike_though_more_votes_of_one_were_readable() 
 async def test_who_spoke_is_weighed_and_who_did_not_is_not_mentioned(kind: str) -> None:
     ask = Scripted(lambda call: ANSWERS[kind])
     await judge(kind).judge(FLOOR, ask)
-    assert all(call.messages[0].text.startswith(f"{JUDGE}\n") for call in ask.calls)
+    assert not any(HEARD in prompt(call) for call in ask.calls)
     heard = Scripted(lambda call: ANSWERS[kind])
     await judge(kind).judge(FLOOR.then(Turn("Advocate A", "Surely 48.")), heard)
-    assert all(HEARD in call.messages[0].text for call in heard.calls)
+    assert all(HEARD in prompt(call) for call in heard.calls)
 
 
 @pytest.mark.parametrize("kind", ANSWERS)

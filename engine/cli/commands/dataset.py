@@ -6,7 +6,7 @@ from typing import Any
 import click
 import orjson
 
-from oversight.engine.cli.dataset_table import inventory_text
+from oversight.engine.cli.dataset_table import TELLS, inventory_text
 from oversight.engine.cli.number import Number
 from oversight.engine.cli.output import show
 from oversight.engine.errors import UsageError
@@ -15,8 +15,10 @@ from oversight.engine.system.settings import store_path
 from oversight.protocols.datasets.catalogue import LOADERS, loader
 from oversight.protocols.datasets.generation import Generator
 from oversight.protocols.datasets.inventory import Inventory, inventory
-from oversight.protocols.datasets.leak import LeakGate, RuleAccuracy, leak_gate
+from oversight.protocols.datasets.known import known_questions
+from oversight.protocols.datasets.leak import LeakGate, RuleAccuracy, leak_gate, power
 from oversight.protocols.datasets.loader import Loader
+from oversight.protocols.datasets.rewriting import Rewriter
 
 LEAKS = 1
 """Exit code of a check that found the label given away."""
@@ -24,7 +26,7 @@ LEAKS = 1
 
 @click.group()
 def command() -> None:
-    """Check a data set for leaks, fetch one, generate wrong answers."""
+    """Check a data set for leaks, fetch one, generate wrong answers or one hand."""
 
 
 @command.command()
@@ -44,12 +46,14 @@ def check(spec: str, settings: tuple[str, ...], as_json: bool) -> None:
     numbers. Where its picks are off chance by more than luck and by 3 points or more, a judge
     could do the same, and exit code 1 says so.
     """
-    problems = _loader(spec, settings).load()
+    made = _loader(spec, settings)
+    problems, skipped = made.load(), made.skipped()
     held, gate = inventory(problems), leak_gate(problems)
     if as_json:
-        show(orjson.dumps(_plain(held, gate), option=orjson.OPT_INDENT_2).decode())
+        plain = _plain(held, gate) | {"skipped": [str(fault) for fault in skipped]}
+        show(orjson.dumps(plain, option=orjson.OPT_INDENT_2).decode())
     else:
-        show(inventory_text(spec, held, gate))
+        show(inventory_text(spec, held, gate, skipped))
     if gate.leaks:
         raise SystemExit(LEAKS)
 
@@ -113,13 +117,60 @@ def generate_wrong(
     plausible it is. Replies are stored: after a stop the same command goes on, and pays for
     nothing twice. Exit codes are those of `oversight run`.
     """
-    from oversight.engine.cli.commands.dataset_generate import (  # for this command alone
+    from oversight.engine.cli.commands.dataset_generate import (  # for these commands alone
         Wish,
         generate_all,
     )
+    from oversight.engine.datasets.generation import Generation
 
-    wish = Wish(file, output, store_path(store), seed, limit, lanes, max_cost)
-    raise SystemExit(generate_all(wish, Generator(model, drafts, temperature)))
+    mend = "take another model, or more --drafts"
+    wish = Wish(str(file), output, store_path(store), seed, lanes, max_cost, "a wrong answer", mend)
+    known = known_questions(file)[:limit]
+    raise SystemExit(generate_all(wish, Generation(known, Generator(model, drafts, temperature))))
+
+
+@command.command("generate-rewritten")
+@click.argument("spec", metavar="FILE|LOADER")
+@click.option(
+    "--set", "settings", multiple=True, metavar="A=B", help="A setting of the loader. Repeatable."
+)
+@click.option("--model", required=True, help="Whose hand it shall be: provider/name, or sim/NAME.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
+@click.option("--temperature", type=click.FloatRange(0, 2), default=0.0, show_default=True)
+@click.option("--lanes", type=click.IntRange(1), default=64, show_default=True)
+@click.option("--max-cost", type=click.FloatRange(0), help="Dollars for this sitting.")
+@click.option("--store", type=click.Path(path_type=Path), help="Folder of the store of replies.")
+def generate_rewritten(
+    spec: str,
+    settings: tuple[str, ...],
+    model: str,
+    output: Path,
+    temperature: float,
+    lanes: int,
+    max_cost: float | None,
+    store: Path | None,
+) -> None:
+    """Have one model write every worked solution anew, right and wrong ones alike.
+
+    \b
+      oversight dataset generate-rewritten gsm8k --set folder=data/gsm8k --model … -o one-hand.jsonl
+
+    Where different hands wrote right and wrong answers, a judge can tell them by their wording;
+    `oversight dataset check` says how well. The model sees one solution at a time, and neither the
+    question nor which answer it is. A solution that comes back with another answer, or without a
+    result that it had, leaves its question out. Replies are stored: after a stop the same command
+    goes on, and pays for nothing twice. Exit codes are those of `oversight run`.
+    """
+    from oversight.engine.cli.commands.dataset_generate import (  # for these commands alone
+        Wish,
+        generate_all,
+    )
+    from oversight.engine.datasets.generation import Rewriting
+
+    mend = "take another model, or data with worked solutions"
+    wish = Wish(spec, output, store_path(store), 0, lanes, max_cost, "its solutions anew", mend)
+    problems = _loader(spec, settings).load()
+    raise SystemExit(generate_all(wish, Rewriting(problems, Rewriter(model, temperature))))
 
 
 def _loader(spec: str, settings: tuple[str, ...]) -> Loader:
@@ -149,6 +200,7 @@ def _plain(held: Inventory, gate: LeakGate) -> dict[str, Any]:
         "duplicates": held.duplicates,
         "leaks": [rule.rule for rule in gate.leaks],
         "rules": [_rule(rule) for rule in gate.rules],
+        "power": {str(points): power(gate.problems, points / 100) for points in TELLS},
     }
 
 

@@ -1,4 +1,4 @@
-"""`oversight dataset generate-wrong`: a generation under a terminal, and what it says."""
+"""`oversight dataset generate-…`: a production under a terminal, and what it says."""
 
 import asyncio
 import os
@@ -6,6 +6,7 @@ import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from oversight.cache.cache import Cache
 from oversight.cache.disk import DiskStore
@@ -13,7 +14,7 @@ from oversight.cache.store import Store
 from oversight.engine.accounting.prices import listed
 from oversight.engine.cli.output import say, show
 from oversight.engine.cli.signals import obey_signals
-from oversight.engine.datasets.generation import Generation
+from oversight.engine.datasets.production import Production
 from oversight.engine.display.progress import Snapshot, console, progress
 from oversight.engine.errors import BudgetReached, Halt, Interrupted, UsageError
 from oversight.engine.models.router import Models, RunPolicy
@@ -23,9 +24,7 @@ from oversight.engine.simulation.model import PREFIX
 from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.document import Document
 from oversight.engine.system.loop import event_loop
-from oversight.protocols.datasets.generation import Generator
 from oversight.protocols.datasets.jsonl import write_jsonl
-from oversight.protocols.datasets.known import known_questions
 from oversight.protocols.datasets.leak import leak_gate
 from oversight.protocols.question import Problem
 
@@ -38,28 +37,29 @@ NAMED = 5
 class Wish:
     """What the flags ask for."""
 
-    file: Path
+    source: str
+    """The file or the data set that it starts from, as people are told."""
     output: Path
     store: Path
     seed: int
-    limit: int | None
     lanes: int
     max_cost: float | None
+    what: str
+    """What each question is to get."""
+    mend: str
+    """What to do where none got it."""
 
 
-def generate_all(wish: Wish, generator: Generator) -> int:
+def generate_all(wish: Wish, generation: Production[Any, Any]) -> int:
     """Generate what is missing, and write the file if nothing stopped it; the exit code."""
-    questions = known_questions(wish.file)[: wish.limit]
-    if wish.output.exists() and wish.output.samefile(wish.file):
+    source = Path(wish.source)
+    if source.exists() and wish.output.exists() and wish.output.samefile(source):
         raise UsageError(f"-o {wish.output}: that is the file of the questions; name another")
-    generation = Generation(questions, generator)
     generation.require_abilities()
-    if generator.model.startswith(PREFIX):
-        say(f"{generator.model} is simulated: its wrong answers are made up, to try this out only")
-    models = Models(
-        Document.parse("", "generate-wrong"), {}, {}, (), environment(Path()), StopToken()
-    )
-    models.prepare([(generator.model, "--model")], RunPolicy(listed(), wish.max_cost))
+    if generation.model.startswith(PREFIX):
+        say(f"{generation.model} is simulated: what it writes is made up, to try this out only")
+    models = Models(Document.parse("", "generate"), {}, {}, (), environment(Path()), StopToken())
+    models.prepare([(generation.model, "--model")], RunPolicy(listed(), wish.max_cost))
     store = DiskStore(wish.store)
     try:
         with asyncio.Runner(loop_factory=event_loop()) as runner:
@@ -73,15 +73,17 @@ def generate_all(wish: Wish, generator: Generator) -> int:
     return _finished(generation, wish) if halt is None else _stopped(halt, generation)
 
 
-async def _run(generation: Generation, models: Models, store: Store, wish: Wish) -> Halt | None:
+async def _run(
+    generation: Production[Any, Any], models: Models, store: Store, wish: Wish
+) -> Halt | None:
     cache = Cache(store, models, identity=models.identity_in(store))
 
     def snapshot() -> Snapshot:
         calls = cache.statistics
         dollars = sum(account.dollars for account in models.accounts().values())
         return Snapshot(
-            len(generation.questions),
-            len(generation.drafts) + len(generation.failures),
+            len(generation.items),
+            generation.done,
             len(generation.failures),
             calls.asked,
             calls.stored,
@@ -100,9 +102,9 @@ async def _run(generation: Generation, models: Models, store: Store, wish: Wish)
         await models.close()
 
 
-def _stopped(halt: Halt, generation: Generation) -> int:
-    done = len(generation.drafts) + len(generation.failures)
-    say(f"{str(halt).rstrip('.')}. {done:,} of {len(generation.questions):,} questions done")
+def _stopped(halt: Halt, generation: Production[Any, Any]) -> int:
+    done, items = generation.done, len(generation.items)
+    say(f"{str(halt).rstrip('.')}. {done:,} of {items:,} questions done")
     say(f"nothing is written yet, and no reply is lost; go on with: {_again()}")
     match halt:
         case Interrupted():
@@ -112,21 +114,21 @@ def _stopped(halt: Halt, generation: Generation) -> int:
     return STOPPED
 
 
-def _finished(generation: Generation, wish: Wish) -> int:
+def _finished(generation: Production[Any, Any], wish: Wish) -> int:
     for id, failure in list(generation.failures.items())[:NAMED]:
         say(f"{id}: {called(failure.kind)}: {failure.message}")
     if (more := len(generation.failures) - NAMED) > 0:
-        say(f"… and {more:,} more without a wrong answer")
+        say(f"… and {more:,} more that nothing came of")
     problems = generation.problems(wish.seed)
     if not problems:
         raise UsageError(
-            f"{wish.file}: no question got a wrong answer, and {wish.output} is not written; "
-            "take another model, or more --drafts"
+            f"{wish.source}: no question got {wish.what}, and {wish.output} is not written; "
+            f"{wish.mend}"
         )
     _write(problems, wish.output)
     say(leak_gate(problems).line)
     say(f"look closer oversight dataset check {wish.output}")
-    show(f"{wish.output}: {len(problems):,} of {len(generation.questions):,} questions")
+    show(f"{wish.output}: {len(problems):,} of {len(generation.items):,} questions")
     return SOME_FAILED if generation.failures else 0
 
 

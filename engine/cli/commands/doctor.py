@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from datetime import date
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -15,9 +14,11 @@ from oversight.engine.cli.completing import sweep_files
 from oversight.engine.cli.output import show
 from oversight.engine.errors import UsageError
 from oversight.engine.planning.preflight import PreflightResult, ending, examine, key_of
+from oversight.engine.planning.reasoning import cramped
 from oversight.engine.providers import sdk_clients
 from oversight.engine.providers.catalogue import PROVIDERS
 from oversight.engine.providers.keys import environment, settings_of
+from oversight.engine.providers.retirements import today
 from oversight.engine.runs.loaded_sweep import LoadedSweep, open_sweep
 from oversight.engine.runs.walk import require_abilities
 from oversight.engine.simulation.model import PREFIX
@@ -71,9 +72,10 @@ async def _sweep(opened: LoadedSweep, variables: Mapping[str, str]) -> list[Pref
         able = PreflightResult(sweep.name, True, "its models take all that it asks them for")
     except UsageError as exc:
         able = PreflightResult(sweep.name, False, str(exc))
+    tight = [PreflightResult(sweep.name, False, note) for note in cramped(sweep)]
     real = [model for model in sweep.models if not model.startswith(PREFIX)]
-    ends = [ending(told, date.today()) for told in models.retirements(sweep.models)]
-    return [able, *ends, *await examine(real, models.settings, variables)]
+    ends = [ending(told, today()) for told in models.retirements(sweep.models)]
+    return [able, *tight, *ends, *await examine(real, models.settings, variables)]
 
 
 def _lines(findings: Iterable[PreflightResult]) -> Iterator[str]:

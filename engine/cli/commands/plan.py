@@ -16,6 +16,7 @@ from oversight.engine.cli.completing import sweep_files
 from oversight.engine.cli.output import show
 from oversight.engine.display.table import Table, as_text
 from oversight.engine.planning.estimate import Cost, ModelPlan, Pace, Plan, plan_sweep
+from oversight.engine.planning.reasoning import cramped
 from oversight.engine.providers.catalogue import provider_of
 from oversight.engine.runs.loaded_sweep import open_sweep
 from oversight.engine.simulation.model import PREFIX
@@ -76,7 +77,8 @@ def command(
     show(as_text(_table(_headline(sweep, plan, gate), plan)))
     show("")
     ending = [f"{told}: name another" for told in opened.models.retirements(opened.sweep.models)]
-    show("\n".join(_notes(sweep, plan, ending)))
+    notes = (*_notes(sweep, plan, ending), *cramped(opened.sweep), *opened.file.notes)
+    show("\n".join(notes))
 
 
 def _headline(sweep: Path, plan: Plan, gate: str) -> str:

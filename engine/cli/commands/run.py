@@ -3,7 +3,6 @@
 import asyncio
 import shlex
 import sys
-from datetime import date
 from pathlib import Path
 
 import click
@@ -15,6 +14,7 @@ from oversight.engine.cli.number import Number
 from oversight.engine.cli.output import say, show
 from oversight.engine.cli.terminal import RunOptions, run_in_terminal
 from oversight.engine.models.router import RunPolicy
+from oversight.engine.providers.retirements import today
 from oversight.engine.reports.report import FORMATS
 from oversight.engine.runs.listing import is_run
 from oversight.engine.runs.loaded_sweep import open_sweep
@@ -70,10 +70,12 @@ def command(
     143 stopped by a signal.
     """
     opened = open_sweep(sweep, overrides, limit)
+    for note in opened.file.notes:
+        say(note)
     if dry_run:
         grid = opened.sweep
         asyncio.run(require_abilities(grid, opened.models.simulated))
-        require_service(opened.models.retirements(grid.models), date.today())
+        require_service(opened.models.retirements(grid.models), today())
         opened.models.prepare(
             grid.roles, RunPolicy(load_prices(prices) if prices else listed(), max_cost)
         )

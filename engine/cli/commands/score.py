@@ -6,7 +6,15 @@ from typing import Any, BinaryIO
 
 import click
 
-from oversight.engine.reports.scored import Scored, asd_bounds, failed, figures, samples, score
+from oversight.engine.reports.scored import (
+    Scored,
+    asd_bounds,
+    estimated,
+    failed,
+    figures,
+    samples,
+    score,
+)
 from oversight.engine.reports.verdicts import read_verdicts
 from oversight.protocols.scores import SCORES, Compat
 from oversight.protocols.scoring.bounds import Bounds
@@ -29,8 +37,8 @@ def _with_the_usual(
     "--compat",
     type=click.Choice(["none", "solib"]),
     default="none",
-    help="Break ties as SOlib does: none of the tied answers counts as accurate, and a greedy "
-    "agent argues for each with weight 1.",
+    help="Score as SOlib does: ASD is not centred, none of the answers that tie counts as "
+    "accurate, and a greedy agent argues for each with weight 1.",
 )
 @click.option(
     "--beta",
@@ -64,12 +72,19 @@ def command(verdicts: BinaryIO, as_json: bool, compat: Compat, betas: tuple[floa
 
 
 def _plain(scored: Sequence[Scored], betas: Sequence[float], compat: Compat) -> dict[str, Any]:
-    """Questions, mean and std; and, only where a world has no verdict, `failures`."""
-    over = {name: samples(scored, name) for name in SCORES}
-    plain = {
+    """Questions, means, std, intervals; and, only where a world has no verdict, `failures`."""
+    over = {name: samples(scored, name, compat) for name in SCORES}
+    found = estimated(over)
+    intervals = {
+        name: [e.interval and [*e.interval] for e in found.get(name, ())] for name in SCORES
+    }
+    methods = sorted({each.method for row in found.values() for each in row if each.method})
+    plain: dict[str, Any] = {
         "questions": [_question(each, betas) for each in scored],
         "mean": {name: _shaped([s.mean for s in over[name]], betas) for name in SCORES},
         "std": {name: _shaped([s.std for s in over[name]], betas) for name in SCORES},
+        "interval": {name: _shaped(intervals[name], betas) for name in SCORES},
+        "method": methods[0] if methods else None,
     }
     if lost := failed(scored):
         plain["failures"] = {
@@ -95,7 +110,7 @@ def _question(scored: Scored, betas: Sequence[float]) -> dict[str, Any]:
     }
 
 
-def _shaped(figures: Sequence[float], betas: Sequence[float]) -> dict[str, Any] | None:
+def _shaped(figures: Sequence[Any], betas: Sequence[float]) -> dict[str, Any] | None:
     """`figures` under their names; None if there are none."""
     if not figures:
         return None

@@ -1,0 +1,99 @@
+"""Making something of each item of a data set, so many at a time, over stored replies."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+from oversight.cache.cache import Cache
+from oversight.cache.call import Call
+from oversight.engine.errors import Halt, UsageError
+from oversight.engine.providers.capabilities import missing_abilities
+from oversight.engine.runs.workers import failure, run_workers
+from oversight.engine.simulation.model import PREFIX
+from oversight.engine.stop import StopToken
+from oversight.protocols.datasets.known import Known
+from oversight.protocols.question import Problem
+from oversight.protocols.transcript import Failure
+
+Item = TypeVar("Item", Known, Problem)
+Made = TypeVar("Made")
+
+
+class Production(ABC, Generic[Item, Made]):
+    """Items, and what came of those that are done.
+
+    An item that is run again asks the same calls: what was paid is in the store, and so the same
+    production goes on after any stop.
+    """
+
+    items: Sequence[Item]
+    made: dict[str, Made]
+    """By id of the item."""
+    failures: dict[str, Failure]
+    """Why nothing came of an item, by its id."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self.items = items
+        self.made = {}
+        self.failures = {}
+
+    @property
+    @abstractmethod
+    def model(self) -> str: ...
+
+    @abstractmethod
+    def first_call(self) -> Call:
+        """One as the model will be asked."""
+
+    @abstractmethod
+    async def make(self, item: Item, cache: Cache) -> Made: ...
+
+    @abstractmethod
+    def problems(self, seed: int) -> tuple[Problem, ...]:
+        """Of what is made, in the order of the items."""
+
+    def require_abilities(self) -> None:
+        """UsageError if the model cannot be asked so: what it does not take, and the mend."""
+        if lacks := () if self.model.startswith(PREFIX) else missing_abilities(self.first_call()):
+            raise UsageError("\n".join(map(str, lacks)) + "\nNothing was sent.")
+
+    async def run(self, cache: Cache, stop_token: StopToken, lanes: int) -> Halt | None:
+        """Go through all items, `lanes` at a time; why it stopped early, or None.
+
+        Replies in flight at a stop land and are saved. When cancelled they are abandoned, and
+        what had landed is saved.
+        """
+        try:
+            await run_workers(
+                self.items,
+                lambda item: self._attempt(item, cache),
+                self._keep,
+                lanes=lanes,
+                stop_token=stop_token,
+                waits=lambda: cache.waits,
+            )
+        except BaseException:
+            await cache.abandon()
+            raise
+        await cache.close()
+        return None if self.complete else stop_token.halt
+
+    @property
+    def done(self) -> int:
+        return len(self.made) + len(self.failures)
+
+    @property
+    def complete(self) -> bool:
+        return self.done == len(self.items)
+
+    async def _attempt(self, item: Item, cache: Cache) -> Made | Failure:
+        try:
+            return await self.make(item, cache)
+        except Exception as exc:
+            return failure(f"question {item.id}", exc)
+
+    def _keep(self, item: Item, landed: Made | Failure) -> None:
+        if isinstance(landed, Failure):
+            self.failures[item.id] = landed
+        else:
+            self.made[item.id] = landed
