@@ -1,11 +1,12 @@
 """Two runs beside each other: what differs, row by row, on the problems that both have."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from oversight.engine.pictures.data import Axis, Span
 from oversight.engine.reports.results import Results
-from oversight.protocols.scoring.statistics import paired_differences
+from oversight.engine.sweeps.rows import Names
+from oversight.protocols.scoring.contrasts import contrasts
+from oversight.protocols.scoring.sample import Sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class Compared:
     first: float
     second: float
     p: float
-    """Corrected for all rows (Holm)."""
+    """In the family of all rows (step-down max-t)."""
     n: int
 
     @property
@@ -59,38 +60,32 @@ class Comparison:
 
 def compare(first: Results, second: Results) -> Comparison:
     """Paired differences of ASD, for rows whose protocol, agent and judge are called alike."""
-    ours, theirs = (
-        {(r.kind, r.agent, r.judge): n for n, r in enumerate(each.rows)} for each in (first, second)
-    )
-    common = []
-    for name, at in ours.items():
-        a = first.samples[at]
-        b = second.samples[theirs[name]] if name in theirs else None
-        if a and b and set(a.asd.questions) & set(b.asd.questions):
-            common.append((name, a.asd, b.asd))
-    found = paired_differences([(b, a) for _, a, b in common])
+    ours, theirs = _by_name(first), _by_name(second)
+    names = [name for name in ours if name in theirs]
+    samples: dict[str, Sample] = {}
+    pairs: list[tuple[str, str]] = []
+    compared: list[Names] = []
+    for number, name in enumerate(names):
+        a, b = first.samples[ours[name]], second.samples[theirs[name]]
+        if a and b and _several(a.asd, b.asd):
+            pair = (f"second {number}", f"first {number}")
+            samples |= dict(zip(pair, (b.asd, a.asd), strict=True))
+            pairs.append(pair)
+            compared.append(name)
     lines = tuple(
-        Compared(
-            *name,
-            each.estimate.mean,
-            each.estimate.interval,
-            *_means(a.questions, a.values, b.questions, b.values),
-            each.p_holm,
-            each.estimate.n,
-        )
-        for (name, a, b), each in zip(common, found, strict=True)
+        Compared(*name, c.estimate, c.interval, c.means[1], c.means[0], c.p_family, c.n)
+        for name, c in zip(compared, contrasts(samples, pairs), strict=True)
     )
     most = max((line.n for line in lines), default=0)
     return Comparison(first.score, lines, most, len(ours.keys() ^ theirs.keys()))
 
 
-def _means(
-    ours: Sequence[str], a: Sequence[float], theirs: Sequence[str], b: Sequence[float]
-) -> tuple[float, float]:
-    """Of either run, over the problems that both have."""
-    first, second = dict(zip(ours, a, strict=True)), dict(zip(theirs, b, strict=True))
-    both = first.keys() & second.keys()
-    return (
-        sum(first[id] for id in sorted(both)) / len(both),
-        sum(second[id] for id in sorted(both)) / len(both),
-    )
+def _by_name(results: Results) -> dict[Names, int]:
+    return {(row.kind, row.agent, row.judge): n for n, row in enumerate(results.rows)}
+
+
+def _several(a: Sample, b: Sample) -> bool:
+    """Whether the problems that both have are of two clusters or more: of one, nothing follows."""
+    theirs = set(b.questions)
+    pairs = zip(a.questions, a.clusters, strict=True)
+    return len({cluster for question, cluster in pairs if question in theirs}) > 1

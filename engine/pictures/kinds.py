@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isnan, sqrt
+from math import isnan
 from typing import TypeAlias
 
 import numpy as np
@@ -14,6 +14,8 @@ from oversight.engine.pictures.looked import Looked
 from oversight.engine.reports.aggregate import RowSamples
 from oversight.engine.sweeps.rows import Row
 from oversight.protocols.mechanisms.baselines import NaiveJudge
+from oversight.protocols.scoring.calibration import calibration as calibrated
+from oversight.protocols.scoring.ratios import fieller, wilson
 from oversight.protocols.scoring.sample import Sample
 from oversight.protocols.scoring.statistics import estimates
 from oversight.protocols.scoring.trend import Configuration, Slope, trend
@@ -174,15 +176,16 @@ def calibration(run: Looked) -> Chart:
                 stated.setdefault(row.judge, []).append((verdict[0], problem.values[0] == best))
     series = []
     for judge, pairs in stated.items():
-        points, error = [], 0.0
+        points = []
         for low in range(BINS):
             inside = [(p, right) for p, right in pairs if min(int(p * BINS), BINS - 1) == low]
             if inside:
                 n, right = len(inside), sum(right for _, right in inside)
                 mean = sum(p for p, _ in inside) / n
-                error += abs(right / n - mean) * n / len(pairs)
-                points.append(Point(f"n = {n}", mean, right / n, None, wilson(right, n)))
-        series.append(Series(judge, tuple(points), note=f"ECE {error:.3f}"))
+                points.append(Point(f"n = {n}", mean, right / n, None, wilson(right / n, n)))
+        stated_by, was = np.array(pairs, dtype=np.float64).T
+        error = calibrated(stated_by, was).debiased_error
+        series.append(Series(judge, tuple(points), note=f"debiased error {error:.3f}"))
     return _chart(
         run,
         "calibration",
@@ -313,14 +316,6 @@ KINDS: Mapping[str, Callable[[Looked], Picture]] = {
 """By the name that `oversight plot --kind` takes. `compare` stands beside them: it takes two."""
 
 
-def wilson(hits: int, n: int, z: float = 1.959964) -> Span:
-    """95 % interval of a share (Wilson 1927)."""
-    share, spread = hits / n, z * z / n
-    middle = (share + spread / 2) / (1 + spread)
-    half = z * sqrt(share * (1 - share) / n + spread / (4 * n)) / (1 + spread)
-    return max(0.0, middle - half), min(1.0, middle + half)
-
-
 def _chart(
     run: Looked,
     kind: str,
@@ -400,7 +395,8 @@ def _scattered(agent: Configuration) -> Point:
 def _recovered(
     protocol: Sample, naive: Sample, open_book: Sample
 ) -> tuple[float, Span | None, int] | None:
-    """(protocol - naive) / (open book - naive), with its interval by paired bootstrap."""
+    """(protocol - naive) / (open book - naive), with Fieller's interval: both means are over the
+    same resampled problems."""
     shared = [q for q in protocol.questions if q in naive.questions and q in open_book.questions]
     if not shared:
         return None
@@ -420,12 +416,17 @@ def _recovered(
     mean = float((total[0] - total[1]) / (total[2] - total[1]))
     drawn = np.random.default_rng(0).integers(len(clusters), size=(RESAMPLES, len(clusters)))
     resampled = sums[:, drawn].sum(axis=2)
-    span = resampled[2] - resampled[1]
-    ratios = (resampled[0] - resampled[1])[span != 0] / span[span != 0]
-    if len(clusters) < 2 or len(ratios) < RESAMPLES * 0.975:
+    if len(clusters) < 2:
         return mean, None, len(shared)
-    low, high = np.quantile(ratios, [0.025, 0.975])
-    return mean, (float(low), float(high)), len(shared)
+    over, gap = resampled[0] - resampled[1], resampled[2] - resampled[1]
+    sizes = np.bincount(members, minlength=len(clusters))[drawn].sum(axis=1)
+    ratio = fieller(
+        float(total[0] - total[1]) / len(shared),
+        float(total[2] - total[1]) / len(shared),
+        np.cov(np.stack((over / sizes, gap / sizes))),
+        degrees=len(clusters) - 1,
+    )
+    return mean, ratio.interval, len(shared)
 
 
 RESAMPLES = 10_000

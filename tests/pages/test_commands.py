@@ -12,7 +12,6 @@ import pytest
 
 from oversight.engine.errors import UsageError
 from oversight.engine.pictures.drawing import ALL_KINDS, plot
-from oversight.engine.pictures.kinds import wilson
 from oversight.engine.runs.probing import read_probes
 from tests.command_line import oversight
 from tests.pages.browser import served
@@ -128,12 +127,6 @@ def test_a_run_compared_with_itself_has_no_difference(small: Path) -> None:
     words = ("plot", small, small, "--kind", "compare", "--data", "-")
     _, *rows = said(oversight(*words, cwd=small.parent.parent).out)
     assert rows and all(float(row[4]) == 0 and float(row[9]) == 1 for row in rows)
-
-
-def test_wilsons_interval_is_that_of_his_paper() -> None:
-    # Newcombe (1998), table I, method 3: 81 of 263, 0 of 20.
-    assert wilson(81, 263) == pytest.approx((0.2553, 0.3662), abs=1e-4)
-    assert wilson(0, 20) == pytest.approx((0.0, 0.1611), abs=1e-4)
 
 
 def test_a_probe_asks_after_each_turn_once_and_leaves_the_score_alone(mine: Path) -> None:
