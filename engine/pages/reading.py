@@ -176,7 +176,7 @@ def laid_out(
     turns, by place of the cell.
     """
     row, problem = run.sweep.rows[place.row], run.sweep.problems[place.problem]
-    landed = run.landed(score)
+    recorded = run.recorded(run.worlds(place))
     prior = _prior(run, place)
     transcripts = [
         outcome.transcript.turns if isinstance(outcome, Verdict) else () for outcome, _, _ in ends
@@ -201,7 +201,8 @@ def laid_out(
             for each in judgements[side]
         )
         verdict = outcome if isinstance(outcome, Verdict) else None
-        failure = landed.failures.get(at) or (outcome if isinstance(outcome, Failure) else None)
+        failure = recorded[at].failure if at in recorded else None
+        failure = failure or (outcome if isinstance(outcome, Failure) else None)
         believed = list((probes or {}).get(at, ())) or prior
         if verdict:
             end = (len(transcripts[side]), best_mass(verdict.probs, problem))
@@ -245,9 +246,9 @@ def _prior(run: OpenedRun, place: Place) -> list[tuple[int, float]]:
     for number, row in enumerate(run.sweep.rows):
         if isinstance(row.protocol, NaiveJudge) and row.protocol.judge == judge:
             at = run.place(Place(number, place.problem, place.draw), 0)
-            probs = run.landed().probs[at]
-            if probs[0] == probs[0]:
-                return [(0, best_mass(tuple(probs.tolist()), problem))]
+            prior = run.recorded([at]).get(at)
+            if prior and prior.probs:
+                return [(0, best_mass(prior.probs, problem))]
     return []
 
 

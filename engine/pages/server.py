@@ -152,8 +152,7 @@ class PageServer:
             _number(request, "draw"),
         )
         async with self._lock(run):
-            await asyncio.to_thread(run.landed, _score(request))
-            sweep = run.sweep
+            sweep = await asyncio.to_thread(lambda: run.sweep)
             if (
                 place.row >= len(sweep.rows)
                 or place.problem >= len(sweep.problems)
@@ -170,7 +169,7 @@ class PageServer:
     async def _cost(self, request: web.Request) -> web.Response:
         run = self._run(request)
         async with self._lock(run):
-            await asyncio.to_thread(run.landed)
+            await asyncio.to_thread(lambda: run.landed().results)
             known = self._costs.get(run.name)
             if known is None or known[0] != run.stamp:
                 known = self._costs[run.name] = (run.stamp, await row_costs(run))
