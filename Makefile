@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test docs campaign audit clean
+.PHONY: demo test docs pictures campaign audit clean
 
 demo: .venv/installed            ## install, then run the main job on simulated models
 	$(BIN)/oversight demo
@@ -17,6 +17,9 @@ test: .venv/installed-dev        ## lint, types, tests
 docs: .venv/installed            ## the reference of the sweep file, from the code
 	$(BIN)/python -m oversight.engine.sweeps.reference > docs/.sweep-file.md
 	mv docs/.sweep-file.md docs/sweep-file.md
+
+pictures: .venv/installed-dev    ## every screen, light, dark and narrow, and the plots, into pictures/
+	$(BIN)/python -m tests.pages.pictures pictures
 
 campaign: .venv/installed-dev    ## the long form of the reliability campaigns
 	$(BIN)/pytest -q -m campaign --campaign=long --timeout=3600
@@ -35,7 +38,7 @@ audit: .venv/installed-dev       ## known weaknesses of the dependencies
 	@touch $@
 
 .venv/installed-dev: .venv/installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,browser,plots]'
 	@touch $@
 
 clean:                           ## remove what this file made, but no run

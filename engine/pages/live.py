@@ -26,6 +26,7 @@ TILES = (
     ("rate", "cells a second"),
     ("left", "time left"),
     ("calls", "calls"),
+    ("call_rate", "calls a second"),
     ("in_flight", "in flight"),
     ("limited", "429s"),
     ("faults", "other faults"),
@@ -44,8 +45,8 @@ COLUMNS = (
     "what binds",
 )
 
-RATE_OVER = 30.0
-"""Seconds over which the rate is measured."""
+RATE_OVER, CALLS_OVER = 30.0, 5.0
+"""Seconds over which the rates of cells and of calls are measured."""
 
 LAST_FAILURES = 20
 MAX_SAID = 300
@@ -62,6 +63,7 @@ class Watcher:
     _offset: int = 0
     _failures: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_FAILURES))
     _marks: deque[tuple[float, int]] = field(default_factory=deque)
+    _calls: deque[tuple[float, int]] = field(default_factory=deque)
 
     def snapshot(self) -> dict[str, Any]:
         """How it stands now, ready to be shown. RunFolderError."""
@@ -73,7 +75,8 @@ class Watcher:
         cells = self.run.manifest.cells
         total = sum_usage(ledger.values())
         limited = sum(n for _, kind, n in total.faults if kind == RateLimited.slug)
-        rate = self._rate(now)
+        rate = _rate(self._marks, now, self.finished, RATE_OVER)
+        calls = _rate(self._calls, now, told.get("calls", 0), CALLS_OVER)
         left = (cells - self.finished) / rate if rate and running else None
         state = "running" if running else "finished" if self.finished == cells else "stopped"
         share = self.finished / cells if cells else 1.0
@@ -88,6 +91,8 @@ class Watcher:
             "rate": f"{rate:,.1f}" if rate else "–",
             "left": duration(left) if left is not None else "–",
             "calls": f"{told.get('calls', 0):,}",
+            "calls_a_second": calls or 0.0,
+            "call_rate": f"{calls:,.1f}" if calls else "–",
             "in_flight": f"{told.get('in_flight', 0) if running else 0:,}",
             "limited": f"{limited:,}",
             "faults": f"{sum(n for _, _, n in total.faults) - limited:,}",
@@ -107,6 +112,7 @@ class Watcher:
             self._offset = self.finished = self.failed = 0
             self._failures.clear()
             self._marks.clear()
+            self._calls.clear()
         with file.open("rb") as lines:
             lines.seek(self._offset)
             for line in lines:
@@ -117,15 +123,6 @@ class Watcher:
                 if FAILURE_MARK in line:
                     self.failed += 1
                     self._failures.append(_failure(line))
-
-    def _rate(self, now: float) -> float | None:
-        self._marks.append((now, self.finished))
-        while len(self._marks) > 2 and now - self._marks[0][0] > RATE_OVER:
-            self._marks.popleft()
-        then, finished = self._marks[0]
-        if now - then < 0.5 or self.finished == finished:
-            return None
-        return (self.finished - finished) / (now - then)
 
 
 def live_page(run: OpenedRun, links: Addresses, now: Mapping[str, Any]) -> str:
@@ -140,6 +137,17 @@ def live_page(run: OpenedRun, links: Addresses, now: Mapping[str, Any]) -> str:
         tiles=TILES,
         columns=COLUMNS,
     )
+
+
+def _rate(marks: deque[tuple[float, int]], now: float, count: int, over: float) -> float | None:
+    """How many a second, over the last `over` seconds; None before there is anything to tell."""
+    marks.append((now, count))
+    while len(marks) > 2 and now - marks[0][0] > over:
+        marks.popleft()
+    then, before = marks[0]
+    if now - then < 0.5 or count == before:
+        return None
+    return (count - before) / (now - then)
 
 
 def _failure(line: bytes) -> str:

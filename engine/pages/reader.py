@@ -10,7 +10,7 @@ from oversight.engine.pages.environment import page, part, short
 from oversight.engine.pages.reading import TURNS_A_PAGE, Reading
 from oversight.engine.pictures.opened import OpenedRun, Place
 
-ROOM_A_CALL, LEAST_A_CALL = 220_000, 2_000
+ROOM_A_CALL, LEAST_A_CALL = 180_000, 2_000
 """Bytes that the texts of a page of calls may take, and what each has at least."""
 
 

@@ -1,13 +1,19 @@
 """Pictures of every screen: `python -m tests.pages.pictures FOLDER`."""
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from tests.command_line import oversight
+from oversight.engine.rehearsal.process import serving
+from tests.command_line import oversight, running
 from tests.pages.browser import chromium, served
-from tests.pages.runs import HARD
+from tests.pages.runs import HARD, LIVE
+
+DEMO = "data/demo.yaml"
 
 
 class Screen(NamedTuple):
@@ -31,10 +37,23 @@ SCREENS = (
     Screen("calls", "run/{demo}/row/12/problem/4/calls"),
     Screen("failures", "run/{hard}/failures"),
     Screen("cost", "run/{demo}/cost"),
-    Screen("live", "run/{demo}/live"),
-    Screen("compare", "compare?a={demo}&b={demo2}"),
+    Screen("compare", "compare?a={again}&b={demo}"),
+    Screen("live", "run/{live}/live"),
     Screen("help", "run/{demo}", "?"),
 )
+
+
+@contextmanager
+def under_way(place: Path) -> Iterator[Callable[[Any], None]]:
+    """A run with real requests; what is given waits until a page has seen it for some seconds."""
+    (place / "live.yaml").write_text(LIVE)
+    flags = ["--sweep", str(place / "live.yaml"), "--profile", "busy", "--speed", "1"]
+    with serving(flags) as url:
+        base = f"providers.compatible/lab.base_url={url}/v1"
+        with running("run", "live.yaml", "--set", base, cwd=place) as sweep:
+            sweep.until_cells(10)
+            seconds = "#span:text-matches('^([6-9]|[1-9][0-9]+)$')"
+            yield lambda page: page.locator(seconds).wait_for(timeout=90_000)
 
 
 def take(to: Path, only: str = "") -> None:
@@ -45,10 +64,17 @@ def take(to: Path, only: str = "") -> None:
         (place / "hard.yaml").write_text(HARD)
         oversight("demo", cwd=place)
         oversight("run", "hard.yaml", cwd=place)
-        with served(place / "runs") as root, chromium() as browser:
+        other = ("--set", "seed=1", "--set", "name=again")
+        (place / "demo.yaml").write_bytes(files("oversight.engine").joinpath(DEMO).read_bytes())
+        oversight("run", "demo.yaml", *other, cwd=place)
+        hard = next((place / "runs").glob("hard-*"))
+        oversight("probe", hard, "--protocol", "debate", cwd=place)
+        with ExitStack() as stack:
+            root = stack.enter_context(served(place / "runs"))
+            browser = stack.enter_context(chromium())
+            live = stack.enter_context(under_way(place))
             names = sorted(each.name for each in (place / "runs").iterdir())
             runs = {name.partition("-")[0]: name for name in names}
-            runs["demo2"] = runs["demo"]
             for look, scheme, width in (
                 ("light", "light", 1280),
                 ("dark", "dark", 1280),
@@ -62,6 +88,8 @@ def take(to: Path, only: str = "") -> None:
                     if only not in screen.name:
                         continue
                     page.goto(root + screen.path.format(**runs))
+                    if screen.name == "live":
+                        live(page)
                     for key in screen.keys:
                         page.keyboard.press(key)
                     file = to / f"{screen.name}-{look}.png"

@@ -10,8 +10,9 @@ from shutil import copytree
 import orjson
 import pytest
 
+from oversight import plot
 from oversight.engine.errors import UsageError
-from oversight.engine.pictures.drawing import ALL_KINDS, plot
+from oversight.engine.pictures.drawing import ALL_KINDS
 from oversight.engine.runs.probing import read_probes
 from tests.command_line import oversight
 from tests.pages.browser import served
