@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from oversight.cache.call import Ask
 from oversight.protocols.protocol import Protocol
-from oversight.protocols.question import Answer
+from oversight.protocols.question import Answer, Question
 from oversight.protocols.quotes import Quote
-from oversight.protocols.transcript import ToolUse, Transcript, Turn
+from oversight.protocols.transcript import ToolUse, Transcript, Turn, Verdict
 
 MARKUP = (
     "</div></article></script><script>window.broken=1</script><img src=x onerror=window.broken=2>"
@@ -24,18 +24,20 @@ LONG = "<b>" * 350_000
 class Hostile(Protocol):
     """Turns that try to be markup, to turn the text round, and to fill the memory."""
 
-    async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
+    async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         tool = ToolUse(MARKUP, MARKUP, BIDI)
-        return floor.then(
+        floor = Transcript(question).then(
             Turn(MARKUP, MARKUP, side, tools=(tool,), quotes=(Quote("found", True),), forged=3),
-            Turn("Debater B", BIDI, floor.question.other(side), conceded=True, cut=True),
+            Turn("Debater B", BIDI, question.other(side), conceded=True, cut=True),
             Turn("Debater A", LONG, side),
         )
+        return await self.judge.judge(floor, ask)
 
 
 @dataclass(frozen=True)
 class Endless(Protocol):
     """Ten thousand turns."""
 
-    async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
-        return floor.then(*(Turn("Speaker", f"turn {n} <b>", side) for n in range(1, 10_001)))
+    async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
+        turns = (Turn("Speaker", f"turn {n} <b>", side) for n in range(1, 10_001))
+        return await self.judge.judge(Transcript(question).then(*turns), ask)
