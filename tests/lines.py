@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from oversight.cache.call import Call, Message
+from oversight.cache.call import Call, Message, Request
 from oversight.cache.reply import Reply
 from oversight.engine.providers.aiohttp_transport import AiohttpTransport
 from oversight.engine.providers.anthropic_wire import AnthropicWire
@@ -83,7 +83,7 @@ async def rehearsed(
 
 
 def asked(line: str, text: str = "2 + 2?") -> Call:
-    return Call(LINES[line][1], (Message("system", "Be brief."), Message("user", text)))
+    return Call(Request(LINES[line][1], (Message("system", "Be brief."), Message("user", text))))
 
 
 def always(fault: FaultKind, **settings: float) -> Profile:

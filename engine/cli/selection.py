@@ -12,7 +12,7 @@ import click
 
 from oversight.cache.record import Record, read_record, records
 from oversight.cache.reply import Outcome
-from oversight.cache.store import Store
+from oversight.cache.store import Reader
 
 MAX_MATCHES = 8
 """Entries that are listed where an address may mean several."""
@@ -65,12 +65,12 @@ def selecting(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def selected_entry(store: Store, address: str) -> Record:
+def selected_entry(store: Reader, address: str) -> Record:
     """The one entry whose address starts so. UsageError, with the candidates, if it is not one.
 
     Two endpoints that answered one call share its address; the key tells them apart.
     """
-    found = list(islice(store.walk(address), MAX_MATCHES + 1))
+    found = list(islice(store.keys(address), MAX_MATCHES + 1))
     if not found:
         raise click.UsageError(
             f"no stored reply has an address that starts with {address!r}; "
@@ -82,7 +82,7 @@ def selected_entry(store: Store, address: str) -> Record:
         return read_record(found[0], value)
     lines = [
         f"  {key}  {record.model}" if isinstance(record, Record) else f"  {key}  {record.reason}"
-        for key, record in records(islice(store.survey(address), MAX_MATCHES))
+        for key, record in records(islice(store.items(address), MAX_MATCHES))
     ]
     more = "\n  …" if len(found) > MAX_MATCHES else ""
     raise click.UsageError(f"{address!r} may mean:\n" + "\n".join(lines) + more)

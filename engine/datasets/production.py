@@ -2,12 +2,18 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from oversight.cache.cache import Cache
 from oversight.cache.call import Call
+from oversight.cache.store import Store
+from oversight.engine.accounting.ledger import sum_usage
+from oversight.engine.display.progress import Snapshot
 from oversight.engine.errors import Halt, UsageError
+from oversight.engine.models.router import Models
 from oversight.engine.providers.capabilities import missing_abilities
+from oversight.engine.runs.observer import Observer
+from oversight.engine.runs.session import LocalExecutor
 from oversight.engine.runs.workers import failure, run_workers
 from oversight.engine.simulation.model import PREFIX
 from oversight.engine.stop import StopToken
@@ -63,7 +69,7 @@ class Production(ABC, Generic[Item, Made]):
         Replies in flight at a stop land and are saved. When cancelled they are abandoned, and
         what had landed is saved.
         """
-        try:
+        async with cache:
             await run_workers(
                 self.items,
                 lambda item: self._attempt(item, cache),
@@ -72,10 +78,6 @@ class Production(ABC, Generic[Item, Made]):
                 stop_token=stop_token,
                 waits=lambda: cache.waits,
             )
-        except BaseException:
-            await cache.abandon()
-            raise
-        await cache.close()
         return None if self.complete else stop_token.halt
 
     @property
@@ -97,3 +99,39 @@ class Production(ABC, Generic[Item, Made]):
             self.failures[item.id] = landed
         else:
             self.made[item.id] = landed
+
+
+class ProductionSession(LocalExecutor):
+    """One go at a production, from start or resume to its end or its stop."""
+
+    def __init__(
+        self, production: Production[Any, Any], models: Models, store: Store, lanes: int
+    ) -> None:
+        """The models must be prepared; they are closed at the end."""
+        super().__init__(models, store)
+        self.production = production
+        self._lanes = lanes
+
+    async def execute(self, observer: Observer) -> Halt | None:
+        """Go through the items that are left; why it stopped early, or None."""
+        try:
+            async with observer.watching(self.snapshot):
+                return await self.run()
+        finally:
+            await self.close()
+
+    async def run(self) -> Halt | None:
+        return await self.production.run(self.cache, self.models.stop_token, self._lanes)
+
+    def snapshot(self) -> Snapshot:
+        """Where the production stands now, in items."""
+        failures = self.production.failures.values()
+        spent = sum_usage(self.accounts().values()).dollars
+        return self.standing(
+            len(self.production.items),
+            self.production.done,
+            len(failures),
+            refused=sum(failure.kind == "declined" for failure in failures),
+            spend=f"${spent:.2f}" if spent else "",
+            halt=self.models.stop_token.halt,
+        )

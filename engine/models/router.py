@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from oversight.cache.address import call_address, store_key
+from oversight.cache.address import store_key
 from oversight.cache.call import Call, Identity
 from oversight.cache.errors import DamagedEntry
 from oversight.cache.reply import Reply
-from oversight.cache.store import Store
+from oversight.cache.store import Reader
 from oversight.engine.accounting.budget import Budget
 from oversight.engine.accounting.ledger import Ledger, UsageTotals
 from oversight.engine.accounting.prices import PriceList, listed
@@ -142,7 +142,7 @@ class Models:
         known = self._identities.get(call.model)
         return known or self._identities.setdefault(call.model, self.model_identity(call.model))
 
-    def identity_in(self, store: Store) -> Identity:
+    def identity_in(self, store: Reader) -> Identity:
         """The same for the calls of a run on this store.
 
         A server of the user's goes by its name; but replies that the store holds under its address
@@ -292,9 +292,9 @@ class Models:
         self._endpoints[model].hear(told)
 
 
-def _holds(store: Store, call: Call, identity: str) -> bool:
+def _holds(store: Reader, call: Call, identity: str) -> bool:
     try:
-        return store.get(store_key(call_address(call), identity)) is not None
+        return store.get(store_key(call.address, identity)) is not None
     except DamagedEntry:
         # It is there, and whoever reads it is told what is wrong with it.
         return True

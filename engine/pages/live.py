@@ -2,15 +2,16 @@
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from oversight.engine.accounting.ledger import sum_usage
+from oversight.engine.accounting.ledger import UsageTotals, sum_usage
 from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.display.printable import printable
 from oversight.engine.display.progress import duration
 from oversight.engine.errors import RateLimited
+from oversight.engine.models.router import clipped
 from oversight.engine.pages.addresses import Addresses
 from oversight.engine.pages.environment import page, short
 from oversight.engine.pictures.opened import OpenedRun
@@ -33,17 +34,7 @@ TILES = (
     ("dollars", "spent"),
     ("forecast", "forecast"),
 )
-COLUMNS = (
-    "model",
-    "a second",
-    "in flight",
-    "waiting",
-    "429s",
-    "tokens in",
-    "tokens out",
-    "$",
-    "what binds",
-)
+COLUMNS = ("model", "429s", "replies", "tokens in", "tokens out", "$", "how fast, and what binds")
 
 RATE_OVER, CALLS_OVER = 30.0, 5.0
 """Seconds over which the rates of cells and of calls are measured."""
@@ -98,7 +89,7 @@ class Watcher:
             "faults": f"{sum(n for _, _, n in total.faults) - limited:,}",
             "dollars": (told.get("spend") if running else "") or f"${total.dollars:,.2f}",
             "forecast": f"${forecast:,.2f}" if forecast is not None else "–",
-            "models": list(_models(told.get("models", {}), ledger)),
+            "models": list(_models(told.get("models", ()), ledger)),
             "note": printable(str(told.get("note", ""))) or _note(told, ledger, running),
             "failures": list(reversed(self._failures)),
         }
@@ -159,20 +150,21 @@ def _failure(line: bytes) -> str:
     return printable(whole if len(whole) <= MAX_SAID else f"{whole[:MAX_SAID]} …")
 
 
-def _models(held: Mapping[str, Any], ledger: Mapping[str, Any]) -> Iterator[list[str]]:
-    for model in dict.fromkeys((*held, *ledger)):
-        now, paid = held.get(model, {}), ledger.get(model)
+def _models(held: Sequence[str], ledger: Mapping[str, UsageTotals]) -> Iterator[list[str]]:
+    """held: lines of the display, each a model's name and, two spaces on, what holds it back."""
+    now = {name: told.strip() for name, _, told in (line.partition("  ") for line in held)}
+    names = {clipped(model): paid for model, paid in ledger.items()}
+    for model in dict.fromkeys((*now, *names)):
+        paid = names.get(model)
         faults = paid.faults if paid else ()
         yield [
             printable(model),
-            f"{now['per_second']:.1f}" if now else "–",
-            f"{now['in_flight']:,}" if now else "–",
-            f"{now['waiting']:,}" if now else "–",
             f"{sum(n for _, kind, n in faults if kind == RateLimited.slug):,}",
+            f"{paid.stored:,}" if paid else "0",
             short(paid.usage.input_tokens) if paid else "0",
             short(paid.usage.output_tokens) if paid else "0",
             f"{paid.dollars:,.2f}" if paid else "0.00",
-            printable(f"{now.get('binds', '')}  {now.get('fault', '')}".strip()) or "nothing",
+            printable(now.get(model, "")) or "nothing",
         ]
 
 

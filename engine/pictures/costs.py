@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass, field
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Ask, Call
 from oversight.cache.errors import ReplayMiss
 from oversight.cache.reply import Reply
@@ -40,7 +39,7 @@ class Recorder:
 
     async def __call__(self, call: Call) -> Reply:
         reply = await self.inner(call)
-        address = call_address(call)
+        address = call.address
         price = listed().find(call.model)
         cost = None if price is None else price.cost(reply.usage)
         self.asked[address] = Asked(address, call, reply, cost)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 
-from oversight.cache.call import Call, Message
+from oversight.cache.call import Call, Message, Request
 from oversight.engine.errors import (
     EngineError,
     InvalidRequest,
@@ -142,7 +142,7 @@ async def _model(
 ) -> tuple[bool, str, str]:
     began = time.perf_counter()
     try:
-        reply = await provider(Call(model, (Message("user", "Say yes."),), max_tokens=1))
+        reply = await provider(Call(Request(model, (Message("user", "Say yes."),), max_tokens=1)))
         served = reply.served_model
     except EngineError as exc:
         if not (isinstance(exc, InvalidRequest) and TOO_SHORT in str(exc)):

@@ -5,7 +5,6 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call, Effort
 from oversight.cache.reply import Reply
 from oversight.engine.providers.capabilities import abilities
@@ -106,7 +105,7 @@ class ReplyStatistics:
         known = self._known.get(_kind(call))
         if known is None or known.count < ENOUGH:
             return None
-        return known.replies[int(call_address(call)[:8], 16) % len(known.replies)]
+        return known.replies[int(call.address[:8], 16) % len(known.replies)]
 
     def input(self, call: Call) -> ExpectedTokens:
         """Input tokens."""

@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply, Token, Usage
 from oversight.engine.simulation import SimProvider
@@ -44,7 +43,7 @@ def simulated(provider: SimProvider) -> Responder:
     times: Counter[str] = Counter()
 
     def answer(call: Call) -> Reply:
-        address = call_address(call)
+        address = call.address
         times[address] += 1
         # The server counts the tokens.
         return replace(provider.reply(call.drawn(times[address])), usage=Usage())

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from oversight.cache.call import Call, Effort, Message, ResponseFormat, ToolSpec
+from oversight.cache.call import Call, Effort, Message, Request, ResponseFormat, ToolSpec
 from oversight.cache.reply import Outcome, Reply, ToolCall
 from oversight.engine.rehearsal.meter import Reading
 from oversight.engine.rehearsal.profile import FaultKind
@@ -43,18 +43,22 @@ class AnthropicServerWire(ServerWire):
         said = tuple(part for message in body["messages"] for part in _messages(message))
         effort: Effort = output.get("effort") or ""
         return Call(
-            model or body["model"],
-            (*(Message("system", block["text"]) for block in blocks), *said),
-            temperature=body.get("temperature"),
-            top_p=body.get("top_p"),
-            max_tokens=body["max_tokens"],
-            stop=tuple(body.get("stop_sequences") or ()),
-            tools=tuple(
-                ToolSpec(tool["name"], tool.get("description") or "", _json(tool["input_schema"]))
-                for tool in body.get("tools") or ()
-            ),
-            response_format=ResponseFormat("", _json(wanted["schema"])) if wanted else None,
-            effort=effort,
+            Request(
+                model or body["model"],
+                (*(Message("system", block["text"]) for block in blocks), *said),
+                temperature=body.get("temperature"),
+                top_p=body.get("top_p"),
+                max_tokens=body["max_tokens"],
+                stop=tuple(body.get("stop_sequences") or ()),
+                tools=tuple(
+                    ToolSpec(
+                        tool["name"], tool.get("description") or "", _json(tool["input_schema"])
+                    )
+                    for tool in body.get("tools") or ()
+                ),
+                response_format=ResponseFormat("", _json(wanted["schema"])) if wanted else None,
+                effort=effort,
+            )
         )
 
     def reply(self, call: Call, reply: Reply, number: int) -> bytes:

@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 
-from oversight.cache.call import Call, Message, ResponseFormat, ToolSpec
+from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpec
 from oversight.cache.reply import Outcome, Reply, ToolCall
 from oversight.engine.rehearsal.meter import Reading
 from oversight.engine.rehearsal.profile import FaultKind
@@ -40,18 +40,20 @@ class OpenAIServerWire(ServerWire):
         wanted = (body.get("response_format") or {}).get("json_schema")
         stop = body.get("stop") or ()
         return Call(
-            model or body["model"],
-            tuple(_message(message) for message in body["messages"]),
-            temperature=body.get("temperature"),
-            top_p=body.get("top_p"),
-            max_tokens=body.get("max_completion_tokens") or body.get("max_tokens") or 1024,
-            stop=(stop,) if isinstance(stop, str) else tuple(stop),
-            tools=tuple(_tool(tool["function"]) for tool in tools),
-            response_format=ResponseFormat(wanted["name"], _json(wanted["schema"]))
-            if wanted
-            else None,
-            top_logprobs=body.get("top_logprobs") or 0,
-            effort=body.get("reasoning_effort") or "",
+            Request(
+                model or body["model"],
+                tuple(_message(message) for message in body["messages"]),
+                temperature=body.get("temperature"),
+                top_p=body.get("top_p"),
+                max_tokens=body.get("max_completion_tokens") or body.get("max_tokens") or 1024,
+                stop=(stop,) if isinstance(stop, str) else tuple(stop),
+                tools=tuple(_tool(tool["function"]) for tool in tools),
+                response_format=ResponseFormat(wanted["name"], _json(wanted["schema"]))
+                if wanted
+                else None,
+                top_logprobs=body.get("top_logprobs") or 0,
+                effort=body.get("reasoning_effort") or "",
+            )
         )
 
     def reply(self, call: Call, reply: Reply, number: int) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from oversight.cache.address import call_address, value_address
+from oversight.cache.address import value_address
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.engine.errors import UsageError
@@ -42,7 +42,7 @@ class Walker:
         self._seen: dict[str, Reply] = {}
 
     async def __call__(self, call: Call) -> Reply:
-        address = call_address(call)
+        address = call.address
         reply = self._seen.get(address)
         if reply is None:
             reply = self._seen[address] = replace(self._answer(call), call=address)
@@ -103,7 +103,7 @@ async def _probe(sweep: Sweep, row: Row, provider: SimProvider, salt: int) -> ob
     calls: set[str] = set()
 
     async def ask(call: Call) -> Reply:
-        address = call_address(call)
+        address = call.address
         calls.add(address)
         if salt and call.response_format:
             lot = chance_of(hashlib.sha256(f"{salt}{address}".encode()).hexdigest())
@@ -160,7 +160,7 @@ async def require_abilities(sweep: Sweep, simulated: Mapping[str, SimModel]) -> 
         alone = Sweep(sweep.name, tuple(problems.values()), (row,))
         await walker.walk(cell for cell in alone.cells() if cell.side == 0)
         # Most calls of a row differ in their prompts alone.
-        for shape in dict.fromkeys(replace(call, messages=(), draw=()) for call in calls):
+        for shape in dict.fromkeys(Call(replace(call.request, messages=())) for call in calls):
             for lack in () if shape.model.startswith(PREFIX) else missing_abilities(shape):
                 lacks.setdefault(lack, row)
         calls.clear()

@@ -16,7 +16,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, Literal, Union, get_args, get_origin
 
-from oversight.cache.call import Call
+from oversight.cache.call import Request
 from oversight.engine.limits.limits import Limits
 from oversight.engine.models.router import ProviderSettings
 from oversight.engine.providers.catalogue import PROVIDERS
@@ -210,7 +210,7 @@ def _value(value: Any) -> str:
 
 def _doc(cls: type[Any], field: "Field[Any]") -> str:
     """What stands below the field where it is declared, or else below its namesake of a call."""
-    for each in (*cls.__mro__, Call):
+    for each in (*cls.__mro__, Request):
         if told := _docs(each).get(field.name):
             return " ".join(told.split()).replace("|", "\\|")
     return "`PROVIDER/NAME`, or a simulated `sim/NAME`." if field.name == "model" else ""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 
-from oversight.cache.call import Call, Effort
+from oversight.cache.call import Effort, Request
 from oversight.engine.errors import UsageError
 from oversight.engine.providers.capabilities import takes_temperature
 from oversight.engine.providers.catalogue import provider_of
@@ -221,7 +221,7 @@ def _check_calls(document: Document, at: Key, point: RoleSettings) -> None:
     if model is None:
         return
     settings = {name: point[name] for name in OF_CALLS if point.get(name, AUTO) != AUTO}
-    made_of(document, at, Call, {"model": model, "messages": (), **settings})
+    made_of(document, at, Request, {"model": model, "messages": (), **settings})
     if not model.startswith(PREFIX):
         try:
             provider_of(model)

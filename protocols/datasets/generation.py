@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
-from oversight.cache.call import Ask, Call, Message, ResponseFormat, nth
+from oversight.cache.call import Ask, Call, Message, Request, ResponseFormat, nth
 from oversight.cache.reply import Reply
 from oversight.protocols.datasets.balance import Balance
 from oversight.protocols.datasets.known import Known
@@ -113,14 +113,16 @@ class Generator:
         if wrong:
             parts.append(_block("wrong", wrong))
         return Call(
-            self.model,
-            (
-                Message("system", "\n\n".join(parts)),
-                Message("user", instructions(form.name, told)),
-            ),
-            temperature=self.temperature,
-            max_tokens=self.max_tokens,
-            response_format=form,
+            Request(
+                self.model,
+                (
+                    Message("system", "\n\n".join(parts)),
+                    Message("user", instructions(form.name, told)),
+                ),
+                temperature=self.temperature,
+                max_tokens=self.max_tokens,
+                response_format=form,
+            )
         )
 
     async def _draft(self, known: Known, mistake: str, ask: Ask) -> Draft | Unreadable:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from oversight.cache.call import Call, Message
+from oversight.cache.call import Call, Message, Request
 from oversight.cache.reply import Reply
 from oversight.engine.errors import AuthenticationFailed, RateLimited
 from oversight.engine.providers.catalogue import connect
@@ -31,7 +31,7 @@ async def test_a_cloud_answers_like_any_provider(cloud: str, variables: Mapping[
         seen.append(call)
         return Reply("4")
 
-    call = Call(f"{cloud}/the-model", (Message("user", "2 + 2?"),), temperature=0.5)
+    call = Call(Request(f"{cloud}/the-model", (Message("user", "2 + 2?"),), temperature=0.5))
     async with MockServer(answer=answer) as server:
         provider = connect(settings_of(cloud, variables, base_url=server.url))
         assert (await provider(call)).text == "4"
@@ -40,7 +40,7 @@ async def test_a_cloud_answers_like_any_provider(cloud: str, variables: Mapping[
             await provider(call)
         await provider.close()
     # The model's name travels in the path; the server has put it back.
-    assert seen == [Call("the-model", call.messages, temperature=0.5)]
+    assert seen == [Call(Request("the-model", call.messages, temperature=0.5))]
     assert caught.value.delay == 1.0
 
 
@@ -63,7 +63,7 @@ async def test_a_cloud_whose_extra_is_missing_stops_before_anything_is_sent(
         with pytest.raises(
             AuthenticationFailed, match=rf"pip install '?anthropic\[{cloud}\]"
         ) as caught:
-            await provider(Call(f"{cloud}/m", (Message("user", "?"),)))
+            await provider(Call(Request(f"{cloud}/m", (Message("user", "?"),))))
         await provider.close()
         assert server.counts() == {}
     assert not caught.value.sent

@@ -39,11 +39,11 @@ async def test_a_call_arrives_as_it_was_asked_and_its_reply_comes_back(line: str
         return Reply("It is 4 – “four” – 四.")
 
     call = replace(asked(line, "2 + 2 – “two”?"), temperature=0.5, top_p=0.9, max_tokens=50)
-    call = replace(call, stop=("END",))
+    call = call.changed(stop=("END",))
     async with rehearsed(line, answer=answer) as (ask, server):
         reply = await ask(call)
     name = call.model.removeprefix(f"{LINES[line][0]}/")
-    assert seen == [replace(call, model=name)]
+    assert seen == [call.changed(model=name)]
     assert (reply.text, reply.outcome) == ("It is 4 – “four” – 四.", "ok")
     assert reply.served_model == name
     assert reply.usage.input_tokens > 0
@@ -75,7 +75,7 @@ async def test_tools_go_out_and_their_use_comes_back(line: str) -> None:
         assert (first.tool_calls, first.outcome) == ((wish,), "ok")
         said = Message("assistant", first.text, first.tool_calls, opaque=first.opaque)
         result = Message("tool", "4", tool_call_id="t1")
-        second = await ask(replace(call, messages=(*call.messages, said, result)))
+        second = await ask(call.changed(messages=(*call.messages, said, result)))
     assert second.text == "4"
     assert seen[0].tools == (spec,)
     assert seen[1].messages[2:] == (Message("assistant", "", (wish,)), result)

@@ -39,7 +39,7 @@ def moved(place: Path, url: str) -> None:
 def stored_under(place: Path, identity: str) -> None:
     """Have every reply of the store be one of this identity, and of none other."""
     store = DiskStore(place / "store")
-    old = [(key, read_record(key, value)) for key, value in store.scan()]
+    old = [(key, read_record(key, value)) for key, value in store.items()]
     new = []
     for key, record in old:
         address = key.partition(".")[0]

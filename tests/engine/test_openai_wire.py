@@ -3,7 +3,7 @@ from typing import Any
 import orjson
 import pytest
 
-from oversight.cache.call import Call, Message, ResponseFormat, ToolSpec
+from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpec
 from oversight.cache.reply import Reply, Token, ToolCall
 from oversight.engine.errors import InvalidRequest, Malformed, OutcomeUnknown
 from oversight.engine.providers.openai_wire import OpenAIWire
@@ -33,7 +33,7 @@ def read(data: Any) -> Reply:
 
 
 def test_a_plain_call_is_written_in_full_and_nothing_more() -> None:
-    assert written(Call("openai/gpt-4o-mini", ASKED, temperature=0.0, draw=(3, 1))) == {
+    assert written(Call(Request("openai/gpt-4o-mini", ASKED, temperature=0.0), (3, 1))) == {
         "model": "gpt-4o-mini",
         "messages": [
             {"role": "system", "content": "Be brief."},
@@ -47,16 +47,18 @@ def test_a_plain_call_is_written_in_full_and_nothing_more() -> None:
 def test_every_parameter_of_a_call_is_written() -> None:
     body = written(
         Call(
-            "openai/gpt-4o",
-            ASKED,
-            temperature=0.7,
-            top_p=0.9,
-            max_tokens=77,
-            stop=("END",),
-            tools=(ToolSpec("calculator", "adds", '{"type": "object"}'),),
-            response_format=ResponseFormat("verdict", '{"type": "object", "required": ["A"]}'),
-            top_logprobs=5,
-            effort="low",
+            Request(
+                "openai/gpt-4o",
+                ASKED,
+                temperature=0.7,
+                top_p=0.9,
+                max_tokens=77,
+                stop=("END",),
+                tools=(ToolSpec("calculator", "adds", '{"type": "object"}'),),
+                response_format=ResponseFormat("verdict", '{"type": "object", "required": ["A"]}'),
+                top_logprobs=5,
+                effort="low",
+            )
         )
     )
     assert body["top_p"] == 0.9
@@ -86,7 +88,7 @@ def test_every_parameter_of_a_call_is_written() -> None:
 
 def test_compatible_servers_are_told_max_tokens_by_its_old_name() -> None:
     wire = OpenAIWire("compatible/lab")
-    body = written(Call("compatible/lab/org/llama-3", ASKED), wire)
+    body = written(Call(Request("compatible/lab/org/llama-3", ASKED)), wire)
     assert body["model"] == "org/llama-3"
     assert body["max_tokens"] == 1024
     assert "max_completion_tokens" not in body
@@ -100,7 +102,7 @@ def test_a_tool_exchange_goes_out_as_it_came() -> None:
         Message("assistant", "", (asked,), opaque=reasoning),
         Message("tool", "4", tool_call_id="call_1"),
     )
-    assert written(Call("deepseek/deepseek-chat", messages))["messages"][2:] == [
+    assert written(Call(Request("deepseek/deepseek-chat", messages)))["messages"][2:] == [
         {
             "role": "assistant",
             "content": None,
@@ -120,11 +122,11 @@ def test_a_tool_exchange_goes_out_as_it_came() -> None:
 def test_reasoning_of_another_wire_is_refused_before_anything_is_sent() -> None:
     messages = (*ASKED, Message("assistant", "4", opaque='[{"type": "thinking"}]'))
     with pytest.raises(InvalidRequest, match="opaque is not from this wire"):
-        WIRE.body(Call("openai/gpt-4o", messages))
+        WIRE.body(Call(Request("openai/gpt-4o", messages)))
 
 
 def test_a_schema_that_is_no_json_is_named() -> None:
-    call = Call("openai/gpt-4o", ASKED, response_format=ResponseFormat("v", "{'A': 1}"))
+    call = Call(Request("openai/gpt-4o", ASKED, response_format=ResponseFormat("v", "{'A': 1}")))
     with pytest.raises(InvalidRequest, match=r"response_format\.schema is no JSON"):
         WIRE.body(call)
 
@@ -214,7 +216,7 @@ def test_absent_logprobs_are_none_at_all(logprobs: Any) -> None:
 def test_reasoning_comes_back_as_it_went_out(fields: dict[str, Any]) -> None:
     reply = read(completion(fields))
     message = Message("assistant", reply.text, opaque=reply.opaque)
-    said = written(Call("deepseek/deepseek-chat", (*ASKED, message)))["messages"][2]
+    said = written(Call(Request("deepseek/deepseek-chat", (*ASKED, message))))["messages"][2]
     assert said == {"role": "assistant", "content": "4", **fields}
 
 

@@ -139,7 +139,7 @@ def test_what_is_shown_is_what_the_outcomes_rest_on(place: Path, command: Comman
         assert tuple(world["probs"]) == record.probs
         assert [turn["speaker"] for turn in world["turns"]] == ["Debater A", "Debater B"]
         addresses |= {turn["call"] for turn in world["turns"]}
-    assert all(list(with_store.walk(address)) for address in addresses)
+    assert all(list(with_store.keys(address)) for address in addresses)
     assert len(addresses) == 4 * 2 * 2, "each problem and each draw has speeches of its own"
     with_store.close()
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oversight.cache.address import call_address, value_address
+from oversight.cache.address import value_address
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.catalogue import JUDGES
@@ -129,7 +129,7 @@ async def test_a_judge_without_examples_asks_what_it_always_asked() -> None:
         ask = Scripted(lambda call: "A: 60%\nB: 40%")
         await StatedJudge("judge", **settings).judge(Transcript(CRATES), ask)
         asked += ask.calls
-    assert len({call_address(call) for call in asked}) == 1
+    assert len({call.address for call in asked}) == 1
 
 
 @pytest.mark.parametrize("probs", [(1.0,), (0.5, 0.4), (-0.5, 1.5)])

@@ -20,10 +20,10 @@ from oversight.cache.lock import own
 from oversight.cache.merge import MergeStatistics, merge
 from oversight.cache.record import Record, checked_records, read_record, records
 from oversight.cache.reply import Outcome
-from oversight.cache.rows import STORE_FILE, RowStore
+from oversight.cache.rows import STORE_FILE, RowReader
 from oversight.cache.salvage import salvageable
 from oversight.cache.stats import store_statistics
-from oversight.cache.store import MemoryStore, Store
+from oversight.cache.store import MemoryStore, Reader
 from oversight.engine.cli.output import say, show
 from oversight.engine.cli.selection import Selection, selected_entry, selecting
 from oversight.engine.system.files import sync_folder
@@ -57,7 +57,7 @@ def command() -> None:
 def stats(given: Path | None, as_json: bool) -> None:
     """Count what is stored: replies, bytes, outcomes, by model and by month."""
     with _reading(given) as (path, store):
-        counted, size = store_statistics(records(store.survey())), _size(path)
+        counted, size = store_statistics(records(store.items())), _size(path)
     if as_json:
         _show_json({"store": str(path), "size": size, **asdict(counted)})
         return
@@ -105,7 +105,9 @@ def show_(address: str, given: Path | None, as_json: bool) -> None:
     with _reading(given) as (_, store):
         record = selected_entry(store, address)
     if as_json:
-        _show_json(_line(record) | {"call": asdict(record.call()), "reply": asdict(record.reply())})
+        call = record.call()
+        told = asdict(call.request) | {"draw": call.draw}
+        _show_json(_line(record) | {"call": told, "reply": asdict(record.reply())})
         return
     from oversight.engine.cli.cache_table import print_entry
 
@@ -139,7 +141,7 @@ def verify(given: Path | None, as_json: bool) -> None:
     damaged: list[DamagedEntry] = []
     sound = 0
     with _reading(given) as (path, store):
-        faults = list(store.faults()) if isinstance(store, RowStore) else []
+        faults = list(store.faults()) if isinstance(store, RowReader) else []
         for _, record in checked_records(_reachable(store)):
             if isinstance(record, DamagedEntry):
                 damaged.append(record)
@@ -183,7 +185,7 @@ def prune(
         raise click.UsageError("say what to remove: --model, --outcome, --older-than or --damaged")
     with _reading(given) as (path, store):
         if damaged:
-            found = records(store.survey())
+            found = records(store.items())
             keys = [key for key, record in found if isinstance(record, DamagedEntry)]
         else:
             keys = [record.key for record in _selected(store, selection)]
@@ -290,7 +292,7 @@ def _take_over(source: Path, path: Path) -> None:
 
 def _merged(source: Path, path: Path) -> MergeStatistics:
     with ExitStack() as stack:
-        theirs: Store
+        theirs: Reader
         if source.is_file():
             theirs = stack.enter_context(closing(BundleStore(source)))
         else:
@@ -313,11 +315,11 @@ def _tell(merged: MergeStatistics, path: Path) -> None:
 
 
 @contextmanager
-def _reading(given: Path | None) -> Iterator[tuple[Path, Store]]:
+def _reading(given: Path | None) -> Iterator[tuple[Path, Reader]]:
     """The store to read, and where it is; an empty one where nothing was stored yet."""
     path = store_path(given)
     if path.is_file():
-        store: Store = BundleStore(path)
+        store: Reader = BundleStore(path)
     elif (path / STORE_FILE).exists():
         store = ReadOnlyStore(path)
     else:
@@ -329,15 +331,15 @@ def _reading(given: Path | None) -> Iterator[tuple[Path, Store]]:
         store.close()
 
 
-def _reachable(store: Store) -> Iterator[tuple[str, bytes | DamagedEntry]]:
+def _reachable(store: Reader) -> Iterator[tuple[str, bytes | DamagedEntry]]:
     """Every entry, also of a file that is malformed somewhere."""
-    return store.salvage() if isinstance(store, RowStore) else store.survey()
+    return store.salvage() if isinstance(store, RowReader) else store.items()
 
 
-def _selected(store: Store, selection: Selection) -> Iterator[Record]:
+def _selected(store: Reader, selection: Selection) -> Iterator[Record]:
     """What fits, and a word about what could not be judged."""
     damaged = 0
-    for _, record in records(store.survey()):
+    for _, record in records(store.items()):
         if isinstance(record, DamagedEntry):
             damaged += 1
         elif record in selection:

@@ -15,6 +15,7 @@ from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.number import Number
 from oversight.engine.cli.output import say, show
 from oversight.engine.cli.signals import obey_signals
+from oversight.engine.display.progress import Snapshot
 from oversight.engine.errors import BudgetReached, Halt, Interrupted, UsageError
 from oversight.engine.models.router import RunPolicy
 from oversight.engine.runs.loaded_sweep import LoadedSweep, open_run
@@ -91,8 +92,15 @@ def _asked(
         opened.sweep.roles, RunPolicy(listed(), max_cost, spent, file.folder / QUARANTINE)
     )
 
+    def standing() -> Snapshot:
+        models = opened.models
+        at_risk = sum(account.at_risk for account in models.accounts().values())
+        return Snapshot(
+            len(probes), len(file.known), 0, in_flight=models.in_flight, at_risk=at_risk
+        )
+
     async def ask() -> Halt | None:
-        obey_signals(opened.models)
+        obey_signals(opened.stop_token, standing)
         cache = Cache(replies, opened.models, identity=opened.models.identity_in(replies))
         try:
             async with accounts.kept(opened.stop_token, opened.models.ledger):

@@ -12,12 +12,13 @@ from oversight.engine.accounting.prices import listed, load_prices
 from oversight.engine.cli.completing import sweep_files
 from oversight.engine.cli.number import Number
 from oversight.engine.cli.output import say, show
-from oversight.engine.cli.terminal import RunOptions, run_in_terminal
+from oversight.engine.cli.terminal import Presentation, run_in_terminal
 from oversight.engine.models.router import RunPolicy
 from oversight.engine.providers.retirements import today
 from oversight.engine.reports.report import FORMATS
 from oversight.engine.runs.listing import is_run
 from oversight.engine.runs.loaded_sweep import open_sweep
+from oversight.engine.runs.run import RunOptions
 from oversight.engine.runs.walk import require_abilities, require_service
 from oversight.engine.system.settings import store_path
 from oversight.protocols.scores import SCORES
@@ -85,17 +86,14 @@ def command(
         say(f"{sweep} is that of a run: without its replies in your store they are paid again")
         say(f"whoever has them: oversight export {sweep.parent}; then here: oversight cache import")
     again = shlex.join(["oversight", *sys.argv[1:]])
-    plan = RunOptions(
-        again,
-        mode,
+    options = RunOptions(
         store_path(store),
         run_folder,
+        mode,
         overrides,
         retry_failed,
-        format,
-        score,
         max_cost,
-        prices,
+        load_prices(prices) if prices else None,
         accept_empty,
     )
-    raise SystemExit(run_in_terminal(opened, plan))
+    raise SystemExit(run_in_terminal(opened, options, Presentation(again, format, score)))
