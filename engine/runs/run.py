@@ -22,6 +22,7 @@ from oversight.engine.runs.executor import Assignment, Batches, Executor, MakeEx
 from oversight.engine.runs.loaded_sweep import LoadedSweep, run_folder
 from oversight.engine.runs.observer import Observer
 from oversight.engine.runs.outcome import LandedCell, OutcomeRecord
+from oversight.engine.runs.progress_file import ProgressNotes
 from oversight.engine.runs.replay import LANES
 from oversight.engine.runs.run_folder import QUARANTINE, RunFolder, outcomes
 from oversight.engine.runs.session import RunSession
@@ -114,7 +115,7 @@ class Run:
             require_service(loaded.models.retirements(loaded.sweep.models), today())
         ledger = self._ledger = LedgerFile(self.folder.path, self._accounts_now)
         working = self._executor = executor(self._assignment(ledger.total()))
-        self._observers = observers
+        observers = self._observers = (ProgressNotes(self.folder.path), *observers)
         try:
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(self._watermark(working))

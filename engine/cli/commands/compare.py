@@ -11,7 +11,6 @@ from oversight.engine.cli.completing import run_names
 from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.number import Number
 from oversight.engine.cli.output import say, show, width
-from oversight.engine.cli.recorded import recorded
 from oversight.engine.decisions.calls import RunCalls, calls_of_run
 from oversight.engine.decisions.comparison import (
     CallShare,
@@ -24,6 +23,7 @@ from oversight.engine.decisions.comparison import (
 from oversight.engine.decisions.comparison_text import FORMATS, comparison_text
 from oversight.engine.decisions.rows import RunRows, read_rows
 from oversight.engine.decisions.statement import Condition, read_condition
+from oversight.engine.runs.recorded import recorded
 from oversight.protocols.scores import ALL_SCORES
 from oversight.protocols.scoring.families import Family
 

@@ -11,10 +11,10 @@ from oversight.engine.accounting.prices import listed, load_prices
 from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.options import output_option, prices_option, recorded_option, score_option
 from oversight.engine.cli.output import say
-from oversight.engine.cli.recorded import recorded
 from oversight.engine.reports.frame_files import FrameFormat, write_frames
 from oversight.engine.reports.frames import FrameSource
 from oversight.engine.runs.loaded_sweep import open_run
+from oversight.engine.runs.recorded import recorded
 from oversight.engine.runs.replay import keys_of
 from oversight.engine.runs.run_folder import outcomes
 

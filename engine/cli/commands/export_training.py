@@ -9,11 +9,11 @@ from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.number import Number
 from oversight.engine.cli.options import output_option, recorded_option, row_options
 from oversight.engine.cli.output import say, show
-from oversight.engine.cli.recorded import recorded
 from oversight.engine.errors import UsageError
 from oversight.engine.runs.loaded_sweep import open_run
 from oversight.engine.runs.lookup import Parts
 from oversight.engine.runs.manifest import read_manifest
+from oversight.engine.runs.recorded import recorded
 from oversight.engine.runs.replay import replay_cache
 from oversight.engine.runs.run_folder import outcomes
 from oversight.engine.training.data_card import Source

@@ -12,12 +12,12 @@ from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.accounting.prices import listed, load_prices
 from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.output import show, width
-from oversight.engine.cli.recorded import recorded
 from oversight.engine.decisions.calls import calls_of_run
 from oversight.engine.decisions.costs import Axis, frontier, row_costs
 from oversight.engine.decisions.costs_text import as_json, tables
 from oversight.engine.decisions.rows import read_rows
 from oversight.engine.display.table import as_latex, as_markdown, as_text
+from oversight.engine.runs.recorded import recorded
 from oversight.protocols.scores import ALL_SCORES
 
 

@@ -9,11 +9,11 @@ from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.options import format_option, recorded_option, score_option, set_option
 from oversight.engine.cli.output import say, show, width
-from oversight.engine.cli.recorded import recorded
 from oversight.engine.reports.report import report
 from oversight.engine.reports.results import collect
 from oversight.engine.runs.loaded_sweep import open_run
 from oversight.engine.runs.outcome import OutcomeRecord, read_outcome
+from oversight.engine.runs.recorded import recorded
 from oversight.engine.runs.replay import replay_cells
 from oversight.engine.runs.run_folder import lines
 from oversight.engine.sweeps.sweep import Cell

@@ -10,10 +10,10 @@ from oversight.engine.cli.completing import cells
 from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.options import json_option, recorded_option, row_options, score_option
 from oversight.engine.cli.output import say, show_json
-from oversight.engine.cli.recorded import recorded
 from oversight.engine.reports.side_by_side import as_plain, side_by_side
 from oversight.engine.runs.loaded_sweep import open_run
 from oversight.engine.runs.lookup import Parts, found, fullest
+from oversight.engine.runs.recorded import recorded
 from oversight.engine.runs.replay import replay_cache
 
 
