@@ -108,6 +108,16 @@ def whole_number(numbers: range) -> Schema:
     return {"type": "integer", "enum": list(numbers)}
 
 
+def object_of(properties: Mapping[str, Schema]) -> dict[str, Any]:
+    """JSON Schema of an object that has these fields, and all of them."""
+    return {
+        "type": "object",
+        "properties": {key: dict(field) for key, field in properties.items()},
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
 def choice_of(options: Iterable[str]) -> Schema:
     return {"type": "string", "enum": list(options)}
 
@@ -121,61 +131,6 @@ def probabilities_form(question: Question) -> ResponseFormat:
 def texts_form(name: str) -> ResponseFormat:
     """A list of texts, under the form's own name."""
     return _form(name, {name: {"type": "array", "items": {"type": "string"}}})
-
-
-def number_form(name: str) -> ResponseFormat:
-    """One number, under the form's own name."""
-    return _form(name, {name: {"type": "number"}})
-
-
-def odds_form() -> ResponseFormat:
-    """Steps, each with the probability that it holds, and that of the conclusion."""
-    step = _object({"step": {"type": "string"}, "probability": {"type": "number"}})
-    return _form(
-        "steps", {"steps": {"type": "array", "items": step}, "conclusion": {"type": "number"}}
-    )
-
-
-def step_form(steps: int, *, may_pass: bool) -> ResponseFormat:
-    """The number of a step, from 1, or 0 for none where that may be."""
-    numbers = list(range(0 if may_pass else 1, steps + 1))
-    return _form("step", {"step": {"type": "integer", "enum": numbers}})
-
-
-def check_form() -> ResponseFormat:
-    """Whether what was shown holds."""
-    return _form("check", {"holds": {"type": "boolean"}})
-
-
-def split_form() -> ResponseFormat:
-    """Subclaims, and how many of them must hold: all, any, or at least so many."""
-    return _form(
-        "subclaims",
-        {
-            "subclaims": {"type": "array", "items": {"type": "string"}},
-            "needed": {"type": "string", "enum": ["all", "any", "at least"]},
-            "at_least": {"type": "integer"},
-        },
-    )
-
-
-def estimates_form(subclaims: int) -> ResponseFormat:
-    """One number for each of so many subclaims, counted from 1."""
-    return _form(
-        "estimates", {str(number): {"type": "number"} for number in range(1, subclaims + 1)}
-    )
-
-
-def pick_form(subclaims: int) -> ResponseFormat:
-    """The number of a subclaim, from 1, and which way its estimate is off."""
-    numbers = list(range(1, subclaims + 1))
-    return _form(
-        "pick",
-        {
-            "subclaim": {"type": "integer", "enum": numbers},
-            "truth_is": {"type": "string", "enum": ["higher", "lower"]},
-        },
-    )
 
 
 def solution_form(answer: Literal["integer", "number", "string"]) -> ResponseFormat:
@@ -220,7 +175,7 @@ def read_form(reply: Reply, form: ResponseFormat) -> dict[str, Any]:
 
     A fenced or introduced object is read as well, for models that decorate what they return.
     """
-    value = _last_object(readable(reply))
+    value = _lastobject_of(readable(reply))
     if value is None:
         raise unreadable(f"the reply is not the JSON of a {form.name} form", reply)
     missing = [key for key in orjson.loads(form.schema)["required"] if key not in value]
@@ -229,7 +184,7 @@ def read_form(reply: Reply, form: ResponseFormat) -> dict[str, Any]:
     return value
 
 
-def _last_object(text: str) -> dict[str, Any] | None:
+def _lastobject_of(text: str) -> dict[str, Any] | None:
     """The JSON object that ends a text; None if none does, or if there may be two."""
     start, end = text.find("{"), text.rfind("}")
     for _ in range(MAX_BRACES):
@@ -296,13 +251,4 @@ def probability_in(form: dict[str, Any], key: str, reply: Reply) -> float:
 
 
 def _form(name: str, properties: Mapping[str, Any]) -> ResponseFormat:
-    return ResponseFormat(name, orjson.dumps(_object(properties)).decode())
-
-
-def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": {key: dict(field) for key, field in properties.items()},
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    return ResponseFormat(name, orjson.dumps(object_of(properties)).decode())

@@ -39,8 +39,8 @@ JUDGES: dict[str, Judge] = {
     "reasons": StatedJudge(MODEL, reason="private"),
     "reasons openly": DistributionJudge(MODEL, reason="public"),
 }
-WITHOUT = {"open_trust", "market_making", "doubly_efficient_debate", "prover_estimator_debate"}
-"""Asks no judge; and those that ask the model of their judge beside it, in forms of their own."""
+WITHOUT = {"open_trust"}
+"""Asks no judge."""
 PANELS = {"jury", "ensemble"}
 """No weak model that could be drawn several times, as weak-to-strong does."""
 
