@@ -89,9 +89,7 @@ class Amplification(Conversation):
     def __post_init__(self) -> None:
         check_aux(self.aux)
         if self.aux == "adversarial":
-            raise ValueError(
-                "aux: helpers that are turned are what `steered` doses; say steered: 1"
-            )
+            raise ValueError("aux: adversarial helpers are what steered doses; set steered: 1")
         require_positive(self, "subquestions", "depth", "budget")
         if not 0 <= self.steered <= 1:
             raise ValueError(f"steered: {self.steered} is not a share of helpers, 0 to 1")

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
@@ -85,7 +86,7 @@ class Filled:
         return str(value)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Form(Generic[T]):
     """What a seat is asked to fill in, and how that is read."""
 
@@ -95,7 +96,7 @@ class Form(Generic[T]):
     """JSON Schema of every field, by name; all of them are required."""
     read: Callable[[Filled], T]
 
-    @property
+    @cached_property
     def format(self) -> ResponseFormat:
         return _form(self.name, self.properties)
 
@@ -175,16 +176,22 @@ def read_form(reply: Reply, form: ResponseFormat) -> dict[str, Any]:
 
     A fenced or introduced object is read as well, for models that decorate what they return.
     """
-    value = _lastobject_of(readable(reply))
+    value = _last_object(readable(reply))
     if value is None:
         raise unreadable(f"the reply is not the JSON of a {form.name} form", reply)
-    missing = [key for key in orjson.loads(form.schema)["required"] if key not in value]
+    missing = [key for key in _required(form.schema) if key not in value]
     if missing:
         raise unreadable(f"the {form.name} form lacks {missing[0]!r}", reply)
     return value
 
 
-def _lastobject_of(text: str) -> dict[str, Any] | None:
+@lru_cache(maxsize=256)  # a sweep has few forms, and reads each of them again and again
+def _required(schema: str) -> tuple[str, ...]:
+    """The fields that a form must have."""
+    return tuple(orjson.loads(schema)["required"])
+
+
+def _last_object(text: str) -> dict[str, Any] | None:
     """The JSON object that ends a text; None if none does, or if there may be two."""
     start, end = text.find("{"), text.rfind("}")
     for _ in range(MAX_BRACES):
