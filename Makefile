@@ -14,9 +14,11 @@ test: .venv/installed-dev        ## lint, types, tests
 	$(BIN)/mypy
 	$(BIN)/pytest -q -n auto
 
-docs: .venv/installed            ## the reference of the sweep file, from the code
+docs: .venv/installed            ## the reference of the sweep file and the prompts, from the code
 	$(BIN)/python -m oversight.engine.sweeps.reference > docs/.sweep-file.md
 	mv docs/.sweep-file.md docs/sweep-file.md
+	$(BIN)/python -m oversight.engine.planning.prompt_page > docs/.prompts.md
+	mv docs/.prompts.md docs/prompts.md
 
 campaign: .venv/installed-dev    ## the long form of the reliability campaigns
 	$(BIN)/pytest -q -m campaign --campaign=long --timeout=3600
