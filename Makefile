@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test docs campaign audit clean
+.PHONY: demo test docs campaign mutants audit clean
 
 demo: .venv/installed            ## install, then run the main job on simulated models
 	$(BIN)/oversight demo
@@ -22,6 +22,9 @@ docs: .venv/installed            ## the reference of the sweep file and the prom
 
 campaign: .venv/installed-dev    ## the long form of the reliability campaigns
 	$(BIN)/pytest -q -m campaign --campaign=long --timeout=3600
+
+mutants: .venv/installed-dev     ## break every mechanism and judge in plausible ways: do tests tell?
+	$(BIN)/python -m tests.campaign.mutation
 
 # What is let pass by its number is judged in SECURITY.md.
 audit: .venv/installed-dev       ## known weaknesses of the dependencies

@@ -28,6 +28,20 @@ class Campaign:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--campaign", choices=("short", "long"), default="short")
     parser.addoption("--campaign-seed", type=int, default=SEED)
+    parser.addoption("--known-truths", choices=("all", "only", "without"), default="all")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the known truths, or all else, where that is asked for."""
+    asked = config.getoption("--known-truths")
+    if asked != "all":
+        items[:] = [each for each in items if _is_known_truth(each) == (asked == "only")]
+
+
+def _is_known_truth(item: pytest.Item) -> bool:
+    """Whether the test says that it is of a planted world in which the right outcome is known."""
+    told = getattr(item, "function", None)
+    return "known truth" in (getattr(told, "__doc__", None) or "").lower()
 
 
 @pytest.fixture
