@@ -1,7 +1,7 @@
 """Every mechanism with every kind of judge: no two rows may ask the same calls."""
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 
@@ -52,6 +52,14 @@ def built(kind: type[Protocol], judge: Judge) -> Protocol:
     return kind(**roles)
 
 
+def aux_of(name: str) -> tuple[str, ...]:
+    """The kinds of helpers that a mechanism has; none for one without helpers."""
+    if "aux" not in {field.name for field in fields(PROTOCOLS[name])}:
+        return ()
+    # Of amplification the adversarial ones are the dose.
+    return ("honest", "sided", "adversarial")[: 2 if name == "amplification" else 3]
+
+
 async def calls(protocol: Protocol) -> frozenset[str]:
     problem = shipment(0)
     provider, seen = simulated([problem]), set[str]()
@@ -74,6 +82,14 @@ async def test_a_mechanism_asks_other_calls_of_every_other_kind_of_judge(name: s
             continue
         asked[judge] = await calls(built(PROTOCOLS[name], JUDGES[judge]))
     assert len(set(asked.values())) == len(asked)
+
+
+@pytest.mark.parametrize("name", [name for name in PROTOCOLS if aux_of(name)])
+async def test_a_helper_on_another_side_is_asked_other_calls(name: str) -> None:
+    judge, kinds = JUDGES["stated"], aux_of(name)
+    rows = [replace(built(PROTOCOLS[name], judge), aux=aux) for aux in kinds]  # type: ignore[call-arg]
+    asked = [await calls(row) for row in rows]
+    assert len(set(asked)) == len({row.name for row in rows}) == len(kinds)
 
 
 REPLIES: dict[str, Callable[[], str | Reply]] = {
