@@ -2,20 +2,27 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test docs campaign mutants audit clean
+.PHONY: demo check test docs campaign mutants real audit clean
 
 demo: .venv/installed            ## install, then run the main job on simulated models
 	$(BIN)/oversight demo
 	@echo "· to have the command oversight in this shell: . $(BIN)/activate"
 
-test: .venv/installed-dev        ## lint, types, tests
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+check: .venv/installed-dev lint  ## lint, types, layers and the unit ring: while you write
+	$(BIN)/pytest -q -n auto --dist worksteal -m unit
+
+test: .venv/installed-dev lint   ## lint, types, layers and all tests
+	$(BIN)/pytest -q -n auto --dist worksteal
+
+.PHONY: lint
+lint: .venv/installed-dev
+	$(BIN)/ruff check -q .
+	$(BIN)/ruff format -q --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -q -n auto
+	$(BIN)/lint-imports --no-cache --no-logo
 
 docs: .venv/installed            ## the reference of the sweep file and the prompts, from the code
-	$(BIN)/python -m oversight.engine.sweeps.reference > docs/.sweep-file.md
+	$(BIN)/python -m oversight.engine.cli.reference > docs/.sweep-file.md
 	mv docs/.sweep-file.md docs/sweep-file.md
 	$(BIN)/python -m oversight.engine.planning.prompt_page > docs/.prompts.md
 	mv docs/.prompts.md docs/prompts.md
@@ -25,6 +32,9 @@ campaign: .venv/installed-dev    ## the long form of the reliability campaigns
 
 mutants: .venv/installed-dev     ## break every mechanism and judge in plausible ways: do tests tell?
 	$(BIN)/python -m tests.campaign.mutation
+
+real: .venv/installed-dev        ## servers that nobody here wrote; LITELLM names the proxy's command
+	$(BIN)/pytest -q -m real -rs
 
 # What is let pass by its number is judged in SECURITY.md.
 audit: .venv/installed-dev       ## known weaknesses of the dependencies

@@ -6,15 +6,16 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, TypeAlias
+from types import TracebackType
+from typing import Literal, Self, TypeAlias
 
-from oversight.cache.address import call_address, store_key
+from oversight.cache.address import store_key
 from oversight.cache.call import Ask, Call, Identity
 from oversight.cache.errors import DamagedEntry, ReplayMiss, StoreError
 from oversight.cache.explain import nearest_recorded
 from oversight.cache.record import make_ready, new_record, read_record, stored_reply
 from oversight.cache.reply import Reply
-from oversight.cache.store import Store
+from oversight.cache.store import Reader, Store
 from oversight.cache.writer import Writer
 
 Mode: TypeAlias = Literal["use", "refresh", "replay", "off"]
@@ -23,7 +24,7 @@ never asks; `off` neither reads nor writes."""
 
 YIELD_EVERY = 256
 """Hits after which the event loop gets a turn: a run served from the store must hear signals."""
-RECENT = 4096
+REPLIES_IN_MEMORY = 4096
 """Replies kept in memory, the last ones handed out: the worlds and rows of one problem ask the
 same calls within a short while, and reading one again takes 30 times as long. About 10 MB."""
 EXPLAINED_MISSES = 3
@@ -56,7 +57,7 @@ class Cache:
 
     def __init__(
         self,
-        store: Store,
+        store: Reader,
         inner: Ask,
         *,
         identity: Identity,
@@ -70,6 +71,7 @@ class Cache:
         or later, since it is one that goes on after a stop.
 
         clock: seconds since 1970; only ever recorded. The store stays its opener's to close.
+        TypeError for a mere Reader where replies are to be stored.
         """
         self._store = store
         self._inner = inner
@@ -77,7 +79,12 @@ class Cache:
         self._mode = mode
         self._clock = clock
         self._refreshed_since = refreshed_since
-        self._writer = Writer(store, replaces=mode == "refresh")
+        self._writer: Writer | None = None
+        if mode in ("use", "refresh"):
+            if not isinstance(store, Store):
+                raise TypeError(f"mode {mode!r} stores replies, and {store!r} only reads them")
+            self._writer = Writer(store, replaces=mode == "refresh")
+            self._put = self._writer.put if store.waits_for_disk else self._writer.put_at_once
         make_ready()
         self._flights: dict[str, asyncio.Task[Reply]] = {}
         self._refreshed: set[str] = set()
@@ -88,7 +95,7 @@ class Cache:
     async def __call__(self, call: Call) -> Reply:
         """ReplayMiss, DamagedEntry, StoreFull, StoreError, or whatever `inner` raises."""
         self._asked += 1
-        address = call_address(call)
+        address = call.address
         identity = self._identity(call)
         key = store_key(address, identity)
         flight = self._flights.get(key)
@@ -109,6 +116,18 @@ class Cache:
         flight.add_done_callback(partial(self._landed, key))
         return await asyncio.shield(flight)
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """`close` at the end of the body, `abandon` if it raised or was cancelled."""
+        await (self.close() if kind is None else self.abandon())
+
     def holds(self, call: Call) -> bool:
         """Whether the call is answered from the store, or would be if it were not asked again.
 
@@ -116,7 +135,7 @@ class Cache:
         """
         if self._mode == "off":
             return False
-        key = store_key(call_address(call), self._identity(call))
+        key = store_key(call.address, self._identity(call))
         return key in self._recent or self._store.get(key) is not None
 
     @property
@@ -133,7 +152,8 @@ class Cache:
         self._closed = True
         while self._flights:
             await asyncio.wait(self._flights.values())
-        await self._writer.close()
+        if self._writer is not None:
+            await self._writer.close()
 
     async def abandon(self) -> None:
         """Cancel the flights, which may have been paid, and save those that had landed."""
@@ -174,42 +194,27 @@ class Cache:
 
     def _remember(self, key: str, reply: Reply) -> None:
         self._recent[key] = reply
-        if len(self._recent) > RECENT:
+        if len(self._recent) > REPLIES_IN_MEMORY:
             self._recent.popitem(last=False)
 
     async def _fly(self, call: Call, key: str, address: str, identity: str) -> Reply:
         reply = await self._inner(call)
         older = None
-        if self._mode != "off":
+        if self._writer is not None:
+            record = new_record(key, call, reply, identity, int(self._clock()))
             try:
-                older = await self._save(call, reply, key, identity)
+                older = await self._put(key, lambda: record.packed().to_bytes())
             except Exception:
                 self._unsaved += 1
                 raise
+            if self._mode == "refresh":
+                self._refreshed.add(key)
         self._new += 1
         # Where another process was first, a replay will meet its reply: so it is handed out here.
         reply = replace(reply, call=address) if older is None else stored_reply(key, older, address)
-        if self._mode != "off":
+        if self._writer is not None:
             self._remember(key, reply)
         return reply
-
-    async def _save(self, call: Call, reply: Reply, key: str, identity: str) -> bytes | None:
-        """Store the reply; what stood under its key already, if something did and was kept."""
-        record = new_record(key, call, reply, identity, int(self._clock()))
-
-        def pack() -> bytes:
-            return record.packed().to_bytes()
-
-        older = None
-        if self._store.waits_for_disk:
-            older = await self._writer.put(key, pack)
-        elif self._mode == "refresh":
-            self._store.put_many([(key, pack())])
-        else:
-            older = self._store.keep_many([(key, pack())]).get(key)
-        if self._mode == "refresh":
-            self._refreshed.add(key)
-        return older
 
     def _landed(self, key: str, flight: asyncio.Task[Reply]) -> None:
         del self._flights[key]

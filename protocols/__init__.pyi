@@ -51,10 +51,8 @@ from .mechanisms.recursive_reward_modelling import (
 )
 from .mechanisms.weak_to_strong import WeakToStrong as WeakToStrong
 from .protocol import Conversation as Conversation
-from .protocol import Experiment as Experiment
 from .protocol import Measured as Measured
 from .protocol import Protocol as Protocol
-from .protocol import Trial as Trial
 from .question import Answer as Answer
 from .question import Problem as Problem
 from .question import Question as Question

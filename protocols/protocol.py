@@ -3,22 +3,19 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from typing import Any, ClassVar, Self
 
 from oversight.cache.call import Ask
 from oversight.protocols.agents.agent import Brief, Speaker
-from oversight.protocols.errors import Unreadable
 from oversight.protocols.gather import gather_in_order
 from oversight.protocols.judges.judge import Judge
-from oversight.protocols.mechanisms.prompt_set import PromptSet, default_prompts
+from oversight.protocols.prompts.prompt_set import PromptSet, default_prompts
 from oversight.protocols.question import Answer, Problem, Question
 from oversight.protocols.scores import SCORES
-from oversight.protocols.scoring.sample import Sample
 from oversight.protocols.seat import Role, Seat
-from oversight.protocols.transcript import Measures, Transcript, Verdict
+from oversight.protocols.transcript import NamedMeasures, Transcript, Verdict
 
 
 @dataclass(frozen=True)
@@ -92,12 +89,6 @@ class Protocol(ABC):
         )
         return [replace(self, **each) for each in roles]
 
-    def experiment(
-        self, agents: Iterable[Speaker], judges: Iterable[Judge], problems: Iterable[Problem]
-    ) -> "Experiment":
-        """This protocol with every agent and every judge, on every problem."""
-        return Experiment(tuple(self.grid(agents, judges)), tuple(problems))
-
     @property
     def words(self) -> PromptSet:
         return self.prompts or default_prompts()
@@ -164,7 +155,7 @@ class Measured:
     """A floor, and what was measured on the way to it."""
 
     floor: Transcript
-    measures: Measures
+    measures: NamedMeasures
 
 
 @dataclass(frozen=True)
@@ -180,58 +171,6 @@ class Conversation(Protocol):
         floor, measures = (said.floor, said.measures) if isinstance(said, Measured) else (said, ())
         verdict = await self.judge.judge(floor, ask, self.judging())
         return replace(verdict, measures=(*verdict.measures, *measures)) if measures else verdict
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """What one protocol with its roles came to in an experiment."""
-
-    protocol: Protocol
-    asd: Sample | None
-    """Problem by problem; its `mean` is the benchmark's figure. None if no problem was judged."""
-    unreadable: int
-    """Problems left out, because a reply that a verdict rests on could not be read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Experiment:
-    """Protocols on problems, with nothing but an `Ask` behind them: for a few hundred calls.
-
-    The engine runs the same protocols resumably, under limits, with intervals and reports.
-    """
-
-    protocols: tuple[Protocol, ...]
-    problems: tuple[Problem, ...]
-
-    async def run(self, ask: Ask, *, score: str = "brier", lanes: int = 64) -> list[Trial]:
-        """One trial a protocol. lanes: how many problems are under way at once.
-
-        What `ask` raises ends the experiment; behind a cache, what was answered is not lost.
-        """
-        points = iter(product(range(len(self.protocols)), self.problems))
-        scored: list[dict[str, float]] = [{} for _ in self.protocols]
-
-        async def lane() -> None:
-            for number, problem in points:
-                protocol = self.protocols[number]
-                with suppress(Unreadable):
-                    asd = await protocol.agent_score_difference(problem, ask, score)
-                    scored[number][problem.id] = asd
-
-        await gather_in_order(*(lane() for _ in range(lanes)))
-        return [
-            Trial(protocol, self._sample(found), len(self.problems) - len(found))
-            for protocol, found in zip(self.protocols, scored, strict=True)
-        ]
-
-    def _sample(self, scored: dict[str, float]) -> Sample | None:
-        """In the order of the problems, whichever landed first."""
-        there = [problem for problem in self.problems if problem.id in scored]
-        if not there:
-            return None
-        ids = tuple(problem.id for problem in there)
-        groups = tuple(problem.group for problem in there)
-        return Sample(ids, tuple(scored[id] for id in ids), groups)
 
 
 def kind(protocol: type[Protocol]) -> str:

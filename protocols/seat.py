@@ -13,7 +13,7 @@ from oversight.protocols.prompts.forms import Filled, Form
 from oversight.protocols.question import Answer
 from oversight.protocols.transcript import Transcript, Turn
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Seat(NamedTuple):
         """One speech on this floor."""
         return await self.speaker.speak(floor, self.side, ask, self.brief)
 
-    async def fill(self, form: Form[T], floor: Transcript, ask: Ask) -> T:
+    async def fill(self, form: Form[_T], floor: Transcript, ask: Ask) -> _T:
         """What the seat fills in on this floor. Unreadable, or Declined, if it does not.
 
         The plain agent beneath fills in: drafts and rewrites are for speeches.
@@ -75,7 +75,7 @@ async def hear(floor: Transcript, *seats: Seat, ask: Ask) -> Transcript:
     return floor.then(*turns)
 
 
-async def readable_ones(*work: Coroutine[Any, Any, T]) -> dict[int, T]:
+async def readable_ones(*work: Coroutine[Any, Any, _T]) -> dict[int, _T]:
     """Run all of `work` at once; the results that could be read, each by its place from 0.
 
     If none could be read, the fault of the first is raised. Any other fault passes at once.
@@ -87,7 +87,7 @@ async def readable_ones(*work: Coroutine[Any, Any, T]) -> dict[int, T]:
     raise next(each for each in results if isinstance(each, Unreadable))
 
 
-async def _or_fault(work: Coroutine[Any, Any, T]) -> tuple[T] | Unreadable:
+async def _or_fault(work: Coroutine[Any, Any, _T]) -> tuple[_T] | Unreadable:
     try:
         return (await work,)
     except Unreadable as fault:

@@ -8,7 +8,7 @@ from oversight.protocols.question import Answer, Question
 from oversight.protocols.quotes import Quote
 
 Scalar: TypeAlias = str | int | float | bool
-Measures: TypeAlias = tuple[tuple[str, Scalar], ...]
+NamedMeasures: TypeAlias = tuple[tuple[str, Scalar], ...]
 """What a protocol measured beside its verdict, by name."""
 SideFinding: TypeAlias = Literal["unchecked", "on side", "off side", "unclear"]
 """What a reader found that a speech argues for: its side, or not; or the reader was unreadable."""
@@ -94,7 +94,7 @@ class Verdict:
     transcript: Transcript
     judgements: tuple[Judgement, ...] = ()
     """What `probs` was made of; empty when no judge was asked."""
-    measures: Measures = ()
+    measures: NamedMeasures = ()
     """What else the protocol measured, by name: the answer chosen freely, a market's loss."""
 
 

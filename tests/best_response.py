@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Ask, Call
 from oversight.cache.reply import Reply
 from oversight.protocols.errors import Unreadable
@@ -67,7 +66,7 @@ class Search:
                 return Reply(self.others(call))
             if left:
                 return Reply(left.pop(0))
-            position = call_address(call)
+            position = call.address
             if self.forgetful and position in self.known:
                 raise _Known(self.known[position])
             raise _Branch(position, moves)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply, Token
 from oversight.protocols.protocol import Protocol
@@ -27,12 +26,12 @@ class Scripted:
         await asyncio.sleep(self.delay)
         said = self.answer(call)
         reply = said if isinstance(said, Reply) else Reply(said)
-        return replace(reply, call=call_address(call))
+        return replace(reply, call=call.address)
 
     @property
     def distinct(self) -> int:
         """How many different calls were asked: what a cache would pay for."""
-        return len({call_address(call) for call in self.calls})
+        return len({call.address for call in self.calls})
 
 
 def token(text: str, probability: float, **others: float) -> Token:
@@ -91,7 +90,7 @@ def held(share: object) -> str:
 
 def addresses(ask: Scripted) -> set[str]:
     """The different calls that were asked: what a cache would pay for."""
-    return {call_address(call) for call in ask.calls}
+    return {call.address for call in ask.calls}
 
 
 async def paid(

@@ -9,7 +9,6 @@ from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.engine.simulation import expected_scores
@@ -208,7 +207,7 @@ async def calls(protocol: Protocol) -> list[set[str]]:
         seen: set[str] = set()
 
         async def ask(call: Call, seen: set[str] = seen) -> Reply:
-            seen.add(call_address(call))
+            seen.add(call.address)
             return await provider(call)
 
         await protocol.run(problem.question, side, ask)

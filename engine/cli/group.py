@@ -4,6 +4,8 @@ import importlib
 
 import click
 
+from oversight.engine.cli.exit_codes import ExitCode
+
 COMMANDS = {
     "demo": "Run a small sweep on simulated models: no key, no cost.",
     "init": "Write a commented sweep file to start from.",
@@ -27,9 +29,6 @@ COMMANDS = {
 them."""
 
 
-INTERRUPTED = 130
-
-
 class LazyGroup(click.Group):
     """Imports a command's module when the command is called, not before."""
 
@@ -48,7 +47,7 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             # Before a run begins or after it has ended; click would call it a failure of cells.
-            raise SystemExit(INTERRUPTED) from None
+            raise SystemExit(ExitCode.INTERRUPTED) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -70,6 +69,6 @@ def main() -> None:
     try:
         oversight.main(prog_name="oversight")
     except Exception as exc:
-        from oversight.engine.cli.exit_codes import report_fault
+        from oversight.engine.cli.faults import report_fault
 
         raise SystemExit(report_fault(exc)) from None

@@ -4,6 +4,7 @@ import shutil
 import sys
 
 import click
+import orjson
 
 from oversight.engine.display.printable import printable
 
@@ -26,3 +27,13 @@ def show(text: str) -> None:
     except BrokenPipeError:
         sys.stderr.close()
         raise SystemExit(0) from None
+
+
+def show_json(value: object) -> None:
+    """The result of a command as JSON, indented."""
+    show(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+
+
+def show_json_line(value: object) -> None:
+    """One of several results, as JSON on a line of its own."""
+    show(orjson.dumps(value).decode())

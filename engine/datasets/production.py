@@ -2,12 +2,18 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from oversight.cache.cache import Cache
 from oversight.cache.call import Call
+from oversight.cache.store import Store
+from oversight.engine.accounting.ledger import sum_usage
+from oversight.engine.display.progress import Snapshot
 from oversight.engine.errors import Halt, UsageError
+from oversight.engine.models.router import Models
 from oversight.engine.providers.capabilities import missing_abilities
+from oversight.engine.runs.observer import Observer
+from oversight.engine.runs.session import LocalExecutor
 from oversight.engine.runs.workers import failure, run_workers
 from oversight.engine.simulation.model import PREFIX
 from oversight.engine.stop import StopToken
@@ -16,10 +22,10 @@ from oversight.protocols.question import Problem
 from oversight.protocols.transcript import Failure
 
 Item = TypeVar("Item", Known, Problem)
-Made = TypeVar("Made")
+_Made = TypeVar("_Made")
 
 
-class Production(ABC, Generic[Item, Made]):
+class Production(ABC, Generic[Item, _Made]):
     """Items, and what came of those that are done.
 
     An item that is run again asks the same calls: what was paid is in the store, and so the same
@@ -27,7 +33,7 @@ class Production(ABC, Generic[Item, Made]):
     """
 
     items: Sequence[Item]
-    made: dict[str, Made]
+    made: dict[str, _Made]
     """By id of the item."""
     failures: dict[str, Failure]
     """Why nothing came of an item, by its id."""
@@ -46,7 +52,7 @@ class Production(ABC, Generic[Item, Made]):
         """One as the model will be asked."""
 
     @abstractmethod
-    async def make(self, item: Item, cache: Cache) -> Made: ...
+    async def make(self, item: Item, cache: Cache) -> _Made: ...
 
     @abstractmethod
     def problems(self, seed: int) -> tuple[Problem, ...]:
@@ -63,7 +69,7 @@ class Production(ABC, Generic[Item, Made]):
         Replies in flight at a stop land and are saved. When cancelled they are abandoned, and
         what had landed is saved.
         """
-        try:
+        async with cache:
             await run_workers(
                 self.items,
                 lambda item: self._attempt(item, cache),
@@ -72,10 +78,6 @@ class Production(ABC, Generic[Item, Made]):
                 stop_token=stop_token,
                 waits=lambda: cache.waits,
             )
-        except BaseException:
-            await cache.abandon()
-            raise
-        await cache.close()
         return None if self.complete else stop_token.halt
 
     @property
@@ -86,14 +88,50 @@ class Production(ABC, Generic[Item, Made]):
     def complete(self) -> bool:
         return self.done == len(self.items)
 
-    async def _attempt(self, item: Item, cache: Cache) -> Made | Failure:
+    async def _attempt(self, item: Item, cache: Cache) -> _Made | Failure:
         try:
             return await self.make(item, cache)
         except Exception as exc:
             return failure(f"question {item.id}", exc)
 
-    def _keep(self, item: Item, landed: Made | Failure) -> None:
+    def _keep(self, item: Item, landed: _Made | Failure) -> None:
         if isinstance(landed, Failure):
             self.failures[item.id] = landed
         else:
             self.made[item.id] = landed
+
+
+class ProductionSession(LocalExecutor):
+    """One go at a production, from start or resume to its end or its stop."""
+
+    def __init__(
+        self, production: Production[Any, Any], models: Models, store: Store, lanes: int
+    ) -> None:
+        """The models must be prepared; they are closed at the end."""
+        super().__init__(models, store)
+        self.production = production
+        self._lanes = lanes
+
+    async def execute(self, observer: Observer) -> Halt | None:
+        """Go through the items that are left; why it stopped early, or None."""
+        try:
+            async with observer.watching(self.snapshot):
+                return await self.run()
+        finally:
+            await self.close()
+
+    async def run(self) -> Halt | None:
+        return await self.production.run(self.cache, self.models.stop_token, self._lanes)
+
+    def snapshot(self) -> Snapshot:
+        """Where the production stands now, in items."""
+        failures = self.production.failures.values()
+        spent = sum_usage(self.accounts().values()).dollars
+        return self.standing(
+            len(self.production.items),
+            self.production.done,
+            len(failures),
+            refused=sum(failure.kind == "declined" for failure in failures),
+            spend=f"${spent:.2f}" if spent else "",
+            halt=self.models.stop_token.halt,
+        )

@@ -7,7 +7,7 @@ from datetime import date
 from typing import Literal
 
 from oversight.cache.reply import Usage
-from oversight.cache.store import Store
+from oversight.cache.store import Reader
 from oversight.engine.accounting.prices import Price, PriceList
 from oversight.engine.limits.limits import Limits
 from oversight.engine.planning.reply_statistics import ReplyStatistics
@@ -109,7 +109,7 @@ class Plan:
         return max(known, key=lambda pace: pace.minutes)
 
 
-async def plan_sweep(opened: LoadedSweep, store: Store | None, prices: PriceList) -> Plan:
+async def plan_sweep(opened: LoadedSweep, store: Reader | None, prices: PriceList) -> Plan:
     """What the sweep would ask, given what is stored. store: None if there is none yet.
 
     Of a large sweep some problems are walked, evenly spread, and stand for the others; those that

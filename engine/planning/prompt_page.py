@@ -16,7 +16,7 @@ from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.critique import Critique
 from oversight.protocols.mechanisms.cross_examination import CrossExamination
 from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.mechanisms.prompt_set import default_prompts
+from oversight.protocols.prompts.prompt_set import default_prompts
 
 HEAD = """\
 # What every seat reads

@@ -8,13 +8,13 @@ from itertools import accumulate
 from math import isnan
 
 import numpy as np
-import numpy.typing as npt
 
 from oversight.engine.reports.failures import called
 from oversight.engine.reports.secondary import SecondaryMeasures
 from oversight.engine.runs.outcome import OutcomeRecord
 from oversight.engine.sweeps.sweep import Sweep
 from oversight.protocols.scores import RANGES, applicable
+from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.bounds import (
     Bounds,
     Flag,
@@ -26,8 +26,6 @@ from oversight.protocols.scoring.bounds import (
 )
 from oversight.protocols.scoring.sample import Sample, widest
 from oversight.protocols.scoring.worlds import Measures, Worlds, asd_ends, measure, over_draws
-
-Floats = npt.NDArray[np.float64]
 
 FLAGS: Mapping[str, Flag] = {
     "refused": "refused",

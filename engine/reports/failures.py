@@ -26,10 +26,10 @@ WORDS = {
 }
 """Kinds of failures, as people are told of them; `unreadable` and `declined` say it themselves."""
 
-PASSING = {"RateLimited", "Overloaded", "Unreachable", "Ambiguous", "Malformed", "Crowded"}
+TRANSIENT_KINDS = {"RateLimited", "Overloaded", "Unreachable", "Ambiguous", "Malformed", "Crowded"}
 """Kinds that may well come to a verdict when they are asked again; all others would not."""
 
-MENDS = {
+HINTS = {
     "BadCall": "it would refuse them again: mend what it names, then --retry-failed",
     "NeverAnswered": "mend what it names: the same command runs them again",
     "TooLong": "take a model with a longer context, shorter problems or fewer turns",
@@ -38,7 +38,7 @@ MENDS = {
     "crash": "a bug in a protocol: mend it; the same command runs them again",
 }
 
-CUT = " (the reply was truncated)"
+TRUNCATED = " (the reply was truncated)"
 """How the message of a reply ends that reached max_tokens."""
 
 CAUSES = 3
@@ -74,11 +74,11 @@ class Of:
     def add(self, record: OutcomeRecord) -> None:
         self.cells += 1
         if record.failure is not None:
-            said = record.failure.message.removesuffix(CUT)
+            said = record.failure.message.removesuffix(TRUNCATED)
             alike = re.sub(r"'[^']*'|\"[^\"]*\"|\(\w\)|\d[\d.,]*", "…", said)
             cause = self.causes.setdefault((record.failure.kind, alike), Cause(record.failure))
             cause.count += 1
-            cause.cut += record.failure.message.endswith(CUT)
+            cause.cut += record.failure.message.endswith(TRUNCATED)
 
     def count(self, *kinds: str) -> int:
         return sum(cause.count for (kind, _), cause in self.causes.items() if kind in kinds)
@@ -86,7 +86,9 @@ class Of:
 
 def passing(records: Iterable[OutcomeRecord]) -> int:
     """How many failures asking again may mend."""
-    return sum(record.failure is not None and record.failure.kind in PASSING for record in records)
+    return sum(
+        record.failure is not None and record.failure.kind in TRANSIENT_KINDS for record in records
+    )
 
 
 def failure_lines(sweep: Sweep, records: Iterable[OutcomeRecord]) -> Iterator[str]:
@@ -109,14 +111,14 @@ def failure_lines(sweep: Sweep, records: Iterable[OutcomeRecord]) -> Iterator[st
                 yield from _cause(cause, its)
             if (more := len(causes) - CAUSES) > 0:
                 yield f"  and {more:,} other causes, in outcomes.jsonl"
-            if kind in MENDS:
-                yield f"  {MENDS[kind]}"
+            if kind in HINTS:
+                yield f"  {HINTS[kind]}"
         if its.count("unreadable") and (others := _others(judge, its, by_judge)):
             yield f"  of the same model, other kinds of judges are read: {others}"
 
 
 def _cause(cause: Cause, its: Of) -> Iterator[str]:
-    said = _clipped(cause.example.message.removesuffix(CUT))
+    said = _clipped(cause.example.message.removesuffix(TRUNCATED))
     line = f"  {cause.count:,}: {said}"
     if cause.cut:
         limit = getattr(its.settings, "max_tokens", None)

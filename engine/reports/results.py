@@ -6,6 +6,7 @@ from itertools import chain
 
 from oversight.cache.address import value_address
 from oversight.engine.reports.aggregate import OutcomeTable, RowSamples
+from oversight.engine.reports.axes import Axes, axes
 from oversight.engine.reports.secondary import ByWorld, MeasureKind
 from oversight.engine.runs.outcome import OutcomeRecord
 from oversight.engine.sweeps.rows import Row
@@ -48,6 +49,7 @@ class RowResult:
     kind: str
     agent: str
     judge: str
+    axes: Axes
     n: int
     """Problems with a verdict in every world of at least one draw."""
     cells: int
@@ -132,12 +134,13 @@ def collect(
         resampled += chain(*((*row.jse, *row.eas) for row in samples if row))
         measures = (each for each in chain(*beside) if each.kind == "measures")
         resampled += [half for each in measures for half in (each.truth, each.lie) if half]
-    figures = _Figures(resampled)
+    figures = Figures(resampled)
     rows = tuple(
         RowResult(
             kind=row.kind,
             agent=row.agent,
             judge=row.judge,
+            axes=axes(row, sweep.seed),
             n=len(sample.asd.values) if sample else 0,
             cells=tally.cells_a_row,
             failed=sum(tally.failures[number].values()),
@@ -186,7 +189,7 @@ def _overseer(row: Row) -> tuple[str, str]:
     return value_address(row.protocol.judge), row.protocol.words.digest
 
 
-class _Figures:
+class Figures:
     """Estimates of samples. Those that are resampled are resampled together where they are over
     the same problems, so that rows can be compared; the others have no interval."""
 

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from oversight.engine.runs.outcome import OutcomeRecord
 from oversight.engine.sweeps.sweep import Sweep
 from oversight.protocols.scores import TIE
+from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.sample import Sample
 
-Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int64]
 

@@ -1,7 +1,8 @@
 """Runs cells, so many at a time, and hands over each outcome as it lands."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import TypeAlias
 
 from oversight.cache.address import value_address
@@ -19,7 +20,7 @@ ROUNDING = 1e-6
 """By how much probabilities may be off."""
 
 
-async def run_cells(
+def run_cells(
     cells: Iterable[Cell],
     ask: Ask,
     keep: Keep,
@@ -27,17 +28,15 @@ async def run_cells(
     lanes: int,
     stop_token: StopToken,
     waits: Callable[[], bool] = lambda: True,
-) -> None:
-    """Run every cell, as `run_lanes` does.
+) -> Awaitable[None]:
+    """Run every cell, as `run_workers` does.
 
     What a model, a judge or a protocol fails at is kept as a Failure, and the others go on. A
-    Halt pulls the latch. ReplayMiss cancels the rest and propagates.
+    Halt stops the token. ReplayMiss cancels the rest and propagates.
     """
-
-    async def run_cell(cell: Cell) -> CellOutcome:
-        return await attempt(cell, ask)
-
-    await run_workers(cells, run_cell, keep, lanes=lanes, stop_token=stop_token, waits=waits)
+    return run_workers(
+        cells, partial(attempt, ask=ask), keep, lanes=lanes, stop_token=stop_token, waits=waits
+    )
 
 
 async def attempt(cell: Cell, ask: Ask) -> CellOutcome:
@@ -52,7 +51,8 @@ async def attempt(cell: Cell, ask: Ask) -> CellOutcome:
 
 def are_probabilities(probs: tuple[float, ...]) -> bool:
     """Whether they are of answers of which just one is right; a NaN is none."""
-    return all(-ROUNDING <= p <= 1 + ROUNDING for p in probs) and abs(sum(probs) - 1) <= ROUNDING
+    within = not probs or (min(probs) >= -ROUNDING and max(probs) <= 1 + ROUNDING)
+    return within and abs(sum(probs) - 1) <= ROUNDING
 
 
 def _sound(verdict: object, question: Question) -> Verdict:

@@ -8,11 +8,11 @@ from typing import Any
 
 import orjson
 
-from oversight.cache.address import call_address, value_address
+from oversight.cache.address import value_address
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.engine.errors import UsageError
-from oversight.engine.providers.capabilities import Lack, missing_abilities
+from oversight.engine.providers.capabilities import Lack, Reach, missing_abilities, plain_reach
 from oversight.engine.providers.retirements import Retirement
 from oversight.engine.runs.scheduler import attempt
 from oversight.engine.simulation import GroundTruth, SimModel, SimProvider
@@ -42,7 +42,7 @@ class Walker:
         self._seen: dict[str, Reply] = {}
 
     async def __call__(self, call: Call) -> Reply:
-        address = call_address(call)
+        address = call.address
         reply = self._seen.get(address)
         if reply is None:
             reply = self._seen[address] = replace(self._answer(call), call=address)
@@ -103,7 +103,7 @@ async def _probe(sweep: Sweep, row: Row, provider: SimProvider, salt: int) -> ob
     calls: set[str] = set()
 
     async def ask(call: Call) -> Reply:
-        address = call_address(call)
+        address = call.address
         calls.add(address)
         if salt and call.response_format:
             lot = chance_of(hashlib.sha256(f"{salt}{address}".encode()).hexdigest())
@@ -141,32 +141,49 @@ CASTS = (
 """Who answers while rows are compared: whatever tells two of them apart should show with one."""
 
 
-async def require_abilities(sweep: Sweep, simulated: Mapping[str, SimModel]) -> None:
-    """UsageError if a model is to be asked for what it cannot do: who, what, and the mend.
+async def shapes(sweep: Sweep, simulated: Mapping[str, SimModel]) -> dict[Call, Row]:
+    """Every different call that real models are asked, prompts apart, with a row that asks it.
 
     Every row is walked in one world of the first problem, and of the first one with another
-    number of answers; each call is held against what its model takes.
+    number of answers.
     """
-    await require_distinct(sweep)
     if all(model.startswith(PREFIX) for model in sweep.models):
-        return
+        return {}
     problems = {len(problem.values): problem for problem in reversed(sweep.problems)}
     known = GroundTruth([*problems.values(), *problems_of([row.protocol for row in sweep.rows])])
     provider = SimProvider(known, stand_ins(sweep, simulated))
     calls: list[Call] = []
     walker = Walker(provider.reply, lambda call, reply: calls.append(call))
-    lacks: dict[Lack, Row] = {}
+    found: dict[Call, Row] = {}
     for row in sweep.rows:
         alone = Sweep(sweep.name, tuple(problems.values()), (row,))
         await walker.walk(cell for cell in alone.cells() if cell.side == 0)
         # Most calls of a row differ in their prompts alone.
-        for shape in dict.fromkeys(replace(call, messages=(), draw=()) for call in calls):
-            for lack in () if shape.model.startswith(PREFIX) else missing_abilities(shape):
-                lacks.setdefault(lack, row)
+        for shape in dict.fromkeys(Call(replace(call.request, messages=())) for call in calls):
+            if not shape.model.startswith(PREFIX):
+                found.setdefault(shape, row)
         calls.clear()
+    return found
+
+
+async def require_abilities(
+    sweep: Sweep, simulated: Mapping[str, SimModel], reach: Callable[[str], Reach] = plain_reach
+) -> dict[Call, Row]:
+    """UsageError if a model is to be asked for what it cannot do: who, what, and the mend.
+
+    reach: how each model is asked. Each of the `shapes` is held against what its model takes;
+    returns them.
+    """
+    await require_distinct(sweep)
+    found = await shapes(sweep, simulated)
+    lacks: dict[Lack, Row] = {}
+    for shape, row in found.items():
+        for lack in missing_abilities(shape, reach(shape.model)):
+            lacks.setdefault(lack, row)
     if lacks:
         told = "\n".join(f"{lack}\n  asked for in: {_named(row)}" for lack, row in lacks.items())
         raise UsageError(f"{told}\nNothing was sent.")
+    return found
 
 
 def require_service(retirements: Iterable[Retirement], today: date) -> None:

@@ -45,7 +45,7 @@ from oversight.protocols.scores import SCORES, Score
 CLOSED = (NaiveJudge, Propaganda, Consultancy, Debate, AdversarialPropaganda, MarketMaking)
 """What has a closed form here."""
 
-Spread: TypeAlias = dict[float, float]
+EvidenceSpread: TypeAlias = dict[float, float]
 """Probability of each number of nats toward the truth."""
 
 
@@ -90,7 +90,9 @@ def expected_scores(
     return ExpectedScores(true[0], false[0], max(variance, 0.0) ** 0.5)
 
 
-def _worlds(protocol: Protocol, models: Mapping[str, SimModel]) -> tuple[Spread, Spread]:
+def _worlds(
+    protocol: Protocol, models: Mapping[str, SimModel]
+) -> tuple[EvidenceSpread, EvidenceSpread]:
     """Nats toward the truth that the judge ends with, where the agent argues for the true answer
     and where it argues for the wrong one."""
     if isinstance(protocol, MarketMaking):
@@ -131,7 +133,7 @@ def _one_conversation(protocol: Protocol) -> bool:
     return False
 
 
-def _reading(protocol: Protocol, models: Mapping[str, SimModel]) -> Spread:
+def _reading(protocol: Protocol, models: Mapping[str, SimModel]) -> EvidenceSpread:
     """Nats toward the truth that the judge brings along."""
     judge = protocol.judge
     if not isinstance(judge, (StatedJudge, DistributionJudge, LogprobJudge)) or judge.both_orders:
@@ -139,11 +141,11 @@ def _reading(protocol: Protocol, models: Mapping[str, SimModel]) -> Spread:
     return _leaning(models[judge.model])
 
 
-def _leaning(model: SimModel) -> Spread:
+def _leaning(model: SimModel) -> EvidenceSpread:
     return _gathered((model.leaning(shift), 0.5) for shift in SHIFTS)
 
 
-def _case(model: SimModel, true: bool) -> Spread:
+def _case(model: SimModel, true: bool) -> EvidenceSpread:
     """Nats toward the truth by one speech, which is for the true answer or for the wrong one."""
     sign = 1 if true else -1
     spoken = ((sign * model.strength(true, shift), (1 - model.refusal) / 2) for shift in SHIFTS)
@@ -156,9 +158,9 @@ def _plain(speaker: Speaker, models: Mapping[str, SimModel]) -> SimModel:
     return models[speaker.model]
 
 
-def _total(spreads: Iterable[Spread]) -> Spread:
+def _total(spreads: Iterable[EvidenceSpread]) -> EvidenceSpread:
     """The spread of a sum of independent parts."""
-    total: Spread = {0.0: 1.0}
+    total: EvidenceSpread = {0.0: 1.0}
     for spread in spreads:
         total = _gathered(
             (nats + more, p * q) for nats, p in total.items() for more, q in spread.items()
@@ -166,16 +168,16 @@ def _total(spreads: Iterable[Spread]) -> Spread:
     return total
 
 
-def _gathered(outcomes: Iterable[tuple[float, float]]) -> Spread:
+def _gathered(outcomes: Iterable[tuple[float, float]]) -> EvidenceSpread:
     """Equal numbers of nats as one; equal as a simulated judge takes them to be."""
-    spread: Spread = {}
+    spread: EvidenceSpread = {}
     for nats, p in outcomes:
         spread[nats_summed(nats)] = spread.get(nats_summed(nats), 0.0) + p
     return spread
 
 
 def _moments(
-    spread: Spread, measure: Score, *, for_true: float, for_false: float
+    spread: EvidenceSpread, measure: Score, *, for_true: float, for_false: float
 ) -> tuple[float, float]:
     """Mean and variance of a weighted sum of the scores of the two answers."""
     mean = square = 0.0

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from oversight.engine.sweeps.document import Document, Key
-from oversight.protocols.mechanisms.prompt_set import (
+from oversight.protocols.prompts.prompt_set import (
     PromptError,
     PromptSet,
     check,

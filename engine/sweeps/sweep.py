@@ -1,12 +1,13 @@
 """What to run: a sweep is a grid, and a cell is one point of it."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 
 from oversight.cache.address import value_address
+from oversight.cache.call import Effort
 from oversight.engine.sweeps.rows import Row
 from oversight.protocols.question import Problem
 
@@ -116,6 +117,19 @@ def models_of(value: object) -> Iterator[str]:
             yield inner
         else:
             yield from models_of(inner)
+
+
+def tool_users(value: object) -> Iterator[tuple[str, Effort]]:
+    """(model, effort) of everyone in a tree of roles and settings who is given tools."""
+    if isinstance(value, (tuple, list)):
+        for part in value:
+            yield from tool_users(part)
+        return
+    names: Iterable[str] = getattr(value, "__dataclass_fields__", ())
+    if "model" in names and getattr(value, "tools", None):
+        yield getattr(value, "model", ""), getattr(value, "effort", "")
+    for name in names:
+        yield from tool_users(getattr(value, name))
 
 
 def _digest(*parts: str) -> str:

@@ -2,15 +2,17 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
 from oversight.engine.sweeps.code import code_digest
-from oversight.engine.sweeps.document import Document, Key
+from oversight.engine.sweeps.document import Document
 from oversight.engine.sweeps.examples import problems_of
 from oversight.engine.sweeps.fields import filled
 from oversight.engine.sweeps.loading import load_problems
+from oversight.engine.sweeps.node import Node
 from oversight.engine.sweeps.prompts import Changes, prompt_sets
 from oversight.engine.sweeps.roles import agents, judges, protocols
 from oversight.engine.sweeps.rows import report_rows
@@ -132,18 +134,18 @@ def checked_sweep(
     for section in ("problems", "judges", "protocols"):
         if not value.get(section):
             raise document.fault((), f"has no section {section!r}", "a sweep needs " + NEEDS)
-    top = filled(document, (), Top, {"name": path.stem} | {k: value[k] for k in value if k in tops})
+    settings = {name: setting for name, setting in value.items() if name in tops}
+    top = filled(Node(document, (), {"name": path.stem} | settings), Top)
+    of = partial(Node.section, document)
     if problems is None:
-        problems = _problems(document, value["problems"], path.parent, top.seed)
+        problems = _problems(of("problems"), path.parent, top.seed)
     sets, read = prompt_sets(document, path.parent, prompts)
     notes: list[str] = []
     made = tuple(
         protocols(
-            document,
-            ("protocols",),
-            value["protocols"],
-            agents(document, ("agents",), value["agents"]) if value.get("agents") else [],
-            judges(document, ("judges",), value["judges"]),
+            of("protocols"),
+            agents(of("agents")) if value.get("agents") else [],
+            judges(of("judges")),
             sets,
             notes if top.grid == "skip" else None,
         )
@@ -154,8 +156,8 @@ def checked_sweep(
         top,
         problems,
         made,
-        _settings(document, "models", value.get("models")),
-        _settings(document, "providers", value.get("providers")),
+        _by_name(of("models")),
+        _by_name(of("providers")),
         read,
         tuple(dict.fromkeys(notes)),
     )
@@ -164,14 +166,13 @@ def checked_sweep(
 NEEDS = "problems, judges and protocols, and agents for all but the naive judge"
 
 
-def _problems(document: Document, value: Any, folder: Path, seed: int) -> tuple[Problem, ...]:
+def _problems(node: Node, folder: Path, seed: int) -> tuple[Problem, ...]:
     """The problems of all loaders named, in order. Ids are unique across them."""
     found: dict[str, Problem] = {}
-    for name, settings in document.mapping(("problems",), value).items():
-        key: Key = ("problems", name)
-        for problem in load_problems(document, key, settings, folder, seed):
+    for data_set in node.settings().values():
+        for problem in load_problems(data_set, folder, seed):
             if problem.id in found:
-                raise document.fault(key, f"the problem {problem.id!r} is there already")
+                raise data_set.fault(f"the problem {problem.id!r} is there already")
             found[problem.id] = problem
     return tuple(found.values())
 
@@ -200,6 +201,9 @@ def check_fit(
         )
 
 
-def _settings(document: Document, section: str, value: Any) -> dict[str, dict[str, Any]]:
-    named = document.mapping((section,), value)
-    return {name: document.mapping((section, name), inner) for name, inner in named.items()}
+def _by_name(section: Node) -> dict[str, dict[str, Any]]:
+    """The settings of each model, or of each provider."""
+    return {
+        name: {key: setting.value for key, setting in node.settings().items()}
+        for name, node in section.settings().items()
+    }

@@ -5,13 +5,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from oversight.cache.call import Ask, Call, Effort, ResponseFormat
+from oversight.cache.call import Ask, Call, Effort, Request, ResponseFormat
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.tool_loop import ask_with_tools
 from oversight.protocols.agents.tools import TOOLS
-from oversight.protocols.mechanisms.prompt_set import PromptSet, default_prompts, for_side
 from oversight.protocols.prompts.escape import escape_and_count, escape_tags
 from oversight.protocols.prompts.forms import REASONING_ROOM, Reason, check_reason, with_reasoning
+from oversight.protocols.prompts.prompt_set import PromptSet, default_prompts, for_side
 from oversight.protocols.prompts.render import instructions, messages
 from oversight.protocols.question import Answer
 from oversight.protocols.quotes import MAX_QUOTE_WORDS, find_quotes
@@ -144,13 +144,15 @@ class Agent(Speaker):
                 form, room = with_reasoning(form), room + REASONING_ROOM
             todo = instructions(form.name, "\n".join(told), side)
         return Call(
-            self.model,
-            messages(brief.task, floor, todo),
-            temperature=self.temperature,
-            max_tokens=self.max_tokens + room,
-            tools=tuple(TOOLS[tool].spec for tool in self.tools) if form is None else (),
-            response_format=form,
-            effort=self.effort,
+            Request(
+                self.model,
+                messages(brief.task, floor, todo),
+                temperature=self.temperature,
+                max_tokens=self.max_tokens + room,
+                tools=tuple(TOOLS[tool].spec for tool in self.tools) if form is None else (),
+                response_format=form,
+                effort=self.effort,
+            )
         )
 
     def _told(self, floor: Transcript, side: Answer | None, brief: Brief) -> Iterator[str]:

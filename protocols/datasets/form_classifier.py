@@ -30,7 +30,7 @@ PENALTY = 1.0
 DIGITS = 5
 """Of a preference; what differs less is rounding, and tells no answers apart."""
 
-Floats = npt.NDArray[np.float32]
+Floats32 = npt.NDArray[np.float32]
 
 _NUMBER = re.compile(r"\d[\d,.]*\d|\d")
 _WORD = re.compile(r"\w+|[^\w\s]")
@@ -61,7 +61,7 @@ def preferences(problems: Sequence[Problem]) -> list[list[float]] | None:
     return [[*scores, round(-sum(scores), DIGITS)] for scores in told]
 
 
-def _crossed(alike: Floats, sought: Floats, folds: npt.NDArray[np.int_]) -> Floats:
+def _crossed(alike: Floats32, sought: Floats32, folds: npt.NDArray[np.int_]) -> Floats32:
     """What each row is predicted to be by those of the other folds. alike: products of rows."""
     found = np.zeros(len(sought), np.float32)
     for fold in range(FOLDS):
@@ -71,7 +71,7 @@ def _crossed(alike: Floats, sought: Floats, folds: npt.NDArray[np.int_]) -> Floa
     return found.round(DIGITS)
 
 
-def _features(answer: Answer) -> Floats:
+def _features(answer: Answer) -> Floats32:
     """Of length 1: words and pairs of words in one half, runs of letters in the other."""
     text = f"{answer.text}\n{answer.work}" if answer.work else answer.text
     masked = _NUMBER.sub("0", text)
@@ -96,7 +96,7 @@ def _runs(text: str) -> npt.NDArray[np.int_]:
     return counts
 
 
-def _scaled(counts: npt.NDArray[np.int_]) -> Floats:
+def _scaled(counts: npt.NDArray[np.int_]) -> Floats32:
     """Logarithms of counts, as a vector whose square is 1/2."""
     logs = np.log1p(counts).astype(np.float32)
     return np.asarray(logs / max(float(np.linalg.norm(logs)) * 2**0.5, 1e-9), np.float32)

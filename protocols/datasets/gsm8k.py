@@ -19,8 +19,8 @@ from oversight.protocols.datasets.balance import Balance
 from oversight.protocols.datasets.loader import Loader
 from oversight.protocols.datasets.rows import Text, json_rows, read_bytes
 from oversight.protocols.datasets.solution import (
-    apart,
     closing,
+    is_apart,
     laid_out,
     number,
     number_text,
@@ -105,7 +105,7 @@ class Gsm8k(Loader):
             truth = _truth(folder, line, row, at, solution)
             written = self._written(id, solution)
             right = self._right(truth, solution, written)
-            wrong = _offers(written, False, partial(apart, truth))
+            wrong = _offers(written, False, partial(is_apart, truth))
             if not right or not wrong:
                 continue
             best = right[0]

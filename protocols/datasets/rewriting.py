@@ -8,7 +8,7 @@ answer it is, nor what others there are; so that nothing but what is said can te
 import re
 from dataclasses import dataclass, replace
 
-from oversight.cache.call import Ask, Call, Message
+from oversight.cache.call import Ask, Call, Message, Request
 from oversight.cache.reply import Reply
 from oversight.protocols.datasets.solution import laid_out, number, sense, steps
 from oversight.protocols.errors import Unreadable, unreadable
@@ -61,14 +61,16 @@ class Rewriter:
         solution = f"<solution>\n{escape_tags(answer.work)}\n</solution>"
         form = solution_form("string" if number(answer.text) is None else "number")
         return Call(
-            self.model,
-            (
-                Message("system", f"{TASK}\n\n{solution}"),
-                Message("user", instructions(form.name, REWRITE)),
-            ),
-            temperature=self.temperature,
-            max_tokens=self.max_tokens,
-            response_format=form,
+            Request(
+                self.model,
+                (
+                    Message("system", f"{TASK}\n\n{solution}"),
+                    Message("user", instructions(form.name, REWRITE)),
+                ),
+                temperature=self.temperature,
+                max_tokens=self.max_tokens,
+                response_format=form,
+            )
         )
 
     async def _rewritten(self, answer: Answer, ask: Ask) -> Answer:

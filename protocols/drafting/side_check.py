@@ -11,8 +11,8 @@ from oversight.cache.call import Ask, nth
 from oversight.protocols.agents.agent import Agent, Brief, Speaker
 from oversight.protocols.drafting.wrapper import Wrapper
 from oversight.protocols.errors import Unreadable
-from oversight.protocols.mechanisms.prompt_set import PromptSet
 from oversight.protocols.prompts.forms import Form, choice_of
+from oversight.protocols.prompts.prompt_set import PromptSet
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.seat import Seat
 from oversight.protocols.transcript import SideFinding, Transcript, Turn

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from oversight.protocols.agents.agent import Brief
-from oversight.protocols.mechanisms.prompt_set import default_prompts
+from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.transcript import Judgement, Transcript
 

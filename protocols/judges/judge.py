@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from oversight.cache.call import Ask, Call, Effort, ResponseFormat
+from oversight.cache.call import Ask, Call, Effort, Request, ResponseFormat
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent, Brief, without_thoughts
 from oversight.protocols.errors import unreadable
@@ -195,13 +195,15 @@ class ModelJudge(Judge):
         todo = instructions(task, "\n".join([*told, asked]), case.side, **marks)
         room = REASONING_ROOM if self.reason != "none" else 0
         return Call(
-            self.model,
-            messages(shown.rules, case.floor, todo, None if case.statement else shown.order),
-            temperature=self.temperature,
-            max_tokens=self.max_tokens + room + self.reasoning_tokens,
-            response_format=form,
-            top_logprobs=top_logprobs,
-            effort=self.effort,
+            Request(
+                self.model,
+                messages(shown.rules, case.floor, todo, None if case.statement else shown.order),
+                temperature=self.temperature,
+                max_tokens=self.max_tokens + room + self.reasoning_tokens,
+                response_format=form,
+                top_logprobs=top_logprobs,
+                effort=self.effort,
+            )
         )
 
     def answered(self, reply: Reply) -> Reply:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from oversight.protocols.mechanisms.prompt_set import PromptSet
+from oversight.protocols.prompts.prompt_set import PromptSet
 from oversight.protocols.prompts.render import question_block, turn_block
 from oversight.protocols.question import Problem, Question
 from oversight.protocols.transcript import Transcript

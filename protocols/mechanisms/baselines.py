@@ -5,8 +5,8 @@ from typing import ClassVar
 
 from oversight.cache.call import Ask
 from oversight.protocols.agents.agent import Brief, Speaker
-from oversight.protocols.mechanisms.prompt_set import PromptSet
 from oversight.protocols.prompts.forms import Filled, Form, choice_of
+from oversight.protocols.prompts.prompt_set import PromptSet
 from oversight.protocols.protocol import Conversation, Protocol
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.seat import Role, Seat, hear

@@ -8,7 +8,7 @@ from oversight.protocols.agents.agent import Speaker
 from oversight.protocols.gather import gather_in_order
 from oversight.protocols.judges.judge import Judge
 from oversight.protocols.mechanisms.auxiliary import Aux, aux_name, aux_seat, check_aux
-from oversight.protocols.mechanisms.prompt_set import for_side
+from oversight.protocols.prompts.prompt_set import for_side
 from oversight.protocols.protocol import Conversation, Measured
 from oversight.protocols.question import Answer
 from oversight.protocols.seat import Role, hear, readable_ones

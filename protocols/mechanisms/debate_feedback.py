@@ -12,8 +12,8 @@ from oversight.cache.call import Ask, nth
 from oversight.protocols.agents.agent import Speaker
 from oversight.protocols.gather import gather_in_order
 from oversight.protocols.mechanisms.auxiliary import Aux, aux_name, aux_seat, check_aux
-from oversight.protocols.mechanisms.prompt_set import for_side
 from oversight.protocols.prompts.escape import escape_tags
+from oversight.protocols.prompts.prompt_set import for_side
 from oversight.protocols.protocol import Conversation, Measured
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.seat import Role, Seat, hear, readable_ones

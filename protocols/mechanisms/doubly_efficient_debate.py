@@ -16,7 +16,6 @@ from oversight.protocols.errors import Unreadable, unreadable
 from oversight.protocols.judges.case import Belief, probs_of
 from oversight.protocols.mechanisms.commitment import Commitment, Listed, commit
 from oversight.protocols.mechanisms.listing import as_list
-from oversight.protocols.mechanisms.prompt_set import for_side
 from oversight.protocols.prompts.escape import escape_tags
 from oversight.protocols.prompts.forms import (
     NUMBER,
@@ -29,6 +28,7 @@ from oversight.protocols.prompts.forms import (
     text_in,
     whole_number,
 )
+from oversight.protocols.prompts.prompt_set import for_side
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.sampling import Sampling

@@ -14,7 +14,7 @@ from oversight.protocols.agents.agent import Speaker
 from oversight.protocols.mechanisms.baselines import choose, free_choice
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.mechanisms.prompt_set import PromptSet
+from oversight.protocols.prompts.prompt_set import PromptSet
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.transcript import Transcript, Verdict
 

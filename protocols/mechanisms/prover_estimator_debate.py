@@ -15,7 +15,6 @@ from oversight.protocols.judges.case import probs_of
 from oversight.protocols.mechanisms.auxiliary import Aux, aux_name, check_aux
 from oversight.protocols.mechanisms.commitment import Commitment, Listed, commit
 from oversight.protocols.mechanisms.listing import as_list
-from oversight.protocols.mechanisms.prompt_set import PromptSet, for_side
 from oversight.protocols.prompts.escape import escape_tags
 from oversight.protocols.prompts.forms import (
     NUMBER,
@@ -25,6 +24,7 @@ from oversight.protocols.prompts.forms import (
     choice_of,
     whole_number,
 )
+from oversight.protocols.prompts.prompt_set import PromptSet, for_side
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.seat import Role

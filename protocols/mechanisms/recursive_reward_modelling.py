@@ -13,7 +13,7 @@ from oversight.protocols.agents.agent import Speaker
 from oversight.protocols.gather import gather_in_order
 from oversight.protocols.mechanisms.auxiliary import Aux, aux_name, aux_seat, check_aux
 from oversight.protocols.mechanisms.listing import list_entries
-from oversight.protocols.mechanisms.prompt_set import for_side
+from oversight.protocols.prompts.prompt_set import for_side
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.seat import Role, Seat, readable_ones

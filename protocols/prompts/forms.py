@@ -19,7 +19,7 @@ from oversight.cache.reply import Reply
 from oversight.protocols.errors import unreadable
 from oversight.protocols.question import Question
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 _FIELD = re.compile(r'\{\s*"')
 """How an object begins that has a field; a brace of plain prose seldom does."""
@@ -87,20 +87,20 @@ class Filled:
 
 
 @dataclass(frozen=True)
-class Form(Generic[T]):
+class Form(Generic[_T]):
     """What a seat is asked to fill in, and how that is read."""
 
     name: str
     """Also the seat's task, as programs read it in the prompt."""
     properties: Mapping[str, Schema]
     """JSON Schema of every field, by name; all of them are required."""
-    read: Callable[[Filled], T]
+    read: Callable[[Filled], _T]
 
     @cached_property
     def format(self) -> ResponseFormat:
         return _form(self.name, self.properties)
 
-    def of(self, reply: Reply) -> T:
+    def of(self, reply: Reply) -> _T:
         """What a reply says. Unreadable, or Declined, if it is no such form."""
         return self.read(Filled(read_form(reply, self.format), reply))
 

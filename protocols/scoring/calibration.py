@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oversight.protocols.scoring.clustered import Codes, Floats
+from oversight.protocols.scoring.arrays import Floats
+from oversight.protocols.scoring.clustered import Codes
 from oversight.protocols.scoring.quantiles import t_of
 
 BINS = 10

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oversight.protocols.scoring.clustered import Floats
+from oversight.protocols.scoring.arrays import Floats
 
 CORNERS = 60
 """Corners tried over the range of x before the best is refined."""

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.quantiles import t_of
 
-Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 
 FEW = 20

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oversight.protocols.scoring.clustered import Floats
+from oversight.protocols.scoring.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True)

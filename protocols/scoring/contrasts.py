@@ -13,16 +13,24 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from oversight.protocols.scoring.clustered import Floats, degrees, effective
-from oversight.protocols.scoring.families import Family, Places, corrected, sign_flips
+from oversight.protocols.scoring.arrays import Floats
+from oversight.protocols.scoring.clustered import degrees, effective
+from oversight.protocols.scoring.families import Family, Indices, corrected, sign_flips
 from oversight.protocols.scoring.power import reach
 from oversight.protocols.scoring.quantiles import t_of
 from oversight.protocols.scoring.resamples import Rows, together
 from oversight.protocols.scoring.sample import Sample
 
-Verdict: TypeAlias = Literal["first better", "second better", "equivalent", "not determined"]
+ContrastVerdict: TypeAlias = Literal[
+    "first better", "second better", "equivalent", "not determined"
+]
 
-VERDICTS: tuple[Verdict, ...] = ("first better", "second better", "equivalent", "not determined")
+VERDICTS: tuple[ContrastVerdict, ...] = (
+    "first better",
+    "second better",
+    "equivalent",
+    "not determined",
+)
 
 FAMILY = 1_000
 """Contrasts beyond which 2,000 flips do for 10,000: max-t does not multiply p by their number."""
@@ -66,7 +74,7 @@ class Contrast:
     """Of the two rows over questions; 0 where one does not vary."""
     pairing: float
     """Error of the difference over what it would be on separate questions; below 1 pairing paid."""
-    verdict: Verdict
+    verdict: ContrastVerdict
 
 
 def contrasts(
@@ -110,7 +118,7 @@ def contrasts(
 def _by_questions(
     samples: Mapping[str, Sample], pairs: Sequence[tuple[str, str]]
 ) -> list[list[int]]:
-    """Places of the contrasts whose rows share the same questions, together."""
+    """Indices of the contrasts whose rows share the same questions, together."""
     kinds = {questions: n for n, questions in enumerate({s.questions for s in samples.values()})}
     kind = {name: kinds[sample.questions] for name, sample in samples.items()}
     alike: dict[frozenset[int], list[int]] = {}
@@ -209,7 +217,7 @@ def _tests(
     return sign_flips(apart, np.arange(count), nothing, seed=seed, resamples=resamples)
 
 
-def variances(rows: Rows, one: Places, two: Places) -> Floats:
+def variances(rows: Rows, one: Indices, two: Indices) -> Floats:
     """CR3 variance of each contrast's mean, from one product over all rows."""
     sums, sizes = rows.sums, rows.sizes
     away = (sums - np.multiply.outer(sizes, rows.means)) / (sizes.sum() - sizes)[:, None]
@@ -220,7 +228,7 @@ def variances(rows: Rows, one: Places, two: Places) -> Floats:
     return np.where(found > 1e-14 * (gram[one, one] + gram[two, two]), found, 0.0)
 
 
-def intervals(rows: Rows, one: Places, two: Places, level: float) -> tuple[Floats, Floats]:
+def intervals(rows: Rows, one: Indices, two: Indices, level: float) -> tuple[Floats, Floats]:
     """CR3 interval of each contrast, range-aware where both rows have ends."""
     sums, sizes = rows.sums, rows.sizes
     n, g = float(sizes.sum()), len(sizes)
@@ -247,7 +255,7 @@ def intervals(rows: Rows, one: Places, two: Places, level: float) -> tuple[Float
     )
 
 
-def _wins(rows: Rows, one: Places, two: Places) -> Iterator[tuple[Places, Places]]:
+def _wins(rows: Rows, one: Indices, two: Indices) -> Iterator[tuple[Indices, Indices]]:
     step = max(1, BLOCK // len(rows.values))
     across = np.ascontiguousarray(rows.values.T)
     for start in range(0, len(one), step):
@@ -256,7 +264,7 @@ def _wins(rows: Rows, one: Places, two: Places) -> Iterator[tuple[Places, Places
         yield (apart > SAME).sum(axis=1), (apart < -SAME).sum(axis=1)
 
 
-def _pairing(rows: Rows, one: Places, two: Places, errors: Floats) -> tuple[Floats, Floats]:
+def _pairing(rows: Rows, one: Indices, two: Indices, errors: Floats) -> tuple[Floats, Floats]:
     away = rows.values - rows.values.mean(axis=0)
     gram = away.T @ away
     scale = np.sqrt(gram[one, one] * gram[two, two])

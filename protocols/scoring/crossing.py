@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oversight.protocols.scoring.clustered import Codes, Floats, by_cluster
+from oversight.protocols.scoring.arrays import Floats
+from oversight.protocols.scoring.clustered import Codes, by_cluster
 
 
 @dataclass(frozen=True, slots=True)

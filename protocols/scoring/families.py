@@ -6,10 +6,10 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from oversight.protocols.scoring.clustered import Floats
+from oversight.protocols.scoring.arrays import Floats
 
 Family: TypeAlias = Literal["step-max-t", "holm", "bh"]
-Places: TypeAlias = npt.NDArray[np.int64]
+Indices: TypeAlias = npt.NDArray[np.int64]
 
 BLOCK = 2**21
 """Contrasts × flips looked at in one go."""
@@ -47,7 +47,7 @@ def benjamini_hochberg(ps: Sequence[float]) -> tuple[float, ...]:
 
 
 def sign_flips(
-    sums: Floats, first: Places, second: Places, *, seed: int, resamples: int
+    sums: Floats, first: Indices, second: Indices, *, seed: int, resamples: int
 ) -> tuple[Floats, Floats]:
     """p of each contrast by itself, and in the family of all by step-down max-t.
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from oversight.protocols.scoring.clustered import Floats
+from oversight.protocols.scoring.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from oversight.protocols.scoring.clustered import Floats
+from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.quantiles import t_of
 
 Between: TypeAlias = Literal["reml", "dersimonian-laird"]
@@ -38,7 +38,7 @@ class Pooled:
     """Of the studies, summing to 1."""
 
 
-def pooled(
+def pooled_estimate(
     estimates: Floats, errors: Floats, *, between: Between = "reml", level: float = 0.95
 ) -> Pooled:
     """Random-effects mean of independent estimates with their standard errors.

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from oversight.protocols.scoring.clustered import Floats
+from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.nested_oversight import (
     STEPS,
     Nested,
     NestedEstimate,
-    line,
     nested_oversight,
+    straight_line,
     with_resamples,
 )
 from oversight.protocols.scoring.ratings import Rating, Ratings
@@ -42,8 +42,8 @@ def nested_from_ratings(
 
     def nested(row: Floats) -> Nested:
         return nested_oversight(
-            line(*guards.fit(row[:m], errors[:m])),
-            line(*houdinis.fit(row[m:], errors[m:])),
+            straight_line(*guards.fit(row[:m], errors[:m])),
+            straight_line(*houdinis.fit(row[m:], errors[m:])),
             start=start,
             gap=gap,
             steps=steps,
@@ -66,7 +66,9 @@ class _Role:
             )
         self.at = [capability[of[n].model] for n in self.places]
         if len(set(self.at)) < 2:
-            raise ValueError(f"all {name} models have the same capability: no line goes there")
+            raise ValueError(
+                f"all {name} models have the same capability: no straight_line goes there"
+            )
 
     def fit(self, ratings: Floats, errors: Floats) -> tuple[float, float]:
         weights = 1 / np.maximum(errors[self.places], 1e-9)

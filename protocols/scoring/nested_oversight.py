@@ -42,7 +42,7 @@ class Nested:
         return max(self.chances)
 
 
-def line(slope: float, intercept: float) -> Line:
+def straight_line(slope: float, intercept: float) -> Line:
     return lambda x: slope * x + intercept
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oversight.protocols.scoring.clustered import Floats
+from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.sample import Sample
 from oversight.protocols.scoring.statistics import Estimate, estimates
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oversight.protocols.scoring.clustered import Floats
+from oversight.protocols.scoring.arrays import Floats
 
 SAME = 1e-12
 """Standard errors of differences below this are those of rows that agree."""

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oversight.protocols.scoring.clustered import Codes, Floats, by_cluster
+from oversight.protocols.scoring.arrays import Floats
+from oversight.protocols.scoring.clustered import Codes, by_cluster
 
 SCALE = math.log(10) / 400
 """Nats of log odds in one point of rating."""

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oversight.protocols.scoring.clustered import Floats, by_cluster, codes
+from oversight.protocols.scoring.arrays import Floats
+from oversight.protocols.scoring.clustered import by_cluster, codes
 from oversight.protocols.scoring.sample import Sample
 
 CHUNK = 2**22

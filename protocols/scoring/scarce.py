@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oversight.protocols.scoring.clustered import Floats
+from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.quantiles import t_of
 
 

@@ -17,10 +17,10 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from oversight.protocols.scoring.clustered import Floats
+from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.quantiles import NORMAL
 
-Outcome: TypeAlias = Literal["above", "below", "precise", "undecided"]
+SequentialOutcome: TypeAlias = Literal["above", "below", "precise", "undecided"]
 
 FIRST = 20
 """Clusters before the first look."""
@@ -87,7 +87,7 @@ class Rule:
 class Decision:
     """What is known at a look."""
 
-    outcome: Outcome
+    outcome: SequentialOutcome
     clusters: int
     """Clusters read when this was decided."""
     mean: float
@@ -143,7 +143,7 @@ def _look(sums: Floats, sizes: Floats, rule: Rule, ends: tuple[float, float] | N
     return Decision(outcome, t, mean, interval)
 
 
-def _met(rule: Rule, interval: tuple[float, float], half: float) -> Outcome:
+def _met(rule: Rule, interval: tuple[float, float], half: float) -> SequentialOutcome:
     if rule.threshold is not None:
         if interval[0] > rule.threshold:
             return "above"

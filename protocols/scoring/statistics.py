@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.clustered import (
     Codes,
     by_cluster,
@@ -29,8 +29,6 @@ from oversight.protocols.scoring.clustered import (
 )
 from oversight.protocols.scoring.quantiles import NORMAL, t_of
 from oversight.protocols.scoring.sample import Sample
-
-Floats = npt.NDArray[np.float64]
 
 RESAMPLES = 10_000
 LEVEL = 0.95

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oversight.protocols.scoring.clustered import Codes, Floats
+from oversight.protocols.scoring.arrays import Floats
+from oversight.protocols.scoring.clustered import Codes
 from oversight.protocols.scoring.crossing import Crossing, crossing
 
 TERMS = ("level", "judge", "agent", "judge x agent")

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oversight.protocols.scoring.clustered import Codes, Floats, by_cluster, cr3, degrees
+from oversight.protocols.scoring.arrays import Floats
+from oversight.protocols.scoring.clustered import Codes, by_cluster, cr3, degrees
 from oversight.protocols.scoring.quantiles import t_of
 
 TIE = 1e-9

@@ -24,7 +24,7 @@ from oversight.engine.providers.limit_headers import LONGEST, HeaderLimits
 from oversight.engine.rehearsal import FaultKind, MockServer, Profile
 from tests.lines import EACH_LINE, LINES, always, asked, canned, good_body, http, reached, rehearsed
 
-pytestmark = EACH_LINE
+pytestmark = [EACH_LINE, pytest.mark.wire]
 
 
 @pytest.mark.parametrize(

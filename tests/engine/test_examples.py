@@ -6,6 +6,7 @@ from oversight.engine.errors import UsageError
 from oversight.engine.runs.loaded_sweep import open_sweep
 from oversight.engine.sweeps.document import Document
 from oversight.engine.sweeps.examples import problems_of, shots
+from oversight.engine.sweeps.node import Node
 from oversight.protocols.datasets.bundled import bundled
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.judges import Ensemble, Shot, StatedJudge
@@ -27,7 +28,7 @@ protocols: naive_judge
 
 def read(yaml: str) -> tuple[Shot, ...]:
     document = Document.parse(f"examples: {yaml}", "a.yaml")
-    return shots(document, ("examples",), document.value["examples"])
+    return shots(Node.section(document, "examples"))
 
 
 def test_a_sweep_file_names_the_data_set_that_examples_are_taken_from(tmp_path: Path) -> None:

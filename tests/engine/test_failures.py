@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from oversight.engine.reports.failures import PASSING, WORDS, called, failure_lines
+import pytest
+
+from oversight.engine.reports.failures import TRANSIENT_KINDS, WORDS, called, failure_lines
 from oversight.engine.runs.outcome import OutcomeRecord
 from oversight.protocols.transcript import Failure
 from tests.answering import answering
@@ -55,7 +57,7 @@ def test_no_name_of_a_class_is_told() -> None:
         (first, *_) = failure_lines(GRID, [record(0, STATED, Failure(kind, "400: no"))])
         assert first == f"{STATED}: 1 of 1 cells {words} (100%)"
     assert not any(word[:1].isupper() for word in map(called, WORDS))
-    assert WORDS.keys() >= PASSING
+    assert WORDS.keys() >= TRANSIENT_KINDS
 
 
 def test_failed_cells_are_told_by_their_cause_and_retried_only_where_it_helps(
@@ -77,6 +79,7 @@ def test_failed_cells_are_told_by_their_cause_and_retried_only_where_it_helps(
     assert "once more   oversight run small.yaml --retry-failed   (3 cells whose fault" in told
 
 
+@pytest.mark.wire
 def test_a_grid_whose_every_call_is_refused_for_one_reason_is_stopped(
     place: Path, command: Command
 ) -> None:

@@ -10,7 +10,7 @@ from oversight.engine.planning.prompt_page import prompt_page
 from oversight.engine.runs.loaded_sweep import open_run
 from oversight.engine.runs.manifest import read_manifest
 from oversight.engine.sweeps.sweepfile import read_sweep_file
-from oversight.protocols.mechanisms.prompt_set import default_prompts
+from oversight.protocols.prompts.prompt_set import default_prompts
 from tests.command_line import oversight
 from tests.engine.sweeps import sweep, sweep_file
 
@@ -83,6 +83,7 @@ def test_prompts_are_set_for_all_protocols_at_once() -> None:
         sweep_file(GRID.replace("[naive_judge, debate]", "{debate: {prompts: default}}"))
 
 
+@pytest.mark.wire
 def test_a_run_keeps_its_words_when_their_file_has_gone(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(MINE)
     (tmp_path / "s.yaml").write_text(
@@ -102,6 +103,7 @@ def test_a_run_keeps_its_words_when_their_file_has_gone(tmp_path: Path) -> None:
     assert (again.identity, again.prompts) == (manifest.identity, manifest.prompts)
 
 
+@pytest.mark.wire
 def test_what_every_seat_reads_can_be_looked_at(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(GRID + "problems: {bundled: arithmetic}\n")
     said = oversight("prompts", "show", "s.yaml", "--protocol", "debate", cwd=tmp_path)
@@ -116,6 +118,7 @@ def test_what_every_seat_reads_can_be_looked_at(tmp_path: Path) -> None:
     assert told["prompts"] == sweep(GRID).prompts
 
 
+@pytest.mark.wire
 def test_a_problem_that_is_not_there_is_told(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(GRID + "problems: {bundled: arithmetic}\n")
     said = oversight("prompts", "show", "s.yaml", "no-such", cwd=tmp_path)

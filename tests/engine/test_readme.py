@@ -10,7 +10,7 @@ import pytest
 from oversight.engine.cli.group import COMMANDS
 from oversight.engine.reports.report import report
 from oversight.engine.reports.results import collect
-from oversight.engine.runs.loaded_sweep import loaded, open_run
+from oversight.engine.runs.loaded_sweep import load_sweep, open_run
 from oversight.engine.runs.run_folder import outcomes
 from oversight.engine.sweeps.document import Document
 from oversight.engine.sweeps.sweepfile import checked_sweep
@@ -42,6 +42,7 @@ def ran(code: str, place: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.wire
 def test_the_protocol_of_the_readme_runs_and_has_under_30_lines(tmp_path: Path) -> None:
     assert len(PROTOCOL.splitlines()) < 30
     shown = ran(f'{PROTOCOL}print(report.show("apples-and-crates", protocol="steel"))', tmp_path)
@@ -49,6 +50,7 @@ def test_the_protocol_of_the_readme_runs_and_has_under_30_lines(tmp_path: Path) 
     assert "apples-and-crates · steelman · agent sim/strong · judge sim/judge stated" in shown
 
 
+@pytest.mark.wire
 def test_the_questions_of_the_readme_are_asked_one_at_a_time(tmp_path: Path) -> None:
     *_, probs, asd = ran(ASKING, tmp_path).splitlines()
     assert re.search(r"\(0\.\d+, 0\.\d+\)$", probs)
@@ -56,6 +58,7 @@ def test_the_questions_of_the_readme_are_asked_one_at_a_time(tmp_path: Path) -> 
     assert ran(ASKING, tmp_path).splitlines()[-1] == asd
 
 
+@pytest.mark.wire
 def test_the_demo_prints_what_the_readme_shows(tmp_path: Path) -> None:
     shown = next(text for text in blocks("") if text.startswith("· sweep demo"))
     told = oversight("demo", cwd=tmp_path)
@@ -84,7 +87,7 @@ def test_the_sweeps_of_the_readme_can_be_run(text: str) -> None:
     document = Document.parse(text, "README")
     document.value.setdefault("name", "readme")
     made = checked_sweep(document, ROOT / "README.md", tuple(shipments(2)))
-    assert len(loaded(made, {}).sweep) > 0
+    assert len(load_sweep(made, {}).sweep) > 0
 
 
 @pytest.mark.parametrize("link", re.findall(r"\]\(((?!http)[^)]+)\)", README))

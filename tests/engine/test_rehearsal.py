@@ -27,6 +27,8 @@ from oversight.engine.rehearsal import (
     load_profile,
 )
 
+pytestmark = pytest.mark.wire
+
 ASKED: Any = [{"role": "user", "content": "2 + 2?"}]
 TOOL = {"name": "calc", "description": "adds", "parameters": {"type": "object"}}
 

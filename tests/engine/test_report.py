@@ -13,8 +13,12 @@ from oversight.engine.reports.report import ENDINGS, FORMATS, report, save_repor
 from oversight.engine.reports.results import Results, collect
 from oversight.engine.reports.tables import bounds_table, main_table, trend_table
 from oversight.protocols.agents.agent import Agent
+from oversight.protocols.drafting.best_of import BestOf
+from oversight.protocols.drafting.side_check import SideCheck
 from oversight.protocols.judges import LogprobJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
+from oversight.protocols.mechanisms.consultancy import Consultancy
+from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.scoring.worlds import BETAS
 from oversight.protocols.transcript import Failure
@@ -274,3 +278,28 @@ def test_the_report_is_the_same_for_the_same_results() -> None:
     again = results(sweep(NAIVE, PROPAGANDA), SMALL | {("naive judge", "p1", 0): (0.5, LOST)})
     assert replace(again, betas=BETAS) == FOUND
     assert all(report(again, format) == report(FOUND, format) for format in FORMATS)
+
+
+def test_the_settings_that_people_plot_by_are_columns_of_their_own() -> None:
+    drafted = BestOf(4, Agent("sim/strong", temperature=0.7), JUDGE)
+    checked = SideCheck(drafted, JUDGE)
+    protocols = [NAIVE, Debate(JUDGE, Agent("sim/weak", temperature=None), rounds=3)]
+    protocols += [Consultancy(JUDGE, checked, turns=2)]
+    grid = replace(sweep(*protocols), seed=7)
+    head = ("model", "judge_model", "rounds", "simultaneous", "best_of", "temperature", "seed")
+    naive, debate, consultancy = orjson.loads(report(collect(grid, []), "json"))["rows"]
+    assert [naive[name] for name in head] == [None, "sim/judge", None, None, None, None, 7]
+    assert [debate[name] for name in head] == ["sim/weak", "sim/judge", 3, True, 1, None, 7]
+    told = ["sim/strong", "sim/judge", 2, None, 4, 0.7, 7]
+    assert [consultancy[name] for name in head] == told
+    lines = list(csv.DictReader(io.StringIO(report(collect(grid, []), "csv"), newline="")))
+    assert lines[1]["model"] == "sim/weak" and lines[1]["rounds"] == "3"
+    assert all(name not in main_table(collect(grid, [])).head for name in head)
+
+
+def test_csv_has_one_shape_for_a_measure_that_one_row_has_for_the_truth_alone() -> None:
+    grid = sweep(NAIVE, PROPAGANDA)
+    halves = {("naive judge", "p0", 0): (0.7, None), ("propaganda", "p0", 0): (0.6, 0.5)}
+    told = collect(grid, records(grid, halves, measures=(("steps", 3),)))
+    head = report(told, "csv").splitlines()[0]
+    assert '"measures.steps.lie.mean"' in head and '"measures.steps.lie",' not in head

@@ -10,7 +10,7 @@ from oversight.engine.runs.outcome import line, read_outcome
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust, Propaganda
-from oversight.protocols.mechanisms.prompt_set import default_prompts
+from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.scoring.statistics import Estimate
 from oversight.protocols.transcript import Failure, Transcript, Verdict
 from tests.engine.verdicts import (

@@ -1,10 +1,12 @@
 import re
+from functools import partial
 from typing import Any
 
 import pytest
 
 from oversight.engine.errors import UsageError
 from oversight.engine.sweeps.document import Document
+from oversight.engine.sweeps.node import Node
 from oversight.engine.sweeps.roles import agents, judges, protocols
 from oversight.protocols.agents.agent import Agent, Speaker
 from oversight.protocols.catalogue import JUDGES, PROTOCOLS
@@ -29,22 +31,21 @@ from tests.engine.sweeps import sweep_file
 WEAK = StatedJudge("sim/weak")
 
 
-def section(name: str, text: str) -> tuple[Document, tuple[str], Any]:
-    document = Document.parse(f"{name}:\n  {text}\n", "s.yaml")
-    return document, (name,), document.value[name]
+def section(name: str, text: str) -> Node:
+    return Node.section(Document.parse(f"{name}:\n  {text}\n", "s.yaml"), name)
 
 
 def speakers(text: str, judge: Judge = WEAK) -> list[Speaker]:
-    return [make(judge) for make in agents(*section("agents", text))]
+    return [make(judge) for make in agents(section("agents", text))]
 
 
 def judged(text: str) -> list[Judge]:
-    return judges(*section("judges", text))
+    return judges(section("judges", text))
 
 
 def made(text: str, agent: str = "sim/strong", judge: str = "sim/weak") -> list[Protocol]:
     return list(
-        protocols(*section("protocols", text), agents(*section("agents", agent)), judged(judge))
+        protocols(section("protocols", text), agents(section("agents", agent)), judged(judge))
     )
 
 
@@ -77,7 +78,7 @@ def test_every_setting_of_an_agent_may_be_an_axis(setting: str, values: list[Any
     written = [list(value) if isinstance(value, tuple) else value for value in values]
     document = Document("s", "", {}, {})
     settings = {"model": "sim/strong", setting: written}
-    found = [make(WEAK) for make in agents(document, ("agents",), settings)]
+    found = [make(WEAK) for make in agents(Node(document, ("agents",), settings))]
     assert found == [Agent(**{"model": "sim/strong", setting: value}) for value in values]
 
 
@@ -376,8 +377,8 @@ def test_what_is_wrong_with_a_protocol_is_told_with_value_and_mend(text: str, me
 
 def test_a_protocol_with_an_agent_says_that_there_is_none() -> None:
     with pytest.raises(UsageError, match=r"protocols\.debate: debate needs agents; add a section"):
-        list(protocols(*section("protocols", "debate"), [], [WEAK]))
-    assert list(protocols(*section("protocols", "naive_judge"), [], [WEAK])) == [NaiveJudge(WEAK)]
+        list(protocols(section("protocols", "debate"), [], [WEAK]))
+    assert list(protocols(section("protocols", "naive_judge"), [], [WEAK])) == [NaiveJudge(WEAK)]
 
 
 def test_a_speech_is_drafted_then_refined_then_checked() -> None:
@@ -449,14 +450,8 @@ def test_agents_quote_the_articles_of_quality_to_a_blind_judge_unless_told_other
 ) -> None:
     text = f"problems: {{{problems}}}\nagents: {agent}\njudges: {judge}\n"
     document = Document.parse(f"{text}protocols: {{debate: {{opponent: {agent}}}}}", "s.yaml")
-    value = document.value
-    (debate,) = protocols(
-        document,
-        ("protocols",),
-        value["protocols"],
-        agents(document, ("agents",), value["agents"]),
-        judges(document, ("judges",), value["judges"]),
-    )
+    of = partial(Node.section, document)
+    (debate,) = protocols(of("protocols"), agents(of("agents")), judges(of("judges")))
     assert isinstance(debate, Debate) and debate.opponent is not None
     assert debate.agent.base_agent.quotes is debate.opponent.base_agent.quotes is quotes
 

@@ -14,6 +14,7 @@ from tests.run_folders import everything, len_of, only_run, with_failures, writt
 # Start to end.
 
 
+@pytest.mark.wire
 def test_a_sweep_runs_from_its_file_to_its_report_and_again_without_asking(place: Path) -> None:
     ran = oversight("run", "small.yaml", cwd=place)
     assert ran.code == 0
@@ -240,6 +241,7 @@ def test_the_file_that_init_writes_runs_as_it_is(place: Path, command: Command) 
     assert "lift" in ran.out
 
 
+@pytest.mark.wire
 def test_the_demo_needs_nothing_and_leaves_a_run_to_look_into(place: Path) -> None:
     ran = oversight("demo", cwd=place)
     assert ran.code == 0

@@ -254,6 +254,7 @@ def test_a_missing_file_is_a_usage_error(
     assert "no-such-file.jsonl" in capsys.readouterr().err
 
 
+@pytest.mark.wire
 def test_a_dash_reads_standard_input() -> None:
     command = [sys.executable, "-m", "oversight.engine", "score", "-", "--json"]
     ran = subprocess.run(command, input=json.dumps(ONE), capture_output=True, text=True, check=True)
@@ -263,7 +264,8 @@ def test_a_dash_reads_standard_input() -> None:
     assert ran.stderr.startswith("<stdin>:1: id: missing")
 
 
-def test_scoring_to_json_imports_no_table_and_no_model_client() -> None:
+@pytest.mark.wire
+def test_scoring_to_json_imports_no_terminal_tables_and_no_model_client() -> None:
     code = (
         "import sys, oversight.engine.cli.group\n"
         "oversight.engine.cli.group.oversight.main("

@@ -16,7 +16,7 @@ from oversight.protocols.judges import (
 )
 from oversight.protocols.judges.case import Case
 from oversight.protocols.mechanisms.baselines import OpenTrust
-from oversight.protocols.mechanisms.prompt_set import default_prompts
+from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.question import Answer, Problem, Question
 from oversight.protocols.seat import Seat
 from oversight.protocols.transcript import Transcript, Turn

@@ -1,6 +1,6 @@
 from collections import Counter
 
-from oversight.cache.call import Ask, Call, Message
+from oversight.cache.call import Ask, Call, Message, Request
 from oversight.engine.simulation import SimModel
 from oversight.engine.simulation.speech import stated_strength
 from oversight.protocols.agents.agent import ADVOCATE, Agent, Brief
@@ -153,7 +153,7 @@ async def test_best_of_n_speaks_the_stronger_of_its_drafts() -> None:
 
 async def test_a_limit_that_is_no_number_limits_nothing() -> None:
     told = instructions("speak", "Argue.", PROBLEMS[0].question.answers[0], words="²")
-    call = Call("sim/it", messages("You argue.", Transcript(PROBLEMS[0].question), told))
+    call = Call(Request("sim/it", messages("You argue.", Transcript(PROBLEMS[0].question), told)))
     assert len((await simulated(PROBLEMS)(call)).text.split()) > 50
 
 
@@ -192,6 +192,6 @@ async def test_the_speech_after_a_tool_does_not_ask_for_it_again() -> None:
     (used,) = wish.tool_calls
     assert (wish.text, wish.outcome, wish.stop_reason) == ("", "ok", "tool_calls")
     answered = (Message("assistant", "", (used,)), Message("tool", "42", tool_call_id=used.id))
-    reply = await sim(Call(call.model, call.messages + answered, tools=call.tools))
+    reply = await sim(Call(Request(call.model, call.messages + answered, tools=call.tools)))
     assert not reply.tool_calls
     assert "My tool says 42." in reply.text

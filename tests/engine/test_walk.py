@@ -5,7 +5,6 @@ from datetime import date
 
 import pytest
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.engine.errors import UsageError
@@ -48,8 +47,8 @@ async def test_a_walk_sees_each_different_call_of_both_worlds_once():
     verdicts, seen = await walked(sweep_of(NaiveJudge(JUDGE), Debate(JUDGE, AGENT, rounds=2)))
     assert verdicts == 4
     # One for the naive judge; two speeches a round that both worlds share, and their judge.
-    assert len(seen) == len({call_address(call) for call, _ in seen}) == 1 + 2 * 2 + 1
-    assert all(reply.call == call_address(call) for call, reply in seen)
+    assert len(seen) == len({call.address for call, _ in seen}) == 1 + 2 * 2 + 1
+    assert all(reply.call == call.address for call, reply in seen)
 
 
 async def test_a_walk_asks_what_the_sweep_would_ask_if_models_said_the_same():
@@ -62,7 +61,7 @@ async def test_a_walk_asks_what_the_sweep_would_ask_if_models_said_the_same():
             cell.problem.question, answers[cell.side], lambda call: run(call.drawn(0))
         )
     _, seen = await walked(sweep)
-    assert {call_address(call) for call, _ in seen} == {call_address(call) for call in run.calls}
+    assert {call.address for call, _ in seen} == {call.address for call in run.calls}
 
 
 async def test_a_logprob_judge_on_a_model_without_logprobs_is_refused_with_the_mend():

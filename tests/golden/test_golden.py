@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from oversight.cache.address import call_address
 from oversight.cache.disk import ReadOnlyStore
 from oversight.cache.record import Record, records
 from oversight.engine.accounting.ledger_file import read_ledger
@@ -76,8 +75,8 @@ def test_every_reply_is_sound_under_its_address(command: Command) -> None:
 
 def test_every_call_still_has_the_address_that_it_had(folder: Path) -> None:
     with closing(ReadOnlyStore(folder / "store")) as replies:
-        kept = [record for _, record in records(replies.survey())]
-        found = {call_address(each.call()) for each in kept if isinstance(each, Record)}
+        kept = [record for _, record in records(replies.items())]
+        found = {each.call().address for each in kept if isinstance(each, Record)}
     assert len(kept) == REPLIES
     assert found >= {each for name in RUNS for each in EXPECTED[name]["addresses"]}
 

@@ -4,12 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import ADVOCATE, Agent, Brief, limit_words, without_thoughts
 from oversight.protocols.mechanisms.baselines import choice_form
-from oversight.protocols.mechanisms.prompt_set import default_prompts
+from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.prompts.render import messages
 from oversight.protocols.question import Answer
 from oversight.protocols.transcript import Transcript, Turn
@@ -90,7 +89,7 @@ def test_a_form_takes_the_place_of_speech_and_tools() -> None:
 def test_every_setting_changes_the_call(changed: dict) -> None:
     plain = AGENT.compose(FLOOR, SIDE, ADVOCATE)
     other = replace(AGENT, **changed).compose(FLOOR, SIDE, ADVOCATE)
-    assert call_address(plain) != call_address(other)
+    assert plain.address != other.address
 
 
 def test_every_setting_but_the_plain_one_shows_in_the_name() -> None:
@@ -117,7 +116,7 @@ def test_wrong_settings_are_refused_with_the_mend() -> None:
 async def test_a_turn_is_stamped_with_its_call_and_side() -> None:
     ask = Scripted(lambda call: "It is 48.")
     turn = await AGENT.speak(FLOOR, SIDE, ask)
-    assert turn == Turn("Advocate A", "It is 48.", SIDE, call_address(ask.calls[0]))
+    assert turn == Turn("Advocate A", "It is 48.", SIDE, ask.calls[0].address)
 
 
 async def test_a_speaker_without_a_side_has_the_title_alone() -> None:

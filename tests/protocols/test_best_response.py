@@ -22,13 +22,13 @@ from oversight.protocols.judges import StatedJudge, VotesJudge
 from oversight.protocols.mechanisms import commitment, prover_estimator_debate
 from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
 from oversight.protocols.mechanisms.listing import as_list
-from oversight.protocols.mechanisms.prompt_set import default_prompts
 from oversight.protocols.mechanisms.prover_estimator_debate import (
     ProverEstimatorDebate,
     established,
     follows,
 )
 from oversight.protocols.prompts.parse import read_instructions, read_turns
+from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer
 from oversight.protocols.scores import brier

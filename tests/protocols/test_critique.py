@@ -3,7 +3,6 @@ from math import sqrt
 
 import pytest
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
@@ -207,7 +206,7 @@ async def found_by(critic: str, draws: int) -> tuple[int, int]:
             case "speak":
                 return "Step 2 is 3 x 12." if asked.side == "B" else "Step 2 is 4 x 12."
             case "critique":
-                chance = int(call_address(call)[:8], 16) / 16**8
+                chance = int(call.address[:8], 16) / 16**8
                 sees = call.model == "honest" and "3 x 12" in asked.speeches[0]
                 return "Step 2 is wrong." if sees and chance < FLAW else "I find no flaw."
             case "statement":

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
@@ -107,7 +106,7 @@ async def test_speakers_know_the_rounds_left_so_a_longer_debate_is_another(
 @given(st.integers(), st.integers(1, 3))
 async def test_worlds_of_self_play_agree_whatever_is_said(salt: int, rounds: int) -> None:
     def babble(call: Call) -> str:
-        share = crc32(f"{salt}{call_address(call)}".encode()) % 101
+        share = crc32(f"{salt}{call.address}".encode()) % 101
         if prompt(call).task == "percentages":
             return f"A: {share}%\nB: {100 - share}%"
         return f"speech {share}"

@@ -7,7 +7,7 @@ from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.auxiliary import Aux
 from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
-from oversight.protocols.mechanisms.prompt_set import default_prompts
+from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.question import Problem, Question
 from tests.fakes import CRATES, Scripted, held, paid, prompt
 

@@ -4,7 +4,6 @@ import random
 import orjson
 import pytest
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
@@ -316,7 +315,7 @@ async def test_a_planted_flaw_is_found_as_often_as_most_votes_see_it(votes: int)
                     return form(steps=["given", f"so it follows {flaw}", "done"])
                 case "step":
                     return form(step=2 if honest else 1)
-            chance = random.Random(call_address(call)).random()
+            chance = random.Random(call.address).random()
             truth = "(flawed)" not in asked.speeches[0].splitlines()[-1]
             return script(call, holds=truth == (chance < right))
 

@@ -5,7 +5,6 @@ from dataclasses import fields, replace
 
 import pytest
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
@@ -65,7 +64,7 @@ async def calls(protocol: Protocol) -> frozenset[str]:
     provider, seen = simulated([problem]), set[str]()
 
     async def ask(call: Call) -> Reply:
-        seen.add(call_address(call))
+        seen.add(call.address)
         return await provider(call)
 
     await protocol.worlds(problem, ask)

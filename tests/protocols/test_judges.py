@@ -6,14 +6,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.catalogue import JUDGES
 from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.judges import ModelJudge, StatedJudge, VotesJudge
 from oversight.protocols.judges.judge import average, normalised
-from oversight.protocols.mechanisms.prompt_set import default_prompts
+from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES, Scripted, token
 
@@ -53,7 +52,7 @@ async def test_a_verdict_has_a_probability_an_answer_and_its_judgements(kind: st
     verdict = await judge(kind).judge(FLOOR, ask)
     assert verdict.probs == pytest.approx(FIRST.get(kind, (0.8, 0.2)))
     assert verdict.transcript == FLOOR
-    stamps = {call_address(call) for call in ask.calls}
+    stamps = {call.address for call in ask.calls}
     assert {judgement.call for judgement in verdict.judgements} == stamps
 
 

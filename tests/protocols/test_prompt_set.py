@@ -4,7 +4,6 @@ from dataclasses import fields, replace
 
 import pytest
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent, Brief
@@ -12,7 +11,7 @@ from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.baselines import OpenTrust
 from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.mechanisms.prompt_set import (
+from oversight.protocols.prompts.prompt_set import (
     PromptError,
     PromptSet,
     check,
@@ -45,7 +44,7 @@ async def asked(protocol: Protocol, problem: Problem | None = None) -> list[Call
     provider, calls = simulated([about]), dict[str, Call]()
 
     async def ask(call: Call) -> Reply:
-        calls.setdefault(call_address(call), call)
+        calls.setdefault(call.address, call)
         return await provider(call)
 
     await protocol.worlds(about, ask)
@@ -91,9 +90,9 @@ async def test_the_judge_is_asked_in_the_last_words(name: str) -> None:
 async def test_one_block_changes_the_calls_of_its_seat_and_no_others() -> None:
     text = DEFAULT.text("debate.judge")
     mine = DEFAULT.changed("mine", {"debate.judge": f"{text} Take your time."})
-    before = {call_address(call) for call in await asked(plain("debate"))}
+    before = {call.address for call in await asked(plain("debate"))}
     after = await asked(plain("debate", prompts=mine))
-    fresh = [call for call in after if call_address(call) not in before]
+    fresh = [call for call in after if call.address not in before]
     assert [prompt(call).task for call in fresh] == ["percentages"]
     assert "Take your time." in prompt(fresh[0]).user
 

@@ -13,13 +13,13 @@ from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.auxiliary import Aux
-from oversight.protocols.mechanisms.prompt_set import for_side
 from oversight.protocols.mechanisms.prover_estimator_debate import (
     Level,
     ProverEstimatorDebate,
     chained,
     gain,
 )
+from oversight.protocols.prompts.prompt_set import for_side
 from oversight.protocols.question import Answer, Question
 from tests.fakes import CRATES, Scripted, held, paid, prompt
 

@@ -10,7 +10,7 @@ from oversight.protocols.agents.agent import Agent
 from oversight.protocols.counts import Counts
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.baselines import Propaganda
-from oversight.protocols.mechanisms.prompt_set import default_prompts
+from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.prompts.render import turn_block
 from oversight.protocols.question import Answer, Problem, Question
 from oversight.protocols.quotes import MAX_QUOTE_WORDS, Quote, find_quotes, fold, marked

@@ -5,7 +5,6 @@ import re
 import orjson
 import pytest
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
@@ -155,7 +154,7 @@ async def test_best_of_n_against_a_reward_without_truth_gains_what_the_largest_o
     def noise(call: Call) -> str:
         asked = prompt(call)
         if asked.task == "percentages":
-            return reward(call, random.Random(call_address(call)).random())
+            return reward(call, random.Random(call.address).random())
         return f"draw {call.draw[0]}" if asked.task == "speak" else script(call)
 
     for candidates in (1, 2, 4):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oversight.cache.address import call_address, value_address
+from oversight.cache.address import value_address
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.catalogue import JUDGES
@@ -12,9 +12,9 @@ from oversight.protocols.judges import LogprobJudge, ModelJudge, Shot, StatedJud
 from oversight.protocols.judges.stated import read_percentages
 from oversight.protocols.judges.votes import read_conclusion
 from oversight.protocols.mechanisms.baselines import NaiveJudge
-from oversight.protocols.mechanisms.prompt_set import default_prompts
 from oversight.protocols.prompts.forms import probabilities_form, read_form
 from oversight.protocols.prompts.parse import find_question, read_question
+from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES, Scripted, prompt, token
@@ -129,7 +129,7 @@ async def test_a_judge_without_examples_asks_what_it_always_asked() -> None:
         ask = Scripted(lambda call: "A: 60%\nB: 40%")
         await StatedJudge("judge", **settings).judge(Transcript(CRATES), ask)
         asked += ask.calls
-    assert len({call_address(call) for call in asked}) == 1
+    assert len({call.address for call in asked}) == 1
 
 
 @pytest.mark.parametrize("probs", [(1.0,), (0.5, 0.4), (-0.5, 1.5)])

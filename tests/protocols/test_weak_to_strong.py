@@ -3,7 +3,6 @@ import random
 
 import pytest
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import Jury, StatedJudge
@@ -74,7 +73,7 @@ async def test_the_error_that_each_judge_makes_for_itself_falls_with_their_numbe
     def noisy(call: Call) -> str:
         if prompt(call).task == "percentages":
             heard = sum(speech == "evidence" for speech in prompt(call).speeches)
-            p = 50 + 20 * heard + 30 * random.Random(call_address(call)).uniform(-1, 1)
+            p = 50 + 20 * heard + 30 * random.Random(call.address).uniform(-1, 1)
             return f"A: {p:.6f}%\nB: {100 - p:.6f}%"
         return "evidence" if prompt(call).side == "A" else "assertion"
 

@@ -4,11 +4,18 @@ from pathlib import Path
 from typing import Any
 
 import click
-import orjson
 
 from oversight.engine.cli.dataset_table import TELLS, inventory_text
+from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.number import Number
-from oversight.engine.cli.output import show
+from oversight.engine.cli.options import (
+    json_option,
+    limit_option,
+    max_cost_option,
+    output_option,
+    store_option,
+)
+from oversight.engine.cli.output import show, show_json
 from oversight.engine.errors import UsageError
 from oversight.engine.sweeps.document import Document
 from oversight.engine.system.settings import store_path
@@ -20,8 +27,20 @@ from oversight.protocols.datasets.leak import LeakGate, RuleAccuracy, leak_gate,
 from oversight.protocols.datasets.loader import Loader
 from oversight.protocols.datasets.rewriting import Rewriter
 
-LEAKS = 1
-"""Exit code of a check that found the label given away."""
+lanes_option = click.option(
+    "--lanes",
+    type=click.IntRange(1),
+    default=64,
+    show_default=True,
+    help="Questions worked on at once.",
+)
+loader_option = click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Setting of the loader, e.g. limit=200; repeatable.",
+)
 
 
 @click.group()
@@ -31,10 +50,8 @@ def command() -> None:
 
 @command.command()
 @click.argument("spec", metavar="FILE|LOADER")
-@click.option(
-    "--set", "settings", multiple=True, metavar="A=B", help="A setting of the loader. Repeatable."
-)
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@loader_option
+@json_option
 def check(spec: str, settings: tuple[str, ...], as_json: bool) -> None:
     """Say what is in a data set, and whether the form of an answer tells if it is true.
 
@@ -50,26 +67,25 @@ def check(spec: str, settings: tuple[str, ...], as_json: bool) -> None:
     problems, skipped = made.load(), made.skipped()
     held, gate = inventory(problems), leak_gate(problems)
     if as_json:
-        plain = _plain(held, gate) | {"skipped": [str(fault) for fault in skipped]}
-        show(orjson.dumps(plain, option=orjson.OPT_INDENT_2).decode())
+        show_json(_plain(held, gate) | {"skipped": [str(fault) for fault in skipped]})
     else:
         show(inventory_text(spec, held, gate, skipped))
     if gate.leaks:
-        raise SystemExit(LEAKS)
+        raise SystemExit(ExitCode.FAILED)
 
 
 @command.command()
 @click.argument("name")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder. Default: data/NAME.")
+@output_option("data/NAME")
 @click.option(
     "--sha256",
     "pins",
     multiple=True,
     metavar="FILE=HEX",
-    help="The checksum that a file must have. Repeatable.",
+    help="Required checksum of a file; repeatable.",
 )
 @click.option(
-    "--from", "mirror", metavar="URL", help="Another place that has the files, under their names."
+    "--from", "mirror", metavar="URL", help="Mirror that has the files under their names."
 )
 def fetch(name: str, output: Path | None, pins: tuple[str, ...], mirror: str | None) -> None:
     """Download the original files of the data set NAME from where its authors put them.
@@ -86,15 +102,25 @@ def fetch(name: str, output: Path | None, pins: tuple[str, ...], mirror: str | N
 
 @command.command("generate-wrong")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--model", required=True, help="Who writes them: provider/name, or sim/NAME.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
-@click.option("--drafts", type=click.IntRange(1), default=4, show_default=True)
-@click.option("--temperature", type=Number(0, 2), help="Default: the provider's.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the labels.")
-@click.option("--limit", type=click.IntRange(1), help="The first so many questions only.")
-@click.option("--lanes", type=click.IntRange(1), default=64, show_default=True)
-@click.option("--max-cost", type=Number(0), help="Dollars for this sitting.")
-@click.option("--store", type=click.Path(path_type=Path), help="Folder of the store of replies.")
+@click.option("--model", required=True, help="Model that writes them: provider/name, or sim/NAME.")
+@output_option()
+@click.option(
+    "--drafts",
+    type=click.IntRange(1),
+    default=4,
+    show_default=True,
+    help="Drafts asked for per question.",
+)
+@click.option(
+    "--temperature",
+    type=Number(0, 2),
+    help="Sampling temperature of the drafts. Default: the provider's.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the order of labels.")
+@limit_option
+@lanes_option
+@max_cost_option
+@store_option
 def generate_wrong(
     file: Path,
     model: str,
@@ -131,15 +157,19 @@ def generate_wrong(
 
 @command.command("generate-rewritten")
 @click.argument("spec", metavar="FILE|LOADER")
+@loader_option
+@click.option("--model", required=True, help="Model that writes them: provider/name, or sim/NAME.")
+@output_option()
 @click.option(
-    "--set", "settings", multiple=True, metavar="A=B", help="A setting of the loader. Repeatable."
+    "--temperature",
+    type=Number(0, 2),
+    default=0.0,
+    show_default=True,
+    help="Sampling temperature of the solutions.",
 )
-@click.option("--model", required=True, help="Whose hand it shall be: provider/name, or sim/NAME.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
-@click.option("--temperature", type=click.FloatRange(0, 2), default=0.0, show_default=True)
-@click.option("--lanes", type=click.IntRange(1), default=64, show_default=True)
-@click.option("--max-cost", type=click.FloatRange(0), help="Dollars for this sitting.")
-@click.option("--store", type=click.Path(path_type=Path), help="Folder of the store of replies.")
+@lanes_option
+@max_cost_option
+@store_option
 def generate_rewritten(
     spec: str,
     settings: tuple[str, ...],

@@ -1,25 +1,27 @@
 """`oversight dataset generate-…`: a production under a terminal, and what it says."""
 
-import asyncio
 import os
 import shlex
 import sys
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from oversight.cache.cache import Cache
 from oversight.cache.disk import DiskStore
-from oversight.cache.store import Store
 from oversight.engine.accounting.prices import listed
+from oversight.engine.cli.exit_codes import ExitCode
+from oversight.engine.cli.faults import halt_code
 from oversight.engine.cli.output import say, show
-from oversight.engine.cli.signals import obey_signals
-from oversight.engine.datasets.production import Production
-from oversight.engine.display.progress import Snapshot, console, progress
-from oversight.engine.errors import BudgetReached, Halt, Interrupted, UsageError
+from oversight.engine.cli.terminal import under_signals
+from oversight.engine.datasets.production import Production, ProductionSession
+from oversight.engine.display.progress import console
+from oversight.engine.errors import Halt, UsageError
 from oversight.engine.models.router import Models, RunPolicy
 from oversight.engine.providers.keys import environment
 from oversight.engine.reports.failures import called
+from oversight.engine.runs.observer import ProgressDisplay
 from oversight.engine.simulation.model import PREFIX
 from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.document import Document
@@ -28,7 +30,6 @@ from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.datasets.leak import leak_gate
 from oversight.protocols.question import Problem
 
-SOME_FAILED, STOPPED, OVER_BUDGET = 1, 3, 4
 NAMED = 5
 """Failures that are told one by one."""
 
@@ -60,58 +61,22 @@ def generate_all(wish: Wish, generation: Production[Any, Any]) -> int:
         say(f"{generation.model} is simulated: what it writes is made up, to try this out only")
     models = Models(Document.parse("", "generate"), {}, {}, (), environment(Path()), StopToken())
     models.prepare([(generation.model, "--model")], RunPolicy(listed(), wish.max_cost))
-    store = DiskStore(wish.store)
-    try:
-        with asyncio.Runner(loop_factory=event_loop()) as runner:
-            try:
-                halt = runner.run(_run(generation, models, store, wish))
-            except asyncio.CancelledError:
-                halt = models.stop_token.halt
-                say("calls in flight were abandoned; what had landed is saved")
-    finally:
-        store.close()
-    return _finished(generation, wish) if halt is None else _stopped(halt, generation)
-
-
-async def _run(
-    generation: Production[Any, Any], models: Models, store: Store, wish: Wish
-) -> Halt | None:
-    cache = Cache(store, models, identity=models.identity_in(store))
-
-    def snapshot() -> Snapshot:
-        calls = cache.statistics
-        dollars = sum(account.dollars for account in models.accounts().values())
-        return Snapshot(
-            len(generation.items),
-            generation.done,
-            len(generation.failures),
-            calls.asked,
-            calls.stored,
-            calls.shared,
-            sum(failure.kind == "declined" for failure in generation.failures.values()),
-            f"${dollars:.2f}" if dollars else "",
-            models.lines(),
-            f"stopping: {models.stop_token.halt}" if models.stop_token.halt else "",
+    with closing(DiskStore(wish.store)) as store:
+        session = ProductionSession(generation, models, store, wish.lanes)
+        halt = under_signals(
+            partial(session.execute, ProgressDisplay(console())),
+            models.stop_token,
+            session.snapshot,
+            event_loop(),
         )
-
-    obey_signals(models)
-    try:
-        async with progress(snapshot, console()):
-            return await generation.run(cache, models.stop_token, wish.lanes)
-    finally:
-        await models.close()
+    return _finished(generation, wish) if halt is None else _stopped(halt, generation)
 
 
 def _stopped(halt: Halt, generation: Production[Any, Any]) -> int:
     done, items = generation.done, len(generation.items)
     say(f"{str(halt).rstrip('.')}. {done:,} of {items:,} questions done")
     say(f"nothing is written yet, and no reply is lost; go on with: {_again()}")
-    match halt:
-        case Interrupted():
-            return 128 + halt.signal
-        case BudgetReached():
-            return OVER_BUDGET
-    return STOPPED
+    return halt_code(halt)
 
 
 def _finished(generation: Production[Any, Any], wish: Wish) -> int:
@@ -129,7 +94,7 @@ def _finished(generation: Production[Any, Any], wish: Wish) -> int:
     say(leak_gate(problems).line)
     say(f"look closer oversight dataset check {wish.output}")
     show(f"{wish.output}: {len(problems):,} of {len(generation.items):,} questions")
-    return SOME_FAILED if generation.failures else 0
+    return ExitCode.FAILED if generation.failures else ExitCode.DONE
 
 
 def _write(problems: tuple[Problem, ...], path: Path) -> None:

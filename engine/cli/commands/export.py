@@ -7,6 +7,7 @@ import click
 
 from oversight.cache.bundle import export_bundle
 from oversight.engine.cli.naming import run_argument, run_named
+from oversight.engine.cli.options import output_option, recorded_option
 from oversight.engine.cli.output import say
 from oversight.engine.cli.recorded import recorded
 from oversight.engine.runs.loaded_sweep import open_run
@@ -16,8 +17,8 @@ from oversight.engine.runs.run_folder import outcomes
 
 @click.command()
 @run_argument
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Default: RUN/replies.bundle")
-@click.option("--store", type=click.Path(path_type=Path), help="Folder of the store.")
+@output_option("RUN/replies.bundle")
+@recorded_option
 def command(named: str, output: Path | None, store: Path | None) -> None:
     """Write every reply that the folder RUN rests on into one file.
 

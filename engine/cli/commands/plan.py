@@ -7,13 +7,19 @@ from datetime import date
 from pathlib import Path
 
 import click
-import orjson
 
 from oversight.cache.disk import ReadOnlyStore
 from oversight.cache.rows import STORE_FILE
 from oversight.engine.accounting.prices import listed, load_prices
 from oversight.engine.cli.completing import sweep_files
-from oversight.engine.cli.output import show
+from oversight.engine.cli.options import (
+    json_option,
+    limit_option,
+    prices_option,
+    set_option,
+    store_option,
+)
+from oversight.engine.cli.output import show, show_json
 from oversight.engine.display.table import Table, as_text
 from oversight.engine.planning.estimate import Cost, ModelPlan, Pace, Plan, plan_sweep
 from oversight.engine.planning.reasoning import cramped
@@ -37,11 +43,11 @@ PLAN_HEAD = (
 
 @click.command()
 @click.argument("sweep", type=click.Path(path_type=Path), shell_complete=sweep_files)
-@click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Change a setting.")
-@click.option("--limit", type=click.IntRange(1), help="Plan for the first so many problems only.")
-@click.option("--prices", type=click.Path(path_type=Path, exists=True), help="A price file.")
-@click.option("--store", type=click.Path(path_type=Path), help="Folder of the store of replies.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@set_option
+@limit_option
+@prices_option
+@store_option
+@json_option
 def command(
     sweep: Path,
     overrides: tuple[str, ...],
@@ -72,7 +78,7 @@ def command(
             "leak_gate": gate,
             "retirements": opened.models.retirements(opened.sweep.models),
         }
-        show(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode())
+        show_json(told)
         return
     show(as_text(_table(_headline(sweep, plan, gate), plan)))
     show("")

@@ -5,10 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
-import orjson
 
 from oversight.engine.cli.completing import sweep_files
-from oversight.engine.cli.output import show
+from oversight.engine.cli.options import json_option, protocol_option, set_option
+from oversight.engine.cli.output import show, show_json
 from oversight.engine.errors import UsageError
 from oversight.engine.planning.prompts import Prompted, prompts_read
 from oversight.engine.runs.loaded_sweep import open_sweep
@@ -22,9 +22,9 @@ def command() -> None:
 @command.command("show")
 @click.argument("sweep", type=click.Path(path_type=Path), shell_complete=sweep_files)
 @click.argument("problem", required=False)
-@click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Change a setting.")
-@click.option("--protocol", default="", help="Part of the protocol's name, as in the report.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@set_option
+@protocol_option
+@json_option
 def show_prompts(
     sweep: Path, problem: str | None, overrides: tuple[str, ...], protocol: str, as_json: bool
 ) -> None:
@@ -46,7 +46,7 @@ def show_prompts(
     read = asyncio.run(prompts_read(grid))
     if as_json:
         told = {"prompts": opened.sweep.prompts, "problem": about.id, "seats": read}
-        show(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode())
+        show_json(told)
         return
     show(f"prompts {opened.sweep.prompts} · {about.id}\n")
     show("\n\n".join(map(_told, read)))

@@ -10,41 +10,53 @@ import click
 from oversight.cache.cache import Mode
 from oversight.engine.accounting.prices import listed, load_prices
 from oversight.engine.cli.completing import sweep_files
-from oversight.engine.cli.number import Number
+from oversight.engine.cli.options import (
+    format_option,
+    limit_option,
+    max_cost_option,
+    prices_option,
+    run_folder_option,
+    score_option,
+    set_option,
+    store_option,
+)
 from oversight.engine.cli.output import say, show
-from oversight.engine.cli.terminal import RunOptions, run_in_terminal
+from oversight.engine.cli.terminal import Presentation, run_in_terminal
 from oversight.engine.models.router import RunPolicy
 from oversight.engine.providers.retirements import today
-from oversight.engine.reports.report import FORMATS
 from oversight.engine.runs.listing import is_run
 from oversight.engine.runs.loaded_sweep import open_sweep
+from oversight.engine.runs.run import RunOptions
 from oversight.engine.runs.walk import require_abilities, require_service
 from oversight.engine.system.settings import store_path
-from oversight.protocols.scores import SCORES
 
 
 @click.command()
 @click.argument("sweep", type=click.Path(path_type=Path), shell_complete=sweep_files)
-@click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Change a setting.")
-@click.option("--limit", type=click.IntRange(1), help="Run the first so many problems only.")
+@set_option
+@limit_option
 @click.option(
     "--cache",
     "mode",
     type=click.Choice(["use", "refresh", "replay", "off"]),
     default="use",
     show_default=True,
-    help="Use stored replies; ask again for all; ask for none; or neither read nor write.",
+    help="use: ask only for what is not stored; refresh: ask for everything again; replay: send "
+    "nothing; off: neither read nor write the store.",
 )
-@click.option("--store", type=click.Path(path_type=Path), help="Folder of the store of replies.")
-@click.option("--run-folder", type=click.Path(path_type=Path), help="Default: runs/NAME-xxxxxx.")
-@click.option("--retry-failed", is_flag=True, help="Run cells that failed once more.")
-@click.option("--max-cost", type=Number(0), help="Dollars for the whole run; stops there.")
-@click.option("--prices", type=click.Path(path_type=Path, exists=True), help="A price file.")
-@click.option("--accept-empty", is_flag=True, help="Pay again for replies that the store has lost.")
-@click.option("--dry-run", is_flag=True, help="Check everything and send nothing.")
-@click.option("--format", "format", type=click.Choice(list(FORMATS)), default="text")
-@click.option("--json", "format", flag_value="json", help="The same as --format json.")
-@click.option("--score", type=click.Choice(list(SCORES)), default="brier", show_default=True)
+@store_option
+@run_folder_option
+@click.option("--retry-failed", is_flag=True, help="Run failed cells again.")
+@max_cost_option
+@prices_option
+@click.option(
+    "--accept-empty",
+    is_flag=True,
+    help="Go on although the store has lost replies, and pay for them again.",
+)
+@click.option("--dry-run", is_flag=True, help="Check everything, send nothing.")
+@format_option
+@score_option
 def command(
     sweep: Path,
     overrides: tuple[str, ...],
@@ -74,7 +86,7 @@ def command(
         say(note)
     if dry_run:
         grid = opened.sweep
-        asyncio.run(require_abilities(grid, opened.models.simulated))
+        asyncio.run(require_abilities(grid, opened.models.simulated, opened.models.reach))
         require_service(opened.models.retirements(grid.models), today())
         opened.models.prepare(
             grid.roles, RunPolicy(load_prices(prices) if prices else listed(), max_cost)
@@ -85,17 +97,14 @@ def command(
         say(f"{sweep} is that of a run: without its replies in your store they are paid again")
         say(f"whoever has them: oversight export {sweep.parent}; then here: oversight cache import")
     again = shlex.join(["oversight", *sys.argv[1:]])
-    plan = RunOptions(
-        again,
-        mode,
+    options = RunOptions(
         store_path(store),
         run_folder,
+        mode,
         overrides,
         retry_failed,
-        format,
-        score,
         max_cost,
-        prices,
+        load_prices(prices) if prices else None,
         accept_empty,
     )
-    raise SystemExit(run_in_terminal(opened, plan))
+    raise SystemExit(run_in_terminal(opened, options, Presentation(again, format, score)))

@@ -5,8 +5,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.clustered import (
-    Floats,
     bootstrap_t,
     by_cluster,
     codes,

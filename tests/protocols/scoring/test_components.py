@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from oversight.protocols.scoring.clustered import Floats
+from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.components import Components, nested, one_way, rerun_variance
 
 

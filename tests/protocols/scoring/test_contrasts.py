@@ -3,7 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from oversight.protocols.scoring.clustered import Floats, cr3, t_interval
+from oversight.protocols.scoring.arrays import Floats
+from oversight.protocols.scoring.clustered import cr3, t_interval
 from oversight.protocols.scoring.contrasts import contrasts, intervals
 from oversight.protocols.scoring.families import benjamini_hochberg, holm, sign_flips
 from oversight.protocols.scoring.power import (

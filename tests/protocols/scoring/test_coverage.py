@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from oversight.protocols.scoring.clustered import Floats
+from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.contrasts import intervals
 from oversight.protocols.scoring.resamples import together
 from oversight.protocols.scoring.sample import Sample

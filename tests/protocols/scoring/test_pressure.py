@@ -6,7 +6,7 @@ import numpy.typing as npt
 import pytest
 
 from oversight.protocols.scores import log
-from oversight.protocols.scoring.clustered import Floats
+from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.crossing import crossing, falling, zero_of
 from oversight.protocols.scoring.matrix_game import (
     Move,

@@ -3,10 +3,14 @@ import math
 import numpy as np
 import pytest
 
+from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.clipped_lines import averaged, clipped_lines, deming
-from oversight.protocols.scoring.clustered import Floats
 from oversight.protocols.scoring.nested_from_ratings import nested_from_ratings
-from oversight.protocols.scoring.nested_oversight import line, nested_oversight, with_resamples
+from oversight.protocols.scoring.nested_oversight import (
+    nested_oversight,
+    straight_line,
+    with_resamples,
+)
 from oversight.protocols.scoring.ratings import SCALE, Games, fit, ratings, ratings_with_difficulty
 from oversight.protocols.scoring.surface import breakdown_gap, first_component, own_axis, surface
 from tests.conftest import Campaign
@@ -166,7 +170,7 @@ PUBLISHED = {
 @pytest.mark.parametrize("game", PUBLISHED)
 def test_nested_oversight_agrees_with_the_published_notebooks(game: str) -> None:
     guard, houdini, chance, steps = PUBLISHED[game]
-    found = nested_oversight(line(*guard), line(*houdini), start=1103, gap=400)
+    found = nested_oversight(straight_line(*guard), straight_line(*houdini), start=1103, gap=400)
     assert found.best == pytest.approx(chance, abs=1e-6)
     assert found.steps == steps
     if game == "Backdoor":
@@ -174,7 +178,7 @@ def test_nested_oversight_agrees_with_the_published_notebooks(game: str) -> None
 
 
 def test_steps_pay_where_guards_gain_faster_than_houdinis() -> None:
-    steep, even = line(1.2, 0), line(1.0, 0)
+    steep, even = straight_line(1.2, 0), straight_line(1.0, 0)
     for gap, steps in ((400, 2), (2000, 10)):
         assert nested_oversight(steep, even, start=1000, gap=gap).steps == steps
         assert nested_oversight(even, steep, start=1000, gap=gap).steps == 1
@@ -182,9 +186,15 @@ def test_steps_pay_where_guards_gain_faster_than_houdinis() -> None:
 
 def test_another_origin_of_capability_changes_nothing() -> None:
     moved = nested_oversight(
-        line(1.2, 10 - 120), line(0.7, 30 - 70), start=1100, gap=300, seen=(1050, 1500)
+        straight_line(1.2, 10 - 120),
+        straight_line(0.7, 30 - 70),
+        start=1100,
+        gap=300,
+        seen=(1050, 1500),
     )
-    same = nested_oversight(line(1.2, 10), line(0.7, 30), start=1000, gap=300, seen=(1100, 1200))
+    same = nested_oversight(
+        straight_line(1.2, 10), straight_line(0.7, 30), start=1000, gap=300, seen=(1100, 1200)
+    )
     assert moved.chances == pytest.approx(same.chances)
     assert (moved.outside, same.outside) == (False, True)
 
@@ -192,10 +202,10 @@ def test_another_origin_of_capability_changes_nothing() -> None:
 def test_the_interval_of_nested_oversight_is_that_of_resampled_lines() -> None:
     rng = np.random.default_rng(3)
     some = [
-        nested_oversight(line(a, 0), line(1.0, 0), start=1000, gap=400)
+        nested_oversight(straight_line(a, 0), straight_line(1.0, 0), start=1000, gap=400)
         for a in 1.1 + 0.05 * rng.normal(size=100)
     ]
-    whole = nested_oversight(line(1.1, 0), line(1.0, 0), start=1000, gap=400)
+    whole = nested_oversight(straight_line(1.1, 0), straight_line(1.0, 0), start=1000, gap=400)
     found = with_resamples(whole, some)
     assert found.interval[0] < whole.best < found.interval[1]
     assert sum(found.steps.values()) == pytest.approx(1)
@@ -287,7 +297,10 @@ CAPABILITY = {f"m{n}": 900.0 + 50 * n for n in range(8)}
 def test_planted_lines_give_their_nested_oversight_with_an_interval() -> None:
     """Guards gain 400 points over 350 of capability; Houdinis lose 500."""
     found = nested_from_ratings(ratings(play(3)), CAPABILITY, start=950, gap=250)
-    guard, houdini = line(8 / 7, 850 - 900 * 8 / 7), line(-10 / 7, 1200 + 900 * 10 / 7)
+    guard, houdini = (
+        straight_line(8 / 7, 850 - 900 * 8 / 7),
+        straight_line(-10 / 7, 1200 + 900 * 10 / 7),
+    )
     planted = nested_oversight(guard, houdini, start=950, gap=250)
     low, high = found.interval
     assert low < planted.best < high

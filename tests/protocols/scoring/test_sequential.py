@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from oversight.protocols.scoring.clustered import Floats
+from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.power import Spread, mde
 from oversight.protocols.scoring.sequential import (
     Rule,

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from oversight import Experiment
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
@@ -19,7 +20,7 @@ def says(call):
 
 
 async def test_an_experiment_has_a_trial_for_every_agent_and_judge():
-    experiment = Propaganda(JUDGES[0], AGENTS[0]).experiment(AGENTS, JUDGES, PROBLEMS)
+    experiment = Experiment(Propaganda(JUDGES[0], AGENTS[0]).grid(AGENTS, JUDGES), PROBLEMS)
     trials = await experiment.run(Scripted(says))
     assert [(t.protocol.agent.model, t.protocol.judge.model) for t in trials] == [
         ("x", "j"),
@@ -33,14 +34,12 @@ async def test_an_experiment_has_a_trial_for_every_agent_and_judge():
 
 
 async def test_a_protocol_without_an_agent_has_a_trial_for_every_judge():
-    trials = await NaiveJudge(JUDGES[0]).experiment(AGENTS, JUDGES, PROBLEMS).run(Scripted(says))
+    protocols = NaiveJudge(JUDGES[0]).grid(AGENTS, JUDGES)
+    trials = await Experiment(protocols, PROBLEMS).run(Scripted(says))
     assert [trial.protocol.judge.model for trial in trials] == ["j", "k"]
 
 
 async def test_an_unreadable_judge_leaves_problems_out_and_says_how_many():
-    trials = (
-        await NaiveJudge(JUDGES[0])
-        .experiment([], JUDGES[:1], PROBLEMS)
-        .run(Scripted(lambda call: "who knows"), lanes=2)
-    )
+    experiment = Experiment([NaiveJudge(JUDGES[0])], PROBLEMS)
+    trials = await experiment.run(Scripted(lambda call: "who knows"), lanes=2)
     assert (trials[0].asd, trials[0].unreadable) == (None, 3)

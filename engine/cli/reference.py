@@ -1,8 +1,7 @@
 """The reference of the sweep file, made from the declarations that it is checked against.
 
-`python -m oversight.engine.sweeps.reference > docs/sweep-file.md`, or `make docs`; a test holds the
-page
-against them.
+`python -m oversight.engine.cli.reference > docs/sweep-file.md`, or `make docs`;
+a test holds the page against them.
 """
 
 import ast
@@ -16,10 +15,10 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, Literal, Union, get_args, get_origin
 
-from oversight.cache.call import Call
+from oversight.cache.call import Request
 from oversight.engine.limits.limits import Limits
-from oversight.engine.models.router import ProviderSettings
 from oversight.engine.providers.catalogue import PROVIDERS
+from oversight.engine.providers.provider_settings import ProviderSettings
 from oversight.engine.simulation.model import PRESETS, SimModel
 from oversight.engine.sweeps.fields import fields_of
 from oversight.engine.sweeps.roles import TAKEN, AgentSettings
@@ -77,7 +76,8 @@ says how it is asked; it is `stated` unless it is set, and a list of kinds is an
 
 PROTOCOLS_TEXT = """\
 A mapping from kinds to settings, a list of such mappings and of bare kinds, or one kind. Each meets
-every agent and every judge. What each of them does: [protocols.md](protocols.md).
+every agent and every judge. What each of them does: [protocols.md](protocols.md). One of your own
+is named by module or by file: [extending.md](extending.md).
 """
 
 PROMPTS_TEXT = """\
@@ -92,8 +92,9 @@ MODELS = """\
 What is known of a model that the sweep asks, under its whole name: `PROVIDER/NAME`, with the
 provider in front. A name that no role asks is refused.
 
-For models of a provider, limits; where they are not set, the server's headers tell them, or a wait
-that it asks for:
+For models of a provider, `is`, which model it is where its name does not say so, as that of a
+deployment does not: `azure/mine: {is: openai/gpt-6-sol}`; and limits. Where these are not set, the
+server's headers tell them, or a wait that it asks for:
 """
 
 SIMULATED = """\
@@ -106,8 +107,12 @@ out. A server of your own is `compatible/NAME`, with a name of yours, and its mo
 `compatible/NAME/MODEL`: see [local-models.md](local-models.md).
 """
 
-ROLES = {Speaker: "an agent", Judge: "a judge", Shot: "examples: data sets, as under `problems`"}
-PLAIN = {bool: "true or false", int: "whole number", float: "number", str: "text"}
+ROLE_WORDS = {
+    Speaker: "an agent",
+    Judge: "a judge",
+    Shot: "examples: data sets, as under `problems`",
+}
+TYPE_WORDS = {bool: "true or false", int: "whole number", float: "number", str: "text"}
 
 
 def reference() -> str:
@@ -179,10 +184,10 @@ def _type(type_: Any) -> str:
     if origin is tuple:
         inner = _type(parts[0])
         return {"a judge": "several judges"}.get(inner, inner if parts[0] is Shot else f"{inner}s")
-    for role, words in ROLES.items():
+    for role, words in ROLE_WORDS.items():
         if isinstance(type_, type) and issubclass(type_, role):
             return words
-    return PLAIN[type_]
+    return TYPE_WORDS[type_]
 
 
 def _default(cls: type[Any], field: "Field[Any]") -> str:
@@ -210,7 +215,7 @@ def _value(value: Any) -> str:
 
 def _doc(cls: type[Any], field: "Field[Any]") -> str:
     """What stands below the field where it is declared, or else below its namesake of a call."""
-    for each in (*cls.__mro__, Call):
+    for each in (*cls.__mro__, Request):
         if told := _docs(each).get(field.name):
             return " ".join(told.split()).replace("|", "\\|")
     return "`PROVIDER/NAME`, or a simulated `sim/NAME`." if field.name == "model" else ""
