@@ -3,7 +3,8 @@ mechanism, known truths first, in a copy of the program.
 
     python -m tests.campaign.mutation            all of them
     python -m tests.campaign.mutation --every 10 one in ten
-Writes one line a mutant, and fails unless all die, and 85 % of them by known truths alone.
+Writes one line a mutant, and fails unless all die, and where all are tried 85 % of them by known
+truths alone.
 """
 
 import argparse
@@ -105,7 +106,8 @@ def main() -> None:
             fates = Counter(pool.map(judged, mutants))
     share = fates["truth"] / len(mutants)
     print(f"{len(mutants)} mutants: {dict(fates)}, {share:.0%} by known truths alone")
-    if fates["alive"] or share < ENOUGH:
+    # A share of a few says nothing.
+    if fates["alive"] or (settings.every == 1 and share < ENOUGH):
         raise SystemExit(1)
 
 

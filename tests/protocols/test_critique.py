@@ -297,3 +297,10 @@ async def test_a_rebuttal_answers_the_critiques_that_are_shown_and_the_judge_hea
     plain = Scripted(script)
     await Critique(JUDGE, ALICE, CAROL, shown=shown).run(CRATES, A, plain)
     assert len(plain.calls) == len(ask.calls) - 1
+
+
+async def test_the_helpfulness_that_is_measured_is_that_of_the_best_critique_shown():
+    protocol = Critique(JUDGE, ALICE, CAROL, shown=2)
+    verdict = await protocol.run(CRATES, A, Scripted(script))
+    alone = await Critique(JUDGE, ALICE, CAROL, shown=1).run(CRATES, A, Scripted(script))
+    assert dict(verdict.measures)["helpfulness"] == dict(alone.measures)["helpfulness"]

@@ -244,3 +244,20 @@ async def test_a_criterion_may_be_assessed_by_narrower_ones_first():
     assert outer.speeches[-1] == "all 1"
     assert judged.speakers == ("Agent A", "Judge", "Helper")
     assert len(verdict.transcript.turns) == 3
+
+
+async def test_criteria_get_narrower_as_deep_as_is_asked_for():
+    def answer(call: Call) -> str:
+        match prompt(call).task:
+            case "criteria":
+                return orjson.dumps({"criteria": [f"level {len(prompt(call).user)}"]}).decode()
+            case "percentages":
+                return "A: 60%\nB: 40%"
+        return "Fine."
+
+    for depth in (1, 2, 3):
+        ask = Scripted(answer)
+        protocol = RecursiveRewardModelling(JUDGE, ALICE, candidates=1, depth=depth)
+        await protocol.run(CRATES, CRATES.answers[0], ask)
+        tasks = [prompt(call).task for call in ask.calls]
+        assert tasks.count("criteria") == tasks.count("assess") == depth
