@@ -50,7 +50,7 @@ LIVE = re.compile(rf"<\s*/?\s*(?:{'|'.join(TAGS)})\b", re.IGNORECASE)
 OURS = re.compile(
     r'</?(?:question|passage)>|<answer label="[AB]">|</(?:answer|turn|instructions)>'
     r'|<turn speaker="(?:Consultant|Client|Debater)(?: [AB])?">'
-    r'|<instructions task="\w+"(?: side="[AB]")?>|<(?:turn|tool)> tags'
+    r'|<instructions task="\w+"(?: \w+="[\w|]*")*>|<(?:turn|tool)> tags'
 )
 UNSHOWN = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"

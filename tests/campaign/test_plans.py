@@ -39,7 +39,7 @@ SWEEPS = {
     ),
     "six other mechanisms, votes": (
         "problems: {bundled: arithmetic}"
-        + MODELS.format(agent="words: [60, 150]", judge="votes")
+        + MODELS.format(agent="words: 60", judge="votes")
         + "protocols:\n  critique:\n  cross_examination:\n  market_making:\n  amplification:\n"
         "  prover_estimator_debate:\n  debate_feedback:\n"
     ),

@@ -40,7 +40,7 @@ async def test_a_call_arrives_as_it_was_asked_and_its_reply_comes_back(line: str
         seen.append(call)
         return Reply("It is 4 – “four” – 四.")
 
-    call = replace(asked(line, "2 + 2 – “two”?"), temperature=0.5, top_p=0.9, max_tokens=50)
+    call = asked(line, "2 + 2 – “two”?").changed(temperature=0.5, top_p=0.9, max_tokens=50)
     call = call.changed(stop=() if "responses" in line else ("END",))
     async with rehearsed(line, answer=answer) as (ask, server):
         reply = await ask(call)
@@ -73,7 +73,7 @@ async def test_tools_go_out_and_their_use_comes_back(line: str) -> None:
         return Reply("", (wish,)) if call.messages[-1].role != "tool" else Reply("4")
 
     async with rehearsed(line, answer=answer) as (ask, _):
-        call = replace(asked(line), tools=(spec,))
+        call = asked(line).changed(tools=(spec,))
         first = await ask(call)
         assert (first.tool_calls, first.outcome) == ((wish,), "ok")
         said = Message("assistant", first.text, first.tool_calls, opaque=first.opaque)
@@ -87,13 +87,13 @@ async def test_tools_go_out_and_their_use_comes_back(line: str) -> None:
 async def test_structured_output_is_asked_for_and_kept(line: str) -> None:
     schema = '{"type":"object","properties":{"A":{"type":"number"}},"required":["A"]}'
     async with rehearsed(line) as (ask, _):
-        reply = await ask(replace(asked(line), response_format=ResponseFormat("v", schema)))
+        reply = await ask(asked(line).changed(response_format=ResponseFormat("v", schema)))
     assert orjson.loads(reply.text) == {"A": 0.5}
 
 
 async def test_logprobs_come_back_where_the_wire_has_them(line: str) -> None:
     token = Token("A", -0.25, (("A", -0.25), ("B", -1.5)))
-    call = replace(asked(line), top_logprobs=2)
+    call = asked(line).changed(top_logprobs=2)
     async with rehearsed(line, answer=lambda call: Reply("A", logprobs=(token,))) as (ask, server):
         if "anthropic" in line:
             with pytest.raises(ModelNotFound, match="no logprobs"):
@@ -117,7 +117,7 @@ async def test_reasoning_returns_to_its_provider_unread(line: str) -> None:
         reply = await ask(asked(line))
         assert (reply.text, reply.opaque) == ("4", opaque)
         turn = Message("assistant", reply.text, opaque=reply.opaque)
-        again = replace(asked(line), messages=(*asked(line).messages, turn, Message("user", "?")))
+        again = asked(line).changed(messages=(*asked(line).messages, turn, Message("user", "?")))
         assert (await ask(again)).outcome == "ok"
 
 

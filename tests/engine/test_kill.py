@@ -63,7 +63,7 @@ def finished(place: Path) -> dict[str, bytes]:
     return {
         str(file.relative_to(folder)): file.read_bytes()
         for file in sorted(folder.rglob("*"))
-        if file.is_file() and file.name not in ("lock", "manifest.json")
+        if file.is_file() and file.name not in ("lock", "manifest.json", "progress.json")
     }
 
 

@@ -85,7 +85,8 @@ def test_a_profile_of_ones_own_may_exhaust_the_quota_and_stops_the_rehearsal(swe
     profile.write_text("quota: 5")
     code, told = rehearsed(sweep, "--profile", str(profile))
     assert code == 3
-    assert "quota" in told["rehearsal"]["halt"]
+    halt = told["rehearsal"]["halt"]
+    assert "quota" in halt or "usage limits" in halt
     assert told["rehearsal"]["failed"] == 0
     assert told["agrees"]
 

@@ -243,16 +243,16 @@ async def test_a_judge_who_refuses_has_declined() -> None:
 async def test_a_reply_longer_than_max_tokens_is_truncated() -> None:
     whole = await simulated(PROBLEMS)(speech_call())
     assert whole.outcome == "ok"
-    cut = await simulated(PROBLEMS)(replace(speech_call(), max_tokens=20))
+    cut = await simulated(PROBLEMS)(speech_call().changed(max_tokens=20))
     assert (cut.outcome, cut.stop_reason) == ("truncated", "length")
     assert len(cut.text) == 80
     assert cut.usage.output_tokens == 20
 
 
 async def test_a_reply_ends_before_a_stop_text() -> None:
-    stopped = await simulated(PROBLEMS)(replace(speech_call(), stop=(" nats",)))
+    stopped = await simulated(PROBLEMS)(speech_call().changed(stop=(" nats",)))
     assert stopped.text == "(A)+1.500" or stopped.text == "(A)+1.000"
-    nothing = await simulated(PROBLEMS)(replace(speech_call(), stop=("(A)",)))
+    nothing = await simulated(PROBLEMS)(speech_call().changed(stop=("(A)",)))
     assert (nothing.text, nothing.outcome) == ("", "empty")
 
 

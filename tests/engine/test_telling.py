@@ -90,7 +90,7 @@ def test_wrong_answers_of_a_simulated_model_are_told_to_be_made_up(
     (place / "known.jsonl").write_text('{"id": "a", "question": "2 + 2?", "answer": "4"}\n')
     words = ("known.jsonl", "--model", "sim/strong", "-o", "wrong.jsonl")
     told = command("dataset", "generate-wrong", *words).err
-    assert "sim/strong is simulated: its wrong answers are made up, to try this out only" in told
+    assert "sim/strong is simulated: what it writes is made up, to try this out only" in told
 
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.yaml")))
