@@ -26,18 +26,18 @@ def comparison_text(comparison: Comparison, format: str, width: int | None = Non
     """format: one of FORMATS. width: columns of a terminal, if for one."""
     match format:
         case "json":
-            return orjson.dumps(as_json(comparison), option=orjson.OPT_INDENT_2).decode()
+            return orjson.dumps(comparison_json(comparison), option=orjson.OPT_INDENT_2).decode()
         case "csv":
-            rows = [_flat(each) for each in as_json(comparison)["contrasts"]]
+            rows = [_flat(each) for each in comparison_json(comparison)["contrasts"]]
             head = list(rows[0])
             return as_csv(head, [[row[name] for name in head] for row in rows])
         case "text":
-            return "\n\n".join(as_text(table, width) for table in tables(comparison))
+            return "\n\n".join(as_text(table, width) for table in comparison_tables(comparison))
     layout: Mapping[str, Callable[[Table], str]] = {"md": as_markdown, "latex": as_latex}
-    return "\n\n".join(layout[format](table) for table in tables(comparison))
+    return "\n\n".join(layout[format](table) for table in comparison_tables(comparison))
 
 
-def as_json(comparison: Comparison) -> dict[str, Any]:
+def comparison_json(comparison: Comparison) -> dict[str, Any]:
     """`{"contrasts": [{"first", "second", "n", "clusters", "mean", "low", "high", "p", …}]}`."""
     return {
         "name": comparison.name,
@@ -91,7 +91,7 @@ def _plain(compared: Compared) -> dict[str, Any]:
     }
 
 
-def tables(comparison: Comparison) -> list[Table]:
+def comparison_tables(comparison: Comparison) -> list[Table]:
     """The contrasts, and what the judge made of each world under either row."""
     shown = [_contrasts_table(comparison), _flips_table(comparison), _ranks_table(comparison)]
     return [table for table in shown if table]

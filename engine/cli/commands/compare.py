@@ -15,10 +15,10 @@ from oversight.engine.decisions.calls import RunCalls, calls_of_run
 from oversight.engine.decisions.comparison import (
     CallShare,
     Comparison,
-    Place,
+    RowPlace,
     compare_rows,
     compare_runs,
-    differences,
+    differences_meant,
 )
 from oversight.engine.decisions.comparison_text import FORMATS, comparison_text
 from oversight.engine.decisions.rows import RunRows, read_rows
@@ -137,7 +137,7 @@ def _met(
     condition: Condition, comparison: Comparison, first: RunRows, second: RunRows | None
 ) -> Iterator[str]:
     """A line for each contrast of which the condition holds."""
-    told = differences(comparison, condition.first, condition.second, first, second)
+    told = differences_meant(comparison, condition.first, condition.second, first, second)
     for contrast, difference in told:
         if condition.holds(difference):
             yield (
@@ -150,7 +150,7 @@ def _share(first: RunRows, second: RunRows | None, store: Path | None) -> CallSh
     runs = [first, *([second] if second else [])]
     found = [_calls(run, store) for run in runs]
 
-    def share(one: Place, two: Place) -> float | None:
+    def share(one: RowPlace, two: RowPlace) -> float | None:
         return found[one[0]].shared(one[1], two[1], found[two[0]])
 
     return share

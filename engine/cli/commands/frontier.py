@@ -13,8 +13,8 @@ from oversight.engine.accounting.prices import listed, load_prices
 from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.output import show, width
 from oversight.engine.decisions.calls import calls_of_run
-from oversight.engine.decisions.costs import Axis, frontier, row_costs
-from oversight.engine.decisions.costs_text import as_json, tables
+from oversight.engine.decisions.costs import CostAxis, frontier, row_costs
+from oversight.engine.decisions.costs_text import costs_json, costs_tables
 from oversight.engine.decisions.rows import read_rows
 from oversight.engine.display.table import as_latex, as_markdown, as_text
 from oversight.engine.runs.recorded import recorded
@@ -27,7 +27,7 @@ from oversight.protocols.scores import ALL_SCORES
 @click.option(
     "--by",
     "axis",
-    type=click.Choice(get_args(Axis)),
+    type=click.Choice(get_args(CostAxis)),
     help="What a row costs in. Dollars where all prices are known, else tokens.",
 )
 @click.option("--prices", type=click.Path(path_type=Path, exists=True), help="A price file.")
@@ -41,7 +41,12 @@ from oversight.protocols.scores import ALL_SCORES
 )
 @click.option("--json", "format", flag_value="json", help="The same as --format json.")
 def command(
-    named: str, score: str, axis: Axis | None, prices: Path | None, store: Path | None, format: str
+    named: str,
+    score: str,
+    axis: CostAxis | None,
+    prices: Path | None,
+    store: Path | None,
+    format: str,
 ) -> None:
     """Print what each row of RUN costs, by itself and beside the others, and the frontier.
 
@@ -57,10 +62,10 @@ def command(
     found = frontier(run, costs, score=score, axis=axis)
     paid = sum_usage(read_ledger(folder).values()).dollars or None
     if format == "json":
-        show(orjson.dumps(as_json(costs, found, paid), option=orjson.OPT_INDENT_2).decode())
+        show(orjson.dumps(costs_json(costs, found, paid), option=orjson.OPT_INDENT_2).decode())
         return
     layouts = {"md": as_markdown, "latex": as_latex}
-    shown = tables(costs, found, paid)
+    shown = costs_tables(costs, found, paid)
     if format in layouts:
         show("\n\n".join(layouts[format](table) for table in shown))
     else:

@@ -24,8 +24,7 @@ from oversight.engine.cli.options import (
 )
 from oversight.engine.cli.output import show, show_json
 from oversight.engine.decisions.power import power_plan
-from oversight.engine.decisions.power_text import as_json as power_json
-from oversight.engine.decisions.power_text import power_table
+from oversight.engine.decisions.power_text import power_json, power_table
 from oversight.engine.decisions.rows import read_rows
 from oversight.engine.decisions.statement import read_pair
 from oversight.engine.display.table import Table, as_text

@@ -8,8 +8,8 @@ import orjson
 
 from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.output import say, show, width
-from oversight.engine.decisions.pressure import RowPressure, Selection, row_pressure
-from oversight.engine.decisions.pressure_text import as_json, tables
+from oversight.engine.decisions.pressure import RowPressure, SelectionMethod, row_pressure
+from oversight.engine.decisions.pressure_text import pressure_json, pressure_tables
 from oversight.engine.decisions.rows import read_rows, rows_meant
 from oversight.engine.display.table import Table, as_latex, as_markdown, as_text
 from oversight.engine.errors import UsageError
@@ -40,7 +40,7 @@ def _numbers(read: Callable[[str], float], least: float) -> Callable[..., Streng
 @run_argument
 @click.option(
     "--select",
-    type=click.Choice(get_args(Selection)),
+    type=click.Choice(get_args(SelectionMethod)),
     default="bon",
     show_default=True,
     help="Best of n, or the exponential tilt.",
@@ -68,7 +68,7 @@ def _numbers(read: Callable[[str], float], least: float) -> Callable[..., Streng
 @click.option("--json", "format", flag_value="json", help="The same as --format json.")
 def command(
     named: str,
-    select: Selection,
+    select: SelectionMethod,
     ns: Strengths | None,
     betas: Strengths | None,
     words: tuple[str, ...],
@@ -97,10 +97,10 @@ def command(
     if not found:
         raise UsageError(f"{run.folder}: no row of it has been run")
     if format == "json":
-        show(orjson.dumps(as_json(found, select, score), option=orjson.OPT_INDENT_2).decode())
+        show(orjson.dumps(pressure_json(found, select, score), option=orjson.OPT_INDENT_2).decode())
         return
     layouts: dict[str, Callable[[Table], str]] = {"md": as_markdown, "latex": as_latex}
-    shown = tables(found, select, score)
+    shown = pressure_tables(found, select, score)
     if format in layouts:
         show("\n\n".join(layouts[format](table) for table in shown))
     else:

@@ -22,7 +22,7 @@ from oversight.engine.runs.loaded_sweep import LoadedSweep, open_run
 from oversight.engine.runs.lock import take_lock
 from oversight.engine.runs.lookup import Parts
 from oversight.engine.runs.manifest import read_manifest
-from oversight.engine.runs.probing import PROBES, Probe, ProbeFile, probes_of, run_probes
+from oversight.engine.runs.probing import PROBES, BeliefProbe, ProbeFile, belief_probes, run_probes
 from oversight.engine.runs.replay import replay_cache
 from oversight.engine.runs.run_folder import QUARANTINE, outcomes
 from oversight.engine.sweeps.sweep import Cell
@@ -72,7 +72,7 @@ def command(
     cells = _cells(opened, run, parts, problems)
     with closing(DiskStore(place)) as replies:
         recorded = replay_cache(replies, opened.models.identity_in(replies))
-        probes = asyncio.run(probes_of(cells, recorded))
+        probes = asyncio.run(belief_probes(cells, recorded))
         if dry_run:
             show(f"{len(probes):,} questions about {len(cells):,} cells; nothing was sent")
             return
@@ -80,7 +80,11 @@ def command(
 
 
 def _asked(
-    opened: LoadedSweep, run: Path, replies: DiskStore, probes: list[Probe], max_cost: float | None
+    opened: LoadedSweep,
+    run: Path,
+    replies: DiskStore,
+    probes: list[BeliefProbe],
+    max_cost: float | None,
 ) -> int:
     file = ProbeFile(run)
     take_lock(file.folder)
