@@ -1,29 +1,22 @@
 """A comparison as people and programs read it: text, Markdown, LaTeX, CSV, JSON."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
 from oversight.engine.decisions.comparison import Compared, Comparison
-from oversight.engine.display.table import (
-    Table,
-    as_csv,
-    as_latex,
-    as_markdown,
-    as_text,
-)
+from oversight.engine.display.table import Table, as_csv, as_text
+from oversight.engine.reports.report import LAYOUTS
 from oversight.engine.reports.tables import SCORE_NAMES
 from oversight.protocols.scoring.clustered import FEW
-
-FORMATS = ("text", "md", "csv", "latex", "json")
 
 NAMED = 5
 """Contrasts for which the questions that differ most are shown in a table."""
 
 
 def comparison_text(comparison: Comparison, format: str, width: int | None = None) -> str:
-    """format: one of FORMATS. width: columns of a terminal, if for one."""
+    """format: one of `reports.report.FORMATS`. width: columns of a terminal, if for one."""
     match format:
         case "json":
             return orjson.dumps(comparison_json(comparison), option=orjson.OPT_INDENT_2).decode()
@@ -33,8 +26,7 @@ def comparison_text(comparison: Comparison, format: str, width: int | None = Non
             return as_csv(head, [[row[name] for name in head] for row in rows])
         case "text":
             return "\n\n".join(as_text(table, width) for table in comparison_tables(comparison))
-    layout: Mapping[str, Callable[[Table], str]] = {"md": as_markdown, "latex": as_latex}
-    return "\n\n".join(layout[format](table) for table in comparison_tables(comparison))
+    return "\n\n".join(LAYOUTS[format](table) for table in comparison_tables(comparison))
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:

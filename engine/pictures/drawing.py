@@ -31,8 +31,8 @@ def pictured(
         found = comparison_forest(run, other, score)
         if not found.lines:
             raise UsageError(
-                f"compare: no row is both in {run.folder} and in {other.folder} with two problems that "
-                "have a verdict in every world"
+                f"compare: no row is in both {run.folder} and {other.folder}, with two problems "
+                "that have a verdict in every world"
             )
         return found
     if kind not in KINDS:

@@ -131,7 +131,7 @@ def test_two_words_compare_the_rows_with_the_same_agent_and_judge(
 def test_every_format_has_every_contrast(place: Path, command: Command) -> None:
     assert command("run", "small.yaml").code == 0
     run = only_run(place)
-    for format in ("text", "md", "latex"):
+    for format in ("text", "markdown", "latex"):
         out = command("compare", run, "--pairs", "all", "--format", format).out
         assert out.count("not determined") + out.count("better") + out.count("equivalent") >= 10
         assert "10 contrasts were looked at. p" in out.replace("\\", "")

@@ -7,7 +7,7 @@ import click
 
 from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.number import Number
-from oversight.engine.cli.options import output_option, recorded_option, row_options
+from oversight.engine.cli.options import output_option, recorded_option, row_options, seed_option
 from oversight.engine.cli.output import say, show
 from oversight.engine.errors import UsageError
 from oversight.engine.runs.loaded_sweep import open_run
@@ -48,7 +48,7 @@ MEND = {
     show_default=True,
     help="Share of the groups that is held out for evaluation.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the split.")
+@seed_option
 @row_options
 @recorded_option
 def command(

@@ -12,7 +12,7 @@ from oversight.engine.accounting.budget import dollars
 from oversight.engine.accounting.ledger_file import LedgerFile
 from oversight.engine.accounting.prices import listed
 from oversight.engine.cli.naming import run_argument, run_named
-from oversight.engine.cli.number import Number
+from oversight.engine.cli.options import max_cost_option, row_options, run_store_option
 from oversight.engine.cli.output import say, show
 from oversight.engine.cli.signals import obey_signals
 from oversight.engine.display.progress import Snapshot
@@ -35,15 +35,18 @@ PROBLEMS = 10
 
 @click.command()
 @run_argument
-@click.option("--protocol", default="", help="Part of the protocol's name, as in the report.")
-@click.option("--agent", default="", help="Part of the agent's name.")
-@click.option("--judge", default="", help="Part of the judge's name.")
+@row_options
 @click.option(
-    "--problems", type=click.IntRange(1), default=PROBLEMS, show_default=True, help="The first N."
+    "--problems",
+    type=click.IntRange(1),
+    default=PROBLEMS,
+    show_default=True,
+    metavar="N",
+    help="Probe the first N problems.",
 )
-@click.option("--max-cost", type=Number(0), help="Dollars for all probes of this run.")
-@click.option("--store", type=click.Path(path_type=Path), help="Folder of the store of replies.")
-@click.option("--dry-run", is_flag=True, help="Say how many questions it would be; send nothing.")
+@max_cost_option
+@run_store_option
+@click.option("--dry-run", is_flag=True, help="Check everything, send nothing.")
 def command(
     named: str,
     protocol: str,
@@ -56,9 +59,10 @@ def command(
 ) -> None:
     """Ask the judges of RUN what they believe after each turn of its transcripts.
 
-    The reader of `oversight view` shows it as a path. Replies are paid for and stored like any
-    others; they lie in RUN/probes and are no part of any score. The same command goes on after a
-    stop and asks nothing twice.
+    `oversight view` shows the answers beside each transcript. Replies are paid for and stored like
+    any others; what was read from them goes into RUN/probes, and no score changes. The budget is
+    for all probes of RUN. --dry-run says how many questions there are. The same command goes on
+    after a stop and asks nothing twice.
     """
     run = run_named(named)
     opened = open_run(run)
