@@ -8,6 +8,7 @@ from typing import Literal, get_args
 import click
 
 from oversight.engine.cli.completing import run_names
+from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.number import Number
 from oversight.engine.cli.options import format_option, recorded_option, score_option, seed_option
@@ -26,9 +27,6 @@ from oversight.engine.decisions.rows import RunRows, read_rows
 from oversight.engine.decisions.statement import Condition, read_condition
 from oversight.engine.runs.recorded import recorded
 from oversight.protocols.scoring.families import Family
-
-CONDITION_HOLDS = 6
-"""Exit code."""
 
 
 @click.command()
@@ -88,7 +86,7 @@ def command(
 ) -> None:
     """Compare the rows of RUN, or the rows that RUN and RUN2 have in common.
 
-    Within one run, each row is compared with the naive judge of the same judge, unless --baseline,
+    Within one run, each row is compared with the naive judge row of its judge, unless --baseline,
     --pairs, --contrast or --fail-if says otherwise. Name a row as the report does, or by parts of
     its name: `debate`, `debate strong`. Where A and B fit several rows each, rows with the same
     agent and judge are compared. Of two runs, differences are the first less the second. Nothing
@@ -136,7 +134,7 @@ def command(
     for line in met:
         say(line)
     if met:
-        raise SystemExit(CONDITION_HOLDS)
+        raise SystemExit(ExitCode.HOLDS)
 
 
 def _met(

@@ -85,7 +85,7 @@ def command(
     score: str,
     format: str,
 ) -> None:
-    """Print what each row of RUN comes to reward as its agent is selected for reward.
+    """Print what each row of RUN rewards when its agent is optimised for the reward.
 
     Candidates are the draws that RUN has of each problem in all worlds, with their stored
     verdicts: run with `draws: 8` or so, for few candidates tell little. Figures are exact for every

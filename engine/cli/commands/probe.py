@@ -11,6 +11,7 @@ from oversight.cache.disk import DiskStore
 from oversight.engine.accounting.budget import dollars
 from oversight.engine.accounting.ledger_file import LedgerFile
 from oversight.engine.accounting.prices import listed
+from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.options import max_cost_option, row_options, run_store_option
 from oversight.engine.cli.output import say, show
@@ -29,7 +30,6 @@ from oversight.engine.sweeps.sweep import Cell
 from oversight.engine.system.loop import event_loop
 from oversight.engine.system.settings import store_path
 
-STOPPED, OVER_BUDGET = 3, 4
 PROBLEMS = 10
 
 
@@ -129,14 +129,14 @@ def _asked(
     say(f"{len(file.known) - known:,} new beliefs, {len(file.known):,} in {run / PROBES}{cost}")
     if halt is None:
         say(f"see them: oversight view {run}")
-        return 0
+        return ExitCode.DONE
     say(f"{str(halt).rstrip('.')}. The same command goes on.")
     match halt:
         case Interrupted():
             return 128 + halt.signal
         case BudgetReached():
-            return OVER_BUDGET
-    return STOPPED
+            return ExitCode.OVER_BUDGET
+    return ExitCode.STOPPED
 
 
 def _cells(opened: LoadedSweep, run: Path, parts: Parts, problems: int) -> list[Cell]:
