@@ -17,7 +17,7 @@ from oversight.engine.accounting.prices import listed, load_prices
 from oversight.engine.display.progress import console as stderr
 from oversight.engine.errors import Halt
 from oversight.engine.pages.notebook import (
-    Shown,
+    NotebookPage,
     comparison_of,
     framed,
     overview_of,
@@ -90,7 +90,7 @@ class Report:
         """The overview, as a page in a frame of its own."""
         return framed(overview_of(self._run(), self.results.score))
 
-    def compare(self, other: "Report") -> Shown:
+    def compare(self, other: "Report") -> NotebookPage:
         """This run less another one, row by row, on the problems that both have."""
         return comparison_of(other._run(), self._run(), self.results.score)
 
@@ -102,7 +102,7 @@ class Report:
         agent: str = "",
         judge: str = "",
         draw: int | None = None,
-    ) -> Shown:
+    ) -> NotebookPage:
         """The worlds of a problem: in a notebook the page of the reader, and as text, `show`'s.
 
         As `show` otherwise, and of several rows that fit, the first.
@@ -113,7 +113,7 @@ class Report:
             about.id, protocol=rows[0].kind, agent=rows[0].agent, judge=rows[0].judge, draw=drawn
         )
         page = reading_of(self._run(), self.results.score, rows[0], about.id, drawn)
-        return Shown(text, page)
+        return NotebookPage(text, page)
 
     def _run(self) -> OpenedRun:
         return OpenedRun(self.folder, self.store, self.opened)

@@ -1,6 +1,6 @@
 """The options that several commands share: each is declared once, with one help text."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -29,7 +29,13 @@ recorded_option = click.option(
     type=click.Path(path_type=Path),
     help="Folder of the reply store, or a bundle. Default: the store that the run was made with.",
 )
-"""For commands that read the replies of one run."""
+"""For commands that read the replies of runs."""
+run_store_option = click.option(
+    "--store",
+    type=click.Path(path_type=Path),
+    help="Folder of the reply store. Default: the store that the run was made with.",
+)
+"""For commands that ask more about a run, and store the replies."""
 run_folder_option = click.option(
     "--run-folder",
     type=click.Path(path_type=Path),
@@ -58,19 +64,39 @@ score_option = click.option(
 )
 
 
+seed_option = click.option(
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Seed of the random numbers: the same seed gives the same result.",
+)
+
+
 def format_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--format`, and `--json` as a short form of one of them."""
     from oversight.engine.reports.report import FORMATS  # numpy is for reports alone
 
-    formats = click.option(
+    return _formats(FORMATS, command)
+
+
+def tables_format_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for results that are several tables: they are not one CSV file."""
+    from oversight.engine.reports.report import FORMATS
+
+    return _formats([format for format in FORMATS if format != "csv"], command)
+
+
+def _formats(formats: Iterable[str], command: Callable[..., Any]) -> Callable[..., Any]:
+    option = click.option(
         "--format",
-        type=click.Choice(list(FORMATS)),
+        type=click.Choice(list(formats)),
         default="text",
         show_default=True,
-        help="Format of the report.",
+        help="Format of the output.",
     )
     json = click.option("--json", "format", flag_value="json", help="Same as --format json.")
-    return formats(json(command))
+    return option(json(command))
 
 
 def output_option(default: str = "") -> Decorator:
@@ -84,12 +110,14 @@ def output_option(default: str = "") -> Decorator:
     )
 
 
-def _row_option(role: str) -> Decorator:
+def _row_option(role: str, *, required: bool = False) -> Decorator:
     help = f"Only rows with this text in the {role}'s name."
-    return click.option(f"--{role}", default="", metavar="TEXT", help=help)
+    default = None if required else ""
+    return click.option(f"--{role}", default=default, required=required, metavar="TEXT", help=help)
 
 
 protocol_option = _row_option("protocol")
+one_protocol_option = _row_option("protocol", required=True)
 
 
 def row_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -35,10 +35,10 @@ from oversight.protocols.scoring.sample import Sample, paired
 from oversight.protocols.scoring.verdict_measures import Flips
 from oversight.protocols.scoring.worlds import asd_weights
 
-Place: TypeAlias = tuple[int, int]
+RowPlace: TypeAlias = tuple[int, int]
 """A row: which of the runs it is of, and its number there."""
 
-CallShare: TypeAlias = Callable[[Place, Place], float | None]
+CallShare: TypeAlias = Callable[[RowPlace, RowPlace], float | None]
 
 DETAILED = 100
 """Contrasts for which the questions that differ most are named; of more, nobody reads them."""
@@ -53,7 +53,7 @@ RESAMPLES = 1_000
 class Compared:
     """A contrast with what the verdicts behind it tell."""
 
-    places: tuple[Place, Place]
+    places: tuple[RowPlace, RowPlace]
     contrast: Contrast
     flips: Flips | None
     """From the judge of the second row to that of the first, world by world; None without a world
@@ -194,7 +194,7 @@ def _across(first: RunRows, second: RunRows, one: str, two: str) -> list[tuple[i
     return alike or every
 
 
-def differences(
+def differences_meant(
     comparison: Comparison, one: str, two: str, first: RunRows, second: RunRows | None = None
 ) -> Iterator[tuple[Contrast, float]]:
     """The contrasts that two words mean, each with the difference as the words have it."""
@@ -261,7 +261,7 @@ def _compared(
     name: str,
     runs: tuple[RunRows, ...],
     names: tuple[str, ...],
-    places: Sequence[tuple[Place, Place]],
+    places: Sequence[tuple[RowPlace, RowPlace]],
     score: str,
     family: Family,
     equivalence: float,
@@ -274,7 +274,7 @@ def _compared(
     for run in runs:
         before.append(before[-1] + len(run.sweep.rows))
 
-    def number(place: Place) -> int:
+    def number(place: RowPlace) -> int:
         return before[place[0]] + place[1]
 
     needed = sorted({place for pair in places for place in pair})
@@ -286,7 +286,7 @@ def _compared(
     complete = [
         (one, two)
         for one, two in places
-        if _comparable(samples.get(names[number(one)]), samples.get(names[number(two)]))
+        if comparable(samples.get(names[number(one)]), samples.get(names[number(two)]))
     ]
     if not complete:
         raise UsageError(
@@ -324,7 +324,7 @@ def _compared(
     )
 
 
-def _comparable(first: Sample | None, second: Sample | None) -> bool:
+def comparable(first: Sample | None, second: Sample | None) -> bool:
     """Whether two rows share two clusters of questions."""
     if first is None or second is None:
         return False

@@ -1,43 +1,35 @@
 """A comparison as people and programs read it: text, Markdown, LaTeX, CSV, JSON."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
 from oversight.engine.decisions.comparison import Compared, Comparison
-from oversight.engine.display.table import (
-    Table,
-    as_csv,
-    as_latex,
-    as_markdown,
-    as_text,
-)
+from oversight.engine.display.table import Table, as_csv, as_text
+from oversight.engine.reports.report import LAYOUTS
 from oversight.engine.reports.tables import SCORE_NAMES
 from oversight.protocols.scoring.clustered import FEW
-
-FORMATS = ("text", "md", "csv", "latex", "json")
 
 NAMED = 5
 """Contrasts for which the questions that differ most are shown in a table."""
 
 
 def comparison_text(comparison: Comparison, format: str, width: int | None = None) -> str:
-    """format: one of FORMATS. width: columns of a terminal, if for one."""
+    """format: one of `reports.report.FORMATS`. width: columns of a terminal, if for one."""
     match format:
         case "json":
-            return orjson.dumps(as_json(comparison), option=orjson.OPT_INDENT_2).decode()
+            return orjson.dumps(comparison_json(comparison), option=orjson.OPT_INDENT_2).decode()
         case "csv":
-            rows = [_flat(each) for each in as_json(comparison)["contrasts"]]
+            rows = [_flat(each) for each in comparison_json(comparison)["contrasts"]]
             head = list(rows[0])
             return as_csv(head, [[row[name] for name in head] for row in rows])
         case "text":
-            return "\n\n".join(as_text(table, width) for table in tables(comparison))
-    layout: Mapping[str, Callable[[Table], str]] = {"md": as_markdown, "latex": as_latex}
-    return "\n\n".join(layout[format](table) for table in tables(comparison))
+            return "\n\n".join(as_text(table, width) for table in comparison_tables(comparison))
+    return "\n\n".join(LAYOUTS[format](table) for table in comparison_tables(comparison))
 
 
-def as_json(comparison: Comparison) -> dict[str, Any]:
+def comparison_json(comparison: Comparison) -> dict[str, Any]:
     """`{"contrasts": [{"first", "second", "n", "clusters", "mean", "low", "high", "p", …}]}`."""
     return {
         "name": comparison.name,
@@ -91,7 +83,7 @@ def _plain(compared: Compared) -> dict[str, Any]:
     }
 
 
-def tables(comparison: Comparison) -> list[Table]:
+def comparison_tables(comparison: Comparison) -> list[Table]:
     """The contrasts, and what the judge made of each world under either row."""
     shown = [_contrasts_table(comparison), _flips_table(comparison), _ranks_table(comparison)]
     return [table for table in shown if table]

@@ -21,7 +21,7 @@ from oversight.protocols.scoring.resamples import Rows, resampled_means, togethe
 from oversight.protocols.scoring.sample import Sample
 from oversight.protocols.scoring.statistics import Estimate, estimates
 
-Axis: TypeAlias = Literal["dollars", "tokens"]
+CostAxis: TypeAlias = Literal["dollars", "tokens"]
 
 CHEAPER = 1e-12
 """Costs closer than this are the same."""
@@ -45,7 +45,7 @@ class Spent:
     def tokens(self) -> int:
         return self.input_tokens + self.output_tokens
 
-    def on(self, axis: Axis) -> float | None:
+    def on(self, axis: CostAxis) -> float | None:
         return self.dollars if axis == "dollars" else float(self.tokens)
 
 
@@ -140,7 +140,7 @@ class FrontierPoint:
 class Frontier:
     """Cost against lift, or against ASD where the sweep has no naive judge to lift from."""
 
-    axis: Axis
+    axis: CostAxis
     measure: Literal["lift", "ASD"]
     score: str
     problems: int
@@ -154,7 +154,7 @@ def frontier(
     costs: Costs,
     *,
     score: str = "brier",
-    axis: Axis | None = None,
+    axis: CostAxis | None = None,
     seed: int = 0,
     resamples: int = 2_000,
 ) -> Frontier:
@@ -221,7 +221,7 @@ def _worth(rows: Rows, sample: Sample, row: int, base: int | None) -> Sample:
     )
 
 
-def _each(row: RowCost, axis: Axis) -> float:
+def _each(row: RowCost, axis: CostAxis) -> float:
     """The stand-alone cost of a problem."""
     cost = row.alone.on(axis)
     return (cost or 0.0) / max(row.problems, 1)

@@ -9,7 +9,7 @@ from oversight.engine.display.table import Table, error_text
 from oversight.engine.reports.tables import SCORE_NAMES
 
 
-def as_json(costs: Costs, frontier: Frontier, ledger: float | None) -> dict[str, Any]:
+def costs_json(costs: Costs, frontier: Frontier, ledger: float | None) -> dict[str, Any]:
     """`{"rows": [{"name", "alone": {"calls", "dollars", …}, "marginal": {…}, "cost", …}], …}`.
 
     ledger: the dollars that the run's ledger has; None where it paid nothing.
@@ -44,7 +44,7 @@ def _row(row: RowCost, point: FrontierPoint | None) -> dict[str, Any]:
     }
 
 
-def tables(costs: Costs, frontier: Frontier, ledger: float | None) -> list[Table]:
+def costs_tables(costs: Costs, frontier: Frontier, ledger: float | None) -> list[Table]:
     """Cost by row in the order of the report, and the frontier from the cheapest row on."""
     return [_frontier_table(frontier), _costs_table(costs, ledger)]
 

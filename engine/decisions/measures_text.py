@@ -10,12 +10,12 @@ from oversight.protocols.scoring.ratios import Ratio
 from oversight.protocols.scoring.verdict_measures import Apart
 
 
-def as_json(rows: Sequence[VerdictMeasures]) -> list[dict[str, Any]]:
+def measures_json(rows: Sequence[VerdictMeasures]) -> list[dict[str, Any]]:
     """One object a row, with null for what its verdicts do not determine."""
     return [asdict(row) for row in rows]
 
 
-def tables(rows: Sequence[VerdictMeasures]) -> list[Table]:
+def measures_tables(rows: Sequence[VerdictMeasures]) -> list[Table]:
     """What stands by itself, and what is said against the naive judge."""
     return [table for table in (_alone(rows), _against(rows)) if table]
 

@@ -26,7 +26,7 @@ from oversight.protocols.scoring.components import one_way
 from oversight.protocols.scoring.power import Spread, mde, questions_needed
 from oversight.protocols.scoring.worlds import Worlds, asd_ends
 
-Source: TypeAlias = Literal["pilot", "worst case"]
+SpreadSource: TypeAlias = Literal["pilot", "worst case"]
 
 DRAWS = (1, 2, 4, 8)
 """Numbers of draws that are weighed against more questions."""
@@ -52,7 +52,7 @@ class PowerPlan:
     difference: float
     power: float
     score: str
-    source: Source
+    source: SpreadSource
     questions: int
     """That the spread was taken from; those of the sweep in the worst case."""
     spread: Spread
@@ -144,7 +144,7 @@ async def power_plan(
     sweep = opened.sweep
     first, second = pairs_meant(*words, sweep.rows, row_names(sweep.rows))[0]
     rows = (sweep.rows[first], sweep.rows[second])
-    source: Source = "worst case"
+    source: SpreadSource = "worst case"
     if pilot is None:
         spread = worst_spread((problem.values for problem in sweep.problems), score)
         questions, separated = len(sweep.problems), False

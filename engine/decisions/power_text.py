@@ -7,7 +7,7 @@ from oversight.engine.decisions.power import PowerPlan
 from oversight.engine.display.table import Table
 
 
-def as_json(plan: PowerPlan) -> dict[str, Any]:
+def power_json(plan: PowerPlan) -> dict[str, Any]:
     """Every field of the plan, and its cheapest purchase."""
     return asdict(plan) | {"cheapest": asdict(plan.cheapest)}
 

@@ -22,7 +22,7 @@ from oversight.protocols.scoring.pressure import (
     value_curves,
 )
 
-Selection: TypeAlias = Literal["bon", "tilt"]
+SelectionMethod: TypeAlias = Literal["bon", "tilt"]
 
 BETAS = (0.0, 0.5, 1.0, 2.0, 4.0)
 
@@ -89,7 +89,7 @@ def row_pressure(
     run: RunRows,
     row: int,
     *,
-    select: Selection = "bon",
+    select: SelectionMethod = "bon",
     strengths: Sequence[float] | None = None,
     score: str = "brier",
     seed: int = 0,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from oversight.engine.decisions.pressure import RowPressure, Selection
+from oversight.engine.decisions.pressure import RowPressure, SelectionMethod
 from oversight.engine.display.table import Table, error_text
 from oversight.engine.reports.tables import SCORE_NAMES
 from oversight.protocols.scoring.crossing import Crossing
@@ -14,7 +14,9 @@ DETAILED = 3
 """Rows whose curves are shown point by point."""
 
 
-def as_json(rows: Sequence[RowPressure], select: Selection, score: str) -> dict[str, Any]:
+def pressure_json(
+    rows: Sequence[RowPressure], select: SelectionMethod, score: str
+) -> dict[str, Any]:
     """`{"rows": [{"name", "pool", "points": [{"strength", "kl", "value": {…}, …}], …}]}`."""
     return {
         "select": select,
@@ -57,7 +59,9 @@ def _figure(estimate: Estimate) -> dict[str, float | None]:
     return {"mean": estimate.mean, "low": low, "high": high}
 
 
-def tables(rows: Sequence[RowPressure], select: Selection, score: str) -> list[Table]:
+def pressure_tables(
+    rows: Sequence[RowPressure], select: SelectionMethod, score: str
+) -> list[Table]:
     """One line a row, and of few rows each curve point by point."""
     shown = [_summary(rows, select, score)]
     if len(rows) <= DETAILED:
@@ -65,7 +69,7 @@ def tables(rows: Sequence[RowPressure], select: Selection, score: str) -> list[T
     return shown
 
 
-def _summary(rows: Sequence[RowPressure], select: Selection, score: str) -> Table:
+def _summary(rows: Sequence[RowPressure], select: SelectionMethod, score: str) -> Table:
     sign = "n" if select == "bon" else "β"
     strengths = list(dict.fromkeys(point.strength for row in rows for point in row.points))
     body = []
@@ -99,7 +103,7 @@ def _summary(rows: Sequence[RowPressure], select: Selection, score: str) -> Tabl
     )
 
 
-def _curve(row: RowPressure, select: Selection) -> Table:
+def _curve(row: RowPressure, select: SelectionMethod) -> Table:
     body = []
     for n, point in enumerate(row.points):
         bound = [f"{row.bounds[n]:.3f}"] if row.bounds else []

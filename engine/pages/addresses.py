@@ -115,7 +115,7 @@ class Shelf:
     with_calls: bool = True
 
 
-class Bundled(Addresses):
+class BundleAddresses(Addresses):
     """The same between files. All of them lie in one folder, so that every link is a name."""
 
     def __init__(self, shelf: Shelf) -> None:
@@ -163,7 +163,7 @@ class Bundled(Addresses):
         return f"report.{name}"
 
 
-class Alone(Bundled):
+class Alone(BundleAddresses):
     """A page by itself, as in a notebook: it leads nowhere."""
 
     def __init__(self) -> None:

@@ -11,14 +11,15 @@ from shutil import copyfile
 from markupsafe import Markup
 
 from oversight.engine.errors import UsageError
-from oversight.engine.pages.addresses import Addresses, Bundled, Shelf
+from oversight.engine.pages.addresses import Addresses, BundleAddresses, Shelf
 from oversight.engine.pages.cost import cost_page
 from oversight.engine.pages.failures import failures_page
-from oversight.engine.pages.grid import differences, map_page, pages_of, problem_page
+from oversight.engine.pages.grid import map_page, pages_of, problem_page
 from oversight.engine.pages.overview import REPORT_FILES, overview
 from oversight.engine.pages.reader import calls_page, calls_section, readers_page, section
-from oversight.engine.pages.reading import ends_of, laid_out
-from oversight.engine.pictures.costs import row_costs
+from oversight.engine.pages.reading import ends_of, reading_page
+from oversight.engine.pictures.costs import sampled_costs
+from oversight.engine.pictures.looked import asd_by_problem
 from oversight.engine.pictures.opened import DOUBTS, OpenedRun, Place
 from oversight.engine.runs.probing import read_probes
 from oversight.engine.runs.run_folder import REPORT
@@ -62,7 +63,7 @@ def telling(run: OpenedRun, most: int | None) -> list[Place]:
         for at, counts in sorted(landed.counts.items())
         if any(counts.get(name) for name in DOUBTS)
     ]
-    values = differences(run, landed)
+    values = asd_by_problem(run.sweep, landed.results)
     known = [
         (float(values[problem, row]), Place(row, problem))
         for problem in range(len(sweep.problems))
@@ -118,13 +119,13 @@ async def write_bundle(
         frozenset(pages_of(run)),
         calls,
     )
-    links = Bundled(shelf)
+    links = BundleAddresses(shelf)
     count = size = 0
     for name, content in _figures(run, links, shelf):
         count, size = count + 1, size + _write(to, name, content)
     count, size = (
         count + 1,
-        size + _write(to, "cost.html", cost_page(run, links, *await row_costs(run))),
+        size + _write(to, "cost.html", cost_page(run, links, *await sampled_costs(run))),
     )
     probes = read_probes(run.folder)
     done = 0
@@ -133,7 +134,7 @@ async def write_bundle(
         asked: list[Markup] = []
         for place in group:
             ends = await ends_of(run, place)
-            one = laid_out(run, place, ends, probes=probes)
+            one = reading_page(run, place, ends, probes=probes)
             row = one.row
             # How many turns there are is not known before they are read.
             more = {
@@ -145,7 +146,7 @@ async def write_bundle(
             if calls:
                 asked.append(calls_section(one, links.reading(place)))
             for (_, turns), name in more.items():
-                other = laid_out(run, place, ends, page=turns, probes=probes)
+                other = reading_page(run, place, ends, page=turns, probes=probes)
                 part = section(run, links, other)
                 size += _write(to, f"{name}.html", readers_page(run, links, [part], row.kind))
                 count += 1

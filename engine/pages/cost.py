@@ -7,7 +7,7 @@ from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.errors import RateLimited
 from oversight.engine.pages.addresses import Addresses
 from oversight.engine.pages.environment import page
-from oversight.engine.pictures.costs import RowCost
+from oversight.engine.pictures.costs import SampledCost
 from oversight.engine.pictures.opened import OpenedRun
 
 
@@ -30,8 +30,8 @@ class ModelCost:
     dollars: float
 
 
-def cost_page(run: OpenedRun, links: Addresses, sampled: int, rows: list[RowCost]) -> str:
-    """sampled, rows: as `row_costs` tells them."""
+def cost_page(run: OpenedRun, links: Addresses, sampled: int, rows: list[SampledCost]) -> str:
+    """sampled, rows: as `sampled_costs` tells them."""
     ledger = read_ledger(run.folder)
     roles = dict(run.sweep.roles)
     return page(

@@ -80,10 +80,10 @@ def _environment() -> Environment:
         "shown": shown,
         "count": lambda value: f"{value:,}",
         "short": short,
-        "dollars": dollars,
+        "dollars": price,
         "share": lambda value: f"{value:.0%}",
     }
-    environment.globals |= {"bin": heat, "zip": zip}
+    environment.globals |= {"bin": shade, "zip": zip}
     return environment
 
 
@@ -101,7 +101,7 @@ def signed(value: float | None, digits: int = 2) -> str:
     return text.replace("-", "−")
 
 
-def dollars(value: float | None) -> str:
+def price(value: float | None) -> str:
     """A price; of less than a dollar with four decimals, and of nothing without any."""
     if value is None:
         return "–"
@@ -116,13 +116,13 @@ def short(amount: float) -> str:
     return f"{amount:,.0f}"
 
 
-STEPS = 4
+DEPTH = 4
 """Shades of a heat map to either side of nothing."""
 
 
-def heat(value: float, most: float) -> str:
+def shade(value: float, most: float) -> str:
     """The class of a value's shade: `n4` … `n1`, `z`, `p1` … `p4`."""
-    step = min(round(abs(value) / most * STEPS), STEPS) if most else 0
+    step = min(round(abs(value) / most * DEPTH), DEPTH) if most else 0
     if step == 0:
         return "z"
     return f"{'p' if value > 0 else 'n'}{step}"

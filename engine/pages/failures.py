@@ -13,7 +13,7 @@ LISTED = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedCell:
     """One cell of a list."""
 
     what: str
@@ -57,9 +57,9 @@ def failures_page(run: OpenedRun, links: Addresses) -> str:
     )
 
 
-def _listed(run: OpenedRun, links: Addresses, at: int, what: str, said: str) -> Listed:
+def _listed(run: OpenedRun, links: Addresses, at: int, what: str, said: str) -> ListedCell:
     place, side = run.where(at)
     problem, row = run.sweep.problems[place.problem], run.sweep.rows[place.row]
     label = problem.question.answers[side].label
     name = " · ".join(filter(None, (row.kind, row.agent, row.judge)))
-    return Listed(what, problem.id, label, name, said, links.reading(place))
+    return ListedCell(what, problem.id, label, name, said, links.reading(place))

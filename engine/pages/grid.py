@@ -7,19 +7,20 @@ from math import isnan
 import numpy as np
 
 from oversight.engine.pages.addresses import Addresses
-from oversight.engine.pages.environment import STEPS, heat, page, signed
+from oversight.engine.pages.environment import DEPTH, page, shade, signed
 from oversight.engine.pictures.looked import asd_by_problem
-from oversight.engine.pictures.opened import DOUBTS, Floats, Landed, OpenedRun, Place
+from oversight.engine.pictures.opened import DOUBTS, LandedOutcomes, OpenedRun, Place
 from oversight.engine.reports.failures import called
 from oversight.engine.sweeps.rows import Row
 from oversight.protocols.scores import RANGES
+from oversight.protocols.scoring.arrays import Floats
 
 PROBLEMS_A_PAGE, ROWS_A_PAGE = 100, 60
 
 SHADES = [
-    *(f"n{n}" for n in range(STEPS, 0, -1)),
+    *(f"n{n}" for n in range(DEPTH, 0, -1)),
     "z",
-    *(f"p{n}" for n in range(1, STEPS + 1)),
+    *(f"p{n}" for n in range(1, DEPTH + 1)),
 ]
 
 
@@ -41,11 +42,6 @@ class MapLine:
     link: str
     cells: tuple[Field, ...]
     mean: float | None
-
-
-def differences(run: OpenedRun, landed: Landed) -> Floats:
-    """ASD of each problem under each row, problems x rows; not a number where it is not known."""
-    return asd_by_problem(run.sweep, landed.results)
 
 
 def ordered(values: Floats) -> tuple[list[int], list[int]]:
@@ -75,7 +71,7 @@ def pages_of(run: OpenedRun) -> list[tuple[int, int]]:
 def map_page(run: OpenedRun, links: Addresses, part: tuple[int, int], score: str = "brier") -> str:
     """One part of the map. part: as `pages_of` names it."""
     landed = run.landed(score)
-    values = differences(run, landed)
+    values = asd_by_problem(run.sweep, landed.results)
     problems, rows = ordered(values)
     shown = problems[part[0] * PROBLEMS_A_PAGE :][:PROBLEMS_A_PAGE]
     across = rows[part[1] * ROWS_A_PAGE :][:ROWS_A_PAGE]
@@ -114,7 +110,7 @@ def _name(run: OpenedRun, row: Row) -> str:
 
 def _line(
     run: OpenedRun,
-    landed: Landed,
+    landed: LandedOutcomes,
     links: Addresses,
     values: Floats,
     problem: int,
@@ -132,7 +128,7 @@ def _line(
 
 def _field(
     run: OpenedRun,
-    landed: Landed,
+    landed: LandedOutcomes,
     links: Addresses,
     value: float,
     problem: int,
@@ -147,7 +143,7 @@ def _field(
     if isnan(value):
         return Field("", "", "")
     doubt = any(landed.counts.get(at, {}).get(name) for at in cells for name in DOUBTS)
-    kind = heat(value, most) + (" doubt" if doubt else "")
+    kind = shade(value, most) + (" doubt" if doubt else "")
     return Field(kind, signed(value, 1), link)
 
 
@@ -162,7 +158,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class ProblemRow:
+class RowOnProblem:
     """One row of the report on one problem."""
 
     name: Row
@@ -175,7 +171,7 @@ def problem_page(run: OpenedRun, links: Addresses, number: int, score: str = "br
     """One problem, and what the judge believed of it under every row."""
     landed = run.landed(score)
     problem, best = run.sweep.problems[number], max(run.sweep.problems[number].values)
-    values = differences(run, landed)[number]
+    values = asd_by_problem(run.sweep, landed.results)[number]
     rows = []
     for at, row in enumerate(run.sweep.rows):
         place = Place(at, number)
@@ -186,7 +182,7 @@ def problem_page(run: OpenedRun, links: Addresses, number: int, score: str = "br
             for side, cell in enumerate(run.worlds(place))
         )
         asd = None if isnan(values[at]) else float(values[at])
-        rows.append(ProblemRow(row, links.reading(place), bars, asd))
+        rows.append(RowOnProblem(row, links.reading(place), bars, asd))
     count = len(run.sweep.problems)
 
     def neighbour(by: int) -> str:
@@ -209,7 +205,7 @@ def problem_page(run: OpenedRun, links: Addresses, number: int, score: str = "br
     )
 
 
-def _bar(landed: Landed, cell: int, side: int, good: bool) -> Bar:
+def _bar(landed: LandedOutcomes, cell: int, side: int, good: bool) -> Bar:
     if (failure := landed.failures.get(cell)) is not None:
         return Bar(None, good, called(failure.kind))
     p = float(landed.probs[cell, side])

@@ -11,14 +11,14 @@ from oversight.engine.pages.overview import overview
 from oversight.engine.pages.reader import reader_page
 from oversight.engine.pages.reading import read
 from oversight.engine.pages.runs import compare_page
-from oversight.engine.pictures.comparison import compare
+from oversight.engine.pictures.comparison import comparison_forest
 from oversight.engine.pictures.opened import OpenedRun, Place
 from oversight.engine.runs.probing import read_probes
 from oversight.engine.sweeps.rows import Row
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class NotebookPage:
     """What a notebook shows as a page, and a terminal as text."""
 
     text: str
@@ -61,9 +61,9 @@ def reading_of(run: OpenedRun, score: str, row: Row, problem: str, draw: int) ->
         return other.submit(look).result()
 
 
-def comparison_of(a: OpenedRun, b: OpenedRun, score: str) -> Shown:
+def comparison_of(a: OpenedRun, b: OpenedRun, score: str) -> NotebookPage:
     """Two runs beside each other: the second less the first, row by row."""
-    found = compare(a.landed(score).results, b.landed(score).results)
+    found = comparison_forest(a, b, score)
     lines = [f"{line.name}: {line.mean:+.2f} (n {line.n}, p {line.p:.3f})" for line in found.lines]
     page = compare_page([a.name, b.name], a.name, b.name, found, links=Alone())
-    return Shown("\n".join(lines), page)
+    return NotebookPage("\n".join(lines), page)

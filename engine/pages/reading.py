@@ -9,7 +9,7 @@ from typing import TypeAlias
 from markupsafe import Markup
 
 from oversight.cache.reply import Usage
-from oversight.engine.pages.text import Mark, differing, quoted, shown
+from oversight.engine.pages.text import TextMark, differing, quoted, shown
 from oversight.engine.pictures.costs import Asked, ended
 from oversight.engine.pictures.opened import OpenedRun, Place
 from oversight.engine.reports.failures import called
@@ -152,7 +152,7 @@ async def read(
     probes: Beliefs | None = None,
 ) -> Reading:
     """Run the cells of a reading again, from recorded replies alone, and lay out one page of it."""
-    return laid_out(run, place, await ends_of(run, place), score, page, probes)
+    return reading_page(run, place, await ends_of(run, place), score, page, probes)
 
 
 async def ends_of(run: OpenedRun, place: Place) -> list[End]:
@@ -162,7 +162,7 @@ async def ends_of(run: OpenedRun, place: Place) -> list[End]:
     return [await ended(run, row, problem, place, side) for side in sides]
 
 
-def laid_out(
+def reading_page(
     run: OpenedRun,
     place: Place,
     ends: Sequence[End],
@@ -311,7 +311,7 @@ def _times(turns: Sequence[Turn]) -> Iterator[tuple[Turn, int]]:
         times[turn.speaker] += 1
 
 
-def _apart(marks: list[Mark]) -> list[Mark]:
+def _apart(marks: list[TextMark]) -> list[TextMark]:
     return [mark for mark in marks if mark.end > mark.start]
 
 

@@ -10,7 +10,7 @@ from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.errors import RunFolderError
 from oversight.engine.pages.addresses import Addresses, Served
 from oversight.engine.pages.environment import page
-from oversight.engine.pictures.comparison import Comparison
+from oversight.engine.pictures.comparison import ComparisonForest
 from oversight.engine.runs.listing import summarize
 
 
@@ -52,7 +52,7 @@ def compare_page(
     names: Sequence[str],
     a: str,
     b: str,
-    comparison: Comparison | None,
+    comparison: ComparisonForest | None,
     links: Addresses | None = None,
 ) -> str:
     """Two runs beside each other; without a comparison, the choice of two."""

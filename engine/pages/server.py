@@ -19,8 +19,8 @@ from oversight.engine.pages.overview import REPORT_FILES, overview
 from oversight.engine.pages.reader import calls_page, calls_section, reader_page
 from oversight.engine.pages.reading import Reading, read
 from oversight.engine.pages.runs import compare_page, fault_page, runs_page
-from oversight.engine.pictures.comparison import compare
-from oversight.engine.pictures.costs import RowCost, row_costs
+from oversight.engine.pictures.comparison import comparison_forest
+from oversight.engine.pictures.costs import SampledCost, sampled_costs
 from oversight.engine.pictures.opened import OpenedRun, Place
 from oversight.engine.runs.listing import is_run, run_folders
 from oversight.engine.runs.probing import read_probes
@@ -44,7 +44,7 @@ class PageServer:
         self.port = 0
         self._store = store
         self._runs: dict[str, OpenedRun] = {}
-        self._costs: dict[str, tuple[object, tuple[int, list[RowCost]]]] = {}
+        self._costs: dict[str, tuple[object, tuple[int, list[SampledCost]]]] = {}
         self._busy: dict[str, asyncio.Lock] = {}
 
     def folders(self) -> Mapping[str, Path]:
@@ -172,7 +172,7 @@ class PageServer:
             await asyncio.to_thread(lambda: run.landed().results)
             known = self._costs.get(run.name)
             if known is None or known[0] != run.stamp:
-                known = self._costs[run.name] = (run.stamp, await row_costs(run))
+                known = self._costs[run.name] = (run.stamp, await sampled_costs(run))
             return _page(cost_page(run, Served(run.name), *known[1]))
 
     async def _live(self, request: web.Request) -> web.Response:
@@ -205,8 +205,7 @@ class PageServer:
         first, second = self._named(a), self._named(b)
 
         def make() -> str:
-            score = _score(request)
-            found = compare(first.landed(score).results, second.landed(score).results)
+            found = comparison_forest(first, second, _score(request))
             return compare_page(names, a, b, found)
 
         return _page(await asyncio.to_thread(make))

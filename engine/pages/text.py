@@ -21,7 +21,7 @@ _FOUND = re.compile(r"<(?P<kind>verified|unverified)>(?P<text>.*?)</(?P=kind)>",
 _WORD = re.compile(r"\S+")
 
 
-class Mark(NamedTuple):
+class TextMark(NamedTuple):
     """A stretch of a text, and the class that it is shown with."""
 
     start: int
@@ -29,10 +29,10 @@ class Mark(NamedTuple):
     kind: str
 
 
-def quoted(text: str, quotes: Sequence[Quote]) -> tuple[str, list[Mark]]:
+def quoted(text: str, quotes: Sequence[Quote]) -> tuple[str, list[TextMark]]:
     """A speech without our tags, and the quotes that were looked up in it."""
     parts: list[str] = []
-    marks: list[Mark] = []
+    marks: list[TextMark] = []
     length = end = 0
     told = marked(text, quotes)
     # No model can write these tags: they are escaped before a speech is one.
@@ -40,12 +40,12 @@ def quoted(text: str, quotes: Sequence[Quote]) -> tuple[str, list[Mark]]:
         parts += [told[end : found.start()], found["text"]]
         start = length + found.start() - end
         length = start + len(found["text"])
-        marks.append(Mark(start, length, found["kind"]))
+        marks.append(TextMark(start, length, found["kind"]))
         end = found.end()
     return "".join([*parts, told[end:]]), marks
 
 
-def differing(text: str, other: str) -> list[Mark]:
+def differing(text: str, other: str) -> list[TextMark]:
     """The stretches of `text` that are not in `other`, word by word."""
     ours, theirs = list(_WORD.finditer(text)), list(_WORD.finditer(other))
     if max(len(ours), len(theirs)) > MAX_DIFF_WORDS:
@@ -56,12 +56,12 @@ def differing(text: str, other: str) -> list[Mark]:
         # A word or two in common, such as "of the", say nothing.
         if size >= ALIKE or start == len(ours):
             if start > done:
-                marks.append(Mark(ours[done].start(), ours[start - 1].end(), "differs"))
+                marks.append(TextMark(ours[done].start(), ours[start - 1].end(), "differs"))
             done = start + size
     return marks
 
 
-def shown(text: str, marks: Iterable[Mark] = (), most: int | None = None) -> Markup:
+def shown(text: str, marks: Iterable[TextMark] = (), most: int | None = None) -> Markup:
     """`text` as it may stand in a page. most: bytes of markup, about, after which it is cut."""
     marks = list(marks)
     whole = _shown(text, marks)
@@ -73,14 +73,17 @@ def shown(text: str, marks: Iterable[Mark] = (), most: int | None = None) -> Mar
     return _shown(text[:kept], marks) + rest
 
 
-def _shown(text: str, marks: Sequence[Mark]) -> Markup:
+def _shown(text: str, marks: Sequence[TextMark]) -> Markup:
     if not marks and not CONTROL.search(text):
         return escape(text)
     return Markup("").join(_pieces(text, marks))
 
 
-def _pieces(text: str, marks: Sequence[Mark]) -> Iterator[Markup]:
-    every = [*marks, *(Mark(found.start(), found.end(), "ctl") for found in CONTROL.finditer(text))]
+def _pieces(text: str, marks: Sequence[TextMark]) -> Iterator[Markup]:
+    every = [
+        *marks,
+        *(TextMark(found.start(), found.end(), "ctl") for found in CONTROL.finditer(text)),
+    ]
     opens: dict[int, list[str]] = {}
     closes: dict[int, list[str]] = {}
     for start, end, kind in every:

@@ -2,15 +2,17 @@
 
 from dataclasses import dataclass
 
+from oversight.engine.decisions.comparison import comparable
+from oversight.engine.decisions.rows import matched
 from oversight.engine.pictures.data import Axis, Span
-from oversight.engine.reports.results import Results
-from oversight.engine.sweeps.rows import Names
+from oversight.engine.pictures.opened import OpenedRun
+from oversight.engine.sweeps.rows import Names, Row
 from oversight.protocols.scoring.contrasts import contrasts
 from oversight.protocols.scoring.sample import Sample
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedLine:
     """One row that two runs have: the second less the first."""
 
     protocol: str
@@ -30,11 +32,11 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """The rows of two runs that have the same names."""
+class ComparisonForest:
+    """The rows of two runs that belong together."""
 
     score: str
-    lines: tuple[Compared, ...]
+    lines: tuple[ComparedLine, ...]
     problems: int
     """The most that any row has in both."""
     alone: int
@@ -58,34 +60,33 @@ class Comparison:
         return Axis.around([*ends, *(end for line in self.lines for end in line.interval or ())])
 
 
-def compare(first: Results, second: Results) -> Comparison:
-    """Paired differences of ASD, for rows whose protocol, agent and judge are called alike."""
-    ours, theirs = _by_name(first), _by_name(second)
-    names = [name for name in ours if name in theirs]
+def comparison_forest(
+    first: OpenedRun, second: OpenedRun, score: str = "brier"
+) -> ComparisonForest:
+    """Paired differences of ASD, for the rows that `oversight compare` takes to belong together."""
+    ours, theirs = (run.landed(score).results.samples for run in (first, second))
+    rows = first.sweep.rows, second.sweep.rows
+    pairs = matched(*rows)
     samples: dict[str, Sample] = {}
-    pairs: list[tuple[str, str]] = []
-    compared: list[Names] = []
-    for number, name in enumerate(names):
-        a, b = first.samples[ours[name]], second.samples[theirs[name]]
-        if a and b and _several(a.asd, b.asd):
-            pair = (f"second {number}", f"first {number}")
-            samples |= dict(zip(pair, (b.asd, a.asd), strict=True))
-            pairs.append(pair)
-            compared.append(name)
+    names: list[Names] = []
+    for one, two in pairs.items():
+        a, b = ours[one], theirs[two]
+        if a and b and comparable(a.asd, b.asd):
+            samples |= {f"second {len(names)}": b.asd, f"first {len(names)}": a.asd}
+            names.append(_names(rows[0][one], rows[1][two]))
+    told = contrasts(samples, [(f"second {n}", f"first {n}") for n in range(len(names))])
     lines = tuple(
-        Compared(*name, c.estimate, c.interval, c.means[1], c.means[0], c.p_family, c.n)
-        for name, c in zip(compared, contrasts(samples, pairs), strict=True)
+        ComparedLine(*name, c.estimate, c.interval, c.means[1], c.means[0], c.p_family, c.n)
+        for name, c in zip(names, told, strict=True)
     )
     most = max((line.n for line in lines), default=0)
-    return Comparison(first.score, lines, most, len(ours.keys() ^ theirs.keys()))
+    return ComparisonForest(score, lines, most, sum(map(len, rows)) - 2 * len(pairs))
 
 
-def _by_name(results: Results) -> dict[Names, int]:
-    return {(row.kind, row.agent, row.judge): n for n, row in enumerate(results.rows)}
+def _names(one: Row, two: Row) -> Names:
+    """Protocol, agent and judge; both where the rows differ in them."""
 
+    def told(first: str, second: str) -> str:
+        return first if first == second else f"{first or '–'} → {second or '–'}"
 
-def _several(a: Sample, b: Sample) -> bool:
-    """Whether the problems that both have are of two clusters or more: of one, nothing follows."""
-    theirs = set(b.questions)
-    pairs = zip(a.questions, a.clusters, strict=True)
-    return len({cluster for question, cluster in pairs if question in theirs}) > 1
+    return told(one.kind, two.kind), told(one.agent, two.agent), told(one.judge, two.judge)

@@ -47,7 +47,7 @@ class Recorder:
 
 
 @dataclass(frozen=True, slots=True)
-class RowCost:
+class SampledCost:
     """One row, by the problem: means over a sample."""
 
     row: Row
@@ -88,7 +88,7 @@ async def replayed(run: OpenedRun, place: Place) -> list[list[Asked]]:
     return [list(asked.values()) for _, _, asked in ends]
 
 
-async def row_costs(run: OpenedRun) -> tuple[int, list[RowCost]]:
+async def sampled_costs(run: OpenedRun) -> tuple[int, list[SampledCost]]:
     """How many problems were looked at, and what each row cost in them."""
     landed = run.landed()
     rows = run.sweep.rows
@@ -105,7 +105,7 @@ async def row_costs(run: OpenedRun) -> tuple[int, list[RowCost]]:
         asked = sum(map(len, worlds))
         asd = landed.results.rows[number].asd
         costs.append(
-            RowCost(
+            SampledCost(
                 row,
                 len(calls) / count,
                 1 - len(calls) / asked if asked else 0.0,

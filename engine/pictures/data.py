@@ -7,12 +7,12 @@ from typing import Any, TypeAlias
 from oversight.engine.reports.results import Results
 from oversight.protocols.scoring.statistics import Estimate
 
-Rows: TypeAlias = list[tuple[object, ...]]
+TableRows: TypeAlias = list[tuple[object, ...]]
 Span: TypeAlias = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ForestLine:
     """One row of a forest plot."""
 
     row: int
@@ -55,12 +55,12 @@ class Forest:
     measure: str
     """What the axis says."""
     score: str
-    lines: tuple[Line, ...]
+    lines: tuple[ForestLine, ...]
 
     HEAD = ("protocol", "agent", "judge", "n", "mean", "low", "high", "worst", "best", "naive")
 
-    def table(self) -> tuple[tuple[str, ...], Rows]:
-        rows: Rows = [
+    def table(self) -> tuple[tuple[str, ...], TableRows]:
+        rows: TableRows = [
             (
                 *(line.protocol, line.agent, line.judge, line.n, line.mean),
                 *(line.interval or (None, None)),
@@ -116,7 +116,7 @@ def forest_of(results: Results) -> Forest:
         if row.asd is not None and row.lift is not None:
             naive.setdefault(row.judge, row.asd.mean - row.lift.mean)
     lines = tuple(
-        Line(
+        ForestLine(
             number,
             row.kind,
             row.agent,
@@ -145,7 +145,7 @@ def saved_forest(told: Mapping[str, Any]) -> Forest:
         if row["asd"] and row["lift"]:
             naive.setdefault(row["judge"], row["asd"]["mean"] - row["lift"]["mean"])
     lines = tuple(
-        Line(
+        ForestLine(
             number,
             row["protocol"],
             row["agent"],

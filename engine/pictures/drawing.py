@@ -2,7 +2,7 @@
 
 from oversight.engine.display.table import as_csv
 from oversight.engine.errors import UsageError
-from oversight.engine.pictures.comparison import compare
+from oversight.engine.pictures.comparison import comparison_forest
 from oversight.engine.pictures.kinds import KINDS, Picture
 from oversight.engine.pictures.looked import Looked
 from oversight.engine.pictures.opened import OpenedRun
@@ -28,11 +28,11 @@ def pictured(
     if kind == "compare":
         if other is None:
             raise UsageError("compare: it takes two runs")
-        found = compare(run.landed(score).results, other.landed(score).results)
+        found = comparison_forest(run, other, score)
         if not found.lines:
             raise UsageError(
-                f"compare: no row with the same protocol, agent and judge has a problem both in "
-                f"{run.folder} and in {other.folder}"
+                f"compare: no row is in both {run.folder} and {other.folder}, with two problems "
+                "that have a verdict in every world"
             )
         return found
     if kind not in KINDS:

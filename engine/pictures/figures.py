@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oversight.engine.errors import UsageError
-from oversight.engine.pictures.comparison import Compared, Comparison
-from oversight.engine.pictures.data import Forest, Line, Span
+from oversight.engine.pictures.comparison import ComparedLine, ComparisonForest
+from oversight.engine.pictures.data import Forest, ForestLine, Span
 from oversight.engine.pictures.kinds import Chart, Heat, Picture
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def draw(picture: Picture, style: str = "paper") -> "Figure":
     size = STYLES[style]
     with mpl.rc_context(_settings(size)):
         match picture:
-            case Forest() | Comparison():
+            case Forest() | ComparisonForest():
                 height = size.line * len(_grouped(picture.lines)) + 8 * size.font / 72
                 figure = Figure((size.width, height), layout="constrained")
                 _forest(figure, picture)
@@ -129,12 +129,14 @@ def _settings(style: Style) -> dict[Any, Any]:
     }
 
 
-def _grouped(lines: Sequence[Line | Compared]) -> list[tuple[str, Line | Compared | None]]:
+def _grouped(
+    lines: Sequence[ForestLine | ComparedLine],
+) -> list[tuple[str, ForestLine | ComparedLine | None]]:
     """The lines with their labels, under a heading a protocol where one has several."""
     agents = len({line.agent for line in lines} - {""}) > 1
     judges = len({line.judge for line in lines}) > 1
     several = max(Counter(line.protocol for line in lines).values(), default=0) > 1
-    found: list[tuple[str, Line | Compared | None]] = []
+    found: list[tuple[str, ForestLine | ComparedLine | None]] = []
     before = ""
     for line in lines:
         roles = " · ".join(filter(None, (line.agent * agents, line.judge * judges)))
@@ -145,14 +147,14 @@ def _grouped(lines: Sequence[Line | Compared]) -> list[tuple[str, Line | Compare
     return found
 
 
-def _forest(figure: "Figure", forest: Forest | Comparison) -> None:
+def _forest(figure: "Figure", forest: Forest | ComparisonForest) -> None:
     axes = figure.add_subplot()
     lines = _grouped(forest.lines)
     places = list(range(len(lines)))[::-1]
     for place, (_, line) in zip(places, lines, strict=True):
         if line is None:
             continue
-        if isinstance(line, Line):
+        if isinstance(line, ForestLine):
             _beside(axes, place, line)
         if line.interval:
             axes.plot(line.interval, (place, place), color="#222222", linewidth=1.2, zorder=3)
@@ -175,7 +177,7 @@ def _forest(figure: "Figure", forest: Forest | Comparison) -> None:
         axes.set_xlabel(f"difference of ASD ({forest.score}), 95 %")
 
 
-def _beside(axes: "Axes", place: int, line: Line) -> None:
+def _beside(axes: "Axes", place: int, line: ForestLine) -> None:
     """Bounds, the naive judge and lift, beside the mean of a row."""
     if line.bounds:
         low, high = line.bounds
@@ -188,7 +190,7 @@ def _beside(axes: "Axes", place: int, line: Line) -> None:
         axes.plot(line.lift, place, "o", mfc="none", mec="#222222", ms=3.5, mew=0.8, zorder=3)
 
 
-def _key(figure: "Figure", lines: Sequence[Line]) -> None:
+def _key(figure: "Figure", lines: Sequence[ForestLine]) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

@@ -8,8 +8,8 @@ from typing import TypeAlias
 import numpy as np
 
 from oversight.engine.errors import UsageError
-from oversight.engine.pictures.comparison import Comparison
-from oversight.engine.pictures.data import Forest, Line, Rows, Span, forest_of
+from oversight.engine.pictures.comparison import ComparisonForest
+from oversight.engine.pictures.data import Forest, ForestLine, Span, TableRows, forest_of
 from oversight.engine.pictures.looked import Looked
 from oversight.engine.reports.aggregate import RowSamples
 from oversight.engine.sweeps.rows import Row
@@ -22,7 +22,7 @@ from oversight.protocols.scoring.trend import Configuration, Slope, trend
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class ChartPoint:
     """A point with what is not known of it."""
 
     label: str
@@ -37,7 +37,7 @@ class Series:
     """Points that belong together, in order if `joined`."""
 
     name: str
-    points: tuple[Point, ...]
+    points: tuple[ChartPoint, ...]
     joined: bool = False
     note: str = ""
     """What the legend says beside the name."""
@@ -63,7 +63,7 @@ class Chart:
 
     HEAD = ("series", "point", "x", "y", "x low", "x high", "y low", "y high")
 
-    def table(self) -> tuple[tuple[str, ...], Rows]:
+    def table(self) -> tuple[tuple[str, ...], TableRows]:
         return self.HEAD, [
             (
                 *(series.name, point.label, point.x, point.y),
@@ -87,14 +87,14 @@ class Heat:
     most: float
     """The end of the scale of colours to either side."""
 
-    def table(self) -> tuple[tuple[str, ...], Rows]:
-        rows: Rows = [
+    def table(self) -> tuple[tuple[str, ...], TableRows]:
+        rows: TableRows = [
             (problem, *line) for problem, line in zip(self.problems, self.values, strict=True)
         ]
         return ("problem", *self.rows), rows
 
 
-Picture: TypeAlias = Forest | Chart | Heat | Comparison
+Picture: TypeAlias = Forest | Chart | Heat | ComparisonForest
 
 
 def asd(run: Looked) -> Forest:
@@ -106,7 +106,9 @@ def asd(run: Looked) -> Forest:
 def lift(run: Looked) -> Forest:
     forest = asd(run)
     lines = tuple(
-        Line(each.row, each.protocol, each.agent, each.judge, each.n, each.lift, each.lift_interval)
+        ForestLine(
+            each.row, each.protocol, each.agent, each.judge, each.n, each.lift, each.lift_interval
+        )
         for each in forest.lines
         if each.lift is not None and not isinstance(run.row(each.row).protocol, NaiveJudge)
     )
@@ -115,12 +117,12 @@ def lift(run: Looked) -> Forest:
     return Forest("lift over the naive judge", forest.score, lines)
 
 
-def worlds(run: Looked) -> Chart:
+def worlds_chart(run: Looked) -> Chart:
     """P(argued answer) where the truth is argued, against where the lie is: a point a problem."""
     series = []
     for number, row in run.rows:
         points = tuple(
-            Point(problem.id, false, true)
+            ChartPoint(problem.id, false, true)
             for problem, probs in run.verdicts(number)
             if len(probs) == 2
             for true, false in [_argued(probs, problem.values)]
@@ -144,7 +146,7 @@ def jse(run: Looked) -> Chart:
     for number, _ in run.rows:
         row = run.results.rows[number]
         points = tuple(
-            Point(f"{beta:g}", beta, each.mean, None, each.interval)
+            ChartPoint(f"{beta:g}", beta, each.mean, None, each.interval)
             for beta, each in row.jse.items()
             if beta != float("inf")
         )
@@ -154,19 +156,19 @@ def jse(run: Looked) -> Chart:
 
 
 def asd_jse(run: Looked) -> Chart:
-    by_protocol: dict[str, list[Point]] = {}
+    by_protocol: dict[str, list[ChartPoint]] = {}
     for number, _ in run.rows:
         row = run.results.rows[number]
         if row.asd and 1.0 in row.jse:
             its = row.jse[1.0]
             name = " · ".join(filter(None, (row.agent, row.judge)))
-            point = Point(name, row.asd.mean, its.mean, row.asd.interval, its.interval)
+            point = ChartPoint(name, row.asd.mean, its.mean, row.asd.interval, its.interval)
             by_protocol.setdefault(run.row(number).kind, []).append(point)
     series = [Series(kind, tuple(points)) for kind, points in by_protocol.items()]
     return _chart(run, "asd-jse", "agent score difference", "judge score expected (beta 1)", series)
 
 
-def calibration(run: Looked) -> Chart:
+def calibration_chart(run: Looked) -> Chart:
     """How often an answer is right of which the judge says so: ten bins, Wilson's intervals."""
     stated: dict[str, list[tuple[float, bool]]] = {}
     for number, row in run.rows:
@@ -182,7 +184,7 @@ def calibration(run: Looked) -> Chart:
             if inside:
                 n, right = len(inside), sum(right for _, right in inside)
                 mean = sum(p for p, _ in inside) / n
-                points.append(Point(f"n = {n}", mean, right / n, None, wilson(right / n, n)))
+                points.append(ChartPoint(f"n = {n}", mean, right / n, None, wilson(right / n, n)))
         stated_by, was = np.array(pairs, dtype=np.float64).T
         error = calibrated(stated_by, was).debiased_error
         series.append(Series(judge, tuple(points), note=f"debiased error {error:.3f}"))
@@ -248,7 +250,7 @@ def gap(run: Looked) -> Forest:
             continue
         if recovered := _recovered(samples.asd, naive[judge], open_book[judge]):
             mean, interval, n = recovered
-            lines.append(Line(number, row.kind, row.agent, row.judge, n, mean, interval))
+            lines.append(ForestLine(number, row.kind, row.agent, row.judge, n, mean, interval))
     if not lines:
         raise UsageError(
             "gap: it takes two naive judges that differ in reads_passage alone; with both, the "
@@ -257,24 +259,24 @@ def gap(run: Looked) -> Forest:
     return Forest("share of the gap recovered", run.results.score, tuple(lines))
 
 
-def frontier(run: Looked) -> Chart:
+def frontier_chart(run: Looked) -> Chart:
     """ASD against what a problem costs; without any price, against its output tokens."""
     every = run.costs()
     costs = [(every[number], run.results.rows[number]) for number, _ in run.rows]
     priced = any(cost.dollars for cost, _ in costs)
-    by_protocol: dict[str, list[Point]] = {}
+    by_protocol: dict[str, list[ChartPoint]] = {}
     for cost, row in costs:
         x = cost.dollars if priced else cost.output
         if row.asd and x:
             name = " · ".join(filter(None, (row.agent, row.judge)))
-            point = Point(name, x, row.asd.mean, None, row.asd.interval)
+            point = ChartPoint(name, x, row.asd.mean, None, row.asd.interval)
             by_protocol.setdefault(row.kind, []).append(point)
     series = [Series(kind, tuple(points)) for kind, points in by_protocol.items()]
     points = sorted((p for s in series for p in s.points), key=lambda p: (p.x, -p.y))
-    hull: list[Point] = []
+    hull: list[ChartPoint] = []
     for point in points:
         if not hull or point.y > hull[-1].y:
-            hull.append(Point(point.label, point.x, point.y))
+            hull.append(ChartPoint(point.label, point.x, point.y))
     if hull:
         series.append(Series("frontier", tuple(hull), joined=True))
     unit = "$ a problem" if priced else "output tokens a problem"
@@ -302,15 +304,15 @@ BINS = 10
 KINDS: Mapping[str, Callable[[Looked], Picture]] = {
     "asd": asd,
     "lift": lift,
-    "worlds": worlds,
+    "worlds": worlds_chart,
     "jse": jse,
     "asd-jse": asd_jse,
-    "calibration": calibration,
+    "calibration": calibration_chart,
     "rounds": rounds,
     "trend": trend_chart,
     "gap": gap,
     "bestof": bestof,
-    "frontier": frontier,
+    "frontier": frontier_chart,
     "heat": heat,
 }
 """By the name that `oversight plot --kind` takes. `compare` stands beside them: it takes two."""
@@ -345,7 +347,7 @@ def _chart(
 
 def _over(run: Looked, kind: str, settings: Sequence[str], x: str, *, log_x: bool = False) -> Chart:
     """ASD over a setting of the protocol or of its agent."""
-    lines: dict[tuple[str, ...], list[Point]] = {}
+    lines: dict[tuple[str, ...], list[ChartPoint]] = {}
     for number, row in run.rows:
         result = run.results.rows[number]
         if result.asd is None:
@@ -355,12 +357,12 @@ def _over(run: Looked, kind: str, settings: Sequence[str], x: str, *, log_x: boo
                 value = getattr(owner, setting, None)
                 if isinstance(value, int) and not isinstance(value, bool):
                     name = run.without(row, setting, value)
-                    point = Point(
+                    point = ChartPoint(
                         f"{value}", float(value), result.asd.mean, None, result.asd.interval
                     )
                     lines.setdefault(name, []).append(point)
         if kind == "bestof" and not hasattr(getattr(row.protocol, "agent", None), "n"):
-            point = Point("1", 1.0, result.asd.mean, None, result.asd.interval)
+            point = ChartPoint("1", 1.0, result.asd.mean, None, result.asd.interval)
             lines.setdefault((row.kind, row.agent, row.judge), []).append(point)
     series = [
         Series(
@@ -387,9 +389,9 @@ def _argued(probs: Sequence[tuple[float, ...]], values: Sequence[float]) -> tupl
     return probs[best][best], probs[1 - best][1 - best]
 
 
-def _scattered(agent: Configuration) -> Point:
+def _scattered(agent: Configuration) -> ChartPoint:
     x, y = estimates((agent.eas, agent.asd))
-    return Point(agent.agent, x.mean, y.mean, x.interval, y.interval)
+    return ChartPoint(agent.agent, x.mean, y.mean, x.interval, y.interval)
 
 
 def _recovered(

@@ -10,8 +10,8 @@ import numpy as np
 
 from oversight.cache.address import value_address
 from oversight.engine.errors import UsageError
-from oversight.engine.pictures.costs import RowCost, row_costs
-from oversight.engine.pictures.opened import Floats, OpenedRun, Place
+from oversight.engine.pictures.costs import SampledCost, sampled_costs
+from oversight.engine.pictures.opened import OpenedRun, Place
 from oversight.engine.reports.results import Results, collect
 from oversight.engine.runs.lookup import Parts
 from oversight.engine.runs.run_folder import outcomes
@@ -21,6 +21,7 @@ from oversight.protocols.judges.judge import ModelJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.question import Problem
 from oversight.protocols.scores import RANGES
+from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.sample import Sample
 from oversight.protocols.scoring.worlds import BETAS
 
@@ -120,9 +121,9 @@ class Looked:
                 into[self.judge_key(row)] = samples.asd
         return closed, opened
 
-    def costs(self) -> list[RowCost]:
+    def costs(self) -> list[SampledCost]:
         """Of each row, over a sample of problems that are run again from the store."""
-        return asyncio.run(row_costs(self.run))[1]
+        return asyncio.run(sampled_costs(self.run))[1]
 
 
 def asd_by_problem(sweep: Sweep, results: Results) -> Floats:

@@ -9,7 +9,6 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from oversight.cache.cache import Cache
 from oversight.engine.reports.results import Results, collect
@@ -21,9 +20,8 @@ from oversight.engine.runs.replay import replay_cache
 from oversight.engine.runs.run_folder import OUTCOMES, outcomes
 from oversight.engine.sweeps.sweep import Sweep
 from oversight.protocols.scores import applicable
+from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.transcript import Failure
-
-Floats = npt.NDArray[np.float64]
 
 DOUBTS = ("refused", "conceded", "off_side", "forged", "truncated")
 """Counts that speak against a cell, as outcomes name them; the gravest first."""
@@ -41,7 +39,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
+class LandedOutcomes:
     """The outcomes of a run so far, by place in the sweep."""
 
     probs: Floats
@@ -64,7 +62,7 @@ class OpenedRun:
     """Its sweep, where somebody has it: one that was made from Python cannot always be made again
     from its folder."""
     _held: ExitStack = field(default_factory=ExitStack, repr=False)
-    _landed: dict[str, tuple[object, Landed]] = field(default_factory=dict, repr=False)
+    _landed: dict[str, tuple[object, LandedOutcomes]] = field(default_factory=dict, repr=False)
 
     def __enter__(self) -> "OpenedRun":
         return self
@@ -109,7 +107,7 @@ class OpenedRun:
             return None
         return stat.st_mtime_ns, stat.st_size
 
-    def landed(self, score: str = "brier") -> Landed:
+    def landed(self, score: str = "brier") -> LandedOutcomes:
         """What has landed by now, and its figures under one score. RunFolderError."""
         stamp = self.stamp
         known = self._landed.get(score)
@@ -158,7 +156,7 @@ class OpenedRun:
         sizes = (len(problem.values) * draws * rows for problem in self.sweep.problems)
         return [0, *accumulate(sizes)][:-1]
 
-    def _read(self, score: str) -> Landed:
+    def _read(self, score: str) -> LandedOutcomes:
         most = max(len(problem.values) for problem in self.sweep.problems)
         probs: Floats = np.full((len(self.sweep), most), np.nan)
         failures: dict[int, Failure] = {}
@@ -178,4 +176,4 @@ class OpenedRun:
                 yield record
 
         results = collect(self.sweep, seen(), score=score, intervals=False)
-        return Landed(probs, failures, counts, finished, results)
+        return LandedOutcomes(probs, failures, counts, finished, results)

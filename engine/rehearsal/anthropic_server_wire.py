@@ -8,7 +8,7 @@ import orjson
 
 from oversight.cache.call import Call, Effort, Message, Request, ResponseFormat, ToolSpec
 from oversight.cache.reply import Outcome, Reply, ToolCall
-from oversight.engine.rehearsal.meter import Reading
+from oversight.engine.rehearsal.meter import MeterReading
 from oversight.engine.rehearsal.profile import FaultKind
 from oversight.engine.rehearsal.server_wire import ServerWire, input_tokens, output_tokens
 
@@ -105,7 +105,7 @@ class AnthropicServerWire(ServerWire):
         said = {"type": kind, "message": message}
         return orjson.dumps({"type": "error", "error": said, "request_id": "req_0"})
 
-    def limits(self, requests: Reading | None, tokens: Reading | None) -> str:
+    def limits(self, requests: MeterReading | None, tokens: MeterReading | None) -> str:
         now = datetime.now(UTC)
         return "".join(
             f"anthropic-ratelimit-{kind}-limit: {reading.limit}\r\n"

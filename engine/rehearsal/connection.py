@@ -14,7 +14,7 @@ _MAX_HEAD = 2**16
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ServerRequest:
     method: str
     path: str
     body: bytes
@@ -30,7 +30,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(
         self,
-        serve: "Callable[[Connection, Request], None]",
+        serve: "Callable[[Connection, ServerRequest], None]",
         lost: "Callable[[Connection], None]",
     ) -> None:
         self._serve = serve
@@ -116,7 +116,9 @@ class Connection(asyncio.Protocol):
         told = bytes(self._buffer[:end])
         del self._buffer[: end + 4 + size]
         self._busy = True
-        self._serve(self, Request(method, rest.partition(" ")[0].partition("?")[0], body, told))
+        self._serve(
+            self, ServerRequest(method, rest.partition(" ")[0].partition("?")[0], body, told)
+        )
 
     def _refuse(self, status: int) -> None:
         self._buffer.clear()

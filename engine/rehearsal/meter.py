@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class MeterReading:
     limit: int
     """Units a minute."""
     remaining: int
@@ -32,10 +32,10 @@ class ServerBudget:
         self._fill(now)
         self._left -= amount
 
-    def read(self, now: float) -> Reading:
+    def read(self, now: float) -> MeterReading:
         self._fill(now)
         missing = self._limit - self._left
-        return Reading(self._limit, max(int(self._left), 0), missing / self._rate)
+        return MeterReading(self._limit, max(int(self._left), 0), missing / self._rate)
 
     def _fill(self, now: float) -> None:
         self._left = min(self._limit, self._left + (now - self._seen) * self._rate)
@@ -62,7 +62,7 @@ class ServerBudgets:
                 meter.take(amount, now)
         return wait
 
-    def read(self, now: float) -> tuple[Reading | None, Reading | None]:
+    def read(self, now: float) -> tuple[MeterReading | None, MeterReading | None]:
         """What is left of requests and of tokens; None where there is no limit."""
         requests = self._requests.read(now) if self._requests else None
         return requests, self._tokens.read(now) if self._tokens else None

@@ -6,7 +6,7 @@ import orjson
 
 from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpec
 from oversight.cache.reply import Outcome, Reply, ToolCall
-from oversight.engine.rehearsal.meter import Reading
+from oversight.engine.rehearsal.meter import MeterReading
 from oversight.engine.rehearsal.profile import FaultKind
 from oversight.engine.rehearsal.server_wire import ServerWire, input_tokens, output_tokens
 from oversight.engine.rehearsal.vendor_rules import Endpoint
@@ -116,7 +116,7 @@ class OpenAIServerWire(ServerWire):
         said["code"] = code or None
         return orjson.dumps({"error": said})
 
-    def limits(self, requests: Reading | None, tokens: Reading | None) -> str:
+    def limits(self, requests: MeterReading | None, tokens: MeterReading | None) -> str:
         return "".join(
             f"x-ratelimit-limit-{kind}: {reading.limit}\r\n"
             f"x-ratelimit-remaining-{kind}: {reading.remaining}\r\n"

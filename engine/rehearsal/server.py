@@ -22,7 +22,7 @@ from oversight.cache.reply import Reply
 from oversight.engine.errors import EngineError
 from oversight.engine.rehearsal.answers import Responder, filler
 from oversight.engine.rehearsal.anthropic_server_wire import AnthropicServerWire
-from oversight.engine.rehearsal.connection import Connection, Request
+from oversight.engine.rehearsal.connection import Connection, ServerRequest
 from oversight.engine.rehearsal.meter import ServerBudgets
 from oversight.engine.rehearsal.openai_server_wire import OpenAIServerWire
 from oversight.engine.rehearsal.profile import PROFILES, FaultKind, Profile
@@ -99,7 +99,7 @@ class MockServer:
         self._connections.add(connection)
         return connection
 
-    def _serve(self, connection: Connection, request: Request) -> None:
+    def _serve(self, connection: Connection, request: ServerRequest) -> None:
         if request.path == "/rehearsal/counts":
             return connection.answer(200, orjson.dumps(self._counts))
         if request.method == "GET" and "/models/" in request.path:
@@ -187,7 +187,7 @@ class MockServer:
             self._counts[fault] += 1
             spoil(fault, connection, dialect, body, limits, self.profile)
 
-    def _tell_model(self, connection: Connection, request: Request) -> None:
+    def _tell_model(self, connection: Connection, request: ServerRequest) -> None:
         """What the vendor says of a model, where the profile has vendors."""
         name = unquote(request.path.rpartition("/models/")[2])
         told = vendor_model(name, request.head) if self.profile.vendors else None
@@ -200,7 +200,7 @@ class MockServer:
         self,
         connection: Connection,
         dialect: ServerWire,
-        request: Request,
+        request: ServerRequest,
         body: dict[str, Any],
         model: str,
     ) -> bool:

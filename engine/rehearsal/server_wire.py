@@ -5,7 +5,7 @@ from typing import Any
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
-from oversight.engine.rehearsal.meter import Reading
+from oversight.engine.rehearsal.meter import MeterReading
 from oversight.engine.rehearsal.profile import FaultKind
 from oversight.engine.rehearsal.vendor_rules import Endpoint
 
@@ -39,7 +39,7 @@ class ServerWire(ABC):
         """Body of a 400 for a request that makes no sense, or that the vendor refuses."""
 
     @abstractmethod
-    def limits(self, requests: Reading | None, tokens: Reading | None) -> str:
+    def limits(self, requests: MeterReading | None, tokens: MeterReading | None) -> str:
         """Header lines, each ended by CRLF, about the limits that are in force."""
 
     @abstractmethod

@@ -24,7 +24,7 @@ PROBES_FILE = "probes.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class BeliefProbe:
     """One question to a judge: what it believes after so many turns of a cell."""
 
     cell: Cell
@@ -51,7 +51,7 @@ class ProbeFile:
         except OSError as exc:
             raise unwritable(self.folder, exc) from exc
 
-    def keep(self, probe: Probe, verdict: Verdict | Failure) -> None:
+    def keep(self, probe: BeliefProbe, verdict: Verdict | Failure) -> None:
         """RunFolderError if the disk takes no more."""
         cell, problem = probe.cell, probe.cell.problem
         told: dict[str, Any] = {
@@ -83,7 +83,7 @@ def read_probes(folder: Path) -> dict[int, list[tuple[int, float]]]:
     return {at: sorted(points.items()) for at, points in found.items()}
 
 
-async def probes_of(cells: Iterable[Cell], recorded: Ask) -> list[Probe]:
+async def belief_probes(cells: Iterable[Cell], recorded: Ask) -> list[BeliefProbe]:
     """Every prefix of every transcript, the empty one first; cells without a verdict have none.
 
     recorded: answers from the store alone. The whole transcript is left out: the run itself asked
@@ -95,18 +95,18 @@ async def probes_of(cells: Iterable[Cell], recorded: Ask) -> list[Probe]:
         if isinstance(outcome, Verdict):
             said = outcome.transcript
             found += [
-                Probe(cell, replace(said, turns=said.turns[:heard]))
+                BeliefProbe(cell, replace(said, turns=said.turns[:heard]))
                 for heard in range(len(said.turns))
             ]
     return found
 
 
 async def run_probes(
-    probes: Sequence[Probe], ask: Ask, file: ProbeFile, *, lanes: int, stop_token: StopToken
+    probes: Sequence[BeliefProbe], ask: Ask, file: ProbeFile, *, lanes: int, stop_token: StopToken
 ) -> None:
     """Ask the judge of each cell about each prefix. A Halt stops it; what landed is kept."""
 
-    async def heard(probe: Probe) -> Verdict | Failure:
+    async def heard(probe: BeliefProbe) -> Verdict | Failure:
         judge = probe.cell.row.protocol.judge
         try:
             return await judge.judge(probe.transcript, nth(ask, probe.cell.draw))

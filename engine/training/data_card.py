@@ -73,7 +73,7 @@ on both sides.
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class TrainingSource:
     """What was exported, and how."""
 
     name: str
@@ -95,7 +95,7 @@ class Source:
 class Made:
     """What an export came to."""
 
-    source: Source
+    source: TrainingSource
     checked: int
     """How many different questions, passages and groups were compared across the split."""
     splits: Mapping[str, Sequence[Example]]

@@ -8,9 +8,9 @@ import orjson
 
 from oversight.engine.errors import UsageError
 from oversight.engine.system.files import replace_file
-from oversight.engine.training.data_card import Made, Source, card
+from oversight.engine.training.data_card import Made, TrainingSource, card
 from oversight.engine.training.recipes import Example
-from oversight.engine.training.split import Sign, held_out, leaks, questions_shown, signs
+from oversight.engine.training.split import SharedText, held_out, leaks, questions_shown, signs
 from oversight.protocols.question import Problem
 
 TRAIN, EVAL = "train", "eval"
@@ -19,7 +19,7 @@ PROVENANCE, CARD = "provenance.jsonl", "README.md"
 
 def write_training(
     folder: Path,
-    source: Source,
+    source: TrainingSource,
     problems: Sequence[Problem],
     found: Sequence[Example],
     eval_share: float,
@@ -62,7 +62,7 @@ def _checked(splits: Mapping[str, Sequence[Example]]) -> int:
     return len(set().union(*sides.values()))
 
 
-def _signs(split: Sequence[Example]) -> Iterator[Sign]:
+def _signs(split: Sequence[Example]) -> Iterator[SharedText]:
     for example in split:
         yield from signs(example.origin.problem)
         for message in example.prompt:

@@ -60,7 +60,7 @@ class Demonstration:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class PreferencePair:
     """Two replies to one prompt, the first of which did better."""
 
     origin: Origin
@@ -77,7 +77,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking(Comparison):
+class Ranking(PreferencePair):
     """A comparison of two answers, and by how much the one was believed more."""
 
     margin: float
@@ -93,7 +93,7 @@ class Ranking(Comparison):
         }
 
 
-Example: TypeAlias = Demonstration | Comparison
+Example: TypeAlias = Demonstration | PreferencePair
 Recipe: TypeAlias = Callable[[Sequence[RecordedWorld], float], Iterator[Example]]
 """From the worlds of one problem under one row, in any draws, and a threshold, to examples."""
 
@@ -107,7 +107,7 @@ def sft(worlds: Sequence[RecordedWorld], least: float) -> Iterator[Demonstration
                 yield Demonstration(origin, speech.call.messages, speech.text)
 
 
-def preference(worlds: Sequence[RecordedWorld], least: float) -> Iterator[Comparison]:
+def preference(worlds: Sequence[RecordedWorld], least: float) -> Iterator[PreferencePair]:
     """What was spoken over the drafts that it was picked from; and of the draws of one speech, the
     one that ended in the higher belief over the one in the lowest, if they are `least` apart."""
     by_prompt: dict[tuple[Message, ...], list[tuple[RecordedWorld, Speech]]] = {}
@@ -116,14 +116,14 @@ def preference(worlds: Sequence[RecordedWorld], least: float) -> Iterator[Compar
             by_prompt.setdefault(speech.call.messages, []).append((world, speech))
             for draft in speech.drafts:
                 origin = _origin(world, speech.address)
-                yield Comparison(origin, speech.call.messages, speech.text, draft)
+                yield PreferencePair(origin, speech.call.messages, speech.text, draft)
     for prompt, draws in by_prompt.items():
         best, chosen = max(draws, key=lambda pair: pair[0].belief)
         worst, rejected = min(draws, key=lambda pair: pair[0].belief)
         apart = best.belief - worst.belief >= max(least, SOME)
         if apart and chosen.text != rejected.text:
             origin = _origin(best, chosen.address, rejected.address)
-            yield Comparison(origin, prompt, chosen.text, rejected.text)
+            yield PreferencePair(origin, prompt, chosen.text, rejected.text)
 
 
 def reward(worlds: Sequence[RecordedWorld], least: float) -> Iterator[Ranking]:

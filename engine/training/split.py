@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from oversight.engine.errors import UsageError
 from oversight.protocols.question import Problem, randomness
 
-Sign = tuple[str, str]
+SharedText = tuple[str, str]
 """What must not be on both sides: (`question`, `passage` or `group`; the text, folded)."""
 
 _BLOCK = re.compile(r"<(question|passage)>\n(.*?)\n</\1>", re.DOTALL)
@@ -35,12 +35,12 @@ def held_out(problems: Sequence[Problem], share: float, seed: int) -> frozenset[
     return frozenset(held)
 
 
-def leaks(train: Iterable[Sign], held: Iterable[Sign]) -> list[Sign]:
+def leaks(train: Iterable[SharedText], held: Iterable[SharedText]) -> list[SharedText]:
     """What stands on both sides of a split, in order; none if it holds."""
     return sorted(set(train) & set(held))
 
 
-def signs(problem: Problem) -> Iterator[Sign]:
+def signs(problem: Problem) -> Iterator[SharedText]:
     """What a problem must not have in common with any on the other side."""
     yield "question", folded(problem.question.text)
     if problem.question.passage:
@@ -49,7 +49,7 @@ def signs(problem: Problem) -> Iterator[Sign]:
         yield "group", problem.group
 
 
-def questions_shown(text: str) -> Iterator[Sign]:
+def questions_shown(text: str) -> Iterator[SharedText]:
     """Every question and passage that a prompt shows, whatever problem they belong to: examples
     within a prompt can leak as well."""
     for kind, said in _BLOCK.findall(text):
@@ -70,7 +70,7 @@ def _clusters(problems: Sequence[Problem]) -> list[list[str]]:
             id = parent[id]
         return id
 
-    first: dict[Sign, str] = {}
+    first: dict[SharedText, str] = {}
     for problem in problems:
         for sign in signs(problem):
             parent[root(problem.id)] = root(first.setdefault(sign, problem.id))

@@ -18,7 +18,7 @@ from oversight.protocols.prompts.prompt_set import PromptSet
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.transcript import Transcript, Verdict
 
-Run: TypeAlias = Callable[[Question, Answer, Ask], Awaitable[Verdict]]
+RunWorld: TypeAlias = Callable[[Question, Answer, Ask], Awaitable[Verdict]]
 """One world of the protocol that is opened."""
 
 
@@ -65,7 +65,7 @@ class OpenDebate(Debate):
 
 
 async def run_chosen(
-    run: Run, agent: Speaker, words: PromptSet, question: Question, ask: Ask
+    run: RunWorld, agent: Speaker, words: PromptSet, question: Question, ask: Ask
 ) -> Verdict:
     """The world of the answer that the agent gives of its own accord, measured as `chose`.
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import oversight
-from oversight.engine.decisions.comparison import compare_rows, judged_right
+from oversight.engine.decisions.comparison import compare_rows, compare_runs, judged_right
 from oversight.engine.decisions.rows import read_rows, rows_meant
 from oversight.engine.decisions.statement import (
     read_condition,
@@ -18,6 +18,8 @@ from oversight.engine.decisions.statement import (
     read_precision,
 )
 from oversight.engine.errors import UsageError
+from oversight.engine.pictures.comparison import comparison_forest
+from oversight.engine.pictures.opened import OpenedRun
 from oversight.protocols.scoring.bounds import WorldOutcome, WorldOutcomes
 from oversight.protocols.scoring.contrasts import contrasts
 from oversight.protocols.scoring.difference_bounds import difference_bounds
@@ -63,6 +65,24 @@ def test_another_judge_or_data_set_is_said_not_to_be_the_same_instrument(
     told = command("compare", "a", "b").out
     assert "not the same instrument: judge sim/judge stated in one, sim/medium stated in" in told
     assert "3 problems are in both runs; 4 in the first, 3 in the second." in told
+
+
+def test_pictures_and_pages_compare_two_runs_as_the_command_does(
+    place: Path, command: Command
+) -> None:
+    other = (place / "small.yaml").read_text().replace("judges: sim/judge", "judges: sim/medium")
+    (place / "other.yaml").write_text(other)
+    assert command("run", "small.yaml", "--run-folder", "a").code == 0
+    assert command("run", "other.yaml", "--run-folder", "b").code == 0
+    a, b = place / "a", place / "b"
+    found = compare_runs(read_rows(b), read_rows(a)).contrasts
+    with OpenedRun(a) as first, OpenedRun(b) as second:
+        forest = comparison_forest(first, second)
+    assert forest.alone == 0 and len(found) == 5
+    assert [(each.mean, each.interval, each.p, each.n) for each in forest.lines] == [
+        (c.contrast.estimate, c.contrast.interval, c.contrast.p_family, c.contrast.n) for c in found
+    ]
+    assert {each.judge for each in forest.lines} == {"sim/judge stated → sim/medium stated"}
 
 
 def test_flips_and_bounds_are_those_of_the_verdicts(
@@ -131,7 +151,7 @@ def test_two_words_compare_the_rows_with_the_same_agent_and_judge(
 def test_every_format_has_every_contrast(place: Path, command: Command) -> None:
     assert command("run", "small.yaml").code == 0
     run = only_run(place)
-    for format in ("text", "md", "latex"):
+    for format in ("text", "markdown", "latex"):
         out = command("compare", run, "--pairs", "all", "--format", format).out
         assert out.count("not determined") + out.count("better") + out.count("equivalent") >= 10
         assert "10 contrasts were looked at. p" in out.replace("\\", "")

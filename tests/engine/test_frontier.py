@@ -132,5 +132,5 @@ def test_without_prices_rows_cost_tokens_and_dollars_are_refused(
     assert costs.total.dollars is None and costs.rows[1].alone.dollars == 0
     with pytest.raises(UsageError, match="no price is known of compatible/lab/m: give a file with"):
         frontier(rows, costs, axis="dollars")
-    for format in ("text", "md", "latex"):
+    for format in ("text", "markdown", "latex"):
         assert "cost by row" in command("frontier", run, "--format", format).out

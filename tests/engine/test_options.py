@@ -37,11 +37,13 @@ OF_ITS_OWN = {
 }
 """Options that set another thing than their namesakes: a loader's setting, the order of labels."""
 VARIANTS = {
-    "--store": 2,  # to be written to, and of a run that is read
+    "--store": 3,  # to be written to, of a run that is read, and of one that is asked more
+    "--format": 2,  # of what is printed, and of exported files
+    "--contrast": 2,  # to be planned for, and to be looked at
     "--limit": 2,  # problems, and lines of a list
     "--json": 2,  # beside --format, too
     "--output": 5,  # each default is named
-    "--beta": 2,  # instead of the usual ones, and beside them
+    "--beta": 3,  # instead of the usual ones, beside them, and of the tilt
     "--model": 2,  # of stored replies, and to write answers
     "--dry-run": 2,  # checks a sweep, and counts what would go
 }
@@ -76,5 +78,6 @@ def test_exit_codes_are_those_that_scripts_rely_on() -> None:
         "STOPPED": 3,
         "OVER_BUDGET": 4,
         "MISSED": 5,
+        "HOLDS": 6,
         "INTERRUPTED": 130,
     }

@@ -80,6 +80,6 @@ def test_flags_that_mean_nothing_are_refused_with_the_range(many: Path, command:
 
 
 def test_every_format_shows_the_breakdown(many: Path, command: Command) -> None:
-    for format in ("text", "md", "latex"):
+    for format in ("text", "markdown", "latex"):
         out = command("pressure", many, "--row", "consultancy", "--format", format).out
         assert "breakdown" in out and "KL" in out

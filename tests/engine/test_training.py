@@ -7,7 +7,7 @@ from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.engine.sweeps.sweep import Cell
 from oversight.engine.sweeps.sweepfile import report_rows
-from oversight.engine.training.recipes import Comparison, Demonstration, training_examples
+from oversight.engine.training.recipes import Demonstration, PreferencePair, training_examples
 from oversight.engine.training.speeches import RecordedWorld, worlds
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.drafting.best_of import BestOf
@@ -94,7 +94,7 @@ async def test_preference_puts_what_was_spoken_over_the_drafts_it_was_picked_fro
 
     best = Propaganda(JUDGE, BestOf(3, ALICE, JUDGE))
     found = training_examples((await heard(best, drafting))[:1], "preference", 0.05)
-    pairs = [(each.chosen, each.rejected) for each in found if isinstance(each, Comparison)]
+    pairs = [(each.chosen, each.rejected) for each in found if isinstance(each, PreferencePair)]
     assert pairs == [("draft 2", "draft 0"), ("draft 2", "draft 1")]
     assert set(found[0].as_row()) == {"prompt", "chosen", "rejected"}
 

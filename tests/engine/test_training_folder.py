@@ -4,14 +4,14 @@ import pytest
 
 from oversight.cache.call import Message
 from oversight.engine.errors import UsageError
-from oversight.engine.training.data_card import Source
+from oversight.engine.training.data_card import TrainingSource
 from oversight.engine.training.folder import write_training
 from oversight.engine.training.recipes import Demonstration, Example, Origin
 from oversight.protocols.prompts.render import messages, question_block
 from oversight.protocols.question import Answer, Problem, Question
 from oversight.protocols.transcript import Transcript
 
-SOURCE = Source("name", "f" * 64, "0.1.0", 20, "sft", 0.5, 0)
+SOURCE = TrainingSource("name", "f" * 64, "0.1.0", 20, "sft", 0.5, 0)
 PROBLEMS = [
     Problem(str(n), Question(f"Is it {n}?", (Answer("A", "yes"), Answer("B", "no"))), (1, -1))
     for n in range(10)

@@ -12,7 +12,7 @@ from oversight.engine.pages.addresses import Served
 from oversight.engine.pages.bundle import write_bundle
 from oversight.engine.pages.reader import calls_section, reader_page
 from oversight.engine.pages.reading import read
-from oversight.engine.pages.text import Mark, shown
+from oversight.engine.pages.text import TextMark, shown
 from oversight.engine.pictures.opened import OpenedRun, Place
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.question import labelled
@@ -84,7 +84,7 @@ async def test_a_bundle_has_a_file_for_every_hundred_turns(run: OpenedRun, tmp_p
 
 
 def test_marks_that_overlap_and_controls_within_them_are_all_there() -> None:
-    marks = [Mark(0, 6, "verified"), Mark(3, 9, "differs")]
+    marks = [TextMark(0, 6, "verified"), TextMark(3, 9, "differs")]
     assert shown("abc<\u202ef>hi", marks) == (
         '<span class="verified">abc</span><span class="verified differs">&lt;</span>'
         '<span class="verified differs ctl">\\u202e</span><span class="verified differs">f</span>'

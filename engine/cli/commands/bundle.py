@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from oversight.engine.cli.naming import run_argument, run_named
+from oversight.engine.cli.options import output_option, recorded_option
 from oversight.engine.cli.output import say, show
 
 READINGS = 200
@@ -15,38 +16,34 @@ SAID_EVERY = 500
 
 @click.command()
 @run_argument
-@click.option(
-    "-o",
-    "--output",
-    "to",
-    type=click.Path(path_type=Path, file_okay=False),
-    required=True,
-    help="The folder to write; it is new, or a bundle that is replaced.",
-)
+@output_option()
 @click.option(
     "--readings",
     type=click.IntRange(0),
     default=READINGS,
     show_default=True,
-    help="How many transcripts: failed, in doubt, and largest ASD.",
+    help="How many transcripts: failed, doubtful, and those of lowest and highest ASD.",
 )
-@click.option("--whole", is_flag=True, help="With every transcript.")
-@click.option("--no-calls", is_flag=True, help="Without requests and replies: half the size.")
-@click.option("--zip", "zipped", is_flag=True, help="Pack the folder into one file beside it, too.")
-@click.option("--store", type=click.Path(path_type=Path), help="Folder of the store, or a bundle.")
+@click.option("--whole", is_flag=True, help="Include every transcript.")
+@click.option("--no-calls", is_flag=True, help="Leave out requests and replies: half the size.")
+@click.option(
+    "--zip", "zipped", is_flag=True, help="Also pack the folder into a zip file beside it."
+)
+@recorded_option
 def command(
     named: str,
-    to: Path,
+    output: Path,
     readings: int,
     whole: bool,
     no_calls: bool,
     zipped: bool,
     store: Path | None,
 ) -> None:
-    """Write the pages of RUN as files: open index.html, from a disk or a web server.
+    """Write RUN as a folder of pages: open its index.html from disk, or put it on a web server.
 
-    They ask for nothing else and hold everything that they show, texts of models and of your
-    problems included: look before you send them. Transcripts come from the store; nothing is sent.
+    The folder is a new one, or an earlier bundle, which is replaced. The pages load nothing from
+    elsewhere. They hold the texts of models and of your problems: look before you hand them on.
+    Transcripts come from the store; nothing is sent.
     """
     from oversight.engine.pages.bundle import write_bundle, zip_bundle
     from oversight.engine.pictures.opened import OpenedRun
@@ -57,11 +54,13 @@ def command(
 
     with OpenedRun(run_named(named), store) as run:
         written = asyncio.run(
-            write_bundle(run, to, most=None if whole else readings, calls=not no_calls, told=told)
+            write_bundle(
+                run, output, most=None if whole else readings, calls=not no_calls, told=told
+            )
         )
     size = f"{written.bytes / 1e6:.1f} MB"
     say(f"{written.readings:,} transcripts in {written.files:,} files, {size}")
     if zipped:
-        file = zip_bundle(to)
+        file = zip_bundle(output)
         say(f"{file}: {file.stat().st_size / 1e6:.1f} MB")
-    show(str(to / "index.html"))
+    show(str(output / "index.html"))

@@ -36,9 +36,9 @@ AT_ONCE = 1024
 
 @click.group()
 def command() -> None:
-    """Look into the store of paid replies, check it, prune it, move it.
+    """Inspect, check, prune, export and import the store of paid replies.
 
-    What only reads, writes nothing at all, and reads a bundle too: --store FILE.
+    Commands that only read change nothing, and read a bundle too: --store FILE.
     """
 
 

@@ -8,64 +8,67 @@ from typing import Literal, get_args
 import click
 
 from oversight.engine.cli.completing import run_names
+from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.number import Number
+from oversight.engine.cli.options import format_option, recorded_option, score_option, seed_option
 from oversight.engine.cli.output import say, show, width
 from oversight.engine.decisions.calls import RunCalls, calls_of_run
 from oversight.engine.decisions.comparison import (
     CallShare,
     Comparison,
-    Place,
+    RowPlace,
     compare_rows,
     compare_runs,
-    differences,
+    differences_meant,
 )
-from oversight.engine.decisions.comparison_text import FORMATS, comparison_text
+from oversight.engine.decisions.comparison_text import comparison_text
 from oversight.engine.decisions.rows import RunRows, read_rows
 from oversight.engine.decisions.statement import Condition, read_condition
 from oversight.engine.runs.recorded import recorded
-from oversight.protocols.scores import ALL_SCORES
 from oversight.protocols.scoring.families import Family
-
-CONDITION_HOLDS = 6
-"""Exit code."""
 
 
 @click.command()
 @run_argument
 @click.argument("other", metavar="[RUN2]", required=False, shell_complete=run_names)
-@click.option("--baseline", help="Compare every row with this one.")
+@click.option("--baseline", metavar="ROW", help="Compare every row with this one.")
 @click.option("--pairs", type=click.Choice(["all"]), help="Compare every row with every other.")
 @click.option(
-    "--contrast", "contrasts", multiple=True, metavar="A,B", help="Compare these rows. Repeatable."
+    "--contrast",
+    "contrasts",
+    multiple=True,
+    metavar="A,B",
+    help="Compare row A with row B; repeatable.",
 )
-@click.option("--score", type=click.Choice(list(ALL_SCORES)), default="brier", show_default=True)
+@score_option
 @click.option(
     "--family",
     type=click.Choice(get_args(Family)),
     default="step-max-t",
     show_default=True,
-    help="How p is corrected for the number of contrasts.",
+    help="How p values are corrected for the number of contrasts.",
 )
 @click.option(
     "--equivalence",
     type=Number(0, min_open=True),
     default=0.05,
     show_default=True,
-    help="Differences smaller than this make no difference.",
+    help="Rows whose ASD differs by less than this count as equivalent.",
 )
-@click.option("--calls", is_flag=True, help="With the share of equal calls, from the store.")
-@click.option("--store", type=click.Path(path_type=Path), help="Folder of the store, or a bundle.")
+@click.option(
+    "--calls", is_flag=True, help="Add the share of calls that both rows make, read from the store."
+)
+@recorded_option
 @click.option(
     "--fail-if",
     "conditions",
     multiple=True,
     metavar="CONDITION",
-    help="Exit with 6 if this holds: 'debate - consultancy < 0.05'. Repeatable.",
+    help="Exit with code 6 if this holds, e.g. 'debate - consultancy < 0.05'; repeatable.",
 )
-@click.option("--format", "format", type=click.Choice(FORMATS), default="text", show_default=True)
-@click.option("--json", "format", flag_value="json", help="The same as --format json.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the sign flips.")
+@format_option
+@seed_option
 def command(
     named: str,
     other: str | None,
@@ -83,13 +86,14 @@ def command(
 ) -> None:
     """Compare the rows of RUN, or the rows that RUN and RUN2 have in common.
 
-    Within a run, each row is compared with the naive judge that has its judge, unless --baseline,
-    --pairs, --contrast or --fail-if say otherwise. A row is named as the report has it, or by parts
-    of that: `debate`, `debate strong`. Two words that fit several rows each compare those with the
-    same agent and judge. Nothing is sent.
+    Within one run, each row is compared with the naive judge row of its judge, unless --baseline,
+    --pairs, --contrast or --fail-if says otherwise. Name a row as the report does, or by parts of
+    its name: `debate`, `debate strong`. Where A and B fit several rows each, rows with the same
+    agent and judge are compared. Of two runs, differences are the first less the second. Nothing
+    is sent.
 
-    --fail-if compares the difference of the means with a number; where its words mean several
-    contrasts, it holds if it holds for one of them.
+    --fail-if compares the difference of the means with a number; where its names fit several
+    contrasts, it is enough that it holds for one of them.
 
     Exit codes: 0 compared, 2 a flag or a run is wrong, 6 a condition of --fail-if holds.
     """
@@ -130,14 +134,14 @@ def command(
     for line in met:
         say(line)
     if met:
-        raise SystemExit(CONDITION_HOLDS)
+        raise SystemExit(ExitCode.HOLDS)
 
 
 def _met(
     condition: Condition, comparison: Comparison, first: RunRows, second: RunRows | None
 ) -> Iterator[str]:
     """A line for each contrast of which the condition holds."""
-    told = differences(comparison, condition.first, condition.second, first, second)
+    told = differences_meant(comparison, condition.first, condition.second, first, second)
     for contrast, difference in told:
         if condition.holds(difference):
             yield (
@@ -150,7 +154,7 @@ def _share(first: RunRows, second: RunRows | None, store: Path | None) -> CallSh
     runs = [first, *([second] if second else [])]
     found = [_calls(run, store) for run in runs]
 
-    def share(one: Place, two: Place) -> float | None:
+    def share(one: RowPlace, two: RowPlace) -> float | None:
         return found[one[0]].shared(one[1], two[1], found[two[0]])
 
     return share

@@ -45,7 +45,7 @@ loader_option = click.option(
 
 @click.group()
 def command() -> None:
-    """Check a data set for leaks, fetch one, generate wrong answers or one hand."""
+    """Check data sets for leaks, fetch them, generate or rewrite answers."""
 
 
 @command.command()

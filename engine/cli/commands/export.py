@@ -27,11 +27,13 @@ from oversight.engine.runs.run_folder import outcomes
     type=click.Choice(["bundle", *get_args(FrameFormat)]),
     default="bundle",
     show_default=True,
-    help="The replies in one file; or tables: rows, cells, turns, judgements, calls.",
+    help="bundle: the replies in one file; the others: tables of rows, cells, turns and calls.",
 )
 @output_option("RUN/replies.bundle, or for tables RUN/frames")
 @recorded_option
-@click.option("--no-replies", is_flag=True, help="Of tables, rows and cells alone: no store.")
+@click.option(
+    "--no-replies", is_flag=True, help="Only the tables of rows and cells, which need no store."
+)
 @prices_option
 @score_option
 def command(
@@ -48,8 +50,8 @@ def command(
     With the file anyone can replay the run: oversight replay RUN --store FILE. The same run gives
     the same bytes.
 
-    Tables are for pandas, polars, DuckDB and spreadsheets: one file each, failed and missing worlds
-    included, what rows differ in as columns. Parquet needs the extra `frames`.
+    Tables are for pandas, polars, DuckDB and spreadsheets: one file each, with failed and missing
+    worlds, and a column for each setting in which rows differ. Parquet needs the extra `frames`.
     """
     run = run_named(named)
     if format == "bundle":

@@ -7,7 +7,7 @@ import click
 
 from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.number import Number
-from oversight.engine.cli.options import output_option, recorded_option, row_options
+from oversight.engine.cli.options import output_option, recorded_option, row_options, seed_option
 from oversight.engine.cli.output import say, show
 from oversight.engine.errors import UsageError
 from oversight.engine.runs.loaded_sweep import open_run
@@ -16,7 +16,7 @@ from oversight.engine.runs.manifest import read_manifest
 from oversight.engine.runs.recorded import recorded
 from oversight.engine.runs.replay import replay_cache
 from oversight.engine.runs.run_folder import outcomes
-from oversight.engine.training.data_card import Source
+from oversight.engine.training.data_card import TrainingSource
 from oversight.engine.training.folder import CARD, write_training
 from oversight.engine.training.recipes import DEFAULT_THRESHOLDS, RECIPES, training_examples
 from oversight.engine.training.speeches import worlds
@@ -48,7 +48,7 @@ MEND = {
     show_default=True,
     help="Share of the groups that is held out for evaluation.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the split.")
+@seed_option
 @row_options
 @recorded_option
 def command(
@@ -88,7 +88,7 @@ def command(
     if not found:
         raise UsageError(f"{run}: no {recipe} example in {len(heard):,} worlds; {MEND[recipe]}")
     name, identity, version = manifest.name, manifest.identity, manifest.version
-    source = Source(name, identity, version, len(heard), recipe, threshold, seed)
+    source = TrainingSource(name, identity, version, len(heard), recipe, threshold, seed)
     folder = output or run / "training" / recipe
     written = write_training(folder, source, opened.sweep.problems, found, eval_share)
     for split, count in written.items():

@@ -24,8 +24,7 @@ from oversight.engine.cli.options import (
 )
 from oversight.engine.cli.output import show, show_json
 from oversight.engine.decisions.power import power_plan
-from oversight.engine.decisions.power_text import as_json as power_json
-from oversight.engine.decisions.power_text import power_table
+from oversight.engine.decisions.power_text import power_json, power_table
 from oversight.engine.decisions.rows import read_rows
 from oversight.engine.decisions.statement import read_pair
 from oversight.engine.display.table import Table, as_text
@@ -55,10 +54,27 @@ PLAN_HEAD = (
 @limit_option
 @prices_option
 @store_option
-@click.option("--contrast", metavar="A,B", help="What it takes to tell these rows apart.")
-@click.option("--mde", "difference", type=Number(0, min_open=True), help="By this difference.")
-@click.option("--pilot", shell_complete=run_names, help="A run of the rows, for their spread.")
-@click.option("--power", type=Number(0, 1, min_open=True, max_open=True), default=0.8)
+@click.option("--contrast", metavar="A,B", help="Two rows that are to be told apart; with --mde.")
+@click.option(
+    "--mde",
+    "difference",
+    type=Number(0, min_open=True),
+    metavar="DIFFERENCE",
+    help="Smallest difference of their ASD to detect.",
+)
+@click.option(
+    "--pilot",
+    shell_complete=run_names,
+    metavar="RUN",
+    help="A run with these rows, from which to take their spread.",
+)
+@click.option(
+    "--power",
+    type=Number(0, 1, min_open=True, max_open=True),
+    default=0.8,
+    show_default=True,
+    help="Chance of finding a difference of that size.",
+)
 @score_option
 @json_option
 def command(
@@ -76,11 +92,12 @@ def command(
 ) -> None:
     """Print what SWEEP would ask, cost and take. Nothing is sent.
 
-    Replies that are stored are counted, and teach how long those to come will be: run the first
-    problem or two and plan again, and the estimates are no longer guesses.
+    Replies that are already stored cost nothing again, and show how long new ones will be: run the
+    first problem or two and plan again, and the estimates are no longer guesses.
 
-    With --contrast A,B --mde X it says how many problems and draws find a difference of X in ASD,
-    and what they cost: by the spread in a --pilot run, or else by the worst that the score allows.
+    With --contrast A,B --mde X it says how many problems and draws it takes to find a difference of
+    X in ASD, and what they cost. The spread comes from the --pilot run; without one, the worst that
+    the score allows is taken.
     """
     if (contrast is None) != (difference is None):
         raise click.UsageError("--contrast A,B and --mde X belong together")

@@ -6,9 +6,9 @@ import click
 
 from oversight.engine.cli.completing import run_names
 from oversight.engine.cli.naming import run_named
+from oversight.engine.cli.options import output_option, recorded_option, row_options, score_option
 from oversight.engine.cli.output import say, show
 from oversight.engine.errors import RunFolderError, UsageError
-from oversight.protocols.scores import SCORES
 
 KINDS = (
     "asd", "lift", "worlds", "jse", "asd-jse", "calibration", "rounds", "trend", "gap", "bestof",
@@ -18,29 +18,33 @@ KINDS = (
 
 @click.command()
 @click.argument("named", metavar="RUN [RUN]", nargs=-1, required=True, shell_complete=run_names)
-@click.option("--kind", type=click.Choice(KINDS), default="asd", show_default=True)
 @click.option(
-    "-o",
-    "--output",
-    "to",
+    "--kind",
+    type=click.Choice(KINDS),
+    default="asd",
+    show_default=True,
+    help="What to draw; docs/pages.md says what each kind shows.",
+)
+@output_option("RUN-KIND.pdf")
+@click.option(
+    "--data",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="A .pdf, .svg or .png; RUN-KIND.pdf unless given.",
+    help="Write the numbers behind the picture as CSV; - for standard output.",
 )
+@row_options
+@score_option
 @click.option(
-    "--data", type=click.Path(path_type=Path, dir_okay=False), help="The figures, as CSV."
+    "--style",
+    type=click.Choice(["paper", "column", "slides"]),
+    default="paper",
+    show_default=True,
+    help="Size: two columns of a page, one column, or a slide.",
 )
-@click.option("--protocol", default="", help="Part of the names of the rows to show.")
-@click.option("--agent", default="", help="Part of the agent's name.")
-@click.option("--judge", default="", help="Part of the judge's name.")
-@click.option("--score", type=click.Choice(list(SCORES)), default="brier", show_default=True)
-@click.option(
-    "--style", type=click.Choice(["paper", "column", "slides"]), default="paper", show_default=True
-)
-@click.option("--store", type=click.Path(path_type=Path), help="Folder of the store, or a bundle.")
+@recorded_option
 def command(
     named: tuple[str, ...],
     kind: str,
-    to: Path | None,
+    output: Path | None,
     data: Path | None,
     protocol: str,
     agent: str,
@@ -49,10 +53,10 @@ def command(
     style: str,
     store: Path | None,
 ) -> None:
-    """Draw RUN. With --kind compare, two runs: the second less the first.
+    """Draw a picture of RUN; with --kind compare, of two runs: the second less the first.
 
-    Equal runs give equal files. With --data and no -o only the figures are written, as `-` on
-    stdout; that needs no matplotlib.
+    The file is a .pdf, .svg or .png, as the name given to -o ends. The same run gives the same
+    bytes. With --data and without -o only the numbers are written; that needs no matplotlib.
     """
     from oversight.engine.pictures.drawing import data_of, pictured
     from oversight.engine.pictures.opened import OpenedRun
@@ -77,10 +81,10 @@ def command(
             except OSError as exc:
                 raise RunFolderError(f"{data}: cannot be written: {exc.strerror}") from exc
             say(f"{data}")
-        if to is None:
+        if output is None:
             return
     from oversight.engine.pictures.figures import draw, save
 
-    to = to or Path(f"{runs[0].name}-{kind}.pdf")
+    to = output or Path(f"{runs[0].name}-{kind}.pdf")
     save(draw(picture, style), to, runs[0].manifest.identity[:12], style)
     show(str(to))

@@ -7,12 +7,14 @@ import click
 import orjson
 
 from oversight.engine.cli.naming import run_argument, run_named
+from oversight.engine.cli.options import tables_format_option
 from oversight.engine.cli.output import say, show, width
-from oversight.engine.decisions.pressure import RowPressure, Selection, row_pressure
-from oversight.engine.decisions.pressure_text import as_json, tables
+from oversight.engine.decisions.pressure import RowPressure, SelectionMethod, row_pressure
+from oversight.engine.decisions.pressure_text import pressure_json, pressure_tables
 from oversight.engine.decisions.rows import read_rows, rows_meant
-from oversight.engine.display.table import Table, as_latex, as_markdown, as_text
+from oversight.engine.display.table import as_text
 from oversight.engine.errors import UsageError
+from oversight.engine.reports.report import LAYOUTS
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.scores import ALL_SCORES
 
@@ -40,45 +42,54 @@ def _numbers(read: Callable[[str], float], least: float) -> Callable[..., Streng
 @run_argument
 @click.option(
     "--select",
-    type=click.Choice(get_args(Selection)),
+    type=click.Choice(get_args(SelectionMethod)),
     default="bon",
     show_default=True,
-    help="Best of n, or the exponential tilt.",
+    help="How the agent is selected: best of n (bon), or exponential tilt.",
 )
 @click.option(
-    "--n", "ns", callback=_numbers(int, 1), help="1,2,4; doubled up to the pool unless given."
+    "--n",
+    "ns",
+    metavar="N,N,…",
+    callback=_numbers(int, 1),
+    help="For best of n: sizes, e.g. 1,2,4. Default: doubled from 1 up to the whole pool.",
 )
-@click.option("--beta", "betas", callback=_numbers(float, 0), help="0,.5,1,2,4 unless given.")
-@click.option("--row", "words", multiple=True, help="A row, or parts of its name. Repeatable.")
+@click.option(
+    "--beta",
+    "betas",
+    metavar="BETA,BETA,…",
+    callback=_numbers(float, 0),
+    help="For the tilt: strengths. Default: 0,0.5,1,2,4.",
+)
+@click.option(
+    "--row",
+    "words",
+    multiple=True,
+    help="Only rows with this in their name; repeatable.",
+)
 @click.option(
     "--reward",
     "score",
     type=click.Choice(list(ALL_SCORES)),
     default="brier",
     show_default=True,
-    help="The score that the agent is paid by.",
+    help="Scoring rule that the agent is rewarded by.",
 )
-@click.option(
-    "--format",
-    "format",
-    type=click.Choice(["text", "md", "latex", "json"]),
-    default="text",
-    show_default=True,
-)
-@click.option("--json", "format", flag_value="json", help="The same as --format json.")
+@tables_format_option
 def command(
     named: str,
-    select: Selection,
+    select: SelectionMethod,
     ns: Strengths | None,
     betas: Strengths | None,
     words: tuple[str, ...],
     score: str,
     format: str,
 ) -> None:
-    """Print what the rows of RUN reward under selection pressure, from their stored verdicts.
+    """Print what each row of RUN rewards when its agent is optimised for the reward.
 
-    The pool of a problem is all draws of a row in all worlds: run with `draws: 8` for pools that
-    say something. Every n up to the size of the pool is exact. Nothing is sent.
+    Candidates are the draws that RUN has of each problem in all worlds, with their stored
+    verdicts: run with `draws: 8` or so, for few candidates tell little. Figures are exact for every
+    n up to the number of candidates. Nothing is sent.
     """
     if (select == "bon" and betas is not None) or (select == "tilt" and ns is not None):
         raise click.UsageError("--n is for --select bon, and --beta for --select tilt")
@@ -97,11 +108,10 @@ def command(
     if not found:
         raise UsageError(f"{run.folder}: no row of it has been run")
     if format == "json":
-        show(orjson.dumps(as_json(found, select, score), option=orjson.OPT_INDENT_2).decode())
+        show(orjson.dumps(pressure_json(found, select, score), option=orjson.OPT_INDENT_2).decode())
         return
-    layouts: dict[str, Callable[[Table], str]] = {"md": as_markdown, "latex": as_latex}
-    shown = tables(found, select, score)
-    if format in layouts:
-        show("\n\n".join(layouts[format](table) for table in shown))
+    shown = pressure_tables(found, select, score)
+    if format in LAYOUTS:
+        show("\n\n".join(LAYOUTS[format](table) for table in shown))
     else:
         show("\n\n".join(as_text(table, width()) for table in shown))

@@ -11,8 +11,9 @@ from oversight.cache.disk import DiskStore
 from oversight.engine.accounting.budget import dollars
 from oversight.engine.accounting.ledger_file import LedgerFile
 from oversight.engine.accounting.prices import listed
+from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.naming import run_argument, run_named
-from oversight.engine.cli.number import Number
+from oversight.engine.cli.options import max_cost_option, row_options, run_store_option
 from oversight.engine.cli.output import say, show
 from oversight.engine.cli.signals import obey_signals
 from oversight.engine.display.progress import Snapshot
@@ -22,28 +23,30 @@ from oversight.engine.runs.loaded_sweep import LoadedSweep, open_run
 from oversight.engine.runs.lock import take_lock
 from oversight.engine.runs.lookup import Parts
 from oversight.engine.runs.manifest import read_manifest
-from oversight.engine.runs.probing import PROBES, Probe, ProbeFile, probes_of, run_probes
+from oversight.engine.runs.probing import PROBES, BeliefProbe, ProbeFile, belief_probes, run_probes
 from oversight.engine.runs.replay import replay_cache
 from oversight.engine.runs.run_folder import QUARANTINE, outcomes
 from oversight.engine.sweeps.sweep import Cell
 from oversight.engine.system.loop import event_loop
 from oversight.engine.system.settings import store_path
 
-STOPPED, OVER_BUDGET = 3, 4
 PROBLEMS = 10
 
 
 @click.command()
 @run_argument
-@click.option("--protocol", default="", help="Part of the protocol's name, as in the report.")
-@click.option("--agent", default="", help="Part of the agent's name.")
-@click.option("--judge", default="", help="Part of the judge's name.")
+@row_options
 @click.option(
-    "--problems", type=click.IntRange(1), default=PROBLEMS, show_default=True, help="The first N."
+    "--problems",
+    type=click.IntRange(1),
+    default=PROBLEMS,
+    show_default=True,
+    metavar="N",
+    help="Probe the first N problems.",
 )
-@click.option("--max-cost", type=Number(0), help="Dollars for all probes of this run.")
-@click.option("--store", type=click.Path(path_type=Path), help="Folder of the store of replies.")
-@click.option("--dry-run", is_flag=True, help="Say how many questions it would be; send nothing.")
+@max_cost_option
+@run_store_option
+@click.option("--dry-run", is_flag=True, help="Check everything, send nothing.")
 def command(
     named: str,
     protocol: str,
@@ -56,9 +59,10 @@ def command(
 ) -> None:
     """Ask the judges of RUN what they believe after each turn of its transcripts.
 
-    The reader of `oversight view` shows it as a path. Replies are paid for and stored like any
-    others; they lie in RUN/probes and are no part of any score. The same command goes on after a
-    stop and asks nothing twice.
+    `oversight view` shows the answers beside each transcript. Replies are paid for and stored like
+    any others; what was read from them goes into RUN/probes, and no score changes. The budget is
+    for all probes of RUN. --dry-run says how many questions there are. The same command goes on
+    after a stop and asks nothing twice.
     """
     run = run_named(named)
     opened = open_run(run)
@@ -72,7 +76,7 @@ def command(
     cells = _cells(opened, run, parts, problems)
     with closing(DiskStore(place)) as replies:
         recorded = replay_cache(replies, opened.models.identity_in(replies))
-        probes = asyncio.run(probes_of(cells, recorded))
+        probes = asyncio.run(belief_probes(cells, recorded))
         if dry_run:
             show(f"{len(probes):,} questions about {len(cells):,} cells; nothing was sent")
             return
@@ -80,7 +84,11 @@ def command(
 
 
 def _asked(
-    opened: LoadedSweep, run: Path, replies: DiskStore, probes: list[Probe], max_cost: float | None
+    opened: LoadedSweep,
+    run: Path,
+    replies: DiskStore,
+    probes: list[BeliefProbe],
+    max_cost: float | None,
 ) -> int:
     file = ProbeFile(run)
     take_lock(file.folder)
@@ -121,14 +129,14 @@ def _asked(
     say(f"{len(file.known) - known:,} new beliefs, {len(file.known):,} in {run / PROBES}{cost}")
     if halt is None:
         say(f"see them: oversight view {run}")
-        return 0
+        return ExitCode.DONE
     say(f"{str(halt).rstrip('.')}. The same command goes on.")
     match halt:
         case Interrupted():
             return 128 + halt.signal
         case BudgetReached():
-            return OVER_BUDGET
-    return STOPPED
+            return ExitCode.OVER_BUDGET
+    return ExitCode.STOPPED
 
 
 def _cells(opened: LoadedSweep, run: Path, parts: Parts, problems: int) -> list[Cell]:

@@ -16,7 +16,7 @@ from oversight.engine.runs.loaded_sweep import open_sweep
 
 @click.group()
 def command() -> None:
-    """Look at the words that participants are given."""
+    """Show what every seat of a sweep reads."""
 
 
 @command.command("show")
@@ -28,9 +28,9 @@ def command() -> None:
 def show_prompts(
     sweep: Path, problem: str | None, overrides: tuple[str, ...], protocol: str, as_json: bool
 ) -> None:
-    """Print what every seat of SWEEP reads about PROBLEM, the first one unless it is named.
+    """Print what every seat of SWEEP reads about PROBLEM (default: the first).
 
-    Replies are made up, so that later seats have something to read; nothing is sent.
+    Earlier turns are placeholders, so that later seats have something to read; nothing is sent.
     """
     opened = open_sweep(sweep, overrides)
     problems = {each.id: each for each in opened.sweep.problems}

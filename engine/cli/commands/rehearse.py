@@ -1,4 +1,4 @@
-"""`oversight rehearse`: a whole sweep against a server of this machine, without a key."""
+"""`oversight rehearse`: a whole sweep against a server on this machine, without a key."""
 
 import asyncio
 from functools import partial
@@ -91,7 +91,7 @@ def command(
     prices: Path | None,
     as_json: bool,
 ) -> None:
-    """Run the whole of SWEEP against a server of this machine: real HTTP, no key, no cost.
+    """Run the whole of SWEEP against a server on this machine: real HTTP, no key, no cost.
 
     The server has latency, limits and faults as the profile says, and simulated models answer.
     Your store and your runs are not touched.

@@ -10,7 +10,7 @@ from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.options import format_option, score_option
 from oversight.engine.cli.output import say, show, width
 from oversight.engine.decisions.measures import verdict_measures
-from oversight.engine.decisions.measures_text import as_json, tables
+from oversight.engine.decisions.measures_text import measures_json, measures_tables
 from oversight.engine.decisions.rows import read_rows
 from oversight.engine.decisions.sequential import saved_decision
 from oversight.engine.display.table import as_text
@@ -60,10 +60,10 @@ def _with_measures(told: str, run: Path, score: str, format: str) -> str:
     """The report with the measures of its verdicts: more tables, or one more key of the JSON."""
     found = verdict_measures(read_rows(run), score)
     if format == "json":
-        whole = orjson.loads(told) | {"verdict_measures": as_json(found)}
+        whole = orjson.loads(told) | {"verdict_measures": measures_json(found)}
         return orjson.dumps(whole, option=orjson.OPT_INDENT_2).decode()
     if format == "csv":
         return told
     if format == "text":
-        return "\n\n".join([told, *(as_text(table, width()) for table in tables(found))])
-    return "\n\n".join([told, *(LAYOUTS[format](table) for table in tables(found))])
+        return "\n\n".join([told, *(as_text(table, width()) for table in measures_tables(found))])
+    return "\n\n".join([told, *(LAYOUTS[format](table) for table in measures_tables(found))])

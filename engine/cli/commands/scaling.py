@@ -6,6 +6,7 @@ import click
 import orjson
 
 from oversight.engine.cli.naming import run_argument, run_named
+from oversight.engine.cli.options import json_option, one_protocol_option
 from oversight.engine.cli.output import show, width
 from oversight.engine.decisions.rows import read_rows
 from oversight.engine.decisions.scaling import Game, Scaling, scaling
@@ -27,24 +28,30 @@ def _levels(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) 
 
 @click.command()
 @run_argument
-@click.option("--protocol", required=True, help="One kind of row, as the report has it.")
+@one_protocol_option
 @click.option(
     "--game",
     type=click.Choice(get_args(Game)),
     default="lie",
     show_default=True,
-    help="Worlds that argue for a wrong answer, or all.",
+    help="Which worlds count: lie, those that argue for a wrong answer; balanced, all.",
 )
-@click.option("--difficulty", is_flag=True, help="Fit how much problems differ in difficulty.")
+@click.option(
+    "--difficulty", is_flag=True, help="Fit how problems differ in difficulty; takes minutes."
+)
 @click.option(
     "--capability",
     multiple=True,
     callback=_levels,
     metavar="NAME=NUMBER",
-    help="Of an agent or a judge; without any, the log odds of the naive judges. Repeatable.",
+    help="Capability of an agent or a judge; repeatable. Default: log odds of the naive judges.",
 )
-@click.option("--gap", type=float, help="How far above the weakest nested oversight is to reach.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option(
+    "--gap",
+    type=float,
+    help="How far above the weakest model nested oversight is to reach. Default: to the strongest.",
+)
+@json_option
 def command(
     named: str,
     protocol: str,
@@ -56,9 +63,9 @@ def command(
 ) -> None:
     """Rate the judges (Guards) and agents (Houdinis) of RUN against each other.
 
-    The rows of one protocol are the games; intervals resample clusters of problems. Where every
-    model has a capability and each role three ratings, the chance of nested oversight follows.
-    Nothing is sent.
+    The games are the rows of one protocol: --protocol must fit one kind of row. Intervals resample
+    clusters of problems. Where every model has a capability and each role at least three ratings,
+    the success rate of nested oversight is estimated from them. Nothing is sent.
     """
     found = scaling(
         read_rows(run_named(named)),

@@ -10,6 +10,7 @@ import click
 
 from oversight.engine.cli.completing import run_names
 from oversight.engine.cli.naming import run_named
+from oversight.engine.cli.options import recorded_option
 from oversight.engine.cli.output import say
 from oversight.engine.errors import UsageError
 from oversight.engine.runs.listing import RUNS, is_run, run_folders
@@ -19,15 +20,27 @@ PORT = 7720
 
 @click.command()
 @click.argument("named", metavar="[RUN|FOLDER]", required=False, shell_complete=run_names)
-@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True)
-@click.option("--host", default="127.0.0.1", show_default=True, help="Others need a token.")
-@click.option("--store", type=click.Path(path_type=Path), help="Folder of the store, or a bundle.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=PORT,
+    show_default=True,
+    help="Port to listen on; 0 for any that is free.",
+)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on; any but this machine's own asks for a token.",
+)
+@recorded_option
 @click.option("--no-open", is_flag=True, help="Print the address; open no browser.")
 def command(named: str | None, port: int, host: str, store: Path | None, no_open: bool) -> None:
-    """Serve pages of RUN, or of all runs in FOLDER (runs/ unless given), until Ctrl-C.
+    """Show RUN, or all runs in FOLDER (default: runs/), as pages in the browser until Ctrl-C.
 
-    Transcripts come from the store; nothing is sent to any model. The server listens to this
-    machine alone unless --host says otherwise; then its address has a token that must be known.
+    Transcripts come from the store; nothing is sent to any model. Only this machine can reach the
+    server, unless --host says otherwise; then a token, part of the address that is printed, is
+    needed to see anything.
     """
     from oversight.engine.pages.guard import is_loopback
     from oversight.engine.pages.server import PageServer
