@@ -11,12 +11,14 @@ from oversight.cache.call import Call, Identity
 from oversight.cache.errors import DamagedEntry
 from oversight.cache.reply import Reply
 from oversight.cache.store import Store
-from oversight.engine.accounting.budget import Budget
+from oversight.engine.accounting.budget import Budget, LeasedBudget
 from oversight.engine.accounting.ledger import Ledger, UsageTotals
 from oversight.engine.accounting.prices import PriceList, listed
 from oversight.engine.accounting.quarantine import Quarantine
 from oversight.engine.errors import UsageError
+from oversight.engine.limits.lease import Lease
 from oversight.engine.limits.limits import Limits
+from oversight.engine.limits.rate_limiter import RateLimiter
 from oversight.engine.models.client import Accounting, ModelClient
 from oversight.engine.providers.catalogue import connect, entry, provider_of
 from oversight.engine.providers.keys import require_keys, settings_of
@@ -86,6 +88,9 @@ class RunPolicy:
     """Dollars that earlier sittings of the run have cost."""
     quarantine: Path | None = None
     """Folder for malformed bodies; None: they are not kept."""
+    leased: bool = False
+    """Whether several processes share limits and dollars: then nothing leaves before the first
+    lease, and a cap means that dollars are leased too."""
 
 
 class Models:
@@ -133,6 +138,7 @@ class Models:
         self._accounting = Accounting(Ledger(), listed())
         self._room = left()
         self._sharing = 0
+        self._leased = False
 
     def identity(self, call: Call) -> str:
         """What decides a reply beside the call: the vendor and API, or a simulated model with what
@@ -209,7 +215,8 @@ class Models:
         raise_limit()
         self._sharing = len({provider_of(model) for model, _ in real})
         self._room = left()
-        cap = None if terms.max_cost is None else Budget(terms.max_cost, terms.spent)
+        cap = None if terms.max_cost is None else _budget(terms, terms.max_cost)
+        self._leased = terms.leased
         kept = None if terms.quarantine is None else Quarantine(terms.quarantine)
         self._accounting = Accounting(self._accounting.ledger, terms.prices, cap, kept)
         for model, _ in real:
@@ -235,6 +242,15 @@ class Models:
     def accounts(self) -> dict[str, UsageTotals]:
         """What was asked of each model, and what came of it; simulated ones are not counted."""
         return self._accounting.ledger.accounts()
+
+    @property
+    def budget(self) -> Budget | None:
+        """What the run may cost; None without a cap."""
+        return self._accounting.budget
+
+    def limiter(self, model: str) -> RateLimiter:
+        """What holds a model back; it is not simulated."""
+        return self._endpoint(model).limiter
 
     @property
     def ledger(self) -> Ledger:
@@ -268,6 +284,7 @@ class Models:
                 self.stop_token,
                 self._accounting,
                 own=entry(name).own,
+                lease=Lease.none() if self._leased else None,
             )
         return self._endpoints[model]
 
@@ -290,6 +307,10 @@ class Models:
 
     def _hear(self, model: str, told: HeaderLimits) -> None:
         self._endpoints[model].hear(told)
+
+
+def _budget(terms: RunPolicy, cap: float) -> Budget:
+    return LeasedBudget() if terms.leased else Budget(cap, terms.spent)
 
 
 def _holds(store: Store, call: Call, identity: str) -> bool:

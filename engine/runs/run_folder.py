@@ -106,17 +106,27 @@ class RunFolder:
     def complete(self) -> bool:
         return self.finished == len(self._starts)
 
+    def missing(self, places: Iterable[int]) -> tuple[int, ...]:
+        """Those of the places whose cells have no outcome."""
+        return tuple(place for place in places if not self.has(place))
+
     def append(self, place: int, line: bytes, *, failed: bool) -> None:
         """Add an outcome, or leave the file as it was. RunFolderError if the disk takes no more."""
+        self.append_many([(place, line, failed)])
+
+    def append_many(self, landed: Collection[tuple[int, bytes, bool]]) -> None:
+        """Add outcomes, each as (place, line, whether it is a failure), all of them or none."""
+        lines = b"".join(line for _, line, _ in landed)
         try:
-            written = os.write(self._file, line)
-            if written != len(line):
+            written = os.write(self._file, lines)
+            if written != len(lines):
                 # Others may still land: what follows a torn line would be lost with it.
                 os.ftruncate(self._file, os.fstat(self._file).st_size - written)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as exc:
             raise RunFolderError(f"{self.path / OUTCOMES}: {exc.strerror}") from exc
-        self._mark(place, len(line), failed)
+        for place, line, failed in landed:
+            self._mark(place, len(line), failed)
 
     def forget_failures(self, kinds: Collection[str] | None = None) -> int:
         """Drop every outcome that is a failure, so that its cell runs again; how many.

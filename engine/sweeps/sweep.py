@@ -1,9 +1,11 @@
 """What to run: a sweep is a grid, and a cell is one point of it."""
 
 import hashlib
+from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from types import MappingProxyType
 
 from oversight.cache.address import value_address
@@ -49,15 +51,31 @@ class Sweep:
         that neighbours ask different models. The worlds of a problem are neighbours: what they
         share is asked while it is in flight.
         """
-        place = 0
-        for problem in self.problems:
-            about = _digest(value_address(problem))
-            for draw in range(self.draws):
-                for row in self.rows:
-                    for side in range(len(problem.values)):
-                        id = _digest(about, row.address, str(side), str(draw))[:16]
-                        yield Cell(place, row, problem, side, draw, id)
-                        place += 1
+        for number in range(len(self.problems)):
+            yield from self.cells_of(number)
+
+    def cells_of(self, number: int) -> Iterator[Cell]:
+        """The cells of one problem, by its number from 0."""
+        problem = self.problems[number]
+        place = self._starts[number]
+        about = _digest(value_address(problem))
+        for draw in range(self.draws):
+            for row in self.rows:
+                for side in range(len(problem.values)):
+                    id = _digest(about, row.address, str(side), str(draw))[:16]
+                    yield Cell(place, row, problem, side, draw, id)
+                    place += 1
+
+    def span(self, number: int) -> range:
+        """The places of one problem's cells."""
+        return range(self._starts[number], self._starts[number + 1])
+
+    @cached_property
+    def _starts(self) -> "array[int]":
+        """Where each problem's cells begin, and where the last one's end."""
+        size = self.draws * len(self.rows)
+        sizes = (len(problem.values) * size for problem in self.problems)
+        return array("Q", accumulate(sizes, initial=0))
 
     def __len__(self) -> int:
         return self.size
