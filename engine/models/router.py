@@ -130,7 +130,8 @@ class Models:
         }
         """Those that the sweep file sets, by model."""
         self._sim = SimProvider(GroundTruth(problems), self.simulated)
-        self._simulating = 0
+        self.simulating = 0
+        """Calls of simulated models that are under way."""
         self._identities: dict[str, str] = {}
         self._before: dict[str, str] = {}
         self._endpoints: dict[str, ModelClient] = {}
@@ -226,16 +227,16 @@ class Models:
         if not call.model.startswith(PREFIX):
             return await self._endpoint(call.model)(call)
         self.stop_token.raise_if_stopped()
-        self._simulating += 1
+        self.simulating += 1
         try:
             return await self._sim(call)
         finally:
-            self._simulating -= 1
+            self.simulating -= 1
 
     @property
     def in_flight(self) -> int:
         """How many calls are on the wire now."""
-        return self._simulating + sum(
+        return self.simulating + sum(
             endpoint.statistics().in_flight for endpoint in self._endpoints.values()
         )
 

@@ -102,6 +102,10 @@ class RunFolder:
         """Whether the cell at this place of the sweep has an outcome."""
         return self._starts[place] > 0
 
+    def __len__(self) -> int:
+        """How many cells the sweep has."""
+        return len(self._starts)
+
     @property
     def complete(self) -> bool:
         return self.finished == len(self._starts)

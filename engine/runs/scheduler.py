@@ -1,6 +1,6 @@
 """Runs cells, so many at a time, and hands over each outcome as it lands."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -27,8 +27,9 @@ async def run_cells(
     lanes: int,
     stop_token: StopToken,
     waits: Callable[[], bool] = lambda: True,
+    more: Callable[[], Awaitable[bool]] | None = None,
 ) -> None:
-    """Run every cell, as `run_lanes` does.
+    """Run every cell, as `run_workers` does.
 
     What a model, a judge or a protocol fails at is kept as a Failure, and the others go on. A
     Halt pulls the latch. ReplayMiss cancels the rest and propagates.
@@ -37,7 +38,9 @@ async def run_cells(
     async def run_cell(cell: Cell) -> CellOutcome:
         return await attempt(cell, ask)
 
-    await run_workers(cells, run_cell, keep, lanes=lanes, stop_token=stop_token, waits=waits)
+    await run_workers(
+        cells, run_cell, keep, lanes=lanes, stop_token=stop_token, waits=waits, more=more
+    )
 
 
 async def attempt(cell: Cell, ask: Ask) -> CellOutcome:

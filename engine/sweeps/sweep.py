@@ -2,6 +2,7 @@
 
 import hashlib
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -69,6 +70,10 @@ class Sweep:
     def span(self, number: int) -> range:
         """The places of one problem's cells."""
         return range(self._starts[number], self._starts[number + 1])
+
+    def problem_at(self, place: int) -> int:
+        """The number of the problem that a place belongs to."""
+        return bisect_right(self._starts, place) - 1
 
     @cached_property
     def _starts(self) -> "array[int]":
