@@ -6,7 +6,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, TypeAlias
+from types import TracebackType
+from typing import Literal, Self, TypeAlias
 
 from oversight.cache.address import call_address, store_key
 from oversight.cache.call import Ask, Call, Identity
@@ -108,6 +109,18 @@ class Cache:
         self._flights[key] = flight
         flight.add_done_callback(partial(self._landed, key))
         return await asyncio.shield(flight)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """`close` at the end of the body, `abandon` if it raised or was cancelled."""
+        await (self.close() if kind is None else self.abandon())
 
     def holds(self, call: Call) -> bool:
         """Whether the call is answered from the store, or would be if it were not asked again.

@@ -83,6 +83,8 @@ class Desk:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            # A group of its own, as a terminal gives one: signals may be sent to all of it.
+            process_group=0,
         )
 
     def sit(self, *flags: str, script: str = "") -> "subprocess.CompletedProcess[str]":

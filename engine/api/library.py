@@ -12,27 +12,25 @@ from typing import Any
 from rich.console import Console
 
 from oversight.cache.cache import Mode
-from oversight.cache.disk import DiskStore, ReadOnlyStore
-from oversight.engine.accounting.ledger_file import LedgerFile
-from oversight.engine.accounting.prices import listed
+from oversight.cache.disk import ReadOnlyStore
+from oversight.engine.accounting.prices import load_prices
 from oversight.engine.display.progress import console as stderr
 from oversight.engine.errors import Halt
-from oversight.engine.models.router import RunPolicy
+from oversight.engine.fleet.staff import Workers, executor_for
 from oversight.engine.reports.report import report, save_report
 from oversight.engine.reports.results import Results, collect
 from oversight.engine.reports.side_by_side import side_by_side
-from oversight.engine.runs.execution import run_missing
-from oversight.engine.runs.loaded_sweep import LoadedSweep, loaded, run_folder
+from oversight.engine.runs.loaded_sweep import LoadedSweep, load_sweep
 from oversight.engine.runs.lookup import Parts, found, fullest
+from oversight.engine.runs.observer import ProgressDisplay
 from oversight.engine.runs.replay import replay_cache
-from oversight.engine.runs.run_folder import QUARANTINE, outcomes
+from oversight.engine.runs.run import Run, RunOptions
 from oversight.engine.runs.scheduler import CellOutcome
-from oversight.engine.runs.workers import AGAIN
 from oversight.engine.sweeps.in_python import python_sweep
 from oversight.engine.sweeps.rows import Row
 from oversight.engine.sweeps.sweepfile import Top, check_fit
 from oversight.engine.system.loop import event_loop
-from oversight.engine.system.settings import homely, store_path
+from oversight.engine.system.settings import store_path
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Problem
 
@@ -120,16 +118,19 @@ async def run_async(
     providers: Mapping[str, Mapping[str, Any]] | None = None,
     retry_failed: bool = False,
     max_cost: float | None = None,
+    prices: Path | None = None,
     store: Path | None = None,
     folder: Path | None = None,
     accept_empty: bool = False,
+    workers: Workers = 1,
     quiet: bool = False,
 ) -> Report:
     """Run every protocol on every problem, in one world for each answer, and score the rows.
 
     The parameters are those of a sweep file and of `oversight run`. Progress is shown on stderr
     unless it is to be quiet. Calling it again resumes: a cell that has an outcome is not run again,
-    and a call that was paid is not paid again.
+    and a call that was paid is not paid again. With several workers, protocols of your own must lie
+    in a module that can be imported.
 
     ValueError for a parameter out of range, UsageError for what cannot be run, RunFolderError for
     a folder of another sweep.
@@ -137,25 +138,19 @@ async def run_async(
     top = Top(name, seed, draws, lanes)
     file = python_sweep(top, problems, protocols, models or {}, providers or {})
     check_fit(file.document, file.protocols, file.problems)
-    ready = loaded(file)
-    place = store_path(store)
-    replies = DiskStore(place)
-    try:
-        with run_folder(ready, folder, (), homely(place)) as landed:
-            asks = not landed.complete or landed.failed
-            if cache in ("use", "replay") and asks and not accept_empty:
-                landed.check_store(len(replies), place, replies.id)
-            landed.forget_failures(None if retry_failed else AGAIN)
-            accounts = LedgerFile(landed.path, ready.models.accounts)
-            before = accounts.total()
-            spent = before.dollars + before.doubtful
-            terms = RunPolicy(listed(), max_cost, spent, landed.path / QUARANTINE)
-            ready.models.prepare(ready.sweep.roles, terms)
-            stopped = await run_missing(
-                ready, landed, replies, accounts, cache, max_cost, stderr(quiet)
-            )
-            results = collect(ready.sweep, outcomes(landed.path), score=score)
-            save_report(results, landed.path)
-            return Report(results, landed.path, stopped, ready, place)
-    finally:
-        replies.close()
+    loaded = load_sweep(file)
+    options = RunOptions(
+        store_path(store),
+        folder,
+        cache,
+        retry_failed=retry_failed,
+        max_cost=max_cost,
+        prices=load_prices(prices) if prices else None,
+        accept_empty=accept_empty,
+    )
+    with Run.open(loaded, options) as under_way:
+        executor = executor_for(workers, loaded.sweep, str(options.store.absolute()))
+        stopped = await under_way.execute(ProgressDisplay(stderr(quiet)), executor=executor)
+        results = collect(loaded.sweep, under_way.outcomes(), score=score)
+        save_report(results, under_way.folder.path)
+        return Report(results, under_way.folder.path, stopped, loaded, options.store)

@@ -3,18 +3,19 @@
 import asyncio
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from types import FrameType
 
 from oversight.engine.cli.output import say
+from oversight.engine.display.progress import Snapshot
 from oversight.engine.errors import Interrupted
-from oversight.engine.models.router import Models
+from oversight.engine.stop import StopToken
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def obey_signals(models: Models) -> None:
+def obey_signals(stop_token: StopToken, snapshot: Callable[[], Snapshot]) -> None:
     """The first signal stops admission and lets flights land; a second one abandons them.
 
     A second hangup does not: a terminal that is closed sends several. What comes once the loop has
@@ -27,14 +28,14 @@ def obey_signals(models: Models) -> None:
     terminals = [stream for stream in (1, 2) if os.isatty(stream)]
 
     def heard(number: int) -> None:
-        if models.stop_token.halt is not None and task is not None:
+        if stop_token.halt is not None and task is not None:
             if number != signal.SIGHUP:
                 task.cancel()
             return
-        models.stop_token.stop(Interrupted(number))
-        risk = sum(account.at_risk for account in models.accounts().values())
-        most = f", at most ${risk:.2f}" if risk else ""
-        flights = f"{models.in_flight:,} calls in flight{most}"
+        stop_token.stop(Interrupted(number))
+        now = snapshot()
+        most = f", at most ${now.at_risk:.2f}" if now.at_risk else ""
+        flights = f"{now.in_flight:,} calls in flight{most}"
         say(f"stopping: {flights}; Ctrl-C again to abandon them")
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -44,7 +45,7 @@ def obey_signals(models: Models) -> None:
             # A loop may close at any moment; then there is nothing left to stop.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(heard, number)
-        elif models.stop_token.halt is None:
+        elif stop_token.halt is None:
             raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
 
     # Not the loop's own handlers: it takes them away when it closes, and a signal that comes

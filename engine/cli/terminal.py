@@ -2,21 +2,14 @@
 
 import asyncio
 import shlex
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import TypeAlias
 
-from oversight.cache.cache import Mode
-from oversight.cache.disk import DiskStore
-from oversight.cache.store import Store
-from oversight.engine.accounting.ledger import UsageTotals
-from oversight.engine.accounting.ledger_file import LedgerFile
-from oversight.engine.accounting.prices import listed, load_prices
 from oversight.engine.cli.output import say, show, width
 from oversight.engine.cli.signals import obey_signals
-from oversight.engine.display.progress import console
+from oversight.engine.display.progress import Snapshot, console
 from oversight.engine.errors import (
     AllRefused,
     AuthenticationFailed,
@@ -27,15 +20,16 @@ from oversight.engine.errors import (
     QuotaExhausted,
     StoreFailed,
 )
-from oversight.engine.models.router import RunPolicy
 from oversight.engine.reports.failures import failure_lines, passing
 from oversight.engine.reports.report import is_saved, report, save_report
 from oversight.engine.reports.results import collect
-from oversight.engine.runs.execution import run_missing
-from oversight.engine.runs.loaded_sweep import LoadedSweep, run_folder
-from oversight.engine.runs.run_folder import QUARANTINE, RunFolder, outcomes
-from oversight.engine.runs.workers import AGAIN
+from oversight.engine.runs.executor import MakeExecutor
+from oversight.engine.runs.loaded_sweep import LoadedSweep
+from oversight.engine.runs.observer import ProgressDisplay
+from oversight.engine.runs.run import Run, RunOptions
+from oversight.engine.runs.session import RunSession
 from oversight.engine.simulation.model import PREFIX
+from oversight.engine.stop import StopToken
 from oversight.engine.system.loop import event_loop
 from oversight.engine.system.settings import homely
 from oversight.protocols.datasets.leak import leak_gate
@@ -46,95 +40,70 @@ SOME_FAILED, STOPPED, OVER_BUDGET, MISSED = 1, 3, 4, 5
 
 
 @dataclass(frozen=True, slots=True)
-class RunOptions:
-    """What the flags of `run` ask for."""
+class Presentation:
+    """How a run is told of on a terminal."""
 
     again: str
     """The command that goes on, as the user would type it."""
-    mode: Mode
-    store: Path
-    folder: Path | None
-    overrides: tuple[str, ...]
-    retry_failed: bool
     format: str
     score: str
-    max_cost: float | None = None
-    """Dollars for the whole run."""
-    prices: Path | None = None
-    """A price file of the user's."""
-    accept_empty: bool = False
-    """Whether to go on, and pay again, where the store has lost replies that the run knew."""
 
 
-def run_in_terminal(opened: LoadedSweep, plan: RunOptions) -> ExitCode:
+def run_in_terminal(
+    loaded: LoadedSweep,
+    options: RunOptions,
+    shown: Presentation,
+    executor: MakeExecutor = RunSession,
+) -> ExitCode:
     """Run what is missing of a sweep, and print the report if it is complete."""
-    with ExitStack() as stack:
-        store = DiskStore(plan.store)
-        stack.callback(store.close)
-        folder = stack.enter_context(
-            run_folder(opened, plan.folder, plan.overrides, homely(plan.store))
-        )
-        asks = not folder.complete or folder.failed
-        if plan.mode in ("use", "replay") and asks and not plan.accept_empty:
-            folder.check_store(len(store), plan.store, store.id)
-        # Who comes again may have mended what crashed, or what no model would answer.
-        if dropped := folder.forget_failures(None if plan.retry_failed else AGAIN):
-            say(f"{dropped:,} failed cells are run again")
-        say(_headline(opened, folder))
-        if not folder.finished:
-            say(_leaks(opened.sweep.problems))
-        ran = not (folder.complete and is_saved(folder.path))
-        if folder.complete:
-            say(f"complete already: {folder.finished:,} cells have their outcome")
-            if plan.mode == "refresh":
+    with Run.open(loaded, options) as run:
+        if run.run_again:
+            say(f"{run.run_again:,} failed cells are run again")
+        say(_headline(run))
+        if not run.folder.finished:
+            say(_leaks(loaded.sweep.problems))
+        ran = not (run.folder.complete and is_saved(run.folder.path))
+        if run.folder.complete:
+            say(f"complete already: {run.folder.finished:,} cells have their outcome")
+            if options.mode == "refresh":
                 say("to ask for all of it again, name a new folder with --run-folder")
-            # It may have been killed between its last outcome and its end.
-            folder.settle()
-            halt = None
-        else:
-            accounts = LedgerFile(folder.path, opened.models.accounts)
-            opened.models.prepare(opened.sweep.roles, _terms(plan, folder, accounts.total()))
-            with asyncio.Runner(loop_factory=event_loop()) as runner:
-                try:
-                    halt = runner.run(run_shown(opened, folder, store, plan, accounts))
-                except asyncio.CancelledError:
-                    halt = opened.stop_token.halt
-                    say("calls in flight were abandoned; what had landed is saved")
-        if halt is None and isinstance(opened.stop_token.halt, StoreFailed):
-            # The last note in the folder failed, after the last outcome.
-            halt = opened.stop_token.halt
+        progress = ProgressDisplay(console())
+        halt = under_signals(
+            partial(run.execute, progress, executor=executor),
+            loaded.stop_token,
+            run.snapshot,
+            event_loop(),
+        )
         if halt is not None:
-            return _stopped(halt, opened, folder, plan)
-        return _finished(opened, folder, plan, ran)
+            return _stopped(halt, run, shown)
+        return _finished(run, shown, ran)
 
 
-async def run_shown(
-    opened: LoadedSweep,
-    folder: RunFolder,
-    store: Store,
-    plan: RunOptions,
-    accounts: LedgerFile,
-    speed: float = 1.0,
+def under_signals(
+    execute: Callable[[], Awaitable[Halt | None]],
+    stop_token: StopToken,
+    snapshot: Callable[[], Snapshot],
+    loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> Halt | None:
-    """Run what is missing, shown on stderr, until it is done or a signal or a Halt stops it.
+    """Execute in a loop of its own until it is done, or a signal or a Halt stops it.
 
-    speed: how many seconds of the loop's clock pass in a real one.
+    loop: makes the event loop.
     """
-    obey_signals(opened.models)
-    return await run_missing(
-        opened, folder, store, accounts, plan.mode, plan.max_cost, console(), speed
-    )
+
+    async def obedient() -> Halt | None:
+        obey_signals(stop_token, snapshot)
+        return await execute()
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        try:
+            return runner.run(obedient())
+        except asyncio.CancelledError:
+            say("calls in flight were abandoned; what had landed is saved")
+            return stop_token.halt
 
 
-def _terms(plan: RunOptions, folder: RunFolder, before: UsageTotals) -> RunPolicy:
-    """before: what earlier sittings paid; what they may have paid counts against the cap too."""
-    prices = load_prices(plan.prices) if plan.prices else listed()
-    spent = before.dollars + before.doubtful
-    return RunPolicy(prices, plan.max_cost, spent, folder.path / QUARANTINE)
-
-
-def _stopped(halt: Halt, opened: LoadedSweep, folder: RunFolder, plan: RunOptions) -> ExitCode:
-    done = f"{folder.finished:,} of {len(opened.sweep):,} cells done"
+def _stopped(halt: Halt, run: Run, shown: Presentation) -> ExitCode:
+    done = f"{run.folder.finished:,} of {len(run.loaded.sweep):,} cells done"
     unsaved = ""
     if halt.unsaved:
         unsaved = f"{halt.unsaved:,} paid replies could not be saved and will be asked for again"
@@ -142,8 +111,8 @@ def _stopped(halt: Halt, opened: LoadedSweep, folder: RunFolder, plan: RunOption
         say(f"{unsaved or 'all that landed is saved'}. {done}.")
     else:
         say(f"{str(halt).rstrip('.')}. Nothing more is sent. {done}, {unsaved or '0 lost'}.")
-    _why_failed(opened, folder)
-    say(f"{_when(halt)}: {plan.again}")
+    _why_failed(run)
+    say(f"{_when(halt)}: {shown.again}")
     match halt:
         case Interrupted():
             return 128 + halt.signal
@@ -167,36 +136,32 @@ def _when(halt: Halt) -> str:
     return "go on with"
 
 
-def _finished(opened: LoadedSweep, folder: RunFolder, plan: RunOptions, ran: bool) -> ExitCode:
+def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
     """ran: whether anything was run now, so that the reports in the folder are old."""
-    shows_all = plan.format in ("json", "csv")
-    results = collect(
-        opened.sweep, outcomes(folder.path), score=plan.score, intervals=ran or shows_all
-    )
+    sweep, folder = run.loaded.sweep, run.folder
+    shows_all = shown.format in ("json", "csv")
+    results = collect(sweep, run.outcomes(), score=shown.score, intervals=ran or shows_all)
     if ran:
         save_report(results, folder.path)
-    show(report(results, plan.format, width()))
+    show(report(results, shown.format, width()))
     say("")
     say(f"run folder  {folder.path}")
-    if not all(model.startswith(PREFIX) for model in opened.sweep.models):
-        say(f"replies     {homely(plan.store)}   (paid for: keep them)")
-    first = opened.sweep.problems[0].id
+    if not all(model.startswith(PREFIX) for model in sweep.models):
+        say(f"replies     {homely(run.options.store)}   (paid for: keep them)")
+    first = sweep.problems[0].id
     say(f"look closer {shlex.join(['oversight', 'show', str(folder.path), first])}")
-    say(f"again       {plan.again}   (all from the store)")
-    _why_failed(opened, folder)
-    if again := passing(outcomes(folder.path)) if folder.failed else 0:
-        say(f"once more   {_retrying(plan)}   ({again:,} cells whose fault may have passed)")
+    say(f"again       {shown.again}   (all from the store)")
+    _why_failed(run)
+    if again := passing(run.outcomes()) if folder.failed else 0:
+        retrying = shown.again if run.options.retry_failed else f"{shown.again} --retry-failed"
+        say(f"once more   {retrying}   ({again:,} cells whose fault may have passed)")
     return SOME_FAILED if folder.failed else 0
 
 
-def _retrying(plan: RunOptions) -> str:
-    return plan.again if plan.retry_failed else f"{plan.again} --retry-failed"
-
-
-def _why_failed(opened: LoadedSweep, folder: RunFolder) -> None:
-    if folder.failed:
-        say(f"failed      {folder.failed:,} of {folder.finished:,} cells")
-        for line in failure_lines(opened.sweep, outcomes(folder.path)):
+def _why_failed(run: Run) -> None:
+    if run.folder.failed:
+        say(f"failed      {run.folder.failed:,} of {run.folder.finished:,} cells")
+        for line in failure_lines(run.loaded.sweep, run.outcomes()):
             say(f"  {line}")
 
 
@@ -207,8 +172,8 @@ def _leaks(problems: Sequence[Problem]) -> str:
     return "leak gate: fine, form alone does not tell the right answer (oversight dataset check)"
 
 
-def _headline(opened: LoadedSweep, folder: RunFolder) -> str:
-    sweep = opened.sweep
+def _headline(run: Run) -> str:
+    sweep = run.loaded.sweep
 
     def distinct(names: Iterable[str], what: str) -> str:
         count = len(set(names) - {""})
@@ -221,8 +186,8 @@ def _headline(opened: LoadedSweep, folder: RunFolder) -> str:
         distinct((row.judge for row in sweep.rows), "judge"),
     ]
     parts = [f"sweep {sweep.name}", " × ".join(axes), f"{len(sweep):,} cells"]
-    if folder.finished:
-        parts.append(f"{folder.finished:,} done before")
+    if run.folder.finished:
+        parts.append(f"{run.folder.finished:,} done before")
     if all(model.startswith(PREFIX) for model in sweep.models):
         parts.append("models are simulated: no key, no cost")
     return " · ".join(parts)

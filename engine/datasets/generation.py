@@ -4,8 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from oversight.cache.cache import Cache
+from oversight.cache.store import Store
+from oversight.engine.accounting.ledger import sum_usage
+from oversight.engine.display.progress import Snapshot
 from oversight.engine.errors import Halt, UsageError
+from oversight.engine.models.router import Models
 from oversight.engine.providers.capabilities import missing_abilities
+from oversight.engine.runs.observer import Observer
+from oversight.engine.runs.session import LocalExecutor
 from oversight.engine.runs.workers import failure, run_workers
 from oversight.engine.simulation.model import PREFIX
 from oversight.engine.stop import StopToken
@@ -44,7 +50,7 @@ class Generation:
         Replies in flight at a stop land and are saved. When cancelled they are abandoned, and
         what had landed is saved.
         """
-        try:
+        async with cache:
             await run_workers(
                 self.questions,
                 lambda known: self._attempt(known, cache),
@@ -53,10 +59,6 @@ class Generation:
                 stop_token=stop_token,
                 waits=lambda: cache.waits,
             )
-        except BaseException:
-            await cache.abandon()
-            raise
-        await cache.close()
         return None if self.complete else stop_token.halt
 
     @property
@@ -79,3 +81,37 @@ class Generation:
             self.failures[known.id] = landed
         else:
             self.drafts[known.id] = landed
+
+
+class GenerationSession(LocalExecutor):
+    """One go at a generation, from start or resume to its end or its stop."""
+
+    def __init__(self, generation: Generation, models: Models, store: Store, lanes: int) -> None:
+        """The models must be prepared; they are closed at the end."""
+        super().__init__(models, store)
+        self.generation = generation
+        self._lanes = lanes
+
+    async def execute(self, observer: Observer) -> Halt | None:
+        """Go through the questions that are left; why it stopped early, or None."""
+        try:
+            async with observer.watching(self.snapshot):
+                return await self.run()
+        finally:
+            await self.close()
+
+    async def run(self) -> Halt | None:
+        return await self.generation.run(self.cache, self.models.stop_token, self._lanes)
+
+    def snapshot(self) -> Snapshot:
+        """Where the generation stands now, in questions."""
+        failures = self.generation.failures.values()
+        spent = sum_usage(self.accounts().values()).dollars
+        return self.standing(
+            len(self.generation.questions),
+            len(self.generation.drafts) + len(failures),
+            len(failures),
+            refused=sum(failure.kind == "declined" for failure in failures),
+            spend=f"${spent:.2f}" if spent else "",
+            halt=self.models.stop_token.halt,
+        )

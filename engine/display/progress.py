@@ -35,20 +35,24 @@ class Snapshot:
     finished: int
     """Cells with an outcome, those of earlier sittings included."""
     failed: int
-    calls: int
+    calls: int = 0
     """Calls asked for in this sitting."""
-    stored: int
+    stored: int = 0
     """Those answered from the store."""
-    shared: int
+    shared: int = 0
     """Those that joined the same call in flight."""
-    refused: int
+    refused: int = 0
     """Replies in which a model declined."""
-    spend: str
+    spend: str = ""
     """Dollars, where anything costs any; else empty."""
-    models: tuple[str, ...]
+    models: tuple[str, ...] = ()
     """One line a model that has calls waiting: how fast it goes, and what holds it back."""
-    note: str
+    note: str = ""
     """What the user must know now: why it is stopping."""
+    in_flight: int = 0
+    """Calls on the wire."""
+    at_risk: float = 0.0
+    """Dollars that those may cost at most."""
 
 
 def console(quiet: bool = False) -> Console:

@@ -6,29 +6,40 @@ alone, so that the run folder of a fleet ends with the same bytes as that of one
 
 import asyncio
 import itertools
+import logging
 import time
 from collections import deque
 from collections.abc import Coroutine, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from oversight.cache.cache import CacheStatistics
 from oversight.engine.accounting.budget import Budget
 from oversight.engine.accounting.ledger import UsageTotals, sum_usage
-from oversight.engine.errors import BudgetReached, Halt, ProviderDown, RunFolderError, StoreFailed
+from oversight.engine.errors import (
+    BudgetReached,
+    Halt,
+    ProviderDown,
+    RunFolderError,
+    StoreFailed,
+    UsageError,
+)
 from oversight.engine.fleet.blame import Blame, Places
 from oversight.engine.fleet.governor import Governor
 from oversight.engine.fleet.hand import Hand, Hire, WorkerLost
+from oversight.engine.fleet.process import ProcessHand
 from oversight.engine.fleet.words import Job, Opening, Orders, Report
 from oversight.engine.limits.limits import Limits
 from oversight.engine.models.router import clipped
-from oversight.engine.runs.outcome import line
-from oversight.engine.runs.run_folder import RunFolder
+from oversight.engine.runs.executor import Assignment, Executor
+from oversight.engine.runs.outcome import LandedCell, line
 from oversight.engine.runs.workers import CRASH
-from oversight.engine.stop import StopToken
-from oversight.engine.sweeps.sweep import Sweep
+from oversight.engine.simulation.model import PREFIX
 from oversight.engine.throughput import LimitStatistics
 from oversight.protocols.transcript import Failure
+
+log = logging.getLogger(__name__)
 
 BEAT = 0.2
 """Seconds between two reports of a worker that has nothing urgent."""
@@ -60,35 +71,44 @@ class _Desk:
     report: Report | None = None
 
 
-class Fleet:
-    """Runs the cells of a sweep that have no outcome, as a `RunSession` does in one process."""
+class Fleet(Executor):
+    """Carries out an assignment with workers, as a `RunSession` does in one process."""
 
     def __init__(
-        self,
-        sweep: Sweep,
-        folder: RunFolder,
-        opening: Opening,
-        stop_token: StopToken,
-        hire: Hire,
-        workers: int,
-        limits: Mapping[str, Limits],
-        budget: Budget | None,
+        self, assignment: Assignment, *, workers: int, store: str, hire: Hire = ProcessHand.hire
     ) -> None:
-        """limits: of every model that is not simulated, as the sweep file sets them. budget: of the
-        run, with what it has cost so far; None without a cap."""
-        self.sweep = sweep
-        self.folder = folder
-        self.stop_token = stop_token
+        """workers: how many. store: its folder or URL, as workers are to open it."""
+        loaded, policy = assignment.loaded, assignment.policy
+        if assignment.mode == "replay":
+            raise UsageError("a replay runs in one process: leave out --workers")
+        # What a worker would find missing is found here, before any is started.
+        loaded.models.prepare(loaded.sweep.roles, policy)
         self.lost = 0
         """Workers that died."""
-        self.governor = Governor(
-            limits, budget.cap if budget else None, budget.spent if budget else 0.0
+        self._assignment = assignment
+        self._sweep, self._folder = loaded.sweep, assignment.folder
+        self._stop_token = loaded.stop_token
+        self._models = tuple(m for m in loaded.sweep.models if not m.startswith(PREFIX))
+        self._cap = policy.max_cost
+        limits = {model: loaded.models.limits.get(model, Limits()) for model in self._models}
+        self.governor = Governor(limits, policy.max_cost, policy.spent)
+        refreshed = assignment.refreshed_since
+        if assignment.mode == "refresh" and refreshed is None:
+            # What one worker has asked again is not asked a third time by another in its place.
+            refreshed = int(time.time())
+        self._opening = Opening(
+            loaded.file,
+            loaded.sweep.identity,
+            store,
+            assignment.mode,
+            refreshed,
+            max(assignment.lanes // workers, min(assignment.lanes, FEWEST_LANES)),
+            policy.prices,
+            policy.max_cost is not None,
+            str(policy.quarantine.resolve()) if policy.quarantine else "",
         )
-        self._cap = budget.cap if budget else 0.0
-        self._opening = opening
         self._hire = hire
         self._workers = workers
-        self._models = tuple(limits)
         self._desks: dict[int, _Desk] = {}
         self._numbers = itertools.count()
         self._fresh = self._missing_jobs()
@@ -103,17 +123,9 @@ class Fleet:
         """Dollars that workers may have spent who died."""
         self._asides: set[asyncio.Task[None]] = set()
 
-    async def run(self, lanes: int) -> Halt | None:
-        """Run what is missing; why it stopped early, or None when every cell has an outcome.
-
-        lanes: cells under way, of all workers together. Replies in flight at a stop land and are
-        saved before this returns. When cancelled they are abandoned, which may mean paid for in
-        vain, and what had landed is saved.
-        """
-        each = max(lanes // self._workers, min(lanes, FEWEST_LANES))
-        opening = replace(self._opening, lanes=each)
-        self.stop_token.listen(self._halted)
-        tending = [asyncio.create_task(self._tend(opening)) for _ in range(self._workers)]
+    async def run(self) -> Halt | None:
+        self._stop_token.listen(self._halted)
+        tending = [asyncio.create_task(self._tend()) for _ in range(self._workers)]
         try:
             await asyncio.wait(tending, return_when=asyncio.FIRST_EXCEPTION)
         finally:
@@ -122,17 +134,13 @@ class Fleet:
             await asyncio.wait(tending)
             if self._asides:
                 await asyncio.wait(self._asides)
-            if self.stop_token.halt is not None:
-                self.stop_token.halt.unsaved = self.statistics.unsaved
-        for task in tending:
-            task.result()
-        if not self.folder.complete:
-            return self.stop_token.halt
-        try:
-            self.folder.settle()
-        except RunFolderError as fault:
-            return StoreFailed(str(fault))
-        return None
+        for fault in [task.exception() for task in tending if not task.cancelled()]:
+            if fault is not None:
+                raise fault
+        return None if self._folder.complete else self._stop_token.halt
+
+    async def close(self) -> None:
+        await self._assignment.loaded.models.close()
 
     @property
     def statistics(self) -> CacheStatistics:
@@ -180,18 +188,18 @@ class Fleet:
             for report in self._reports()
         )
 
-    async def _tend(self, opening: Opening) -> None:
+    async def _tend(self) -> None:
         """Keep one worker at work, and another one in its place if it dies."""
         barren = 0
-        while not (self._done or self.stop_token.halt):
+        while not (self._done or self._stop_token.halt):
             try:
                 hand = await self._hire()
             except WorkerLost as lost:
-                self.stop_token.stop(ProviderDown(str(lost)))
+                self._stop_token.stop(ProviderDown(str(lost)))
                 return
             number, desk = next(self._numbers), _Desk(hand)
             try:
-                await hand.open(opening)
+                await hand.open(self._opening)
                 self._desks[number] = desk
                 self.governor.joined(number)
                 await self._beat(number, desk)
@@ -202,11 +210,12 @@ class Fleet:
             except WorkerLost as lost:
                 await hand.lose()
                 self.lost += 1
+                log.warning("%s; what it had in hand is run again by another", lost)
                 if not desk.apart:
                     barren = 0 if desk.landed else barren + 1
                 self._lose(number, desk)
                 if barren > BARREN:
-                    self.stop_token.stop(
+                    self._stop_token.stop(
                         ProviderDown(f"{lost}, as {BARREN} before it; none of them did anything")
                     )
             except BaseException:
@@ -222,7 +231,7 @@ class Fleet:
             if self._done:
                 # Whoever waits for work hears that there is none any more.
                 self._tell_others(number, Orders(last=True))
-            if report.idle and (self._done or self.stop_token.halt is not None):
+            if report.idle and (self._done or self._stop_token.halt is not None):
                 return
             await self._order(number, desk)
 
@@ -232,9 +241,9 @@ class Fleet:
         self.governor.heard(number, report)
         try:
             if report.landed:
-                self.folder.append_many(report.landed)
+                self._assignment.keep(report.landed)
         except RunFolderError as fault:
-            self.stop_token.stop(StoreFailed(str(fault)))
+            self._stop_token.stop(StoreFailed(str(fault)))
         for problem in report.finished:
             desk.jobs.pop(problem, None)
         if not desk.jobs:
@@ -242,35 +251,35 @@ class Fleet:
         if report.pauses:
             self._tell_others(number, Orders(pauses=report.pauses))
         if report.halt is not None:
-            self.stop_token.stop(report.halt)
-        if (needed := self.governor.short) is not None:
+            self._stop_token.stop(report.halt)
+        if self._cap is not None and (needed := self.governor.short) is not None:
             budget = Budget(self._cap, self.governor.spent)
-            self.stop_token.stop(BudgetReached(budget.reached(needed)))
+            self._stop_token.stop(BudgetReached(budget.reached(needed)))
 
     async def _order(self, number: int, desk: _Desk) -> None:
         grants, dollars = self.governor.grants(number), self.governor.dollars(number)
         jobs, low = self._jobs_for(desk)
         receipt = await desk.hand.order(
-            Orders(jobs, low, grants, LASTS, dollars, halt=self.stop_token.halt)
+            Orders(jobs, low, grants, LASTS, dollars, halt=self._stop_token.halt)
         )
         self.governor.acknowledged(number, grants, dollars, receipt)
 
     def _jobs_for(self, desk: _Desk) -> tuple[tuple[Job, ...], int]:
         """What to do next, and how little of it may be left before more is called for."""
-        if self.stop_token.halt is not None or desk.apart:
+        if self._stop_token.halt is not None or desk.apart:
             return (), 0
         if self._blame and not desk.jobs:
             desk.apart = self._blame.take()
             jobs = self._by_problem(desk.apart)
             self._take(desk, jobs)
             return tuple(jobs), 0
-        lanes = max(self._opening.lanes, 1)
         backlog = desk.report.backlog if desk.report else 0
         under_way = desk.report.under_way if desk.report else 0
         speed = desk.landed / max(time.monotonic() - desk.began, BEAT)
         # As much as keeps it busy for a second, but no more than its part of what is left, so that
         # all end together.
         part = self._left // (2 * self._workers)
+        lanes = self._opening.lanes
         want = max(lanes - under_way, 0) + min(lanes + int(AHEAD * speed), part)
         taken: list[Job] = []
         while backlog < want or not (backlog or taken):
@@ -288,27 +297,27 @@ class Fleet:
 
     def _missing_jobs(self) -> Iterator[Job]:
         """Every problem with a cell that has no outcome, in the order of the sweep."""
-        for problem in range(len(self.sweep.problems)):
-            span = self.sweep.span(problem)
-            if missing := self.folder.missing(span):
+        for problem in range(len(self._sweep.problems)):
+            span = self._sweep.span(problem)
+            if missing := self._folder.missing(span):
                 yield Job(problem, None if len(missing) == len(span) else missing)
         self._exhausted = True
 
     def _by_problem(self, places: Places) -> list[Job]:
-        grouped = itertools.groupby(places, self.sweep.problem_at)
+        grouped = itertools.groupby(places, self._sweep.problem_at)
         return [Job(problem, tuple(among)) for problem, among in grouped]
 
     def _places(self, job: Job) -> range | Places:
-        return self.sweep.span(job.problem) if job.places is None else job.places
+        return self._sweep.span(job.problem) if job.places is None else job.places
 
     def _open_places(self, job: Job) -> Places:
-        return self.folder.missing(self._places(job))
+        return self._folder.missing(self._places(job))
 
     @property
     def _left(self) -> int:
         """Cells that nobody has in hand."""
         in_hand = sum(desk.ordered - desk.landed for desk in self._desks.values())
-        return max(len(self.folder) - self.folder.finished - in_hand, 0)
+        return max(len(self._folder) - self._folder.finished - in_hand, 0)
 
     @property
     def _done(self) -> bool:
@@ -335,19 +344,19 @@ class Fleet:
         if not desk.apart:
             self._again.extendleft(reversed(self._blame.died_with(jobs, self._open_places)))
             return
-        guilty = self._blame.died_apart(self.folder.missing(desk.apart))
+        guilty = self._blame.died_apart(self._folder.missing(desk.apart))
         if guilty is not None:
             self._fail(guilty)
 
     def _fail(self, place: int) -> None:
         """The outcome of a cell of which workers die."""
-        cells = self.sweep.cells_of(self.sweep.problem_at(place))
+        cells = self._sweep.cells_of(self._sweep.problem_at(place))
         cell = next(cell for cell in cells if cell.place == place)
         outcome = Failure(CRASH, "the worker that ran it died, each time it was run")
         try:
-            self.folder.append(place, line(cell, outcome), failed=True)
+            self._assignment.keep([LandedCell(place, line(cell, outcome), True)])
         except RunFolderError as fault:
-            self.stop_token.stop(StoreFailed(str(fault)))
+            self._stop_token.stop(StoreFailed(str(fault)))
 
     async def _abandon(self, number: int, desk: _Desk) -> None:
         """End a worker now: what had landed is saved, and what is in flight counts as such."""
@@ -363,7 +372,7 @@ class Fleet:
             self._unknown += self.governor.lost(number)
 
     def _halted(self) -> None:
-        self._tell_others(-1, Orders(halt=self.stop_token.halt))
+        self._tell_others(-1, Orders(halt=self._stop_token.halt))
 
     def _tell_others(self, number: int, orders: Orders) -> None:
         for other, desk in self._desks.items():
@@ -372,10 +381,9 @@ class Fleet:
 
     def _aside(self, order: Coroutine[Any, Any, object]) -> None:
         async def quietly() -> None:
-            try:
+            # A worker that is lost is noticed by whoever tends it.
+            with suppress(WorkerLost):
                 await order
-            except WorkerLost:
-                pass  # whoever tends it finds out
 
         task = asyncio.create_task(quietly())
         self._asides.add(task)

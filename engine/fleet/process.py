@@ -82,18 +82,22 @@ class ProcessHand(Hand):
 
     async def _call(self, method: str, *args: object) -> Any:
         """What the worker answered, or raised."""
-        if self._reading.done():
+        assert self.process.stdin is not None, "it is a pipe"
+        if self._reading.done() or self.process.stdin.is_closing():
             raise self._lost()
         number = next(self._numbers)
         frame = pickle.dumps((method, args), pickle.HIGHEST_PROTOCOL)
         waiting = self._waiting[number] = asyncio.get_running_loop().create_future()
-        assert self.process.stdin is not None, "it is a pipe"
         try:
             self.process.stdin.write(HEAD.pack(number, len(frame)) + frame)
             await self.process.stdin.drain()
+            return await waiting
         except (BrokenPipeError, ConnectionResetError) as exc:
             raise self._lost() from exc
-        return await waiting
+        finally:
+            # Whoever was cancelled hears the answer no more.
+            self._waiting.pop(number, None)
+            waiting.cancel()
 
     async def _read(self) -> None:
         assert self.process.stdout is not None, "it is a pipe"
@@ -102,8 +106,8 @@ class ProcessHand(Hand):
                 head = await self.process.stdout.readexactly(HEAD.size)
                 number, length = HEAD.unpack(head)
                 value = pickle.loads(await self.process.stdout.readexactly(length))
-                waiting = self._waiting.pop(number)
-                if waiting.done():
+                waiting = self._waiting.get(number)
+                if waiting is None or waiting.done():
                     continue
                 if isinstance(value, Exception):
                     waiting.set_exception(value)
@@ -113,7 +117,6 @@ class ProcessHand(Hand):
             for waiting in self._waiting.values():
                 if not waiting.done():
                     waiting.set_exception(self._lost())
-            self._waiting.clear()
 
     def _lost(self) -> WorkerLost:
         return WorkerLost(f"worker {self.process.pid} is gone")

@@ -7,6 +7,7 @@ from oversight.cache.cache import CacheStatistics, Mode
 from oversight.engine.accounting.ledger import UsageTotals
 from oversight.engine.accounting.prices import PriceList
 from oversight.engine.errors import Halt
+from oversight.engine.runs.outcome import LandedCell
 from oversight.engine.sweeps.sweepfile import SweepFile
 from oversight.engine.throughput import LimitStatistics
 
@@ -93,8 +94,7 @@ class Receipt:
 class Report:
     """What came of a worker's work since its last report, and how it stands."""
 
-    landed: tuple[tuple[int, bytes, bool], ...]
-    """(place, line of outcomes.jsonl, whether it is a failure)."""
+    landed: tuple[LandedCell, ...]
     finished: tuple[int, ...]
     """Problems whose every cell has landed."""
     backlog: int

@@ -15,8 +15,8 @@ from oversight.engine.accounting.budget import LeasedBudget
 from oversight.engine.errors import UsageError
 from oversight.engine.fleet.words import Grant, Job, Opening, Orders, Pause, Receipt, Report
 from oversight.engine.models.router import RunPolicy
-from oversight.engine.runs.loaded_sweep import loaded
-from oversight.engine.runs.outcome import line
+from oversight.engine.runs.loaded_sweep import load_sweep
+from oversight.engine.runs.outcome import LandedCell, line
 from oversight.engine.runs.scheduler import CellOutcome, run_cells
 from oversight.engine.runs.stores import open_store
 from oversight.engine.simulation.model import PREFIX
@@ -37,7 +37,7 @@ class Worker:
     def __init__(self, opening: Opening) -> None:
         """UsageError if this process runs other code than the fleet's, or a key is missing in its
         environment; StoreError if the store cannot be opened."""
-        ready = loaded(opening.file)
+        ready = load_sweep(opening.file)
         if ready.sweep.identity != opening.identity:
             raise UsageError(
                 "a worker runs other code than whoever started it, so that its outcomes would be "
@@ -66,7 +66,7 @@ class Worker:
         self._left: dict[int, int] = {}
         """Cells without an outcome, by problem under way."""
         self._backlog = self._under_way = self._low = 0
-        self._landed: list[tuple[int, bytes, bool]] = []
+        self._landed: list[LandedCell] = []
         self._finished: list[int] = []
         self._pauses: dict[str, float] = {}
         """Ends of pauses that are still to be told, by model."""
@@ -210,7 +210,8 @@ class Worker:
             self._news.set()
 
     def _keep(self, cell: Cell, outcome: CellOutcome) -> None:
-        self._landed.append((cell.place, line(cell, outcome), isinstance(outcome, Failure)))
+        failed = isinstance(outcome, Failure)
+        self._landed.append(LandedCell(cell.place, line(cell, outcome), failed))
         self._under_way -= 1
         problem = self._sweep.problem_at(cell.place)
         self._left[problem] -= 1

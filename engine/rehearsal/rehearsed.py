@@ -16,7 +16,7 @@ from oversight.engine.models.router import Models
 from oversight.engine.planning.estimate import Plan
 from oversight.engine.providers.catalogue import entry, provider_of
 from oversight.engine.rehearsal.answers import Responder, simulated
-from oversight.engine.runs.loaded_sweep import LoadedSweep, loaded
+from oversight.engine.runs.loaded_sweep import LoadedSweep, load_sweep
 from oversight.engine.runs.walk import stand_ins, world_of
 from oversight.engine.simulation import SimProvider
 from oversight.engine.simulation.model import PREFIX
@@ -34,15 +34,15 @@ LOOK_EVERY = 0.25
 """Seconds of the clock between two looks at what holds each model back."""
 
 
-def actors(ready: LoadedSweep) -> Responder:
+def actors(loaded: LoadedSweep) -> Responder:
     """What the models of a sweep might say, by the names that wires carry."""
-    parts = stand_ins(ready.sweep, ready.models.simulated)
+    parts = stand_ins(loaded.sweep, loaded.models.simulated)
     bare = {
         model.removeprefix(f"{provider_of(model)}/"): part
         for model, part in parts.items()
         if not model.startswith(PREFIX)
     }
-    return simulated(SimProvider(world_of(ready.sweep), bare))
+    return simulated(SimProvider(world_of(loaded.sweep), bare))
 
 
 def staged(file: SweepFile, url: str) -> LoadedSweep:
@@ -55,7 +55,7 @@ def staged(file: SweepFile, url: str) -> LoadedSweep:
         variables.update(dict.fromkeys(filter(None, [row.key_variable, *needed]), KEY))
         given = file.providers.get(provider, {})
         providers[provider] = {"deadline": DEADLINE, **given, "base_url": f"{url}/v1"}
-    return loaded(replace(file, providers=providers), variables)
+    return load_sweep(replace(file, providers=providers), variables)
 
 
 @dataclass(slots=True)

@@ -36,7 +36,7 @@ class LoadedSweep:
 
 def open_sweep(path: Path, overrides: Sequence[str] = (), limit: int | None = None) -> LoadedSweep:
     """UsageError names what in the file, or in the overrides, is wrong."""
-    return loaded(read_sweep_file(path, overrides, limit))
+    return load_sweep(read_sweep_file(path, overrides, limit))
 
 
 def open_run(folder: Path, overrides: Iterable[str] = ()) -> LoadedSweep:
@@ -72,27 +72,27 @@ def folder_of(sweep: Sweep) -> Path:
 
 
 def run_folder(
-    ready: LoadedSweep, path: Path | None, overrides: Sequence[str], store: str
+    loaded: LoadedSweep, path: Path | None, overrides: Sequence[str], store: str
 ) -> RunFolder:
     """The run folder of a sweep: that of the same sweep if there is one, else a new one."""
-    sweep = ready.sweep
+    sweep = loaded.sweep
     manifest = Manifest(
         sweep.identity, sweep.name, len(sweep), tuple(overrides), version(DISTRIBUTION_NAME), store
     )
     return RunFolder(
-        path or folder_of(sweep), manifest, ready.file.document.text.encode(), sweep.problems
+        path or folder_of(sweep), manifest, loaded.file.document.text.encode(), sweep.problems
     )
 
 
-def loaded(file: SweepFile, variables: Mapping[str, str] | None = None) -> LoadedSweep:
+def load_sweep(file: SweepFile, variables: Mapping[str, str] | None = None) -> LoadedSweep:
     """The sweep of a file, or of what stands for one. UsageError for settings of nobody.
 
     variables: of the environment, by name; None for the process's own and those of `.env`.
     """
     check_names(file.document, file.models, file.providers)
-    ready = _made(file, variables)
-    check_use(file.document, file.models, file.providers, ready.sweep.models)
-    return ready
+    loaded = _made(file, variables)
+    check_use(file.document, file.models, file.providers, loaded.sweep.models)
+    return loaded
 
 
 def _made(file: SweepFile, variables: Mapping[str, str] | None = None) -> LoadedSweep:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -13,6 +13,17 @@ from oversight.protocols.transcript import Failure, Scalar, Verdict
 
 FAILURE_MARK = b',"failure":{'
 """What the line of a failure has and no other: in a text the quotes would be escaped."""
+
+
+class LandedCell(NamedTuple):
+    """A cell that has just got its outcome."""
+
+    place: int
+    """Of the cell, in the order of the sweep."""
+    line: bytes
+    """Of its outcome, with the newline."""
+    failed: bool
+    """Whether the outcome is a Failure."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import errno
 import mmap
 import os
 from array import array
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +14,7 @@ from oversight.engine.errors import RunFolderError
 from oversight.engine.runs import lock
 from oversight.engine.runs.lock import take_lock
 from oversight.engine.runs.manifest import MANIFEST_FILE, Manifest, read_manifest, write_manifest
-from oversight.engine.runs.outcome import FAILURE_MARK, OutcomeRecord, read_outcome
+from oversight.engine.runs.outcome import FAILURE_MARK, LandedCell, OutcomeRecord, read_outcome
 from oversight.engine.system.files import replace_file, unwritable
 from oversight.protocols.datasets.jsonl import jsonl
 from oversight.protocols.question import Problem
@@ -114,13 +114,12 @@ class RunFolder:
         """Those of the places whose cells have no outcome."""
         return tuple(place for place in places if not self.has(place))
 
-    def append(self, place: int, line: bytes, *, failed: bool) -> None:
-        """Add an outcome, or leave the file as it was. RunFolderError if the disk takes no more."""
-        self.append_many([(place, line, failed)])
+    def append(self, cells: Sequence[LandedCell]) -> None:
+        """Add outcomes in one write, or leave the file as it was.
 
-    def append_many(self, landed: Collection[tuple[int, bytes, bool]]) -> None:
-        """Add outcomes, each as (place, line, whether it is a failure), all of them or none."""
-        lines = b"".join(line for _, line, _ in landed)
+        RunFolderError if the disk takes no more.
+        """
+        lines = b"".join(cell.line for cell in cells)
         try:
             written = os.write(self._file, lines)
             if written != len(lines):
@@ -129,8 +128,8 @@ class RunFolder:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as exc:
             raise RunFolderError(f"{self.path / OUTCOMES}: {exc.strerror}") from exc
-        for place, line, failed in landed:
-            self._mark(place, len(line), failed)
+        for cell in cells:
+            self._mark(cell.place, len(cell.line), cell.failed)
 
     def forget_failures(self, kinds: Collection[str] | None = None) -> int:
         """Drop every outcome that is a failure, so that its cell runs again; how many.
@@ -152,8 +151,10 @@ class RunFolder:
         """Lay the lines of a complete run in the order of the sweep.
 
         They landed in the order in which models happened to answer. After this, two runs of one
-        sweep are equal to the byte.
+        sweep are equal to the byte. ValueError where cells are missing.
         """
+        if not self.complete:
+            raise ValueError(f"{self.path}: {self.finished} of {len(self._starts)} cells are done")
         if self._ordered:
             return
         with (self.path / OUTCOMES).open("rb") as file:

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import TypeAlias
 
 from oversight.cache.address import value_address
@@ -19,7 +20,7 @@ ROUNDING = 1e-6
 """By how much probabilities may be off."""
 
 
-async def run_cells(
+def run_cells(
     cells: Iterable[Cell],
     ask: Ask,
     keep: Keep,
@@ -28,18 +29,20 @@ async def run_cells(
     stop_token: StopToken,
     waits: Callable[[], bool] = lambda: True,
     more: Callable[[], Awaitable[bool]] | None = None,
-) -> None:
+) -> Awaitable[None]:
     """Run every cell, as `run_workers` does.
 
     What a model, a judge or a protocol fails at is kept as a Failure, and the others go on. A
-    Halt pulls the latch. ReplayMiss cancels the rest and propagates.
+    Halt stops the token. ReplayMiss cancels the rest and propagates.
     """
-
-    async def run_cell(cell: Cell) -> CellOutcome:
-        return await attempt(cell, ask)
-
-    await run_workers(
-        cells, run_cell, keep, lanes=lanes, stop_token=stop_token, waits=waits, more=more
+    return run_workers(
+        cells,
+        partial(attempt, ask=ask),
+        keep,
+        lanes=lanes,
+        stop_token=stop_token,
+        waits=waits,
+        more=more,
     )
 
 

@@ -1,61 +1,82 @@
-"""A sitting: the cells of a sweep that have no outcome yet, run into its run folder."""
+"""Executors at work in this process: its models behind a cache over the store."""
 
-from oversight.cache.cache import Cache
-from oversight.engine.errors import Halt, RunFolderError, StoreFailed
-from oversight.engine.runs.outcome import line
-from oversight.engine.runs.run_folder import RunFolder
+from oversight.cache.cache import Cache, CacheStatistics, Mode
+from oversight.cache.store import Store
+from oversight.engine.accounting.ledger import Ledger, UsageTotals
+from oversight.engine.errors import Halt
+from oversight.engine.models.router import Models
+from oversight.engine.runs.executor import Assignment, Executor
+from oversight.engine.runs.outcome import LandedCell, line
 from oversight.engine.runs.scheduler import CellOutcome, run_cells
-from oversight.engine.stop import StopToken
-from oversight.engine.sweeps.sweep import Cell, Sweep
+from oversight.engine.sweeps.sweep import Cell
 from oversight.engine.system.garbage import gc_relaxed
 from oversight.protocols.transcript import Failure
 
 
-class RunSession:
-    """One go at a sweep, from start or resume to its end or its stop."""
+class LocalExecutor(Executor):
+    """Asks this process's models, and tells what comes of it."""
 
     def __init__(
-        self, sweep: Sweep, folder: RunFolder, cache: Cache, stop_token: StopToken
+        self, models: Models, store: Store, mode: Mode = "use", refreshed_since: int | None = None
     ) -> None:
-        self.sweep = sweep
-        self.folder = folder
-        self.cache = cache
-        self.stop_token = stop_token
+        """The models must be prepared; they are closed with this."""
+        self.models = models
+        self.cache = Cache(
+            store,
+            models,
+            identity=models.identity_in(store),
+            mode=mode,
+            refreshed_since=refreshed_since,
+        )
 
-    async def run(self, lanes: int) -> Halt | None:
-        """Run what is missing; why it stopped early, or None when every cell has an outcome.
+    async def close(self) -> None:
+        await self.models.close()
 
-        Replies in flight at a stop land and are saved before this returns. When cancelled they
-        are abandoned, which may mean paid for in vain, and what had landed is saved.
-        """
-        todo = (cell for cell in self.sweep.cells() if not self.folder.has(cell.place))
-        try:
-            with gc_relaxed():
+    @property
+    def statistics(self) -> CacheStatistics:
+        return self.cache.statistics
+
+    def accounts(self) -> dict[str, UsageTotals]:
+        return self.models.accounts()
+
+    def lines(self) -> tuple[str, ...]:
+        return self.models.lines()
+
+    @property
+    def in_flight(self) -> int:
+        return self.models.in_flight
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.models.ledger
+
+
+class RunSession(LocalExecutor):
+    """One go at a sweep, from start or resume to its end or its stop."""
+
+    def __init__(self, assignment: Assignment) -> None:
+        loaded = assignment.loaded
+        loaded.models.prepare(loaded.sweep.roles, assignment.policy)
+        super().__init__(
+            loaded.models, assignment.store, assignment.mode, assignment.refreshed_since
+        )
+        self._assignment = assignment
+
+    async def run(self) -> Halt | None:
+        assignment, stop_token = self._assignment, self._assignment.loaded.stop_token
+        folder = assignment.folder
+        with gc_relaxed():
+            async with self.cache as cache:
                 await run_cells(
-                    todo,
-                    self.cache,
+                    (c for c in assignment.loaded.sweep.cells() if not folder.has(c.place)),
+                    cache,
                     self._keep,
-                    lanes=lanes,
-                    stop_token=self.stop_token,
-                    waits=lambda: self.cache.waits,
+                    lanes=assignment.lanes,
+                    stop_token=stop_token,
+                    waits=lambda: cache.waits,
                 )
-        except BaseException:
-            await self.cache.abandon()
-            self._count_unsaved()
-            raise
-        await self.cache.close()
-        self._count_unsaved()
-        if not self.folder.complete:
-            return self.stop_token.halt
-        try:
-            self.folder.settle()
-        except RunFolderError as fault:
-            return StoreFailed(str(fault))
-        return None
-
-    def _count_unsaved(self) -> None:
-        if self.stop_token.halt is not None:
-            self.stop_token.halt.unsaved = self.cache.statistics.unsaved
+        return None if folder.complete else stop_token.halt
 
     def _keep(self, cell: Cell, outcome: CellOutcome) -> None:
-        self.folder.append(cell.place, line(cell, outcome), failed=isinstance(outcome, Failure))
+        landed = LandedCell(cell.place, line(cell, outcome), isinstance(outcome, Failure))
+        self._assignment.keep((landed,))

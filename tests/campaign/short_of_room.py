@@ -25,16 +25,18 @@ from oversight.cache.record import checked_records
 from oversight.cache.reply import Reply
 from oversight.engine.errors import Halt, RunFolderError, StoreFailed
 from oversight.engine.runs.manifest import Manifest
+from oversight.engine.runs.outcome import LandedCell, line
 from oversight.engine.runs.run_folder import RunFolder
-from oversight.engine.runs.session import RunSession
+from oversight.engine.runs.scheduler import CellOutcome, run_cells
 from oversight.engine.runs.watermark import store_watermark
 from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.rows import report_rows
-from oversight.engine.sweeps.sweep import Sweep
+from oversight.engine.sweeps.sweep import Cell, Sweep
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.question import Problem, labelled
+from oversight.protocols.transcript import Failure
 from tests.campaign.vendor import Prompt, opinion, prompt_of
 
 LANES = 8
@@ -76,9 +78,18 @@ def sit(grid: Sweep, folder: Path, asked: Asked) -> Halt | None:
             stop_token = StopToken()
             cache = Cache(store, asked, identity=lambda call: "lab")
 
+            def keep(cell: Cell, outcome: CellOutcome) -> None:
+                failed = isinstance(outcome, Failure)
+                run.append([LandedCell(cell.place, line(cell, outcome), failed)])
+
             async def main() -> Halt | None:
-                async with store_watermark(run, lambda: 0, store, stop_token):
-                    return await RunSession(grid, run, cache, stop_token).run(LANES)
+                todo = (cell for cell in grid.cells() if not run.has(cell.place))
+                async with store_watermark(run, lambda: 0, store, stop_token), cache:
+                    await run_cells(todo, cache, keep, lanes=LANES, stop_token=stop_token)
+                if not run.complete:
+                    return stop_token.halt
+                run.settle()
+                return None
 
             return asyncio.run(main())
     finally:

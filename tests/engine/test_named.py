@@ -6,7 +6,7 @@ import pytest
 
 from oversight.engine.api.session import asking
 from oversight.engine.errors import UsageError
-from oversight.engine.runs.loaded_sweep import LoadedSweep, loaded
+from oversight.engine.runs.loaded_sweep import LoadedSweep, load_sweep
 from tests.command_line import Command
 from tests.engine.sweeps import sweep_file
 from tests.run_folders import only_run
@@ -20,7 +20,7 @@ AT = "{compatible/lab: {base_url: http://127.0.0.1:9/v1}}"
 
 
 def ready(more: str, *flags: str, **variables: str) -> LoadedSweep:
-    return loaded(sweep_file(TEXT + more, *flags), variables)
+    return load_sweep(sweep_file(TEXT + more, *flags), variables)
 
 
 def refused(more: str, *flags: str, **variables: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 from oversight.engine.cli.group import COMMANDS
 from oversight.engine.reports.report import report
 from oversight.engine.reports.results import collect
-from oversight.engine.runs.loaded_sweep import loaded, open_run
+from oversight.engine.runs.loaded_sweep import load_sweep, open_run
 from oversight.engine.runs.run_folder import outcomes
 from oversight.engine.sweeps.document import Document
 from oversight.engine.sweeps.sweepfile import checked_sweep
@@ -84,7 +84,7 @@ def test_the_sweeps_of_the_readme_can_be_run(text: str) -> None:
     document = Document.parse(text, "README")
     document.value.setdefault("name", "readme")
     made = checked_sweep(document, ROOT / "README.md", tuple(shipments(2)))
-    assert len(loaded(made, {}).sweep) > 0
+    assert len(load_sweep(made, {}).sweep) > 0
 
 
 @pytest.mark.parametrize("link", re.findall(r"\]\(((?!http)[^)]+)\)", README))

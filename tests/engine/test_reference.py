@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from oversight.engine.providers.catalogue import PROVIDERS
-from oversight.engine.runs.loaded_sweep import loaded
+from oversight.engine.runs.loaded_sweep import load_sweep
 from oversight.engine.sweeps.document import Document
 from oversight.engine.sweeps.reference import reference
 from oversight.engine.sweeps.sweepfile import checked_sweep
@@ -41,4 +41,4 @@ SWEEPS = [
 @pytest.mark.parametrize("text", SWEEPS)
 def test_every_sweep_that_is_shown_can_be_run(text: str) -> None:
     file = Path("shown.yaml")
-    assert len(loaded(checked_sweep(Document.parse(text, str(file)), file), {}).sweep) > 0
+    assert len(load_sweep(checked_sweep(Document.parse(text, str(file)), file), {}).sweep) > 0

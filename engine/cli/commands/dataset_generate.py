@@ -1,24 +1,24 @@
 """`oversight dataset generate-wrong`: a generation under a terminal, and what it says."""
 
-import asyncio
 import os
 import shlex
 import sys
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from oversight.cache.cache import Cache
 from oversight.cache.disk import DiskStore
-from oversight.cache.store import Store
 from oversight.engine.accounting.prices import listed
 from oversight.engine.cli.output import say, show
-from oversight.engine.cli.signals import obey_signals
-from oversight.engine.datasets.generation import Generation
-from oversight.engine.display.progress import Snapshot, console, progress
+from oversight.engine.cli.terminal import under_signals
+from oversight.engine.datasets.generation import Generation, GenerationSession
+from oversight.engine.display.progress import console
 from oversight.engine.errors import BudgetReached, Halt, Interrupted, UsageError
 from oversight.engine.models.router import Models, RunPolicy
 from oversight.engine.providers.keys import environment
 from oversight.engine.reports.failures import called
+from oversight.engine.runs.observer import ProgressDisplay
 from oversight.engine.simulation.model import PREFIX
 from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.document import Document
@@ -60,44 +60,15 @@ def generate_all(wish: Wish, generator: Generator) -> int:
         Document.parse("", "generate-wrong"), {}, {}, (), environment(Path()), StopToken()
     )
     models.prepare([(generator.model, "--model")], RunPolicy(listed(), wish.max_cost))
-    store = DiskStore(wish.store)
-    try:
-        with asyncio.Runner(loop_factory=event_loop()) as runner:
-            try:
-                halt = runner.run(_run(generation, models, store, wish))
-            except asyncio.CancelledError:
-                halt = models.stop_token.halt
-                say("calls in flight were abandoned; what had landed is saved")
-    finally:
-        store.close()
-    return _finished(generation, wish) if halt is None else _stopped(halt, generation)
-
-
-async def _run(generation: Generation, models: Models, store: Store, wish: Wish) -> Halt | None:
-    cache = Cache(store, models, identity=models.identity_in(store))
-
-    def snapshot() -> Snapshot:
-        calls = cache.statistics
-        dollars = sum(account.dollars for account in models.accounts().values())
-        return Snapshot(
-            len(generation.questions),
-            len(generation.drafts) + len(generation.failures),
-            len(generation.failures),
-            calls.asked,
-            calls.stored,
-            calls.shared,
-            sum(failure.kind == "declined" for failure in generation.failures.values()),
-            f"${dollars:.2f}" if dollars else "",
-            models.lines(),
-            f"stopping: {models.stop_token.halt}" if models.stop_token.halt else "",
+    with closing(DiskStore(wish.store)) as store:
+        session = GenerationSession(generation, models, store, wish.lanes)
+        halt = under_signals(
+            partial(session.execute, ProgressDisplay(console())),
+            models.stop_token,
+            session.snapshot,
+            event_loop(),
         )
-
-    obey_signals(models)
-    try:
-        async with progress(snapshot, console()):
-            return await generation.run(cache, models.stop_token, wish.lanes)
-    finally:
-        await models.close()
+    return _finished(generation, wish) if halt is None else _stopped(halt, generation)
 
 
 def _stopped(halt: Halt, generation: Generation) -> int:

@@ -1,7 +1,6 @@
 """`oversight rehearse`: a whole sweep against a server of this machine, without a key."""
 
 import asyncio
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,9 +8,7 @@ from tempfile import TemporaryDirectory
 import click
 import orjson
 
-from oversight.cache.disk import DiskStore
 from oversight.engine.accounting.ledger import UsageTotals
-from oversight.engine.accounting.ledger_file import LedgerFile
 from oversight.engine.accounting.prices import PriceList, listed, load_prices
 from oversight.engine.cli.commands.plan import short
 from oversight.engine.cli.completing import sweep_files
@@ -22,20 +19,20 @@ from oversight.engine.cli.terminal import (
     SOME_FAILED,
     STOPPED,
     ExitCode,
-    RunOptions,
-    run_shown,
+    under_signals,
 )
-from oversight.engine.display.progress import duration
+from oversight.engine.display.progress import console, duration
 from oversight.engine.display.table import Table, as_text
 from oversight.engine.errors import BudgetReached, Halt, Interrupted, RateLimited, UsageError
-from oversight.engine.models.router import RunPolicy, clipped
+from oversight.engine.models.router import clipped
 from oversight.engine.planning.estimate import plan_sweep
 from oversight.engine.providers import sdk_clients
 from oversight.engine.rehearsal.clock import FastLoop
 from oversight.engine.rehearsal.process import counts, serving
 from oversight.engine.rehearsal.profile import load_profile
 from oversight.engine.rehearsal.rehearsed import BottleneckSampler, Rehearsed, staged
-from oversight.engine.runs.loaded_sweep import run_folder
+from oversight.engine.runs.observer import ProgressDisplay
+from oversight.engine.runs.run import Run, RunOptions
 from oversight.engine.simulation.model import PREFIX
 from oversight.engine.sweeps.sweepfile import SweepFile, read_sweep_file
 
@@ -128,36 +125,28 @@ def _rehearsed(
 ) -> tuple[Rehearsed, Halt | None]:
     ready, watch = staged(file, url), BottleneckSampler()
     planned = asyncio.run(plan_sweep(ready, None, prices))
-    with ExitStack() as stack:
-        place = Path(stack.enter_context(TemporaryDirectory(prefix="rehearsal-")))
-        store = DiskStore(place / "store")
-        stack.callback(store.close)
-        plan = RunOptions(
-            "oversight rehearse", "use", place / "store", place / "run", (), False, "", "", max_cost
+    with TemporaryDirectory(prefix="rehearsal-") as place:
+        options = RunOptions(
+            Path(place) / "store", Path(place) / "run", max_cost=max_cost, prices=prices
         )
-        folder = stack.enter_context(run_folder(ready, plan.folder, (), str(plan.store)))
-        accounts = LedgerFile(folder.path, ready.models.accounts)
-        ready.models.prepare(ready.sweep.roles, RunPolicy(prices, max_cost))
+        with Run.open(ready, options) as run:
 
-        async def run() -> Halt | None:
-            async with watch.over(ready.models):
-                return await run_shown(ready, folder, store, plan, accounts, speed)
+            async def watched() -> Halt | None:
+                async with watch.over(ready.models):
+                    return await run.execute(ProgressDisplay(console(), speed))
 
-        with asyncio.Runner(loop_factory=partial(FastLoop, speed)) as runner:
-            try:
-                halt = runner.run(run())
-            except asyncio.CancelledError:
-                halt = ready.stop_token.halt
+            loop = partial(FastLoop, speed)
+            halt = under_signals(watched, ready.stop_token, run.snapshot, loop)
         rehearsed = Rehearsed(
             ready.sweep.name,
             profile,
             speed,
             len(ready.sweep),
-            folder.finished,
-            folder.failed,
+            run.folder.finished,
+            run.folder.failed,
             "" if halt is None else str(halt),
             planned,
-            accounts.by_model(),
+            run.accounts(),
             counts(url),
             watch,
         )

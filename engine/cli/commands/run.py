@@ -5,6 +5,7 @@ import shlex
 import sys
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -13,14 +14,27 @@ from oversight.engine.accounting.prices import listed, load_prices
 from oversight.engine.cli.completing import sweep_files
 from oversight.engine.cli.number import Number
 from oversight.engine.cli.output import say, show
-from oversight.engine.cli.terminal import RunOptions, run_in_terminal
+from oversight.engine.cli.terminal import Presentation, run_in_terminal
+from oversight.engine.fleet.staff import Workers, executor_for
 from oversight.engine.models.router import RunPolicy
 from oversight.engine.reports.report import FORMATS
 from oversight.engine.runs.listing import is_run
 from oversight.engine.runs.loaded_sweep import open_sweep
+from oversight.engine.runs.run import RunOptions
 from oversight.engine.runs.walk import require_abilities, require_service
 from oversight.engine.system.settings import store_path
 from oversight.protocols.scores import SCORES
+
+
+class WorkersOption(click.ParamType[Workers]):
+    """A number of processes, or `auto`."""
+
+    name = "workers"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Workers:
+        return "auto" if value == "auto" else int(click.IntRange(1).convert(value, param, ctx))
 
 
 @click.command()
@@ -41,6 +55,14 @@ from oversight.protocols.scores import SCORES
 @click.option("--max-cost", type=Number(0), help="Dollars for the whole run; stops there.")
 @click.option("--prices", type=click.Path(path_type=Path, exists=True), help="A price file.")
 @click.option("--accept-empty", is_flag=True, help="Pay again for replies that the store has lost.")
+@click.option(
+    "--workers",
+    type=WorkersOption(),
+    default=1,
+    show_default=True,
+    metavar="N|auto",
+    help="Processes; auto: a core each, unless a vendor's account is what binds.",
+)
 @click.option("--dry-run", is_flag=True, help="Check everything and send nothing.")
 @click.option("--format", "format", type=click.Choice(list(FORMATS)), default="text")
 @click.option("--json", "format", flag_value="json", help="The same as --format json.")
@@ -56,6 +78,7 @@ def command(
     max_cost: float | None,
     prices: Path | None,
     accept_empty: bool,
+    workers: Workers,
     dry_run: bool,
     format: str,
     score: str,
@@ -83,17 +106,16 @@ def command(
         say(f"{sweep} is that of a run: without its replies in your store they are paid again")
         say(f"whoever has them: oversight export {sweep.parent}; then here: oversight cache import")
     again = shlex.join(["oversight", *sys.argv[1:]])
-    plan = RunOptions(
-        again,
-        mode,
+    options = RunOptions(
         store_path(store),
         run_folder,
+        mode,
         overrides,
         retry_failed,
-        format,
-        score,
         max_cost,
-        prices,
+        load_prices(prices) if prices else None,
         accept_empty,
     )
-    raise SystemExit(run_in_terminal(opened, plan))
+    executor = executor_for(workers, opened.sweep, str(options.store.absolute()))
+    shown = Presentation(again, format, score)
+    raise SystemExit(run_in_terminal(opened, options, shown, executor))

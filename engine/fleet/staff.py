@@ -1,0 +1,35 @@
+"""How many workers a run gets, and what carries it out with them."""
+
+import os
+from functools import partial
+from typing import Literal, TypeAlias
+
+from oversight.engine.fleet.fleet import Fleet
+from oversight.engine.providers.catalogue import entry, provider_of
+from oversight.engine.runs.executor import MakeExecutor
+from oversight.engine.runs.session import RunSession
+from oversight.engine.simulation.model import PREFIX
+from oversight.engine.sweeps.sweep import Sweep
+
+Workers: TypeAlias = int | Literal["auto"]
+"""`auto`: one for each core where the work is bound by this machine, else one."""
+
+
+def executor_for(workers: Workers, sweep: Sweep, store: str) -> MakeExecutor:
+    """This process alone, or a fleet where there are several workers.
+
+    store: its folder or URL, as workers are to open it. ValueError for fewer workers than one.
+    """
+    count = _cores(sweep) if workers == "auto" else workers
+    if count < 1:
+        raise ValueError(f"workers: {count} is less than 1")
+    # What one problem asks is asked by one worker: more would have nothing to do.
+    count = min(count, len(sweep.problems))
+    return RunSession if count == 1 else partial(Fleet, workers=count, store=store)
+
+
+def _cores(sweep: Sweep) -> int:
+    """One for each core if no vendor's account is what binds: that of one process is enough for
+    any account."""
+    bound_here = all(m.startswith(PREFIX) or entry(provider_of(m)).own for m in sweep.models)
+    return len(os.sched_getaffinity(0)) if bound_here else 1

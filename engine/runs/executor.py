@@ -1,0 +1,108 @@
+"""What carries out the missing cells of a run: the seam between a run and the processes at work."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from oversight.cache.cache import CacheStatistics, Mode
+from oversight.cache.store import Store
+from oversight.engine.accounting.ledger import Ledger, UsageTotals, sum_usage
+from oversight.engine.display.progress import Snapshot
+from oversight.engine.errors import Halt
+from oversight.engine.models.router import RunPolicy
+from oversight.engine.runs.loaded_sweep import LoadedSweep
+from oversight.engine.runs.outcome import LandedCell
+from oversight.engine.runs.run_folder import RunFolder
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What an executor is to do, and with what."""
+
+    loaded: LoadedSweep
+    folder: RunFolder
+    """Says which cells have an outcome. Outcomes reach it through `keep` alone."""
+    store: Store
+    mode: Mode
+    policy: RunPolicy
+    lanes: int
+    """How many cells may be under way at a time."""
+    refreshed_since: int | None
+    """In a refresh, replies stored at or after this time are not asked for again; seconds since
+    1970."""
+    keep: Callable[[Sequence[LandedCell]], None]
+    """Takes outcomes as they land. RunFolderError if the disk takes no more."""
+
+
+class Executor(ABC):
+    """Carries out an assignment. The stop token of the sweep is its to obey, and to stop.
+
+    Made before anything is asked; UsageError where it cannot start: a missing key, a missing price.
+    """
+
+    @abstractmethod
+    async def run(self) -> Halt | None:
+        """Run the missing cells; why it stopped early, or None when every cell has an outcome.
+
+        Replies in flight at a stop land and are saved before this returns. When cancelled they
+        are abandoned, which may mean paid for in vain; what had landed is saved. ReplayMiss from
+        a replay.
+        """
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Close every connection."""
+
+    @property
+    @abstractmethod
+    def statistics(self) -> CacheStatistics:
+        """How the calls so far were answered."""
+
+    @abstractmethod
+    def accounts(self) -> Mapping[str, UsageTotals]:
+        """What was asked since it began and what came of it, by model."""
+
+    @abstractmethod
+    def lines(self) -> tuple[str, ...]:
+        """For the display, a line a model: how fast it goes, and what holds it back."""
+
+    @property
+    @abstractmethod
+    def in_flight(self) -> int:
+        """How many calls are on the wire now."""
+
+    @property
+    def ledger(self) -> Ledger | None:
+        """Tells of requests one by one, for the journal; None where only sums are known."""
+        return None
+
+    def standing(
+        self,
+        total: int,
+        finished: int,
+        failed: int,
+        *,
+        refused: int,
+        spend: str,
+        halt: Halt | None,
+    ) -> Snapshot:
+        """Where it stands, for observers; the parameters are what it does not know itself."""
+        calls = self.statistics
+        return Snapshot(
+            total,
+            finished,
+            failed,
+            calls.asked,
+            calls.stored,
+            calls.shared,
+            refused,
+            spend,
+            self.lines(),
+            note=f"stopping: {halt}" if halt else "",
+            in_flight=self.in_flight,
+            at_risk=sum_usage(self.accounts().values()).at_risk,
+        )
+
+
+MakeExecutor: TypeAlias = Callable[[Assignment], Executor]

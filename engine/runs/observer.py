@@ -1,0 +1,36 @@
+"""Who watches a run: its progress on a display, a page that follows it, a rule that stops it."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+
+from rich.console import Console
+
+from oversight.engine.display.progress import Snapshot, progress
+from oversight.engine.runs.outcome import LandedCell
+
+
+class Observer:
+    """Watches a run without changing it. This one looks away: override what is of interest.
+
+    An observer that is to end a run holds its stop token. What it raises ends the run.
+    """
+
+    def watching(self, snapshot: Callable[[], Snapshot]) -> AbstractAsyncContextManager[None]:
+        """Entered before the first cell and left after the last; snapshot() is cheap enough to be
+        called several times a second."""
+        return nullcontext()
+
+    def landed(self, cells: Sequence[LandedCell]) -> None:
+        """Called with outcomes once they are in the run folder; nothing goes on meanwhile."""
+
+
+class ProgressDisplay(Observer):
+    """Shows where a run stands: a live line on a terminal, plain lines elsewhere."""
+
+    def __init__(self, console: Console, speed: float = 1.0) -> None:
+        """speed: how many seconds of the loop's clock pass in a real one."""
+        self._console = console
+        self._speed = speed
+
+    def watching(self, snapshot: Callable[[], Snapshot]) -> AbstractAsyncContextManager[None]:
+        return progress(snapshot, self._console, self._speed)

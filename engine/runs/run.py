@@ -1,0 +1,203 @@
+"""A run: one sweep in its folder, over its store. Whoever starts or resumes one does it here."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, closing, contextmanager
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Self
+
+from oversight.cache.cache import Mode
+from oversight.cache.disk import DiskStore
+from oversight.cache.store import Store
+from oversight.engine.accounting.budget import dollars
+from oversight.engine.accounting.ledger import UsageTotals, sum_usage
+from oversight.engine.accounting.ledger_file import LedgerFile
+from oversight.engine.accounting.prices import PriceList, listed
+from oversight.engine.display.progress import Snapshot
+from oversight.engine.errors import Halt, RunFolderError, StoreFailed
+from oversight.engine.models.router import RunPolicy
+from oversight.engine.runs.executor import Assignment, Executor, MakeExecutor
+from oversight.engine.runs.loaded_sweep import LoadedSweep, run_folder
+from oversight.engine.runs.observer import Observer
+from oversight.engine.runs.outcome import LandedCell, OutcomeRecord
+from oversight.engine.runs.replay import LANES
+from oversight.engine.runs.run_folder import QUARANTINE, RunFolder, outcomes
+from oversight.engine.runs.session import RunSession
+from oversight.engine.runs.walk import require_abilities, require_service
+from oversight.engine.runs.watermark import store_watermark
+from oversight.engine.runs.workers import AGAIN
+from oversight.engine.system.settings import homely
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How a sweep is to be run, beside what its file says."""
+
+    store: Path
+    """Folder of the store of replies."""
+    folder: Path | None = None
+    """The run folder; None: the one that belongs to the sweep, under `runs/`."""
+    mode: Mode = "use"
+    overrides: tuple[str, ...] = ()
+    """The `--set` flags that the sweep was read with."""
+    retry_failed: bool = False
+    """Whether to run failed cells again; those that crashed or were never answered always are."""
+    max_cost: float | None = None
+    """Dollars for the whole run; None for no cap."""
+    prices: PriceList | None = None
+    """None for the listed ones."""
+    accept_empty: bool = False
+    """Whether to go on, and pay again, where the store has lost replies that the run knew."""
+
+
+class Run:
+    """A sweep with its run folder locked and its store open, as long as the body of `open` runs.
+
+    The terminal, Python and rehearsals are observers of it; processes at work are executors.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedSweep,
+        options: RunOptions,
+        folder: RunFolder,
+        store: Store,
+        run_again: int,
+    ) -> None:
+        self.loaded = loaded
+        self.options = options
+        self.folder = folder
+        self.store = store
+        self.run_again = run_again
+        """How many cells had failed, and have no outcome any more."""
+        self._executor: Executor | None = None
+        self._ledger: LedgerFile | None = None
+        self._observers: Sequence[Observer] = ()
+
+    @classmethod
+    @contextmanager
+    def open(cls, loaded: LoadedSweep, options: RunOptions) -> Iterator[Self]:
+        """Open the store, and make the run folder or go on with it. Nothing is asked.
+
+        RunFolderError for a folder of another sweep, or in use, and for a store that is not the
+        run's or has lost replies; StoreError.
+        """
+        with (
+            closing(DiskStore(options.store)) as store,
+            run_folder(loaded, options.folder, options.overrides, homely(options.store)) as folder,
+        ):
+            asks = not folder.complete or folder.failed
+            if options.mode in ("use", "replay") and asks and not options.accept_empty:
+                folder.check_store(len(store), options.store, store.id)
+            # Who comes again may have mended what crashed, or what no model would answer.
+            dropped = folder.forget_failures(None if options.retry_failed else AGAIN)
+            yield cls(loaded, options, folder, store, dropped)
+
+    async def execute(
+        self, *observers: Observer, executor: MakeExecutor = RunSession
+    ) -> Halt | None:
+        """Run the missing cells; why it stopped early, or None when every cell has an outcome.
+
+        UsageError where a key is missing, or a model lacks an ability that the sweep needs.
+        Replies in flight at a stop land and are saved; when cancelled they are abandoned.
+        """
+        if self.folder.complete:
+            # It may have been killed between its last outcome and its end.
+            return self._settled()
+        loaded, mode = self.loaded, self.options.mode
+        await require_abilities(loaded.sweep, loaded.models.simulated)
+        if mode != "replay":
+            require_service(loaded.models.retirements(loaded.sweep.models), date.today())
+        ledger = self._ledger = LedgerFile(self.folder.path, self._accounts_now)
+        working = self._executor = executor(self._assignment(ledger.total()))
+        self._observers = observers
+        try:
+            async with AsyncExitStack() as stack:
+                await stack.enter_async_context(self._watermark(working))
+                await stack.enter_async_context(ledger.kept(loaded.stop_token, working.ledger))
+                for observer in observers:
+                    await stack.enter_async_context(observer.watching(self.snapshot))
+                halt = await working.run()
+                if halt is None:
+                    halt = self._settled()
+        finally:
+            await working.close()
+            if loaded.stop_token.halt is not None:
+                loaded.stop_token.halt.unsaved = working.statistics.unsaved
+        if halt is None and isinstance(loaded.stop_token.halt, StoreFailed):
+            # The last note in the folder failed, after the last outcome.
+            return loaded.stop_token.halt
+        return halt
+
+    def snapshot(self) -> Snapshot:
+        """Where the run stands now."""
+        cells = len(self.loaded.sweep), self.folder.finished, self.folder.failed
+        if self._executor is None:
+            return Snapshot(*cells)
+        paid = sum_usage(self.accounts().values())
+        return self._executor.standing(
+            *cells,
+            refused=dict(paid.outcomes).get("refused", 0),
+            spend=self._spend(paid.dollars),
+            halt=self.loaded.stop_token.halt,
+        )
+
+    def accounts(self) -> Mapping[str, UsageTotals]:
+        """What was asked and paid since the run began, by model; earlier sittings included."""
+        return self._ledger.by_model() if self._ledger else {}
+
+    def outcomes(self) -> Iterator[OutcomeRecord]:
+        """Every outcome so far, as in the run folder."""
+        return outcomes(self.folder.path)
+
+    def _assignment(self, before: UsageTotals) -> Assignment:
+        """before: what earlier sessions paid; what they may have paid counts towards the cap."""
+        options, folder = self.options, self.folder
+        refresh = options.mode == "refresh"
+        return Assignment(
+            self.loaded,
+            folder,
+            self.store,
+            options.mode,
+            RunPolicy(
+                options.prices or listed(),
+                options.max_cost,
+                before.dollars + before.doubtful,
+                folder.path / QUARANTINE,
+            ),
+            LANES if options.mode == "replay" else self.loaded.file.top.lanes,
+            folder.refreshing(int(time.time())) if refresh else None,
+            self._keep,
+        )
+
+    def _watermark(self, working: Executor) -> AbstractAsyncContextManager[None]:
+        held = len(self.store)
+
+        def standing() -> int:
+            # A refreshed reply replaces one that was there.
+            return held + (working.statistics.new if self.options.mode == "use" else 0)
+
+        return store_watermark(self.folder, standing, self.store, self.loaded.stop_token)
+
+    def _keep(self, cells: Sequence[LandedCell]) -> None:
+        self.folder.append(cells)
+        for observer in self._observers:
+            observer.landed(cells)
+
+    def _settled(self) -> Halt | None:
+        try:
+            self.folder.settle()
+        except RunFolderError as fault:
+            return StoreFailed(str(fault))
+        return None
+
+    def _accounts_now(self) -> Mapping[str, UsageTotals]:
+        return self._executor.accounts() if self._executor else {}
+
+    def _spend(self, spent: float) -> str:
+        cap = self.options.max_cost
+        if cap is not None:
+            return f"{dollars(spent)} of {dollars(cap)}"
+        return dollars(spent) if spent else ""

@@ -1,0 +1,166 @@
+"""One way to run a sweep, and its two seams: who watches, and who carries it out."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from oversight import run as run_from_python
+from oversight.engine.display.progress import Snapshot
+from oversight.engine.errors import Halt, UsageError
+from oversight.engine.runs.executor import Assignment
+from oversight.engine.runs.loaded_sweep import LoadedSweep, open_sweep
+from oversight.engine.runs.observer import Observer
+from oversight.engine.runs.outcome import LandedCell, read_outcome
+from oversight.engine.runs.run import Run, RunOptions
+from oversight.engine.runs.session import RunSession
+from oversight.engine.stop import StopToken
+from oversight.protocols import NaiveJudge, StatedJudge
+from tests.run_folders import written
+from tests.shipments import shipments
+
+SWEEP = """
+name: one run
+problems: {bundled: arithmetic}
+agents: {model: sim/strong}
+judges: {kind: stated, model: sim/weak}
+protocols: {naive_judge: , propaganda: }
+"""
+
+
+@pytest.fixture
+def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LoadedSweep:
+    monkeypatch.chdir(tmp_path)
+    Path("s.yaml").write_text(SWEEP)
+    return open_sweep(Path("s.yaml"))
+
+
+def options(folder: str = "run") -> RunOptions:
+    return RunOptions(Path("store"), Path(folder))
+
+
+class Diary(Observer):
+    """Notes what it sees of a run, and what is in the run folder by then."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.landed_cells: list[LandedCell] = []
+        self.snapshots: list[Snapshot] = []
+
+    @asynccontextmanager
+    async def _noting(self, snapshot: Callable[[], Snapshot]):
+        self.snapshots.append(snapshot())
+        yield
+        self.snapshots.append(snapshot())
+
+    def watching(self, snapshot: Callable[[], Snapshot]) -> AbstractAsyncContextManager[None]:
+        return self._noting(snapshot)
+
+    def landed(self, cells: Sequence[LandedCell]) -> None:
+        self.landed_cells += cells
+        assert (self.folder / "outcomes.jsonl").read_bytes().endswith(cells[-1].line)
+
+
+class EnoughIsEnough(Halt):
+    """The rule of the observer below is met."""
+
+
+class Until(Observer):
+    """Stops the run after so many outcomes."""
+
+    def __init__(self, count: int, stop_token: StopToken) -> None:
+        self.left = count
+        self.stop_token = stop_token
+
+    def landed(self, cells: Sequence[LandedCell]) -> None:
+        self.left -= len(cells)
+        if self.left <= 0:
+            self.stop_token.stop(EnoughIsEnough("enough"))
+
+
+async def test_observers_see_each_cell_once_and_when_it_is_in_the_folder(
+    loaded: LoadedSweep,
+) -> None:
+    one, other = Diary(Path("run")), Diary(Path("run"))
+    with Run.open(loaded, options()) as run:
+        assert await run.execute(one, other) is None
+        cells = len(loaded.sweep)
+        assert sorted(cell.place for cell in one.landed_cells) == list(range(cells))
+        assert [read_outcome(cell.line).place for cell in one.landed_cells] == [
+            cell.place for cell in one.landed_cells
+        ]
+        assert other.landed_cells == one.landed_cells
+        before, after = one.snapshots
+        assert (before.total, before.finished, before.calls) == (cells, 0, 0)
+        assert (after.total, after.finished, after.failed) == (cells, cells, 0)
+        assert after.calls > 0
+        assert len(list(run.outcomes())) == cells
+
+
+async def test_an_observer_stops_the_run_by_its_token_and_the_same_command_goes_on(
+    loaded: LoadedSweep,
+) -> None:
+    with Run.open(loaded, options()) as run:
+        halt = await run.execute(Until(5, loaded.stop_token))
+        assert isinstance(halt, EnoughIsEnough)
+        assert 5 <= run.folder.finished < len(loaded.sweep)
+        done = run.folder.finished
+    again = open_sweep(Path("s.yaml"))
+    diary = Diary(Path("run"))
+    with Run.open(again, options()) as run:
+        assert await run.execute(diary) is None
+    assert len(diary.landed_cells) == len(again.sweep) - done
+
+
+async def test_a_complete_run_executes_nothing_and_calls_no_executor(loaded: LoadedSweep) -> None:
+    with Run.open(loaded, options()) as run:
+        await run.execute()
+
+    def refuses(assignment: Assignment) -> RunSession:
+        raise AssertionError("there is nothing to do")
+
+    again = open_sweep(Path("s.yaml"))
+    with Run.open(again, options()) as run:
+        assert await run.execute(executor=refuses) is None
+
+
+async def test_another_executor_makes_the_same_bytes(loaded: LoadedSweep) -> None:
+    with Run.open(loaded, options("one")) as run:
+        await run.execute()
+    made: list[Assignment] = []
+
+    class Counting(RunSession):
+        """Notes what it was told to do."""
+
+        def __init__(self, assignment: Assignment) -> None:
+            made.append(assignment)
+            super().__init__(assignment)
+
+    again = open_sweep(Path("s.yaml"))
+    with Run.open(again, options("two")) as run:
+        assert await run.execute(executor=Counting) is None
+    assert [(each.mode, each.lanes) for each in made] == [("use", again.file.top.lanes)]
+    assert written(Path("one")) == written(Path("two"))
+
+
+async def test_outcomes_may_land_in_groups(loaded: LoadedSweep) -> None:
+    with Run.open(loaded, options("one")) as run:
+        diary = Diary(Path("one"))
+        await run.execute(diary)
+        landed = diary.landed_cells
+    again = open_sweep(Path("s.yaml"))
+    with Run.open(again, options("two")) as run:
+        run.folder.append(landed[7:])
+        run.folder.append(landed[:7])
+        assert await run.execute() is None
+    assert written(Path("one")) == written(Path("two"))
+
+
+def test_prices_are_a_parameter_in_python_too(loaded: LoadedSweep, tmp_path: Path) -> None:
+    problems, protocols = shipments(1), [NaiveJudge(StatedJudge("openai/gpt-unheard-of"))]
+    bad = tmp_path / "prices.toml"
+    bad.write_text("openai = 3\n")
+    with pytest.raises(UsageError, match=r"prices\.toml"):
+        run_from_python(protocols, problems, prices=bad, max_cost=1.0, quiet=True)
+    assert not Path("runs").exists()
