@@ -1,7 +1,7 @@
 """Where replies are kept: the port, and the store that lasts as long as the process."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from oversight.cache.errors import DamagedEntry
@@ -18,6 +18,12 @@ class Store(ABC):
     waits_for_disk: ClassVar[bool] = True
     """Whether `put_many` may block: then a writer thread calls it, never the event loop."""
 
+    reads_wait: ClassVar[bool] = False
+    """Whether a read is a round trip: then a reader thread asks for many keys together."""
+
+    claims: ClassVar[bool] = False
+    """Whether `claim` tells what other processes are asking for."""
+
     @property
     def id(self) -> str:
         """What tells this store from all others, wherever it is moved; empty if it has none."""
@@ -31,6 +37,19 @@ class Store(ABC):
     def get(self, key: str) -> bytes | None:
         """The value, or None if there is none. DamagedEntry if it is not what was stored."""
 
+    def get_many(self, keys: Sequence[str]) -> dict[str, bytes | DamagedEntry]:
+        """Those of the values that are there; where one is damaged, what is wrong with it."""
+        found: dict[str, bytes | DamagedEntry] = {}
+        for key in keys:
+            try:
+                value = self.get(key)
+            except DamagedEntry as damage:
+                found[key] = damage
+            else:
+                if value is not None:
+                    found[key] = value
+        return found
+
     @abstractmethod
     def put_many(self, entries: Iterable[tuple[str, bytes]]) -> None:
         """Store all entries in one transaction, replacing what they name. StoreFull, StoreError."""
@@ -42,6 +61,15 @@ class Store(ABC):
         Returned are the values that stood there first, where they are not those of `entries`. A
         run that was served one reply must be served it again, so everyone is handed these.
         """
+
+    def claim(self, keys: Sequence[str]) -> set[str]:
+        """Those of the keys that nobody else has claimed: they are this store's until `free`, or
+        until its process ends, however it ends."""
+        return set(keys)
+
+    def free(self, keys: Sequence[str]) -> None:
+        """Give claims back."""
+        return None
 
     @abstractmethod
     def delete_many(self, keys: Iterable[str]) -> int:

@@ -28,10 +28,10 @@ from oversight.engine.runs.loaded_sweep import LoadedSweep
 from oversight.engine.runs.observer import ProgressDisplay
 from oversight.engine.runs.run import Run, RunOptions
 from oversight.engine.runs.session import RunSession
+from oversight.engine.runs.stores import shown_name, store_name
 from oversight.engine.simulation.model import PREFIX
 from oversight.engine.stop import StopToken
 from oversight.engine.system.loop import event_loop
-from oversight.engine.system.settings import homely
 from oversight.protocols.datasets.leak import leak_gate
 from oversight.protocols.question import Problem
 
@@ -147,7 +147,7 @@ def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
     say("")
     say(f"run folder  {folder.path}")
     if not all(model.startswith(PREFIX) for model in sweep.models):
-        say(f"replies     {homely(run.options.store)}   (paid for: keep them)")
+        say(f"replies     {shown_name(store_name(run.options.store))}   (paid for: keep them)")
     first = sweep.problems[0].id
     say(f"look closer {shlex.join(['oversight', 'show', str(folder.path), first])}")
     say(f"again       {shown.again}   (all from the store)")

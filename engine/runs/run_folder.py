@@ -165,7 +165,7 @@ class RunFolder:
                 self._replace(content[at : content.find(b"\n", at) + 1] for at in starts)
         self._ordered = True
 
-    def check_store(self, replies: int, store: Path, id: str = "") -> None:
+    def check_store(self, replies: int, store: Path | str, id: str = "") -> None:
         """RunFolderError if a store of so many replies has fewer than the run left in it, or if
         it is not the store that the run left them in.
 

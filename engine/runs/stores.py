@@ -1,14 +1,48 @@
-"""The store of a run, by what its user calls it."""
+"""The store of a run, by what its user calls it: a folder, or the URL of a database."""
 
+import os
 from pathlib import Path
 
-from oversight.cache.disk import DiskStore
+from oversight.cache.disk import DiskStore, ReadOnlyStore
 from oversight.cache.store import Store
+from oversight.engine.system.settings import STORE_VARIABLE, homely, store_path
+
+SCHEMES = ("postgresql://", "postgres://")
 
 
-def open_store(named: str) -> Store:
+def is_url(named: str) -> bool:
+    """Whether a store is named by the URL of a database."""
+    return named.startswith(SCHEMES)
+
+
+def store_name(given: Path | str | None) -> str:
+    """What the user calls the store: what is given, else $OVERSIGHT_STORE, else the user's cache.
+
+    A folder is made absolute, so that other processes find it.
+    """
+    named = str(given) if given is not None else os.environ.get(STORE_VARIABLE, "")
+    return named if is_url(named) else str(store_path(Path(named) if named else None).absolute())
+
+
+def shown_name(named: str) -> str:
+    """As it may stand in files that others read: without the name of anybody's home folder. A URL
+    that holds a password is never opened, so that none is shown."""
+    return named if is_url(named) else homely(Path(named))
+
+
+def open_store(named: str, id: str = "") -> Store:
     """Open it for reading and writing, and make it if there is none. StoreError.
 
-    named: a folder.
+    id: of the store that a new one takes the place of.
     """
-    return DiskStore(Path(named).expanduser())
+    if is_url(named):
+        # Not installed unless it is wanted.
+        from oversight.cache.postgres import PostgresStore
+
+        return PostgresStore(named, id)
+    return DiskStore(Path(named), id)
+
+
+def open_for_reading(named: str) -> Store:
+    """Open a store that is there. StoreError if it is not."""
+    return open_store(named) if is_url(named) else ReadOnlyStore(Path(named))

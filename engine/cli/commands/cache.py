@@ -26,6 +26,7 @@ from oversight.cache.stats import store_statistics
 from oversight.cache.store import MemoryStore, Store
 from oversight.engine.cli.output import say, show
 from oversight.engine.cli.selection import Selection, selected_entry, selecting
+from oversight.engine.runs.stores import open_store, store_name
 from oversight.engine.system.files import sync_folder
 from oversight.engine.system.settings import store_path
 
@@ -227,14 +228,14 @@ def export(
 
 @command.command("import")
 @click.argument("source", type=click.Path(path_type=Path, exists=True))
-@store_option
-def import_(source: Path, given: Path | None) -> None:
+@click.option("--store", "given", metavar="PATH|URL", help="A folder, or postgresql://…")
+def import_(source: Path, given: str | None) -> None:
     """Add the replies in SOURCE, a bundle or the folder of another store, to the store.
 
     Each is checked first. What the store has already, it keeps. A folder whose file is malformed
     is read as far as it can be. Exit code 1 if anything had to be left out.
     """
-    _take_over(source, store_path(given))
+    _take_over(source, store_name(given))
 
 
 @command.command()
@@ -253,7 +254,7 @@ def salvage(given: Path | None) -> None:
     if aside.exists() and saved.exists():
         # Cut off between the two renames below: all that could be saved is in `saved`.
         _bring_into_place(saved, path)
-        _take_over(aside, path)
+        _take_over(aside, str(path))
         return
     if not (path / STORE_FILE).exists():
         raise click.UsageError(f"{path} holds no store")
@@ -264,7 +265,7 @@ def salvage(given: Path | None) -> None:
         if saved.exists():
             # Cut off before anything was moved, and the store may have been used since.
             shutil.rmtree(saved)
-        merged = _merged(path, saved)
+        merged = _merged(path, str(saved))
         path.rename(aside)
         saved.rename(path)
         sync_folder(path.parent)
@@ -279,16 +280,16 @@ def _bring_into_place(saved: Path, path: Path) -> None:
         sync_folder(path.parent)
         return
     # A run has made a new store there meanwhile.
-    _merged(saved, path)
+    _merged(saved, str(path))
     shutil.rmtree(saved)
 
 
-def _take_over(source: Path, path: Path) -> None:
-    """Add what can be read of `source` to the store at `path`, and tell what cannot."""
-    _tell(_merged(source, path), path)
+def _take_over(source: Path, named: str) -> None:
+    """Add what can be read of `source` to the store so named, and tell what cannot."""
+    _tell(_merged(source, named), named)
 
 
-def _merged(source: Path, path: Path) -> MergeStatistics:
+def _merged(source: Path, named: str) -> MergeStatistics:
     with ExitStack() as stack:
         theirs: Store
         if source.is_file():
@@ -296,11 +297,11 @@ def _merged(source: Path, path: Path) -> MergeStatistics:
         else:
             theirs = stack.enter_context(salvageable(source))
         # A new store takes the place of the one that its replies come from.
-        ours = stack.enter_context(closing(DiskStore(path, id=theirs.id)))
+        ours = stack.enter_context(closing(open_store(named, id=theirs.id)))
         return merge(_reachable(theirs), ours)
 
 
-def _tell(merged: MergeStatistics, path: Path) -> None:
+def _tell(merged: MergeStatistics, path: Path | str) -> None:
     """What became of the entries that came in; leaves with DAMAGED if any was left out."""
     show(
         f"{merged.new:,} replies added to {path}; {merged.known:,} were there already, "

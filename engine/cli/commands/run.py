@@ -21,8 +21,8 @@ from oversight.engine.reports.report import FORMATS
 from oversight.engine.runs.listing import is_run
 from oversight.engine.runs.loaded_sweep import open_sweep
 from oversight.engine.runs.run import RunOptions
+from oversight.engine.runs.stores import store_name
 from oversight.engine.runs.walk import require_abilities, require_service
-from oversight.engine.system.settings import store_path
 from oversight.protocols.scores import SCORES
 
 
@@ -49,7 +49,9 @@ class WorkersOption(click.ParamType[Workers]):
     show_default=True,
     help="Use stored replies; ask again for all; ask for none; or neither read nor write.",
 )
-@click.option("--store", type=click.Path(path_type=Path), help="Folder of the store of replies.")
+@click.option(
+    "--store", metavar="PATH|URL", help="Where replies are kept: a folder, or postgresql://…"
+)
 @click.option("--run-folder", type=click.Path(path_type=Path), help="Default: runs/NAME-xxxxxx.")
 @click.option("--retry-failed", is_flag=True, help="Run cells that failed once more.")
 @click.option("--max-cost", type=Number(0), help="Dollars for the whole run; stops there.")
@@ -72,7 +74,7 @@ def command(
     overrides: tuple[str, ...],
     limit: int | None,
     mode: Mode,
-    store: Path | None,
+    store: str | None,
     run_folder: Path | None,
     retry_failed: bool,
     max_cost: float | None,
@@ -107,7 +109,7 @@ def command(
         say(f"whoever has them: oversight export {sweep.parent}; then here: oversight cache import")
     again = shlex.join(["oversight", *sys.argv[1:]])
     options = RunOptions(
-        store_path(store),
+        store_name(store),
         run_folder,
         mode,
         overrides,
@@ -116,6 +118,6 @@ def command(
         load_prices(prices) if prices else None,
         accept_empty,
     )
-    executor = executor_for(workers, opened.sweep, str(options.store.absolute()))
+    executor = executor_for(workers, opened.sweep, store_name(options.store))
     shown = Presentation(again, format, score)
     raise SystemExit(run_in_terminal(opened, options, shown, executor))
