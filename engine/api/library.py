@@ -122,6 +122,7 @@ async def run_async(
     folder: Path | None = None,
     accept_empty: bool = False,
     workers: Workers = 1,
+    quota: bool = False,
     quiet: bool = False,
 ) -> Report:
     """Run every protocol on every problem, in one world for each answer, and score the rows.
@@ -148,7 +149,7 @@ async def run_async(
         accept_empty=accept_empty,
     )
     with Run.open(loaded, options) as under_way:
-        executor = executor_for(workers, loaded.sweep, store_name(options.store))
+        executor = executor_for(workers, loaded.sweep, store_name(options.store), quota=quota)
         stopped = await under_way.execute(ProgressDisplay(stderr(quiet)), executor=executor)
         results = collect(loaded.sweep, under_way.outcomes(), score=score)
         save_report(results, under_way.folder.path)

@@ -20,6 +20,7 @@ COMMANDS = {
     "export-training": "Write what a run teaches as files for supervised and preference training.",
     "score": "Score verdicts that were produced elsewhere.",
     "dataset": "Check a data set for leaks, fetch one, generate wrong answers.",
+    "quota": "Say which runs of a shared database hold which part of the limits.",
     "cache": "Look into the store of paid replies, check it, prune it, move it.",
 }
 """Each is `commands.NAME:command`. Help is kept here so that `--help` imports none of

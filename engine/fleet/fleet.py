@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from oversight.cache.cache import CacheStatistics
+from oversight.cache.errors import StoreError
 from oversight.engine.accounting.budget import Budget
 from oversight.engine.accounting.ledger import UsageTotals, sum_usage
 from oversight.engine.errors import (
@@ -29,6 +30,7 @@ from oversight.engine.fleet.blame import Blame, Places
 from oversight.engine.fleet.governor import Governor
 from oversight.engine.fleet.hand import Hand, Hire, WorkerLost
 from oversight.engine.fleet.process import ProcessHand
+from oversight.engine.fleet.quota import Account, Quota, keep_up
 from oversight.engine.fleet.words import Job, Opening, Orders, Report
 from oversight.engine.limits.limits import Limits
 from oversight.engine.models.router import clipped
@@ -75,9 +77,16 @@ class Fleet(Executor):
     """Carries out an assignment with workers, as a `RunSession` does in one process."""
 
     def __init__(
-        self, assignment: Assignment, *, workers: int, store: str, hire: Hire = ProcessHand.hire
+        self,
+        assignment: Assignment,
+        *,
+        workers: int,
+        store: str,
+        quota: bool = False,
+        hire: Hire = ProcessHand.hire,
     ) -> None:
-        """workers: how many. store: its folder or URL, as workers are to open it."""
+        """workers: how many. store: its folder or URL, as workers are to open it. quota: whether
+        limits are shared with other runs of this store, which then is a database."""
         loaded, policy = assignment.loaded, assignment.policy
         if assignment.mode == "replay":
             raise UsageError("a replay runs in one process: leave out --workers")
@@ -92,6 +101,9 @@ class Fleet(Executor):
         self._cap = policy.max_cost
         limits = {model: loaded.models.limits.get(model, Limits()) for model in self._models}
         self.governor = Governor(limits, policy.max_cost, policy.spent)
+        self._quota = (
+            Quota(store, self._accounts(limits), self._folder.path.name) if quota else None
+        )
         refreshed = assignment.refreshed_since
         if assignment.mode == "refresh" and refreshed is None:
             # What one worker has asked again is not asked a third time by another in its place.
@@ -126,9 +138,13 @@ class Fleet(Executor):
     async def run(self) -> Halt | None:
         self._stop_token.listen(self._halted)
         tending = [asyncio.create_task(self._tend()) for _ in range(self._workers)]
+        sharing = self._quota and asyncio.create_task(self._share(self._quota))
         try:
             await asyncio.wait(tending, return_when=asyncio.FIRST_EXCEPTION)
         finally:
+            if sharing:
+                sharing.cancel()
+                await asyncio.wait([sharing])
             for task in tending:
                 task.cancel()
             await asyncio.wait(tending)
@@ -140,6 +156,8 @@ class Fleet(Executor):
         return None if self._folder.complete else self._stop_token.halt
 
     async def close(self) -> None:
+        if self._quota is not None:
+            await asyncio.to_thread(self._quota.close)
         await self._assignment.loaded.models.close()
 
     @property
@@ -187,6 +205,26 @@ class Fleet(Executor):
             report.simulating + sum(now.in_flight for now in report.use.values())
             for report in self._reports()
         )
+
+    def _accounts(self, limits: Mapping[str, Limits]) -> dict[str, Account]:
+        """What other runs may share with this one."""
+        models = self._assignment.loaded.models
+        told = {}
+        for model, each in limits.items():
+            parts = (models.model_identity(model), model, models.account(model))
+            known = [f"{f.name} {v:g}" for f in fields(each) if (v := getattr(each, f.name))]
+            told[model] = Account(" · ".join(filter(None, parts)), ", ".join(known))
+        return told
+
+    async def _share(self, quota: Quota) -> None:
+        try:
+            await keep_up(quota, self._needs)
+        except StoreError as fault:
+            self._stop_token.stop(StoreFailed(str(fault)))
+
+    def _needs(self) -> dict[str, tuple[float, float]]:
+        governor = self.governor
+        return {model: (governor.wanted(model), governor.using(model)) for model in self._models}
 
     async def _tend(self) -> None:
         """Keep one worker at work, and another one in its place if it dies."""
@@ -257,6 +295,9 @@ class Fleet(Executor):
             self._stop_token.stop(BudgetReached(budget.reached(needed)))
 
     async def _order(self, number: int, desk: _Desk) -> None:
+        if self._quota is not None:
+            for model in self._models:
+                self.governor.whole[model] = self._quota.share(model)
         grants, dollars = self.governor.grants(number), self.governor.dollars(number)
         jobs, low = self._jobs_for(desk)
         receipt = await desk.hand.order(

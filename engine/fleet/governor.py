@@ -142,6 +142,14 @@ class Governor:
         """The most of a model's rates that all workers together may be using."""
         return sum(side.share.get(model, 0.0) for side in self._sides.values())
 
+    def using(self, model: str) -> float:
+        """The most of a model's limits that is in use, be it of its rates or of its width."""
+        most = self._limits[model].concurrency
+        if most is None:
+            return self.held(model)
+        width = sum(side.width.get(model, 0) for side in self._sides.values())
+        return max(self.held(model), width / most)
+
     def wanted(self, model: str) -> float:
         """How much all of them want of it: replies a second, with those who wait."""
         return sum(_weight(side.use.get(model)) for side in self._sides.values())

@@ -4,10 +4,12 @@ import os
 from functools import partial
 from typing import Literal, TypeAlias
 
+from oversight.engine.errors import UsageError
 from oversight.engine.fleet.fleet import Fleet
 from oversight.engine.providers.catalogue import entry, provider_of
 from oversight.engine.runs.executor import MakeExecutor
 from oversight.engine.runs.session import RunSession
+from oversight.engine.runs.stores import is_url
 from oversight.engine.simulation.model import PREFIX
 from oversight.engine.sweeps.sweep import Sweep
 
@@ -15,17 +17,26 @@ Workers: TypeAlias = int | Literal["auto"]
 """`auto`: one for each core where the work is bound by this machine, else one."""
 
 
-def executor_for(workers: Workers, sweep: Sweep, store: str) -> MakeExecutor:
-    """This process alone, or a fleet where there are several workers.
+def executor_for(
+    workers: Workers, sweep: Sweep, store: str, *, quota: bool = False
+) -> MakeExecutor:
+    """This process alone, or a fleet where there are several workers, or a quota to be kept.
 
-    store: its folder or URL, as workers are to open it. ValueError for fewer workers than one.
+    store: its folder or URL, as workers are to open it. quota: whether limits are shared with other
+    runs of this store. ValueError for fewer workers than one, UsageError for a quota in a folder.
     """
+    if quota and not is_url(store):
+        raise UsageError(
+            "a quota is shared through a database: name one with --store postgresql://…"
+        )
     count = _cores(sweep) if workers == "auto" else workers
     if count < 1:
         raise ValueError(f"workers: {count} is less than 1")
     # What one problem asks is asked by one worker: more would have nothing to do.
     count = min(count, len(sweep.problems))
-    return RunSession if count == 1 else partial(Fleet, workers=count, store=store)
+    if count == 1 and not quota:
+        return RunSession
+    return partial(Fleet, workers=count, store=store, quota=quota)
 
 
 def _cores(sweep: Sweep) -> int:

@@ -60,6 +60,8 @@ class ProviderSettings:
     """Where it is, if not where the environment says or where it always is."""
     identity: str = ""
     """What its replies are stored under: a server that moves keeps them by keeping its name."""
+    account: str = ""
+    """A label of the account whose limits are shared under --quota; no part of a key."""
     version: str = ""
     """Of the API, where the provider has versions."""
     deadline: float = DEADLINE
@@ -68,7 +70,7 @@ class ProviderSettings:
     """The most that are open at one time."""
 
     def __post_init__(self) -> None:
-        for name in ("base_url", "identity", "version"):
+        for name in ("base_url", "identity", "account", "version"):
             if not getattr(self, name).isprintable():
                 raise ValueError(f"{name}: {getattr(self, name)!r} has a character that is no text")
         if not 0 < self.deadline <= LONGEST:
@@ -176,6 +178,10 @@ class Models:
         if model.startswith(PREFIX):
             return self._sim.model_identity(model)
         return self.settings(provider_of(model)).identity
+
+    def account(self, model: str) -> str:
+        """The label of the account that a model is asked with; empty if it has none."""
+        return self._reach.get(provider_of(model), ProviderSettings()).account
 
     def settings(self, provider: str) -> Settings:
         """How a provider is reached: by what the sweep file says, else by the environment.

@@ -65,6 +65,9 @@ class WorkersOption(click.ParamType[Workers]):
     metavar="N|auto",
     help="Processes; auto: a core each, unless a vendor's account is what binds.",
 )
+@click.option(
+    "--quota", is_flag=True, help="Share the models' limits with other runs of this database."
+)
 @click.option("--dry-run", is_flag=True, help="Check everything and send nothing.")
 @click.option("--format", "format", type=click.Choice(list(FORMATS)), default="text")
 @click.option("--json", "format", flag_value="json", help="The same as --format json.")
@@ -81,6 +84,7 @@ def command(
     prices: Path | None,
     accept_empty: bool,
     workers: Workers,
+    quota: bool,
     dry_run: bool,
     format: str,
     score: str,
@@ -118,6 +122,6 @@ def command(
         load_prices(prices) if prices else None,
         accept_empty,
     )
-    executor = executor_for(workers, opened.sweep, store_name(options.store))
+    executor = executor_for(workers, opened.sweep, store_name(options.store), quota=quota)
     shown = Presentation(again, format, score)
     raise SystemExit(run_in_terminal(opened, options, shown, executor))
