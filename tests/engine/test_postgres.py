@@ -164,7 +164,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from tests.databases import Server
 server = Server.__new__(Server)
-server.folder = Path(sys.argv[2])
+server.folder, server._durable = Path(sys.argv[2]), False
 server.start()
 """
 
