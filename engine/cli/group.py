@@ -11,6 +11,7 @@ COMMANDS = {
     "plan": "Say what a sweep would ask, cost and take; nothing is sent.",
     "rehearse": "Run a whole sweep against a server of this machine: no key, no cost.",
     "run": "Start a sweep, or go on with one that was stopped.",
+    "gather": "Put the parts of a sweep together into one run.",
     "runs": "List runs: how far each is, and how it ended.",
     "status": "Say how far a run is, and who is running it.",
     "report": "Print the report of a run.",

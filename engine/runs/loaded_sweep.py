@@ -72,12 +72,18 @@ def folder_of(sweep: Sweep) -> Path:
 
 
 def run_folder(
-    loaded: LoadedSweep, path: Path | None, overrides: Sequence[str], store: str
+    loaded: LoadedSweep, path: Path | None, overrides: Sequence[str], store: str, part: str = ""
 ) -> RunFolder:
     """The run folder of a sweep: that of the same sweep if there is one, else a new one."""
     sweep = loaded.sweep
     manifest = Manifest(
-        sweep.identity, sweep.name, len(sweep), tuple(overrides), version(DISTRIBUTION_NAME), store
+        sweep.identity,
+        sweep.name,
+        len(sweep),
+        tuple(overrides),
+        version(DISTRIBUTION_NAME),
+        store,
+        part=part,
     )
     return RunFolder(
         path or folder_of(sweep), manifest, loaded.file.document.text.encode(), sweep.problems

@@ -33,6 +33,8 @@ class Manifest:
     format: int = FORMAT
     store_id: str = ""
     """Of that store, wherever it is; empty in a run that has noted none yet."""
+    part: str = ""
+    """Which part of a larger sweep this is, as `3/16`; empty for a whole one."""
     refreshed_since: int = 0
     """When the run began to refresh its replies, in seconds since 1970; 0 if it never did."""
 

@@ -47,6 +47,8 @@ class RunOptions:
     """Dollars for the whole run; None for no cap."""
     prices: PriceList | None = None
     """None for the listed ones."""
+    part: str = ""
+    """Which part of a larger sweep this is, as `3/16`."""
     accept_empty: bool = False
     """Whether to go on, and pay again, where the store has lost replies that the run knew."""
 
@@ -86,7 +88,9 @@ class Run:
         named = store_name(options.store)
         with (
             closing(open_store(named)) as store,
-            run_folder(loaded, options.folder, options.overrides, shown_name(named)) as folder,
+            run_folder(
+                loaded, options.folder, options.overrides, shown_name(named), options.part
+            ) as folder,
         ):
             asks = not folder.complete or folder.failed
             if options.mode in ("use", "replay") and asks and not options.accept_empty:

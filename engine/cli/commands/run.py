@@ -19,10 +19,12 @@ from oversight.engine.fleet.staff import Workers, executor_for
 from oversight.engine.models.router import RunPolicy
 from oversight.engine.reports.report import FORMATS
 from oversight.engine.runs.listing import is_run
-from oversight.engine.runs.loaded_sweep import open_sweep
+from oversight.engine.runs.loaded_sweep import load_sweep
+from oversight.engine.runs.parts import Part
 from oversight.engine.runs.run import RunOptions
 from oversight.engine.runs.stores import store_name
 from oversight.engine.runs.walk import require_abilities, require_service
+from oversight.engine.sweeps.sweepfile import read_sweep_file
 from oversight.protocols.scores import SCORES
 
 
@@ -65,6 +67,7 @@ class WorkersOption(click.ParamType[Workers]):
     metavar="N|auto",
     help="Processes; auto: a core each, unless a vendor's account is what binds.",
 )
+@click.option("--part", default="", metavar="K/N", help="Every Nth problem, from the Kth on.")
 @click.option(
     "--quota", is_flag=True, help="Share the models' limits with other runs of this database."
 )
@@ -84,6 +87,7 @@ def command(
     prices: Path | None,
     accept_empty: bool,
     workers: Workers,
+    part: str,
     quota: bool,
     dry_run: bool,
     format: str,
@@ -98,7 +102,8 @@ def command(
     and resumable, 4 the budget is reached, 5 a replay met a call that was never recorded, 130 and
     143 stopped by a signal.
     """
-    opened = open_sweep(sweep, overrides, limit)
+    file = read_sweep_file(sweep, overrides, limit)
+    opened = load_sweep(Part.read(part).of(file) if part else file)
     if dry_run:
         grid = opened.sweep
         asyncio.run(require_abilities(grid, opened.models.simulated))
@@ -120,6 +125,7 @@ def command(
         retry_failed,
         max_cost,
         load_prices(prices) if prices else None,
+        part,
         accept_empty,
     )
     executor = executor_for(workers, opened.sweep, store_name(options.store), quota=quota)
