@@ -43,4 +43,7 @@ def _cores(sweep: Sweep) -> int:
     """One for each core if no vendor's account is what binds: that of one process is enough for
     any account."""
     bound_here = all(m.startswith(PREFIX) or entry(provider_of(m)).own for m in sweep.models)
-    return len(os.sched_getaffinity(0)) if bound_here else 1
+    if not bound_here:
+        return 1
+    # Where the system can say which cores this process may use, others do not count.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""A sweep in parts: one for each job of an array, and all of them gathered into the run they are."""
+"""A sweep in parts: one for each job of an array; and all of them gathered into one run."""
 
 import re
 from collections.abc import Iterator, Sequence
