@@ -5,7 +5,9 @@ import os
 import pickle
 import signal
 import sys
+import time
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from oversight.engine.errors import ProviderDown
@@ -62,7 +64,9 @@ async def _done(workers: list[Worker], method: str, args: tuple[Any, ...]) -> An
         return None
     (worker,) = workers
     if method == "order":
-        return worker.order(*args)
+        orders, sent = args
+        age = time.monotonic() - sent
+        return worker.order(replace(orders, lasts=orders.lasts - age))
     if method == "report":
         return await worker.report(*args)
     return await worker.close(abandon=args[0])

@@ -18,12 +18,13 @@ Workers: TypeAlias = int | Literal["auto"]
 
 
 def executor_for(
-    workers: Workers, sweep: Sweep, store: str, *, quota: bool = False
+    workers: Workers, sweep: Sweep, store: str, *, quota: bool = False, ray: str = ""
 ) -> MakeExecutor:
     """This process alone, or a fleet where there are several workers, or a quota to be kept.
 
     store: its folder or URL, as workers are to open it. quota: whether limits are shared with other
-    runs of this store. ValueError for fewer workers than one, UsageError for a quota in a folder.
+    runs of this store. ray: address of a Ray cluster, or `auto`; empty for processes of this
+    machine. ValueError for fewer workers than one, UsageError for a quota in a folder.
     """
     if quota and not is_url(store):
         raise UsageError(
@@ -34,6 +35,10 @@ def executor_for(
         raise ValueError(f"workers: {count} is less than 1")
     # What one problem asks is asked by one worker: more would have nothing to do.
     count = min(count, len(sweep.problems))
+    if ray:
+        from oversight.engine.fleet.on_ray import RayFleet  # not installed unless it is wanted
+
+        return partial(RayFleet, address=ray, workers=count, store=store, quota=quota)
     if count == 1 and not quota:
         return RunSession
     return partial(Fleet, workers=count, store=store, quota=quota)

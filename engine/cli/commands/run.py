@@ -67,6 +67,7 @@ class WorkersOption(click.ParamType[Workers]):
     metavar="N|auto",
     help="Processes; auto: a core each, unless a vendor's account is what binds.",
 )
+@click.option("--ray", default="", metavar="ADDRESS|auto", help="Workers on a Ray cluster.")
 @click.option("--part", default="", metavar="K/N", help="Every Nth problem, from the Kth on.")
 @click.option(
     "--quota", is_flag=True, help="Share the models' limits with other runs of this database."
@@ -87,6 +88,7 @@ def command(
     prices: Path | None,
     accept_empty: bool,
     workers: Workers,
+    ray: str,
     part: str,
     quota: bool,
     dry_run: bool,
@@ -128,6 +130,6 @@ def command(
         part,
         accept_empty,
     )
-    executor = executor_for(workers, opened.sweep, store_name(options.store), quota=quota)
+    executor = executor_for(workers, opened.sweep, store_name(options.store), quota=quota, ray=ray)
     shown = Presentation(again, format, score)
     raise SystemExit(run_in_terminal(opened, options, shown, executor))
