@@ -52,7 +52,7 @@ AHEAD = 1.0
 FEWEST_LANES = 64
 """Of one worker: with fewer, its waits are not hidden."""
 BARREN = 4
-"""Workers of one place that may die in a row before any outcome came of them."""
+"""Workers that may die in a row without an outcome of any in between."""
 FAREWELL = 5.0
 """Seconds that a worker has to say what it abandoned."""
 
@@ -133,6 +133,10 @@ class Fleet(Executor):
         self._gone_calls: list[CacheStatistics] = []
         self._unknown = 0.0
         """Dollars that workers may have spent who died."""
+        self._barren = 0
+        """Workers that died in a row without an outcome of any in between."""
+        self._seen = assignment.folder.finished
+        """Outcomes when a worker died last."""
         self._asides: set[asyncio.Task[None]] = set()
 
     async def run(self) -> Halt | None:
@@ -228,7 +232,6 @@ class Fleet(Executor):
 
     async def _tend(self) -> None:
         """Keep one worker at work, and another one in its place if it dies."""
-        barren = 0
         while not (self._done or self._stop_token.halt):
             try:
                 hand = await self._hire()
@@ -250,11 +253,13 @@ class Fleet(Executor):
                 self.lost += 1
                 log.warning("%s; what it had in hand is run again by another", lost)
                 if not desk.apart:
-                    barren = 0 if desk.landed else barren + 1
+                    finished = self._folder.finished
+                    self._barren = 0 if finished > self._seen else self._barren + 1
+                    self._seen = finished
                 self._lose(number, desk)
-                if barren > BARREN:
+                if self._barren > BARREN:
                     self._stop_token.stop(
-                        ProviderDown(f"{lost}, as {BARREN} before it; none of them did anything")
+                        ProviderDown(f"{lost}, as {BARREN} before it; meanwhile no cell ended")
                     )
             except BaseException:
                 await self._abandon(number, desk)

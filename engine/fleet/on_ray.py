@@ -3,10 +3,13 @@
 import asyncio
 import logging
 import os
+import socket
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from oversight.engine.errors import UsageError
 from oversight.engine.fleet.fleet import Fleet
@@ -25,6 +28,8 @@ except ImportError as exc:
 SILENT = 10.0
 """Seconds without a report after which a worker is given up: its node may hang or be cut off. Its
 grants ended long before."""
+PATIENCE = 5.0
+"""Seconds for a connection to a cluster."""
 LOCAL = "auto"
 """In place of an address: the cluster that the environment names, else one on this machine."""
 
@@ -110,20 +115,27 @@ class RayFleet(Fleet):
         super().__init__(assignment, hire=RayHand.hire, **settings)
         # Ray sends its makers figures of how it is used, unless it is told not to.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        with _stdout_is_ours():
-            try:
-                ray.init(
-                    None if address == LOCAL else address,
-                    log_to_driver=False,
-                    logging_level=logging.ERROR,
-                    include_dashboard=False if address == LOCAL else None,
-                )
-            except (ConnectionError, ValueError, RuntimeError) as exc:
-                raise UsageError(f"--ray {address}: {exc}") from exc
+        if address != LOCAL:
+            _refuse_unreachable(address)
+        self._stdout = ExitStack()
+        self._stdout.enter_context(_stdout_is_ours())
+        try:
+            ray.init(
+                None if address == LOCAL else address,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                include_dashboard=False if address == LOCAL else None,
+            )
+        except (ConnectionError, ValueError, RuntimeError) as exc:
+            self._stdout.close()
+            raise UsageError(f"--ray {address}: {exc}") from exc
 
     async def close(self) -> None:
-        await super().close()
-        await asyncio.to_thread(ray.shutdown)
+        try:
+            await super().close()
+            await asyncio.to_thread(ray.shutdown)
+        finally:
+            self._stdout.close()
 
 
 def this_machine() -> str:
@@ -133,12 +145,25 @@ def this_machine() -> str:
 
 @contextmanager
 def _stdout_is_ours() -> Iterator[None]:
-    """What Ray's processes print goes to stderr: stdout is for the result. They keep what they are
-    started with, so that it need not stay so."""
+    """What Ray prints goes to stderr, be it from its own processes or from this one: stdout is for
+    the result, which comes when the fleet is closed."""
+    sys.stdout.flush()
     ours = os.dup(1)
     os.dup2(2, 1)
     try:
         yield
     finally:
+        sys.stdout.flush()
         os.dup2(ours, 1)
         os.close(ours)
+
+
+def _refuse_unreachable(address: str) -> None:
+    """UsageError if nobody listens there: Ray itself would try for minutes."""
+    place = urlsplit(address if "://" in address else f"//{address}")
+    try:
+        if not place.hostname or not place.port:
+            raise ValueError("an address is written as HOST:PORT")
+        socket.create_connection((place.hostname, place.port), PATIENCE).close()
+    except (OSError, ValueError) as exc:
+        raise UsageError(f"--ray {address}: no cluster can be reached there: {exc}") from exc

@@ -74,4 +74,4 @@ def test_a_cluster_that_is_not_there_is_told(tmp_path: Path) -> None:
         done: subprocess.CompletedProcess[str] = desk.sit("--ray", "127.0.0.1:1")
         assert "requests" not in counts(url)
     assert done.returncode == 2, done.stderr
-    assert "--ray 127.0.0.1:1:" in done.stderr
+    assert "--ray 127.0.0.1:1: no cluster can be reached there" in done.stderr
