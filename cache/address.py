@@ -8,32 +8,10 @@ from typing import Any
 
 import orjson
 
-from oversight.cache.call import ADDRESS, PREFIX_HASH, Call
 from oversight.cache.errors import AddressError
-
-SCHEMA = 1
-"""Version of what an address covers: raised when a field of `Call` is added or changes meaning."""
 
 MAX_EXACT_INTEGER = 2**53
 """Whole numbers beyond this are not the same in every program."""
-
-_DRAW = b',"draw":'
-"""In no text of a call: JSON has a backslash before a quote."""
-
-
-def call_address(call: Call) -> str:
-    """64 hex digits; equal exactly for equal calls.
-
-    AddressError, which names the field, where a value has no canonical form.
-    """
-    known: str | None = vars(call).get(ADDRESS)
-    if known is None:
-        digest = _stem(call)[1].copy()
-        digest.update(_draw(call))
-        known = digest.hexdigest()
-        # A call is frozen, and its address is asked for by everyone it passes.
-        vars(call)[ADDRESS] = known
-    return known
 
 
 def store_key(address: str, identity: str) -> str:
@@ -48,11 +26,6 @@ def store_key(address: str, identity: str) -> str:
 def endpoint_tag(identity: str) -> str:
     """A full stop and 16 hex digits, the second half of a store's key."""
     return "." + hashlib.sha256(identity.encode()).hexdigest()[:16]
-
-
-def canonical(call: Call) -> bytes:
-    """The call as canonical JSON: fields in the order of the class, no white space, UTF-8."""
-    return _stem(call)[0] + _draw(call)
 
 
 def value_address(value: Any) -> str:
@@ -86,27 +59,10 @@ def plain(value: Any, place: str = "") -> Any:
     raise AddressError(place.lstrip("."), f"a {type(value).__name__} has no address")
 
 
-def _stem(call: Call) -> "tuple[bytes, hashlib._Hash]":
-    """The canonical JSON up to the draw, and its hash so far, which all draws of a call share."""
-    shared: list[tuple[bytes, hashlib._Hash]] = vars(call).setdefault(PREFIX_HASH, [])
-    if not shared:
-        # orjson writes NaN as null; Call refuses NaN where it is made, so none arrives here.
-        try:
-            text = orjson.dumps([SCHEMA, call])
-        except orjson.JSONEncodeError as exc:
-            raise _named(call) from exc
-        text = text[: text.rindex(_DRAW)]
-        shared.append((text, hashlib.sha256(text)))
-    return shared[0]
-
-
-def _draw(call: Call) -> bytes:
-    return _DRAW + orjson.dumps(call.draw) + b"}]"
-
-
-def _named(call: Call) -> AddressError:
+def unaddressable(value: Any) -> AddressError:
+    """What of a value has no canonical form, where there is something."""
     try:
-        plain(call)
+        plain(value)
     except AddressError as exc:
         return exc
     return AddressError("call", "has no canonical form")

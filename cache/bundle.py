@@ -26,7 +26,7 @@ import zstandard
 
 from oversight.cache.errors import BundleError, DamagedEntry, StoreError
 from oversight.cache.record import MAX_UNPACKED_BYTES, read_record
-from oversight.cache.store import Store
+from oversight.cache.store import Reader
 
 MAGIC = b"OVSIGHT\x01"
 
@@ -44,7 +44,7 @@ _TAIL = struct.Struct("<II")
 _CHECKSUM = 32
 
 
-def export_bundle(store: Store, keys: Iterable[str], file: Path) -> int:
+def export_bundle(store: Reader, keys: Iterable[str], file: Path) -> int:
     """Write what `store` holds under `keys` to `file`, whole or not at all; how many records.
 
     DamagedEntry for a record that is not what was stored; BundleError for a key that has none,
@@ -70,7 +70,7 @@ def export_bundle(store: Store, keys: Iterable[str], file: Path) -> int:
     return len(names)
 
 
-class BundleStore(Store):
+class BundleStore(Reader):
     """Reads a bundle where it lies; nothing is unpacked but what is asked for."""
 
     def __init__(self, file: Path) -> None:
@@ -108,20 +108,11 @@ class BundleStore(Store):
         except zstandard.ZstdError as exc:
             raise DamagedEntry(key, f"{self.file} was altered while it was open: {exc}") from exc
 
-    def walk(self, prefix: str = "") -> Iterator[str]:
+    def keys(self, prefix: str = "") -> Iterator[str]:
         for place in range(bisect_left(self._keys, prefix), len(self._keys)):
             if not self._keys[place].startswith(prefix):
                 return
             yield self._keys[place]
-
-    def put_many(self, entries: Iterable[tuple[str, bytes]]) -> None:
-        raise StoreError(f"{self.file} is a bundle: nothing is added to it")
-
-    def keep_many(self, entries: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
-        raise StoreError(f"{self.file} is a bundle: nothing is added to it")
-
-    def delete_many(self, keys: Iterable[str]) -> int:
-        raise StoreError(f"{self.file} is a bundle: nothing is removed from it")
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -170,7 +161,7 @@ class BundleStore(Store):
         return self._source.read(-1 if end is None else end - start)
 
 
-def _parts(store: Store, names: Sequence[str]) -> Iterator[bytes]:
+def _parts(store: Reader, names: Sequence[str]) -> Iterator[bytes]:
     """A bundle from its first byte to its checksum."""
     dictionary = _dictionary(store, names)
     yield MAGIC + _U32.pack(len(dictionary)) + dictionary
@@ -187,14 +178,14 @@ def _parts(store: Store, names: Sequence[str]) -> Iterator[bytes]:
     yield index + _TAIL.pack(len(index), len(names))
 
 
-def _plain(store: Store, name: str) -> bytes:
+def _plain(store: Reader, name: str) -> bytes:
     value = store.get(name)
     if value is None:
         raise BundleError(f"{name} is not in the store: nothing was exported")
     return read_record(name, value).plain().to_bytes()
 
 
-def _dictionary(store: Store, names: Sequence[str]) -> bytes:
+def _dictionary(store: Reader, names: Sequence[str]) -> bytes:
     """Bytes that many of the records share; none where there are too few records to tell."""
     samples: list[bytes | bytearray | memoryview] = []
     total = 0

@@ -9,14 +9,14 @@ from functools import partial
 from types import TracebackType
 from typing import Literal, Self, TypeAlias
 
-from oversight.cache.address import call_address, store_key
+from oversight.cache.address import store_key
 from oversight.cache.call import Ask, Call, Identity
 from oversight.cache.errors import DamagedEntry, ReplayMiss, StoreError
 from oversight.cache.explain import nearest_recorded
-from oversight.cache.reader import Reader
+from oversight.cache.lookups import GroupedLookups
 from oversight.cache.record import make_ready, new_record, read_record, stored_reply
 from oversight.cache.reply import Reply
-from oversight.cache.store import Store
+from oversight.cache.store import Reader, Store
 from oversight.cache.writer import Writer
 
 Mode: TypeAlias = Literal["use", "refresh", "replay", "off"]
@@ -25,7 +25,7 @@ never asks; `off` neither reads nor writes."""
 
 YIELD_EVERY = 256
 """Hits after which the event loop gets a turn: a run served from the store must hear signals."""
-RECENT = 4096
+REPLIES_IN_MEMORY = 4096
 """Replies kept in memory, the last ones handed out: the worlds and rows of one problem ask the
 same calls within a short while, and reading one again takes 30 times as long. About 10 MB."""
 GLANCE = 0.05
@@ -60,7 +60,7 @@ class Cache:
 
     def __init__(
         self,
-        store: Store,
+        store: Reader,
         inner: Ask,
         *,
         identity: Identity,
@@ -74,6 +74,7 @@ class Cache:
         or later, since it is one that goes on after a stop.
 
         clock: seconds since 1970; only ever recorded. The store stays its opener's to close.
+        TypeError for a mere Reader where replies are to be stored.
         """
         self._store = store
         self._inner = inner
@@ -81,8 +82,17 @@ class Cache:
         self._mode = mode
         self._clock = clock
         self._refreshed_since = refreshed_since
-        self._writer = Writer(store, replaces=mode == "refresh")
-        self._reader = Reader(store)
+        self._writer: Writer | None = None
+        self._claims: Writer | None = None
+        """Claims calls, where other processes may be asking for them too."""
+        if mode in ("use", "refresh"):
+            if not isinstance(store, Store):
+                raise TypeError(f"mode {mode!r} stores replies, and {store!r} only reads them")
+            self._writer = Writer(store, replaces=mode == "refresh")
+            self._put = self._writer.put if store.waits_for_disk else self._writer.put_at_once
+            if store.claims:
+                self._claims = self._writer
+        self._lookups = GroupedLookups(store)
         make_ready()
         self._flights: dict[str, asyncio.Task[Reply]] = {}
         self._refreshed: set[str] = set()
@@ -93,7 +103,7 @@ class Cache:
     async def __call__(self, call: Call) -> Reply:
         """ReplayMiss, DamagedEntry, StoreFull, StoreError, or whatever `inner` raises."""
         self._asked += 1
-        address = call_address(call)
+        address = call.address
         identity = self._identity(call)
         key = store_key(address, identity)
         flight = self._flights.get(key)
@@ -133,7 +143,7 @@ class Cache:
         """
         if self._mode == "off":
             return False
-        key = store_key(call_address(call), self._identity(call))
+        key = store_key(call.address, self._identity(call))
         return key in self._recent or self._store.get(key) is not None
 
     @property
@@ -150,8 +160,9 @@ class Cache:
         self._closed = True
         while self._flights:
             await asyncio.wait(self._flights.values())
-        await self._reader.close()
-        await self._writer.close()
+        await self._lookups.close()
+        if self._writer is not None:
+            await self._writer.close()
 
     async def abandon(self) -> None:
         """Cancel the flights, which may have been paid, and save those that had landed."""
@@ -194,29 +205,29 @@ class Cache:
 
     def _remember(self, key: str, reply: Reply) -> None:
         self._recent[key] = reply
-        if len(self._recent) > RECENT:
+        if len(self._recent) > REPLIES_IN_MEMORY:
             self._recent.popitem(last=False)
 
     async def _fly(self, call: Call, key: str, address: str, identity: str) -> Reply:
         if not (self._store.reads_wait and self._may_read(key)):
             return await self._pay(call, key, address, identity)
-        value = await self._reader.get(key)
+        value = await self._lookups.get(key)
         if value is None and self._mode == "replay":
             raise self._miss(call, address, identity)
         claimed = False
         while value is None and not claimed:
-            claimed = not self._store.claims or await self._writer.claim(key)
+            claimed = self._claims is None or await self._claims.claim(key)
             if not claimed:
                 # Somebody else asks for it just now.
                 await asyncio.sleep(GLANCE)
             # It may have landed between the last look and our claim.
-            value = await self._reader.get(key)
+            value = await self._lookups.get(key)
         try:
             if value is None:
                 return await self._pay(call, key, address, identity)
         finally:
-            if claimed and self._store.claims:
-                self._writer.free(key)
+            if claimed and self._claims is not None:
+                self._claims.free(key)
         reply = stored_reply(key, value, address)
         self._stored += 1
         self._remember(key, reply)
@@ -225,36 +236,21 @@ class Cache:
     async def _pay(self, call: Call, key: str, address: str, identity: str) -> Reply:
         reply = await self._inner(call)
         older = None
-        if self._mode != "off":
+        if self._writer is not None:
+            record = new_record(key, call, reply, identity, int(self._clock()))
             try:
-                older = await self._save(call, reply, key, identity)
+                older = await self._put(key, lambda: record.packed().to_bytes())
             except Exception:
                 self._unsaved += 1
                 raise
+            if self._mode == "refresh":
+                self._refreshed.add(key)
         self._new += 1
         # Where another process was first, a replay will meet its reply: so it is handed out here.
         reply = replace(reply, call=address) if older is None else stored_reply(key, older, address)
-        if self._mode != "off":
+        if self._writer is not None:
             self._remember(key, reply)
         return reply
-
-    async def _save(self, call: Call, reply: Reply, key: str, identity: str) -> bytes | None:
-        """Store the reply; what stood under its key already, if something did and was kept."""
-        record = new_record(key, call, reply, identity, int(self._clock()))
-
-        def pack() -> bytes:
-            return record.packed().to_bytes()
-
-        older = None
-        if self._store.waits_for_disk:
-            older = await self._writer.put(key, pack)
-        elif self._mode == "refresh":
-            self._store.put_many([(key, pack())])
-        else:
-            older = self._store.keep_many([(key, pack())]).get(key)
-        if self._mode == "refresh":
-            self._refreshed.add(key)
-        return older
 
     def _landed(self, key: str, flight: asyncio.Task[Reply]) -> None:
         del self._flights[key]

@@ -1,24 +1,29 @@
-"""What is asked: a `Call`, all that decides what one model will answer, and the seam `Ask`."""
+"""What is asked: a `Request`, each `Call` that draws a reply to it, and the seam `Ask`."""
 
+import hashlib
 import math
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
 
+import orjson
+
+from oversight.cache.address import unaddressable
+from oversight.cache.computed_once import computed_once
 from oversight.cache.errors import AddressError
 from oversight.cache.reply import Reply, ToolCall
 
-ADDRESS, PREFIX_HASH = "_address", "_stem"
-"""Where a call remembers its address, and what the addresses of all its draws have in common;
-orjson passes over names that begin with an underscore."""
+SCHEMA = 1
+"""Version of what an address covers: raised when a field of `Request` or `Call` is added or changes
+meaning."""
 
-Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+MessageRole: TypeAlias = Literal["system", "user", "assistant", "tool"]
 Effort: TypeAlias = Literal["", "none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    role: Role
+    role: MessageRole
     text: str
     tool_calls: tuple[ToolCall, ...] = ()
     """What an assistant asked tools to do in this message."""
@@ -46,14 +51,11 @@ class ResponseFormat:
 
 
 @dataclass(frozen=True)
-class Call:
-    """One request to one model.
+class Request:
+    """All that one model is asked, however often it is drawn.
 
-    Every field is part of the address: two calls are the same call if and only if all their
-    fields are equal. What must not change the answer (timeouts, priorities, prompt-caching
-    hints, tags) is therefore not a field.
-
-    It has no slots: oversight.cache.address keeps the address beside the fields once it is known.
+    What must not change the answer (timeouts, priorities, prompt-caching hints, tags) is not a
+    field. It has no slots, so that what is computed of it once can stay with it.
     """
 
     model: str
@@ -72,9 +74,6 @@ class Call:
     """How many candidates to report for each output token, in [0, 20]; 0 asks for none."""
     effort: Effort = ""
     """Reasoning effort; empty leaves it to the provider."""
-    draw: tuple[int, ...] = ()
-    """Which independent sample this is. Each layer that repeats a call prefixes its own index.
-    The last field: what comes before it is the same for all draws."""
 
     def __post_init__(self) -> None:
         # 0, 0.0 and -0.0 are equal and must have one address.
@@ -93,15 +92,105 @@ class Call:
         if not 0 <= self.top_logprobs <= 20:
             raise ValueError(f"top_logprobs: {self.top_logprobs} is not between 0 and 20")
 
+    def opening(self) -> bytes:
+        """The canonical JSON of any call of this request, up to its draw.
+
+        AddressError, which names the field, where a value has no canonical form.
+        """
+        try:
+            # orjson writes NaN as null; NaN is refused where a request is made: none comes here.
+            settings = orjson.dumps(self)
+        except orjson.JSONEncodeError as exc:
+            raise unaddressable(self) from exc
+        return b'[%d,%b,"draw":' % (SCHEMA, settings.removesuffix(b"}"))
+
+    @computed_once
+    def _digest(self) -> "hashlib._Hash":
+        """The hash of the opening, which each draw of this request goes on with."""
+        return hashlib.sha256(self.opening())
+
+
+@dataclass(frozen=True)
+class Call:
+    """One sample of what one model says to a request.
+
+    Both fields are part of the address: two calls are the same call if and only if all that they
+    ask is equal, and the draw.
+    """
+
+    request: Request
+    draw: tuple[int, ...] = ()
+    """Which independent sample this is. Each layer that repeats a call prefixes its own index."""
+
     def drawn(self, index: int) -> "Call":
         """This call as sample `index` of a layer that repeats it."""
-        # Copied, not made anew: what was right once is right still, and every call comes by here.
-        drawn = object.__new__(Call)
-        # Whichever of them is addressed first fills the list for the others.
-        vars(self).setdefault(PREFIX_HASH, [])
-        vars(drawn).update(vars(self), draw=(index, *self.draw))
-        vars(drawn).pop(ADDRESS, None)
-        return drawn
+        return Call(self.request, (index, *self.draw))
+
+    def changed(self, **settings: Any) -> "Call":
+        """The same draw of another request: this one with other settings."""
+        return Call(replace(self.request, **settings), self.draw)
+
+    @computed_once
+    def address(self) -> str:
+        """sha256 over the canonical JSON, 64 hex digits; equal exactly for equal calls.
+
+        AddressError, which names the field, where a value has no canonical form.
+        """
+        digest = self.request._digest.copy()
+        digest.update(_ending(self.draw))
+        return digest.hexdigest()
+
+    @property
+    def canonical(self) -> bytes:
+        """Canonical JSON: [schema, fields in the order of the classes], no white space, UTF-8.
+
+        AddressError as `address`.
+        """
+        return self.request.opening() + _ending(self.draw)
+
+    @property
+    def model(self) -> str:
+        return self.request.model
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        return self.request.messages
+
+    @property
+    def temperature(self) -> float | None:
+        return self.request.temperature
+
+    @property
+    def top_p(self) -> float | None:
+        return self.request.top_p
+
+    @property
+    def max_tokens(self) -> int:
+        return self.request.max_tokens
+
+    @property
+    def stop(self) -> tuple[str, ...]:
+        return self.request.stop
+
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        return self.request.tools
+
+    @property
+    def response_format(self) -> ResponseFormat | None:
+        return self.request.response_format
+
+    @property
+    def top_logprobs(self) -> int:
+        return self.request.top_logprobs
+
+    @property
+    def effort(self) -> Effort:
+        return self.request.effort
+
+
+def _ending(draw: tuple[int, ...]) -> bytes:
+    return orjson.dumps(draw) + b"}]"
 
 
 Ask: TypeAlias = Callable[[Call], Awaitable[Reply]]

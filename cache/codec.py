@@ -4,8 +4,8 @@ from typing import Any, get_args
 
 import orjson
 
-from oversight.cache.address import SCHEMA, canonical, plain
-from oversight.cache.call import Call, Message, ResponseFormat, ToolSpec
+from oversight.cache.address import plain
+from oversight.cache.call import SCHEMA, Call, Message, Request, ResponseFormat, ToolSpec
 from oversight.cache.errors import AddressError, DamagedEntry, StoreError
 from oversight.cache.reply import Outcome, Reply, Token, ToolCall, Usage
 
@@ -62,19 +62,22 @@ def read_call(key: str, data: bytes) -> Call:
         schema, fields = orjson.loads(data)
         if schema != SCHEMA:
             raise DamagedEntry(key, f"its call is of schema {schema}; this version reads {SCHEMA}")
+        draw = tuple(fields.pop("draw"))
         call = Call(
-            fields.pop("model"),
-            tuple(map(_message, fields.pop("messages"))),
-            stop=tuple(fields.pop("stop")),
-            tools=tuple(ToolSpec(**tool) for tool in fields.pop("tools")),
-            response_format=ResponseFormat(**form)
-            if (form := fields.pop("response_format"))
-            else None,
-            draw=tuple(fields.pop("draw")),
-            **fields,
+            Request(
+                fields.pop("model"),
+                tuple(map(_message, fields.pop("messages"))),
+                stop=tuple(fields.pop("stop")),
+                tools=tuple(ToolSpec(**tool) for tool in fields.pop("tools")),
+                response_format=ResponseFormat(**form)
+                if (form := fields.pop("response_format"))
+                else None,
+                **fields,
+            ),
+            draw,
         )
         # Equal bytes prove that every part has the type that it was read as.
-        if canonical(call) != data:
+        if call.canonical != data:
             raise ValueError("it is not canonical")
     except (ValueError, TypeError, KeyError, AttributeError) as exc:
         raise DamagedEntry(key, f"what it holds is no call: {exc!r}") from exc

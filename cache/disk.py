@@ -14,9 +14,9 @@ import diskcache
 
 from oversight.cache.checksum import add_checksum, strip_checksum
 from oversight.cache.errors import DamagedEntry, StoreError, StoreFull, StoreGone
-from oversight.cache.lock import share
-from oversight.cache.rows import FAULTS, STORE_FILE, RowStore, connect_safely, fault, log_of
-from oversight.cache.store import checked_key
+from oversight.cache.lock import share_lock
+from oversight.cache.rows import FAULTS, STORE_FILE, RowReader, connect_safely, fault, log_of
+from oversight.cache.store import Store, checked_key
 
 SETTINGS: dict[str, str | int] = {
     # Nothing is ever evicted: a reply that was paid stays until somebody prunes it.
@@ -87,7 +87,7 @@ class RawDisk(diskcache.Disk):
         """Nothing: no row of ours names a file, and a planted one may name any."""
 
 
-class DiskStore(RowStore):
+class DiskStore(RowReader, Store):
     """Reads and writes; several processes may share one folder.
 
     Close it in the thread that opened it. Not to be used across a fork.
@@ -105,7 +105,7 @@ class DiskStore(RowStore):
         with ExitStack() as undo:
             try:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                lock = share(folder)
+                lock = share_lock(folder)
                 undo.callback(os.close, lock)
                 if file.exists():
                     _refuse_foreign(file)
@@ -151,7 +151,7 @@ class DiskStore(RowStore):
             "pay again for what was in it with --accept-empty"
         )
 
-    def leave(self) -> None:
+    def close_thread(self) -> None:
         self._disk.close()
 
     def close(self) -> None:
@@ -181,7 +181,7 @@ class DiskStore(RowStore):
             raise _fault(exc, self.file) from exc
 
 
-class ReadOnlyStore(RowStore):
+class ReadOnlyStore(RowReader):
     """Reads a store, on a read-only disk too.
 
     Writes nothing, with one exception: where a writer is at work, or was cut off, SQLite may make
@@ -207,15 +207,6 @@ class ReadOnlyStore(RowStore):
             if not self._reopened():
                 return None
         return super().get(key)
-
-    def put_many(self, entries: Iterable[tuple[str, bytes]]) -> None:
-        raise StoreError(f"{self.file} is open for reading only")
-
-    def keep_many(self, entries: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
-        raise StoreError(f"{self.file} is open for reading only")
-
-    def delete_many(self, keys: Iterable[str]) -> int:
-        raise StoreError(f"{self.file} is open for reading only")
 
     def _reopened(self) -> bool:
         """Whether somebody wrote since the file was opened, and it was opened again for that."""

@@ -6,11 +6,10 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from itertools import islice, zip_longest
 
-from oversight.cache.address import call_address, canonical
-from oversight.cache.call import Call, Message
+from oversight.cache.call import Call, Message, Request
 from oversight.cache.errors import DamagedEntry
 from oversight.cache.record import Record, records
-from oversight.cache.store import Store
+from oversight.cache.store import Reader
 
 MAX_READ = 100_000
 """Entries that a search for the nearest call looks at before it makes do with what it found."""
@@ -46,16 +45,19 @@ class Nearest:
 
 def differences(old: Call, new: Call) -> tuple[str, ...]:
     """One line for each place in which two calls differ; none if they are one call."""
-    return tuple(_differences("", old, new))
+    return (
+        *_differences("", old.request, new.request),
+        *_differences("draw", old.draw, new.draw),
+    )
 
 
-def nearest_recorded(store: Store, call: Call, identity: str) -> Nearest:
+def nearest_recorded(store: Reader, call: Call, identity: str) -> Nearest:
     """The most similar call to the same model, by its settings and the words of its messages.
 
     identity: of the endpoint that would be asked. The same call to another endpoint is nearest.
     Takes about a second where there are MOST_READ entries or more.
     """
-    for _, record in records(store.survey(call_address(call))):
+    for _, record in records(store.items(call.address)):
         if isinstance(record, Record):
             return Nearest(record, (f"endpoint {record.identity!r} -> {identity!r}",), False)
     best: tuple[float, Record, Call] | None = None
@@ -71,12 +73,12 @@ def nearest_recorded(store: Store, call: Call, identity: str) -> Nearest:
     return Nearest(best[1], differences(best[2], call), partial)
 
 
-def _alike_in_size(store: Store, call: Call) -> list[Record]:
+def _alike_in_size(store: Reader, call: Call) -> list[Record]:
     """The calls to the same model that are nearest in length: unpacking is what takes time."""
-    size = len(canonical(call))
+    size = len(call.canonical)
     recorded = (
         record
-        for _, record in records(islice(store.survey(), MAX_READ))
+        for _, record in records(islice(store.items(), MAX_READ))
         if isinstance(record, Record) and record.model == call.model
     )
     return heapq.nsmallest(MAX_COMPARED, recorded, key=lambda record: abs(record.call_size - size))
@@ -112,9 +114,15 @@ def _from(text: str, at: int) -> str:
 
 def _distance(recorded: Call, call: Call) -> float:
     """0 for one and the same call; 1 for each setting that differs, and up to TEXT_WEIGHT more."""
-    names = (field.name for field in fields(Call) if field.name != "messages")
-    others = sum(bool(getattr(recorded, name) != getattr(call, name)) for name in names)
-    return others + TEXT_WEIGHT * _text_distance(recorded.messages, call.messages)
+    names = (field.name for field in fields(Request) if field.name != "messages")
+    others = sum(
+        bool(getattr(recorded.request, name) != getattr(call.request, name)) for name in names
+    )
+    return (
+        others
+        + (recorded.draw != call.draw)
+        + TEXT_WEIGHT * _text_distance(recorded.messages, call.messages)
+    )
 
 
 def _text_distance(old: tuple[Message, ...], new: tuple[Message, ...]) -> float:

@@ -16,7 +16,7 @@ _TRIES = 100
 """How often a folder that is replaced while it is being locked is locked once more."""
 
 
-def share(folder: Path) -> int:
+def share_lock(folder: Path) -> int:
     """Keep the store where it is until what is returned is closed. StoreError, OSError."""
     return _lock(folder, fcntl.LOCK_SH, "another process is salvaging it; wait for its end")
 

@@ -140,10 +140,10 @@ class PostgresStore(Store):
         numbers = [self._number(key) for key in keys]
         self._writing.run(lambda db: _rows(db, _FREE, numbers))
 
-    def walk(self, prefix: str = "") -> Iterator[str]:
+    def keys(self, prefix: str = "") -> Iterator[str]:
         return (key for key, _ in self._pages("key, NULL", prefix))
 
-    def survey(self, prefix: str = "") -> Iterator[tuple[str, bytes | DamagedEntry]]:
+    def items(self, prefix: str = "") -> Iterator[tuple[str, bytes | DamagedEntry]]:
         return ((key, _value(key, value)) for key, value in self._pages("key, value", prefix))
 
     def __len__(self) -> int:

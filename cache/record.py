@@ -19,7 +19,7 @@ from typing import Any, get_args
 
 import zstandard
 
-from oversight.cache.address import call_address, canonical, store_key
+from oversight.cache.address import store_key
 from oversight.cache.call import Call
 from oversight.cache.codec import read_call, read_reply, write_reply
 from oversight.cache.errors import DamagedEntry
@@ -111,7 +111,7 @@ class Record:
     def check(self) -> None:
         """DamagedEntry unless key, endpoint, call and reply can be read and belong together."""
         call = self.call()
-        if self.key != store_key(call_address(call), self.identity):
+        if self.key != store_key(call.address, self.identity):
             raise DamagedEntry(self.key, "it holds the call or the endpoint of another key")
         if (call.model, self.reply().outcome) != (self.model, self.outcome):
             raise DamagedEntry(self.key, "its head is not that of its call and reply")
@@ -153,7 +153,7 @@ def new_record(key: str, call: Call, reply: Reply, identity: str, stored_at: int
 
     stored_at: as a clock says that may be wrong; no clock costs a paid reply its place.
     """
-    written, asked = write_reply(reply), canonical(call)
+    written, asked = write_reply(reply), call.canonical
     return Record(
         key,
         PLAIN,
@@ -193,7 +193,7 @@ def read_record(key: str, value: bytes) -> Record:
 def records(
     entries: Iterable[tuple[str, bytes | DamagedEntry]],
 ) -> Iterator[tuple[str, Record | DamagedEntry]]:
-    """Entries, as `Store.survey` gives them, read; where one is damaged, what is wrong with it."""
+    """Entries, as `Reader.items` gives them, read; where one is damaged, what is wrong with it."""
     for key, found in entries:
         try:
             yield key, found if isinstance(found, DamagedEntry) else read_record(key, found)

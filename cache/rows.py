@@ -11,7 +11,7 @@ from typing import Any
 
 from oversight.cache.checksum import strip_checksum
 from oversight.cache.errors import DamagedEntry, StoreError, StoreFull
-from oversight.cache.store import Store
+from oversight.cache.store import Reader
 
 STORE_FILE = "cache.db"
 
@@ -39,7 +39,7 @@ _IDENTITY = "SELECT value FROM Settings WHERE key = 'store_id'"
 _FOREIGN = "SELECT rowid FROM Cache WHERE raw IS NOT 1 OR typeof(key) != 'text' LIMIT 20"
 
 
-class RowStore(Store):
+class RowReader(Reader):
     """The reading half of a store on SQLite."""
 
     def __init__(self, file: Path, options: str = "mode=ro") -> None:
@@ -77,11 +77,11 @@ class RowStore(Store):
             raise fault(exc, self.file) from exc
         return None if row is None else _value(key, row[0], row[1])
 
-    def walk(self, prefix: str = "") -> Iterator[str]:
+    def keys(self, prefix: str = "") -> Iterator[str]:
         for (key,) in self._batches(_KEYS, prefix):
             yield _name(key)
 
-    def survey(self, prefix: str = "") -> Iterator[tuple[str, bytes | DamagedEntry]]:
+    def items(self, prefix: str = "") -> Iterator[tuple[str, bytes | DamagedEntry]]:
         for key, mode, value in self._batches(_ENTRIES, prefix):
             yield _found(key, mode, value)
 

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from oversight.cache.disk import DiskStore, ReadOnlyStore
 from oversight.cache.errors import StoreError
-from oversight.cache.rows import STORE_FILE, RowStore
+from oversight.cache.rows import STORE_FILE, RowReader
 
 _PAGE = 4096
 """Bytes of a page of SQLite's, which a damaged header cannot be asked for."""
@@ -22,7 +22,7 @@ _PAGES = slice(28, 32)
 
 
 @contextmanager
-def salvageable(folder: Path) -> Iterator[RowStore]:
+def salvageable(folder: Path) -> Iterator[RowReader]:
     """The store in `folder`, for its `salvage`; nothing there is changed.
 
     StoreError if there is none, or if nothing of it can be read. Where the first page is damaged a
@@ -51,7 +51,7 @@ def salvageable(folder: Path) -> Iterator[RowStore]:
             yield store
 
 
-def _holds_any(store: RowStore) -> bool:
+def _holds_any(store: RowReader) -> bool:
     return any(isinstance(value, bytes) for _, value in store.salvage())
 
 

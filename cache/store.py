@@ -1,4 +1,4 @@
-"""Where replies are kept: the port, and the store that lasts as long as the process."""
+"""Where replies are kept: the ports, and the store that lasts as long as the process."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,31 +7,19 @@ from typing import ClassVar
 from oversight.cache.errors import DamagedEntry
 
 
-class Store(ABC):
-    """Bytes by key, never overwritten unless asked, never expiring.
+class Reader(ABC):
+    """Bytes by key, to be read. Keys are printable ASCII.
 
-    Keys are printable ASCII. `put_many` is atomic and durable when it returns: all of it survives
-    a power failure, or none of it was acknowledged. Values come back whole or raise
-    `DamagedEntry`. Reads may run while another thread or process writes.
+    Values come back whole or raise `DamagedEntry`. Another thread or process may write meanwhile.
     """
 
-    waits_for_disk: ClassVar[bool] = True
-    """Whether `put_many` may block: then a writer thread calls it, never the event loop."""
-
     reads_wait: ClassVar[bool] = False
-    """Whether a read is a round trip: then a reader thread asks for many keys together."""
-
-    claims: ClassVar[bool] = False
-    """Whether `claim` tells what other processes are asking for."""
+    """Whether a read is a round trip: then a thread asks for many keys together."""
 
     @property
     def id(self) -> str:
         """What tells this store from all others, wherever it is moved; empty if it has none."""
         return ""
-
-    def check(self) -> None:
-        """StoreGone if what is stored now would be found by nobody."""
-        return None
 
     @abstractmethod
     def get(self, key: str) -> bytes | None:
@@ -51,8 +39,47 @@ class Store(ABC):
         return found
 
     @abstractmethod
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        """Every key that starts with `prefix`, in order. Entries may come and go meanwhile."""
+
+    def items(self, prefix: str = "") -> Iterator[tuple[str, bytes | DamagedEntry]]:
+        """Every entry in key order; where one is damaged, what is wrong in place of its value."""
+        for key in self.keys(prefix):
+            try:
+                value = self.get(key)
+            except DamagedEntry as damage:
+                yield key, damage
+            else:
+                if value is not None:
+                    yield key, value
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release files. Nothing acknowledged is lost; safe to call twice."""
+
+
+class Store(Reader):
+    """A reader that also keeps: nothing is overwritten unless asked, and nothing expires."""
+
+    waits_for_disk: ClassVar[bool] = True
+    """Whether `put_many` may block: then a writer thread calls it, never the event loop."""
+
+    claims: ClassVar[bool] = False
+    """Whether `claim` tells what other processes are asking for."""
+
+    def check(self) -> None:
+        """StoreGone if what is stored now would be found by nobody."""
+        return None
+
+    @abstractmethod
     def put_many(self, entries: Iterable[tuple[str, bytes]]) -> None:
-        """Store all entries in one transaction, replacing what they name. StoreFull, StoreError."""
+        """Store all entries in one transaction, replacing what they name. StoreFull, StoreError.
+
+        Durable when it returns: all of it survives a power failure, or none was acknowledged.
+        """
 
     @abstractmethod
     def keep_many(self, entries: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
@@ -75,36 +102,7 @@ class Store(ABC):
     def delete_many(self, keys: Iterable[str]) -> int:
         """Remove entries in one transaction; how many there were."""
 
-    @abstractmethod
-    def walk(self, prefix: str = "") -> Iterator[str]:
-        """Every key that starts with `prefix`, in order. Entries may come and go meanwhile."""
-
-    def survey(self, prefix: str = "") -> Iterator[tuple[str, bytes | DamagedEntry]]:
-        """Every entry in key order; where one is damaged, what is wrong in place of its value."""
-        for key in self.walk(prefix):
-            try:
-                value = self.get(key)
-            except DamagedEntry as damage:
-                yield key, damage
-            else:
-                if value is not None:
-                    yield key, value
-
-    def scan(self, prefix: str = "") -> Iterator[tuple[str, bytes]]:
-        """Every entry whose key starts with `prefix`, in key order. Damaged ones raise when met."""
-        for key, found in self.survey(prefix):
-            if isinstance(found, DamagedEntry):
-                raise found
-            yield key, found
-
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-    @abstractmethod
-    def close(self) -> None:
-        """Release files. Nothing acknowledged is lost; safe to call twice."""
-
-    def leave(self) -> None:
+    def close_thread(self) -> None:
         """Release what the calling thread alone holds. A thread that wrote calls it at its end."""
         return None
 
@@ -135,7 +133,7 @@ class MemoryStore(Store):
     def delete_many(self, keys: Iterable[str]) -> int:
         return sum(self._values.pop(key, None) is not None for key in keys)
 
-    def walk(self, prefix: str = "") -> Iterator[str]:
+    def keys(self, prefix: str = "") -> Iterator[str]:
         return iter(sorted(key for key in self._values if key.startswith(prefix)))
 
     def __len__(self) -> int:

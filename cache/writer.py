@@ -70,6 +70,10 @@ class Writer:
         if self._writing is None:
             self._writing = asyncio.create_task(self._write())
 
+    async def put_at_once(self, key: str, pack: Callable[[], bytes]) -> bytes | None:
+        """The same in this thread, for a store that never waits for a disk."""
+        return self._keep([(key, pack())]).get(key)
+
     async def close(self) -> None:
         """Write what is queued and end the thread. Safe to call twice."""
         self._closed = True
@@ -78,7 +82,7 @@ class Writer:
             await asyncio.wait([self._writing])
         if self._wrote:
             self._wrote = False
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._store.leave)
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._store.close_thread)
         self._thread.shutdown(wait=False)
 
     async def _write(self) -> None:
@@ -133,14 +137,17 @@ class Writer:
                 landed.append((durable, exc))
         older: dict[str, bytes] = {}
         try:
-            if self._replaces:
-                self._store.put_many(entries)
-            else:
-                older = self._store.keep_many(entries)
+            older = self._keep(entries)
         except BaseException as exc:
             # Handed to everyone who waits, a bug too: they must not wait for ever.
             return landed + [(durable, exc) for _, durable in waiting]
         return landed + [(durable, older.get(key)) for key, durable in waiting]
+
+    def _keep(self, entries: list[tuple[str, bytes]]) -> dict[str, bytes]:
+        if self._replaces:
+            self._store.put_many(entries)
+            return {}
+        return self._store.keep_many(entries)
 
 
 def _acknowledge(landed: list[_Landed]) -> None:

@@ -4,7 +4,7 @@ import os
 import signal
 from types import FrameType
 
-INTERRUPTED = 130
+from oversight.engine.cli.exit_codes import ExitCode
 
 
 def main() -> None:
@@ -18,7 +18,7 @@ def main() -> None:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         main()
     except KeyboardInterrupt:
-        raise SystemExit(INTERRUPTED) from None
+        raise SystemExit(ExitCode.INTERRUPTED) from None
     finally:
         # All is done and said; while Python winds up, one more would only change the exit code.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -26,7 +26,7 @@ def main() -> None:
 
 def _gone(number: int, frame: FrameType | None) -> None:
     """Nothing has begun: there is nothing to stop, to save or to say."""
-    os._exit(INTERRUPTED)
+    os._exit(ExitCode.INTERRUPTED)
 
 
 if __name__ == "__main__":

@@ -59,6 +59,8 @@ class RunFolderError(EngineError):
 class DiskFull(RunFolderError):
     """No room for what a run folder must hold. With room, the same command goes on."""
 
+    slug = "DiskFull"
+
 
 class DownloadError(EngineError):
     """A file could not be had. Nothing stands in its place; the text says what is kept."""

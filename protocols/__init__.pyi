@@ -28,6 +28,7 @@ from .judges.logprob import LogprobJudge as LogprobJudge
 from .judges.shots import Shot as Shot
 from .judges.stated import StatedJudge as StatedJudge
 from .judges.votes import VotesJudge as VotesJudge
+from .mechanisms.adversarial_propaganda import AdversarialPropaganda as AdversarialPropaganda
 from .mechanisms.amplification import Amplification as Amplification
 from .mechanisms.baselines import NaiveJudge as NaiveJudge
 from .mechanisms.baselines import OpenTrust as OpenTrust
@@ -49,15 +50,16 @@ from .mechanisms.recursive_reward_modelling import (
     RecursiveRewardModelling as RecursiveRewardModelling,
 )
 from .mechanisms.weak_to_strong import WeakToStrong as WeakToStrong
-from .protocol import Experiment as Experiment
+from .protocol import Conversation as Conversation
+from .protocol import Measured as Measured
 from .protocol import Protocol as Protocol
-from .protocol import Trial as Trial
-from .protocol import speak_simultaneously as speak_simultaneously
 from .question import Answer as Answer
 from .question import Problem as Problem
 from .question import Question as Question
 from .question import labelled as labelled
 from .scores import SCORES as SCORES
+from .seat import Seat as Seat
+from .seat import hear as hear
 from .transcript import Failure as Failure
 from .transcript import Judgement as Judgement
 from .transcript import Transcript as Transcript

@@ -12,6 +12,7 @@ from oversight.protocols.judges import (
     StatedJudge,
     VotesJudge,
 )
+from oversight.protocols.mechanisms.adversarial_propaganda import AdversarialPropaganda
 from oversight.protocols.mechanisms.amplification import Amplification
 from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust, Propaganda
 from oversight.protocols.mechanisms.consultancy import Consultancy
@@ -45,6 +46,7 @@ PROTOCOLS: Mapping[str, type[Protocol]] = MappingProxyType(
         "critique": Critique,
         "proposer_critic": ProposerCritic,
         "market_making": MarketMaking,
+        "adversarial_propaganda": AdversarialPropaganda,
         "amplification": Amplification,
         "recursive_reward_modelling": RecursiveRewardModelling,
         "doubly_efficient_debate": DoublyEfficientDebate,

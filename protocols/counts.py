@@ -22,6 +22,8 @@ class Counts:
     """Quotes that stand in the passage."""
     unverified: int = 0
     """Quotes that do not."""
+    tool_calls: int = 0
+    """Uses of tools, those that failed included."""
     failed_tools: int = 0
     """Uses of tools that gave an error."""
     off_side: int = 0
@@ -60,6 +62,7 @@ def _counted(turn: Turn) -> tuple[int, ...]:
         turn.cut,
         sum(quote.verified for quote in turn.quotes) if turn.quotes else 0,
         sum(not quote.verified for quote in turn.quotes) if turn.quotes else 0,
+        len(turn.tools),
         sum(use.failed for use in turn.tools) if turn.tools else 0,
         turn.check == "off side",
         turn.check == "unclear",

@@ -29,7 +29,9 @@ class Declined(Unreadable):
 def unreadable(reason: str, reply: Reply) -> Unreadable:
     """The fault of a reply that could not be used; a refusal is told from a muddle."""
     if reply.outcome == "refused":
-        return Declined("the model refused", reply.text, reply.call)
+        policy = reply.stop_reason.partition(": ")[2]
+        told = f"the model refused ({policy})" if policy else "the model refused"
+        return Declined(told, reply.text, reply.call)
     if reply.outcome != "ok":
         reason = f"{reason} (the reply was {reply.outcome})"
     return Unreadable(reason, reply.text, reply.call)

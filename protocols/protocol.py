@@ -3,23 +3,19 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import product
-from typing import ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self
 
 from oversight.cache.call import Ask
 from oversight.protocols.agents.agent import Brief, Speaker
-from oversight.protocols.errors import Unreadable
 from oversight.protocols.gather import gather_in_order
 from oversight.protocols.judges.judge import Judge
+from oversight.protocols.prompts.prompt_set import PromptSet, default_prompts
 from oversight.protocols.question import Answer, Problem, Question
 from oversight.protocols.scores import SCORES
-from oversight.protocols.scoring.sample import Sample
-from oversight.protocols.transcript import Transcript, Verdict
-
-Seat: TypeAlias = tuple[Speaker, Answer | None, Brief]
-"""Who speaks, the answer that is argued for (None: no side), and what the seat is asked to do."""
+from oversight.protocols.seat import Role, Seat
+from oversight.protocols.transcript import NamedMeasures, Transcript, Verdict
 
 
 @dataclass(frozen=True)
@@ -27,13 +23,21 @@ class Protocol(ABC):
     """A way for a weak judge to supervise a strong agent.
 
     A protocol is a frozen dataclass: its fields are its roles and settings, and so its identity
-    and its row in a report. A new one is a subclass with `converse`. It may keep no state, and
-    may take chance from nowhere but its `ask`: then its worlds share what is the same in both,
-    and a run can be resumed and replayed.
+    and its row in a report. A new one is a subclass with `run`; where the judge decides on what
+    was said, a `Conversation` with `converse`. It may keep no state, and may take chance from
+    nowhere but its `ask`: then its worlds share what is the same in both, and a run can be resumed
+    and replayed.
     """
 
     judge: Judge
+    prompts: PromptSet | None = field(default=None, kw_only=True)
+    """What the seats read, as far as this protocol has a use for it; None: the default set."""
 
+    sections: ClassVar[tuple[str, ...]] = ()
+    """Of the prompt set: the protocol's own section, which has its rules, and others that it uses.
+    Empty for a protocol that brings its words along in Briefs of its own."""
+    ignores: ClassVar[frozenset[str]] = frozenset()
+    """Axes of a sweep that change nothing here: `judge` for a protocol that asks none."""
     opposes_answers: ClassVar[bool] = False
     """Whether somebody argues for the other answer, so that there must be exactly one other."""
 
@@ -43,15 +47,11 @@ class Protocol(ABC):
         return " ".join([kind(type(self)), *self._settings()])
 
     @abstractmethod
-    async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
-        """What is said before the judge decides. `side` is what the overseen agent argues for."""
-
     async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
-        """One world: the conversation in which the agent argues for `side`, and its verdict.
+        """One world: that in which the overseen agent argues for `side`, and its verdict.
 
         Unreadable if a reply that the verdict rests on cannot be read; what `ask` raises passes.
         """
-        return await self.judge.judge(await self.converse(Transcript(question), side, ask), ask)
 
     async def worlds(self, problem: Problem, ask: Ask) -> list[Verdict]:
         """The verdict of every world of a problem, in answer order; the worlds run at once."""
@@ -82,18 +82,53 @@ class Protocol(ABC):
 
     def grid(self, agents: Iterable[Speaker], judges: Iterable[Judge]) -> list[Self]:
         """This protocol with every agent and every judge; once a judge if it has no agent."""
-        if "agent" not in {field.name for field in fields(self)}:
+        if "agent" not in {each.name for each in fields(self)}:
             return [replace(self, judge=judge) for judge in judges]
-        return [
-            replace(self, judge=judge, **{"agent": agent})
-            for agent, judge in product(agents, judges)
-        ]
+        roles: Iterable[dict[str, Any]] = (
+            {"agent": agent, "judge": judge} for agent, judge in product(agents, judges)
+        )
+        return [replace(self, **each) for each in roles]
 
-    def experiment(
-        self, agents: Iterable[Speaker], judges: Iterable[Judge], problems: Iterable[Problem]
-    ) -> "Experiment":
-        """This protocol with every agent and every judge, on every problem."""
-        return Experiment(tuple(self.grid(agents, judges)), tuple(problems))
+    @property
+    def words(self) -> PromptSet:
+        return self.prompts or default_prompts()
+
+    @property
+    def read(self) -> PromptSet:
+        """The part of the prompt set that this protocol has a use for."""
+        return self.words.only(self.sections)
+
+    def rules(self) -> str:
+        """What everybody who takes part reads, in the same words."""
+        return self.words.fill(f"{self.sections[0]}.rules", **self.rule_values())
+
+    def rule_values(self) -> dict[str, str | int]:
+        """What the placeholders of the rules stand for."""
+        return {}
+
+    def brief(self, role: Role, /, **values: str | int) -> Brief:
+        """What a role reads. values: of the placeholders of its block."""
+        return Brief(
+            role.title,
+            self.rules(),
+            self.words.fill(role.block, **values),
+            act=role.act,
+            judge_reads=self.judge.reads_passage,
+            prompts=self.prompts,
+        )
+
+    def seat(
+        self, speaker: Speaker, side: Answer | None, role: Role, /, **values: str | int
+    ) -> Seat:
+        """A speaker in a role. side: the answer to argue for; values: as in `brief`."""
+        return Seat(speaker, side, self.brief(role, **values))
+
+    def judging(self, block: str = "judge", /, **values: str | int) -> Brief | None:
+        """What the judge reads: the rules, and its own part in them. None for a protocol that has
+        no words for it."""
+        if not self.sections:
+            return None
+        return self.brief(Role(f"{self.sections[0]}.{block}", "Judge"), **values)
 
     def judge_seat(self, brief: Brief, stand_in: Speaker | None = None) -> Seat:
         """A seat without a side for the judge's model, or for whoever stands in for it.
@@ -101,79 +136,43 @@ class Protocol(ABC):
         The judge's model reads the passage here only if the judge does; a stand-in always may.
         """
         if stand_in is not None:
-            return (stand_in, None, brief)
-        return (self.judge.base_agent, None, replace(brief, reads_passage=self.judge.reads_passage))
+            return Seat(stand_in, None, brief)
+        blind = replace(brief, reads_passage=self.judge.reads_passage, judge_reads=None)
+        return Seat(self.judge.base_agent, None, blind)
 
     def _settings(self) -> Iterable[str]:
         """The settings that are plain values, as `name value`; a flag is its name alone."""
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for each in fields(self):
+            value = getattr(self, each.name)
             if isinstance(value, bool):
-                yield field.name.replace("_", " ") if value else f"not {field.name}"
+                yield each.name.replace("_", " ") if value else f"not {each.name}"
             elif isinstance(value, (int, float, str)):
-                yield f"{field.name.replace('_', ' ')} {value}"
+                yield f"{each.name.replace('_', ' ')} {value}"
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """What one protocol with its roles came to in an experiment."""
+class Measured:
+    """A floor, and what was measured on the way to it."""
 
-    protocol: Protocol
-    asd: Sample | None
-    """Problem by problem; its `mean` is the benchmark's figure. None if no problem was judged."""
-    unreadable: int
-    """Problems left out, because a reply that a verdict rests on could not be read."""
+    floor: Transcript
+    measures: NamedMeasures
 
 
-@dataclass(frozen=True, slots=True)
-class Experiment:
-    """Protocols on problems, with nothing but an `Ask` behind them: for a few hundred calls.
+@dataclass(frozen=True)
+class Conversation(Protocol):
+    """A protocol in which something is said, and then the judge, who heard it, decides."""
 
-    The engine runs the same protocols resumably, under limits, with intervals and reports.
-    """
+    @abstractmethod
+    async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript | Measured:
+        """What is said before the judge decides. `side` is what the overseen agent argues for."""
 
-    protocols: tuple[Protocol, ...]
-    problems: tuple[Problem, ...]
-
-    async def run(self, ask: Ask, *, score: str = "brier", lanes: int = 64) -> list[Trial]:
-        """One trial a protocol. lanes: how many problems are under way at once.
-
-        What `ask` raises ends the experiment; behind a cache, what was answered is not lost.
-        """
-        points = iter(product(range(len(self.protocols)), self.problems))
-        scored: list[dict[str, float]] = [{} for _ in self.protocols]
-
-        async def lane() -> None:
-            for number, problem in points:
-                protocol = self.protocols[number]
-                with suppress(Unreadable):
-                    asd = await protocol.agent_score_difference(problem, ask, score)
-                    scored[number][problem.id] = asd
-
-        await gather_in_order(*(lane() for _ in range(lanes)))
-        return [
-            Trial(protocol, self._sample(found), len(self.problems) - len(found))
-            for protocol, found in zip(self.protocols, scored, strict=True)
-        ]
-
-    def _sample(self, scored: dict[str, float]) -> Sample | None:
-        """In the order of the problems, whichever landed first."""
-        there = [problem for problem in self.problems if problem.id in scored]
-        if not there:
-            return None
-        ids = tuple(problem.id for problem in there)
-        groups = tuple(problem.group for problem in there)
-        return Sample(ids, tuple(scored[id] for id in ids), groups)
+    async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
+        said = await self.converse(Transcript(question), side, ask)
+        floor, measures = (said.floor, said.measures) if isinstance(said, Measured) else (said, ())
+        verdict = await self.judge.judge(floor, ask, self.judging())
+        return replace(verdict, measures=(*verdict.measures, *measures)) if measures else verdict
 
 
 def kind(protocol: type[Protocol]) -> str:
     """The name of a kind of protocol, from that of its class: NaiveJudge is `naive judge`."""
     return re.sub(r"(?<!^)(?=[A-Z])", " ", protocol.__name__).lower()
-
-
-async def speak_simultaneously(floor: Transcript, *seats: Seat, ask: Ask) -> Transcript:
-    """The seats speak at once, each blind to the others; their turns land in seat order."""
-    turns = await gather_in_order(
-        *(speaker.speak(floor, side, ask, brief) for speaker, side, brief in seats)
-    )
-    return floor.then(*turns)

@@ -38,6 +38,15 @@ class Question:
         """Where `side` stands among the answers, from 0. ValueError if it is none of them."""
         return self.answers.index(side)
 
+    def others(self, side: Answer) -> tuple[Answer, ...]:
+        """The answers opposed to `side`, in their order. ValueError if it is none of them."""
+        place = self.place(side)
+        return self.answers[:place] + self.answers[place + 1 :]
+
+    def rival(self, side: Answer) -> Answer:
+        """The answer after `side`, and after the last one the first: of two, the other one."""
+        return self.answers[(self.place(side) + 1) % len(self.answers)]
+
     def other(self, side: Answer) -> Answer:
         """The answer opposed to `side`. ValueError unless there are exactly two."""
         if len(self.answers) != 2:

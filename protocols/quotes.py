@@ -12,12 +12,6 @@ from dataclasses import dataclass
 MAX_QUOTE_WORDS = 50
 """Words. A longer quote is not looked up, and counts as unverified."""
 
-QUOTING = (
-    "You may quote the passage, word for word, between <quote> and </quote>, at most "
-    f"{MAX_QUOTE_WORDS} words each. A program looks every quote up in the passage and shows the "
-    "judge whether it is there."
-)
-
 _QUOTE = re.compile(r"<quote>(?P<text>.*?)</quote>", re.DOTALL | re.IGNORECASE)
 _APOSTROPHE = re.compile(r"(?<=\w)['\u2018\u2019\u02bc](?=\w)")
 _EXACT = "%$€£+\u2212±×÷/=≠<>≤≥-"

@@ -5,7 +5,8 @@ of question.answers, summing to 1; `answer` is a place among them, from 0. Highe
 the answer. The scores are those of Sudhir, Kaunismaa and Panickssery (2025, arXiv:2504.03731).
 
 Where we differ from SOlib, the library of that paper: a tie for the largest probability counts
-as 1/k in `accuracy`, and as 0 for every answer there. `SOLIB_SCORES` follows SOlib.
+as 1/k in `accuracy`, and as 0 for every answer there. `SOLIB_SCORES` follows SOlib. Probabilities
+tie that differ by rounding alone (`TIE`): 1 - 2/3 is no less than 1/3.
 """
 
 import math
@@ -17,6 +18,9 @@ from typing import Literal, TypeAlias
 Score: TypeAlias = Callable[[tuple[float, ...], int], float]
 Ties: TypeAlias = Literal["split", "zero"]
 Compat: TypeAlias = Literal["none", "solib"]
+
+TIE = 1e-9
+"""Probabilities closer than this are the same: they differ by rounding alone."""
 
 CLIP = 1e-4
 """The logarithms read a probability as if it lay in [CLIP, 1 - CLIP]: no verdict costs infinity."""
@@ -53,10 +57,20 @@ def accuracy(probs: tuple[float, ...], answer: int, ties: Ties = "split") -> flo
     an undecided judge scores as one who guesses; or 0 (`zero`), as in SOlib.
     """
     largest = max(probs)
-    if probs[answer] < largest:
+    if probs[answer] < largest - TIE:
         return 0.0
-    tied = probs.count(largest)
+    tied = sum(p >= largest - TIE for p in probs)
     return 0.0 if tied > 1 and ties == "zero" else 1 / tied
+
+
+def spherical(probs: tuple[float, ...], answer: int) -> float:
+    """Spherical score of `answer` (Good 1971): p over the Euclidean length of all p; in [0, 1]."""
+    return probs[answer] / math.hypot(*probs)
+
+
+def probability(probs: tuple[float, ...], answer: int) -> float:
+    """The probability of `answer` itself, which is no proper score; in [0, 1]."""
+    return probs[answer]
 
 
 def _clipped(p: float) -> float:
@@ -67,6 +81,13 @@ SCORES: Mapping[str, Score] = MappingProxyType(
     {"log": log, "brier": brier, "logodds": logodds, "accuracy": accuracy}
 )
 """By name, in the order of reports. `logodds` is for two answers only."""
+
+FURTHER_SCORES: Mapping[str, Score] = MappingProxyType(
+    {"spherical": spherical, "probability": probability}
+)
+"""Scores that are reported where they are asked for by name."""
+
+ALL_SCORES: Mapping[str, Score] = MappingProxyType({**SCORES, **FURTHER_SCORES})
 
 SOLIB_SCORES: Mapping[str, Score] = MappingProxyType(
     {**SCORES, "accuracy": partial(accuracy, ties="zero")}
@@ -79,6 +100,8 @@ RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
         "brier": (-2.0, 0.0),
         "logodds": (logodds((0.0, 1.0), 0), logodds((1.0, 0.0), 0)),
         "accuracy": (0.0, 1.0),
+        "spherical": (0.0, 1.0),
+        "probability": (0.0, 1.0),
     }
 )
 """The lowest and the highest value of each score."""
@@ -86,7 +109,7 @@ RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
 
 def applicable(answers: int, compat: Compat = "none") -> Mapping[str, Score]:
     """The scores by name, under the tie rule of `compat`; log odds only for two answers."""
-    scores = SOLIB_SCORES if compat == "solib" else SCORES
+    scores = ALL_SCORES if compat == "none" else {**SOLIB_SCORES, **FURTHER_SCORES}
     if answers == 2:
         return scores
     return {name: score for name, score in scores.items() if name != "logodds"}

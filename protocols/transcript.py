@@ -8,6 +8,8 @@ from oversight.protocols.question import Answer, Question
 from oversight.protocols.quotes import Quote
 
 Scalar: TypeAlias = str | int | float | bool
+NamedMeasures: TypeAlias = tuple[tuple[str, Scalar], ...]
+"""What a protocol measured beside its verdict, by name."""
 SideFinding: TypeAlias = Literal["unchecked", "on side", "off side", "unclear"]
 """What a reader found that a speech argues for: its side, or not; or the reader was unreadable."""
 
@@ -51,6 +53,10 @@ class Turn:
     check: SideFinding = "unchecked"
     retries: int = 0
     """How many drafts a side check sent back before this speech."""
+    reasoning: str = ""
+    """What the speaker wrote down before it filled in the form that this turn was made of."""
+    aloud: bool = False
+    """Whether the others read the reasoning; if not, it is for the record alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +92,7 @@ class Verdict:
     transcript: Transcript
     judgements: tuple[Judgement, ...] = ()
     """What `probs` was made of; empty when no judge was asked."""
-    measures: tuple[tuple[str, Scalar], ...] = ()
+    measures: NamedMeasures = ()
     """What else the protocol measured, by name: the answer chosen freely, a market's loss."""
 
 

@@ -2,27 +2,29 @@
 
 from hypothesis import strategies as st
 
-from oversight.cache.call import Call, Message, ResponseFormat, ToolSpec
+from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpec
 from oversight.cache.reply import Reply, Token, ToolCall, Usage
 
 FULL = Call(
-    model="sim/strong",
-    messages=(
-        Message("system", "You are Debater A."),
-        Message(
-            "assistant", "", (ToolCall("t1", "calculator", '{"expression":"4*12"}'),), "", "[1]"
+    Request(
+        model="sim/strong",
+        messages=(
+            Message("system", "You are Debater A."),
+            Message(
+                "assistant", "", (ToolCall("t1", "calculator", '{"expression":"4*12"}'),), "", "[1]"
+            ),
+            Message("tool", "48", tool_call_id="t1"),
         ),
-        Message("tool", "48", tool_call_id="t1"),
+        temperature=0.4,
+        top_p=0.9,
+        max_tokens=512,
+        stop=("\n\n",),
+        tools=(ToolSpec("calculator", "Evaluates.", '{"type":"object"}'),),
+        response_format=ResponseFormat("verdict", '{"type":"object"}'),
+        top_logprobs=5,
+        effort="low",
     ),
-    temperature=0.4,
-    top_p=0.9,
-    max_tokens=512,
-    stop=("\n\n",),
-    tools=(ToolSpec("calculator", "Evaluates.", '{"type":"object"}'),),
-    response_format=ResponseFormat("verdict", '{"type":"object"}'),
-    top_logprobs=5,
-    effort="low",
-    draw=(0, 3),
+    (0, 3),
 )
 """A call with every field set."""
 
@@ -53,8 +55,8 @@ messages = st.builds(
     texts,
     texts,
 )
-calls = st.builds(
-    Call,
+requests = st.builds(
+    Request,
     model=texts,
     messages=st.lists(messages, max_size=3).map(tuple),
     temperature=st.none() | st.floats(0, 2),
@@ -65,8 +67,8 @@ calls = st.builds(
     response_format=st.none() | st.builds(ResponseFormat, texts, texts),
     top_logprobs=st.integers(0, 20),
     effort=st.sampled_from(["", "none", "minimal", "low", "medium", "high"]),
-    draw=st.lists(st.integers(0, 10**6), max_size=3).map(tuple),
 )
+calls = st.builds(Call, requests, st.lists(st.integers(0, 10**6), max_size=3).map(tuple))
 replies = st.builds(
     Reply,
     text=texts,

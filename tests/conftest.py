@@ -1,8 +1,10 @@
 """Settings of the whole suite: how large the campaigns are, seconds in the normal suite and hours
 of trouble in the long form, and no test that a busy machine can fail."""
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -36,9 +38,56 @@ class Campaign:
         return long if self.long else short
 
 
+RINGS = ("unit", "wire", "campaign", "bench")
+TESTS = Path(__file__).parent
+OUTSIDE = ("subprocess.Popen", "os.fork", "os.posix_spawn", "socket.bind", "socket.connect")
+"""What Python reports when a test leaves its process."""
+
+
+def ring(item: pytest.Item) -> str:
+    """The one ring that a test is in: that of its folder, or that of a marker, or else `unit`."""
+    folder = item.path.relative_to(TESTS).parts[0]
+    if folder in ("campaign", "bench"):
+        return folder
+    return next((name for name in RINGS if item.get_closest_marker(name)), "unit")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        item.add_marker(ring(item))
+
+
+class Outside:
+    """Notices a test of the unit ring that starts a process or opens a socket."""
+
+    watching = False
+
+    def __call__(self, event: str, args: tuple[object, ...]) -> None:
+        if self.watching and event in OUTSIDE:
+            raise AssertionError(f"{event}: a test that leaves its process is marked `wire`")
+
+
+_OUTSIDE = Outside()
+# An audit hook stays for good: one for the whole session.
+sys.addaudithook(_OUTSIDE)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    held = item.config.getoption("--hold-rings")
+    _OUTSIDE.watching = held and item.get_closest_marker("unit") is not None
+    try:
+        return (yield)
+    finally:
+        _OUTSIDE.watching = False
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--campaign", choices=("short", "long"), default="short")
     parser.addoption("--campaign-seed", type=int, default=SEED)
+    parser.addoption(
+        "--hold-rings", action="store_true", help="Fail unit tests that leave their process."
+    )
 
 
 @pytest.fixture

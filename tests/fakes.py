@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply, Token
 from oversight.protocols.protocol import Protocol
@@ -27,12 +26,12 @@ class Scripted:
         await asyncio.sleep(self.delay)
         said = self.answer(call)
         reply = said if isinstance(said, Reply) else Reply(said)
-        return replace(reply, call=call_address(call))
+        return replace(reply, call=call.address)
 
     @property
     def distinct(self) -> int:
         """How many different calls were asked: what a cache would pay for."""
-        return len({call_address(call) for call in self.calls})
+        return len({call.address for call in self.calls})
 
 
 def token(text: str, probability: float, **others: float) -> Token:
@@ -53,6 +52,7 @@ class Prompt(NamedTuple):
     """What a call asks of whom: read off its prompt, as a scripted model must."""
 
     task: str
+    """`statement` where a judge is asked whether a statement is true, however it is asked."""
     side: str
     """Label of the answer to argue for; empty for no side."""
     system: str
@@ -70,16 +70,27 @@ class Prompt(NamedTuple):
 
 def prompt(call: Call) -> Prompt:
     system, user = (message.text for message in call.messages[:2])
-    task, side = re.findall(r'<instructions task="([^"]*)"(?: side="([^"]*)")?>', user)[-1]
+    task, side, marks = re.findall(
+        r'<instructions task="([^"]*)"(?: side="([^"]*)")?([^>]*)>', user
+    )[-1]
+    if "options=" in marks:
+        task = "statement"
     turns = re.findall(r'<turn speaker="([^"]*)">\n(.*?)\n</turn>', user, re.DOTALL)
     return Prompt(
         task, side, system, user, tuple(who for who, _ in turns), tuple(said for _, said in turns)
     )
 
 
+def held(share: object) -> str:
+    """What a judge says that finds a statement true with this probability."""
+    if not isinstance(share, (int, float)):
+        return f"Yes: {share}%\nNo: {share}%"
+    return f"Yes: {100 * share:.9g}%\nNo: {100 - 100 * share:.9g}%"
+
+
 def addresses(ask: Scripted) -> set[str]:
     """The different calls that were asked: what a cache would pay for."""
-    return {call_address(call) for call in ask.calls}
+    return {call.address for call in ask.calls}
 
 
 async def paid(

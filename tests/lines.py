@@ -1,4 +1,4 @@
-"""Both wires over both transports, each a line to a server of this machine."""
+"""Every wire over both transports, each a line to a server of this machine."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from oversight.cache.call import Call, Message
+from oversight.cache.call import Call, Message, Request
 from oversight.cache.reply import Reply
 from oversight.engine.providers.aiohttp_transport import AiohttpTransport
 from oversight.engine.providers.anthropic_wire import AnthropicWire
@@ -25,6 +25,7 @@ from oversight.engine.rehearsal import (
 )
 from oversight.engine.rehearsal.anthropic_server_wire import AnthropicServerWire
 from oversight.engine.rehearsal.openai_server_wire import OpenAIServerWire
+from oversight.engine.rehearsal.responses_server_wire import ResponsesServerWire
 
 CANARY = "sk-canary-0123456789"
 Line = Callable[[Settings, Hear | None], Provider]
@@ -38,13 +39,26 @@ def plain_anthropic(settings: Settings, hear: Hear | None) -> Provider:
     return HttpProvider(wire, transport, deadline=settings.deadline, hear=hear)
 
 
+def responses(settings: Settings, hear: Hear | None) -> Provider:
+    return connect(replace(settings, api="responses"), hear)
+
+
 # provider, model, path below the server's address, and how the provider is made
 LINES: dict[str, tuple[str, str, str, Line]] = {
     "openai wire, plain": ("compatible/lab", "compatible/lab/m", "/v1", connect),
     "openai wire, sdk": ("openai", "openai/gpt-4o", "/v1", connect),
+    "responses wire, plain": ("compatible/lab", "compatible/lab/m", "/v1", responses),
+    "responses wire, sdk": ("openai", "openai/gpt-4o", "/v1", responses),
     "anthropic wire, plain": ("anthropic", "anthropic/claude-sonnet-4-5", "", plain_anthropic),
     "anthropic wire, sdk": ("anthropic", "anthropic/claude-sonnet-4-5", "", connect),
 }
+
+SERVER_WIRES = {
+    "openai": OpenAIServerWire(),
+    "responses": ResponsesServerWire(),
+    "anthropic": AnthropicServerWire(),
+}
+"""By the first word of a line."""
 
 EACH_LINE = pytest.mark.parametrize("line", LINES)
 """Of the tests that run over each of them, and take its name."""
@@ -83,7 +97,7 @@ async def rehearsed(
 
 
 def asked(line: str, text: str = "2 + 2?") -> Call:
-    return Call(LINES[line][1], (Message("system", "Be brief."), Message("user", text)))
+    return Call(Request(LINES[line][1], (Message("system", "Be brief."), Message("user", text))))
 
 
 def always(fault: FaultKind, **settings: float) -> Profile:
@@ -117,5 +131,4 @@ async def canned(
 
 
 def good_body(line: str) -> bytes:
-    dialect = AnthropicServerWire() if "anthropic" in line else OpenAIServerWire()
-    return dialect.reply(asked(line), Reply("4"), 1)
+    return SERVER_WIRES[line.split()[0]].reply(asked(line), Reply("4"), 1)

@@ -9,7 +9,6 @@ from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.engine.simulation import expected_scores
@@ -42,7 +41,7 @@ TRUTHS = (
     (
         "interactive_debate",
         "protocols/test_interactive_debate"
-        "::test_a_judge_whose_questions_change_nothing_decides_as_in_a_plain_debate",
+        "::test_what_only_a_question_brings_out_decides_for_the_truth",
     ),
     (
         "open_consultancy",
@@ -52,7 +51,7 @@ TRUTHS = (
     (
         "double_consultancy",
         "protocols/test_double_consultancy"
-        "::test_without_clients_it_is_one_simultaneous_round_of_debate",
+        "::test_a_consultant_who_cannot_hear_the_other_cannot_copy_its_evidence",
     ),
     (
         "cross_examination",
@@ -74,14 +73,25 @@ TRUTHS = (
         "protocols/test_critique::test_a_dishonest_critic_finds_no_flaw_however_often_it_is_drawn",
     ),
     (
+        "critique",
+        "protocols/test_critique::test_a_critic_that_was_turned_takes_what_an_honest_one_gave",
+    ),
+    (
         "proposer_critic",
         "protocols/test_proposer_critic"
         "::test_a_judge_who_trusts_the_critic_is_as_good_as_the_critic",
     ),
     (
         "market_making",
+        "protocols/test_market_making"
+        "::test_a_market_that_knows_the_judge_answers_what_it_believes_of_all_that_can_be_said",
+    ),
+    (
+        "market_making",
         "protocols/test_market_making::test_trade_ends_at_the_fixed_point_of_the_market",
     ),
+    ("market_making", SIM),
+    ("adversarial_propaganda", SIM),
     (
         "amplification",
         "protocols/test_amplification::test_with_honest_helpers_it_answers_what_nobody_in_it_could",
@@ -108,6 +118,19 @@ TRUTHS = (
         "doubly_efficient_debate",
         "protocols/test_doubly_efficient_debate"
         "::test_a_planted_flaw_is_found_as_often_as_most_votes_see_it",
+    ),
+    (
+        "doubly_efficient_debate",
+        "protocols/test_best_response::test_no_list_of_steps_carries_a_lie_past_an_exact_judge",
+    ),
+    (
+        "doubly_efficient_debate",
+        "protocols/test_best_response"
+        "::test_no_probabilities_carry_a_doubtful_argument_past_a_sampled_judge",
+    ),
+    (
+        "prover_estimator_debate",
+        "protocols/test_best_response::test_no_split_carries_a_lie_past_an_exact_estimator",
     ),
     (
         "prover_estimator_debate",
@@ -184,7 +207,7 @@ async def calls(protocol: Protocol) -> list[set[str]]:
         seen: set[str] = set()
 
         async def ask(call: Call, seen: set[str] = seen) -> Reply:
-            seen.add(call_address(call))
+            seen.add(call.address)
             return await provider(call)
 
         await protocol.run(problem.question, side, ask)

@@ -5,13 +5,13 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from oversight.cache.call import Call, Message
+from oversight.cache.call import Call, Message, Request
 from oversight.cache.reply import Reply, Usage
 from oversight.engine.errors import Unreachable
 
 
 @dataclass(frozen=True)
-class Request:
+class Arrival:
     """One request as the server saw it."""
 
     at: float
@@ -31,20 +31,20 @@ class Server:
     def __init__(
         self,
         latency: float = 1.0,
-        fault: Callable[[Request], Exception | None] = lambda request: None,
+        fault: Callable[[Arrival], Exception | None] = lambda request: None,
         tokens: Callable[[Call], tuple[int, int]] = lambda call: (100, 10),
     ) -> None:
         self.latency = latency
         self.fault = fault
         self.tokens = tokens
-        self.book: list[Request] = []
+        self.book: list[Arrival] = []
         self.answered: list[float] = []
         """Loop times (s) at which replies went out."""
         self.in_flight = 0
         self.most_in_flight = 0
 
     async def __call__(self, call: Call) -> Reply:
-        request = Request(asyncio.get_running_loop().time(), call, *self.tokens(call))
+        request = Arrival(asyncio.get_running_loop().time(), call, *self.tokens(call))
         fault = self.fault(request)
         if not isinstance(fault, Unreachable):
             self.book.append(request)
@@ -63,10 +63,8 @@ class Server:
 def call_of(tokens: float, n: int = 0, max_tokens: int = 100, model: str = "sim/m") -> Call:
     """A call that is estimated at `tokens` input tokens, the `n`-th of its like."""
     return Call(
-        model,
-        (Message("user", "x" * round(4 * tokens - 16)),),
-        max_tokens=max_tokens,
-        draw=(n,),
+        Request(model, (Message("user", "x" * round(4 * tokens - 16)),), max_tokens=max_tokens),
+        (n,),
     )
 
 

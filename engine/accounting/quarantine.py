@@ -4,7 +4,6 @@ import logging
 import re
 from pathlib import Path
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call
 from oversight.engine.errors import Malformed
 
@@ -47,7 +46,7 @@ class Quarantine:
             self.lost += 1
             return None
         model = re.sub(r"[^\w.-]+", "-", call.model)
-        path = self.folder / f"{self._next:03}-{model}-{call_address(call)[:12]}.body"
+        path = self.folder / f"{self._next:03}-{model}-{call.address[:12]}.body"
         path.write_bytes(fault.body)
         self._next += 1
         log.warning("%s: %s; the body is in %s", call.model, fault, path)

@@ -1,1 +1,1 @@
-"""The Python face: `run`, `run_async` and `asking`."""
+"""The Python face: `run`, `run_async`, `asking` and `Experiment`."""

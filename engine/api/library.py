@@ -7,15 +7,25 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from oversight.cache.cache import Mode
-from oversight.engine.accounting.prices import load_prices
+from oversight.engine.accounting.prices import listed, load_prices
 from oversight.engine.display.progress import console as stderr
 from oversight.engine.errors import Halt
 from oversight.engine.fleet.staff import Workers, executor_for
+from oversight.engine.pages.notebook import (
+    Shown,
+    comparison_of,
+    framed,
+    overview_of,
+    reading_of,
+)
+from oversight.engine.pictures.opened import OpenedRun
+from oversight.engine.reports.frame_files import arrow_frames
+from oversight.engine.reports.frames import FrameSource
 from oversight.engine.reports.report import report, save_report
 from oversight.engine.reports.results import Results, collect
 from oversight.engine.reports.side_by_side import side_by_side
@@ -32,6 +42,9 @@ from oversight.engine.sweeps.sweepfile import Top, check_fit
 from oversight.engine.system.loop import event_loop
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Problem
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +70,53 @@ class Report:
         measures: with what was measured beside the scores, which JSON and CSV always have.
         """
         return report(self.results, format, measures=measures)
+
+    def frames(self) -> "dict[str, pa.Table]":
+        """The run as Arrow tables: `rows`, `cells`, `turns`, `judgements` and `calls`.
+
+        polars, pandas and DuckDB take them without copying. UsageError without the extra `frames`.
+        """
+        source = FrameSource(self.folder, self.opened, listed(), self.results.score)
+
+        def read() -> "dict[str, pa.Table]":
+            with closing(open_for_reading(self.store)) as replies:
+                return asyncio.run(arrow_frames(source, replies))
+
+        # In a thread of its own, because in a notebook a loop is running in this one.
+        with ThreadPoolExecutor(1) as other:
+            return other.submit(read).result()
+
+    def _repr_html_(self) -> str:
+        """The overview, as a page in a frame of its own."""
+        return framed(overview_of(self._run(), self.results.score))
+
+    def compare(self, other: "Report") -> Shown:
+        """This run less another one, row by row, on the problems that both have."""
+        return comparison_of(other._run(), self._run(), self.results.score)
+
+    def read(
+        self,
+        wanted: str,
+        *,
+        protocol: str = "",
+        agent: str = "",
+        judge: str = "",
+        draw: int | None = None,
+    ) -> Shown:
+        """The worlds of a problem: in a notebook the page of the reader, and as text, `show`'s.
+
+        As `show` otherwise, and of several rows that fit, the first.
+        """
+        sweep, parts = self.opened.sweep, Parts(protocol, agent, judge)
+        about, rows, drawn = found(sweep, self.folder, wanted, parts, draw)
+        text = self.show(
+            about.id, protocol=rows[0].kind, agent=rows[0].agent, judge=rows[0].judge, draw=drawn
+        )
+        page = reading_of(self._run(), self.results.score, rows[0], about.id, drawn)
+        return Shown(text, page)
+
+    def _run(self) -> OpenedRun:
+        return OpenedRun(self.folder, self.store, self.opened)
 
     def show(
         self,

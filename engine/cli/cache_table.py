@@ -1,7 +1,7 @@
 """The tables of `oversight cache`, for people."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from oversight.cache.call import Call
+from oversight.cache.call import Call, Request
 from oversight.cache.record import Record
 from oversight.cache.reply import Reply, ToolCall
 from oversight.cache.stats import ReplyCounts, StoreStatistics
@@ -116,13 +116,13 @@ def _logprobs(reply: Reply) -> list[str]:
 
 def _settings(call: Call) -> dict[str, str]:
     """The settings that are not left as they are, by name."""
-    plain = Call(call.model, ())
-    return {
-        field.name: str(getattr(call, field.name))
-        for field in fields(Call)
-        if field.name not in ("model", "messages")
-        and getattr(call, field.name) != getattr(plain, field.name)
+    plain, asked = Request(call.model, ()), replace(call.request, messages=())
+    changed = {
+        field.name: str(getattr(asked, field.name))
+        for field in fields(Request)
+        if getattr(asked, field.name) != getattr(plain, field.name)
     }
+    return changed | ({"draw": str(call.draw)} if call.draw else {})
 
 
 def _tallies(title: str, tallies: Mapping[str, ReplyCounts]) -> Table:

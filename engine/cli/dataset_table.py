@@ -1,23 +1,28 @@
 """What people are shown of a data set: its counts, the leak gate rule by rule, and what to do."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from oversight.engine.display.table import Table, as_text
 from oversight.protocols.datasets.inventory import Inventory
-from oversight.protocols.datasets.leak import MATERIAL, LeakGate, RuleAccuracy
+from oversight.protocols.datasets.leak import MATERIAL, LeakGate, RuleAccuracy, power
+from oversight.protocols.errors import DatasetError
 
 LEAKING = "the form of an answer gives the label away"
+TELLS = (5, 10, 15)
+"""Points in 100 off chance of which the power of the gate is told."""
 LISTED = 5
 """Duplicates that are named."""
 
 
-def inventory_text(name: str, held: Inventory, gate: LeakGate) -> str:
+def inventory_text(
+    name: str, held: Inventory, gate: LeakGate, skipped: Sequence[DatasetError] = ()
+) -> str:
     table = Table(
         f"{name}: {LEAKING if gate.leaks else 'no leak found'}",
         ("rule", "n", "accuracy", "interval", "chance", "verdict"),
         tuple(map(_row, gate.rules)),
         1,
-        tuple(_notes(held)),
+        (*_notes(held), *_skipped(skipped), *_power(gate)),
     )
     return "\n".join([as_text(table), *_mends(gate)])
 
@@ -51,6 +56,20 @@ def _notes(held: Inventory) -> Iterator[str]:
         yield f"  {', '.join(ids)}"
     if len(held.duplicates) > LISTED:
         yield f"  … and {len(held.duplicates) - LISTED:,} more"
+
+
+def _skipped(faults: Sequence[DatasetError]) -> Iterator[str]:
+    if faults:
+        yield f"skipped: {len(faults):,} rows that are wrong:"
+    for fault in faults[:LISTED]:
+        yield f"  {fault}"
+    if len(faults) > LISTED:
+        yield f"  … and {len(faults) - LISTED:,} more"
+
+
+def _power(gate: LeakGate) -> Iterator[str]:
+    found = ", ".join(f"{power(gate.problems, tell / 100):.0%} of {tell}" for tell in TELLS)
+    yield f"power with n = {gate.problems:,}: of leaks by so many points the gate finds {found}"
 
 
 def _mends(gate: LeakGate) -> Iterator[str]:

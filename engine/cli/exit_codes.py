@@ -1,30 +1,19 @@
-"""What the user is told of an error, and the exit code that goes with it."""
+"""What a command's exit code means."""
 
-import click
-
-from oversight.cache.errors import CacheError, ReplayMiss, StoreFull
-from oversight.engine.display.printable import printable
-from oversight.engine.errors import DiskFull, EngineError, StoreFailed
-from oversight.protocols.errors import ProtocolError
-
-USAGE = 2
-STOPPED = 3
-MISSED = 5
+from enum import IntEnum
 
 
-def report_fault(fault: Exception) -> int:
-    """Print an error of ours as one plain message, and give its exit code; raise any other."""
-    if isinstance(fault, ReplayMiss):
-        click.echo(printable(str(fault)), err=True)
-        click.echo("  nothing was sent; to ask the models: oversight run, not in replay", err=True)
-        return MISSED
-    if isinstance(fault, (StoreFailed, StoreFull, DiskFull)):
-        click.echo(printable(str(fault)), err=True)
-        return STOPPED
-    if isinstance(fault, (EngineError, ProtocolError, CacheError)):
-        click.echo(printable(str(fault)), err=True)
-        return USAGE
-    if isinstance(fault, OSError) and fault.filename is not None:
-        click.echo(f"{fault.filename}: {fault.strerror}", err=True)
-        return USAGE
-    raise fault
+class ExitCode(IntEnum):
+    """The exit codes of every command; a run stopped by a signal leaves with 128 and its number."""
+
+    DONE = 0
+    FAILED = 1
+    """Cells failed, or a check found what it looks for."""
+    USAGE = 2
+    """A flag, a file or the sweep is wrong; nothing was sent."""
+    STOPPED = 3
+    """Stopped, and the same command resumes."""
+    OVER_BUDGET = 4
+    MISSED = 5
+    """A replay met a call that was never recorded."""
+    INTERRUPTED = 130

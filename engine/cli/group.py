@@ -4,31 +4,39 @@ import importlib
 
 import click
 
+from oversight.engine.cli.exit_codes import ExitCode
+
 COMMANDS = {
     "demo": "Run a small sweep on simulated models: no key, no cost.",
     "init": "Write a commented sweep file to start from.",
     "doctor": "Check keys, models, limits and clock, for a token a model.",
     "plan": "Say what a sweep would ask, cost and take; nothing is sent.",
+    "prompts": "Show what every seat of a sweep reads.",
     "rehearse": "Run a whole sweep against a server of this machine: no key, no cost.",
     "run": "Start a sweep, or go on with one that was stopped.",
     "gather": "Put the parts of a sweep together into one run.",
     "runs": "List runs: how far each is, and how it ended.",
     "status": "Say how far a run is, and who is running it.",
     "report": "Print the report of a run.",
+    "compare": "Say which rows are better than which, and how sure that is.",
+    "frontier": "Say what each row costs, and which rows are worth it.",
+    "pressure": "Say what a protocol rewards when its reward is optimised.",
+    "scaling": "Rate judges and agents against each other, over capability.",
+    "view": "Look at runs in the browser: figures, transcripts, failures, live progress.",
+    "bundle": "Write a run as pages that open from files, to send or to keep.",
+    "plot": "Draw a run: figures for papers and slides, with their data.",
+    "probe": "Ask judges what they believe after each turn; paid, and no part of the score.",
     "show": "Print what was said about a problem, world by world.",
     "replay": "Run a run again from its recorded replies alone.",
-    "export": "Write the recorded replies of a run into one file.",
+    "export": "Write the recorded replies of a run into one file, or the run as tables.",
     "export-training": "Write what a run teaches as files for supervised and preference training.",
     "score": "Score verdicts that were produced elsewhere.",
-    "dataset": "Check a data set for leaks, fetch one, generate wrong answers.",
+    "dataset": "Check a data set for leaks, fetch one, generate wrong answers or one hand.",
     "quota": "Say which runs of a shared database hold which part of the limits.",
     "cache": "Look into the store of paid replies, check it, prune it, move it.",
 }
 """Each is `commands.NAME:command`. Help is kept here so that `--help` imports none of
 them."""
-
-
-INTERRUPTED = 130
 
 
 class LazyGroup(click.Group):
@@ -49,7 +57,7 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             # Before a run begins or after it has ended; click would call it a failure of cells.
-            raise SystemExit(INTERRUPTED) from None
+            raise SystemExit(ExitCode.INTERRUPTED) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -71,6 +79,6 @@ def main() -> None:
     try:
         oversight.main(prog_name="oversight")
     except Exception as exc:
-        from oversight.engine.cli.exit_codes import report_fault
+        from oversight.engine.cli.faults import report_fault
 
         raise SystemExit(report_fault(exc)) from None

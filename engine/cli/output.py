@@ -2,15 +2,27 @@
 
 import shutil
 import sys
+from typing import TYPE_CHECKING
 
 import click
+import orjson
 
 from oversight.engine.display.printable import printable
+
+if TYPE_CHECKING:
+    from oversight.engine.accounting.ledger import UsageTotals
 
 
 def width() -> int | None:
     """Columns of the terminal that results are shown on; None where they go into a file."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def asked(paid: "UsageTotals") -> str:
+    """How much was asked of real models, in requests and tokens."""
+    usage = paid.usage
+    tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+    return f"{paid.sent:,} requests, {tokens}"
 
 
 def say(text: str) -> None:
@@ -26,3 +38,13 @@ def show(text: str) -> None:
     except BrokenPipeError:
         sys.stderr.close()
         raise SystemExit(0) from None
+
+
+def show_json(value: object) -> None:
+    """The result of a command as JSON, indented."""
+    show(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+
+
+def show_json_line(value: object) -> None:
+    """One of several results, as JSON on a line of its own."""
+    show(orjson.dumps(value).decode())

@@ -12,7 +12,7 @@ import click
 
 from oversight.cache.record import Record, read_record, records
 from oversight.cache.reply import Outcome
-from oversight.cache.store import Store
+from oversight.cache.store import Reader
 
 MAX_MATCHES = 8
 """Entries that are listed where an address may mean several."""
@@ -46,31 +46,35 @@ class Selection:
 def selecting(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that a Selection is made from."""
     for option in (
-        click.option("--older-than", callback=_before, help="An age: 12h, 30d or 8w."),
+        click.option(
+            "--older-than",
+            callback=_before,
+            help="Only entries older than this, e.g. 12h, 30d or 8w.",
+        ),
         click.option(
             "--outcome",
             "outcomes",
             multiple=True,
             type=click.Choice(get_args(Outcome)),
-            help="How the reply ended. Repeatable.",
+            help="Only replies that ended so; repeatable.",
         ),
         click.option(
             "--model",
             "models",
             multiple=True,
-            help="As in the sweep file, or a pattern: 'openai/*'. Repeatable.",
+            help="Only this model, or a pattern such as 'openai/*'; repeatable.",
         ),
     ):
         command = option(command)
     return command
 
 
-def selected_entry(store: Store, address: str) -> Record:
+def selected_entry(store: Reader, address: str) -> Record:
     """The one entry whose address starts so. UsageError, with the candidates, if it is not one.
 
     Two endpoints that answered one call share its address; the key tells them apart.
     """
-    found = list(islice(store.walk(address), MAX_MATCHES + 1))
+    found = list(islice(store.keys(address), MAX_MATCHES + 1))
     if not found:
         raise click.UsageError(
             f"no stored reply has an address that starts with {address!r}; "
@@ -82,7 +86,7 @@ def selected_entry(store: Store, address: str) -> Record:
         return read_record(found[0], value)
     lines = [
         f"  {key}  {record.model}" if isinstance(record, Record) else f"  {key}  {record.reason}"
-        for key, record in records(islice(store.survey(address), MAX_MATCHES))
+        for key, record in records(islice(store.items(address), MAX_MATCHES))
     ]
     more = "\n  …" if len(found) > MAX_MATCHES else ""
     raise click.UsageError(f"{address!r} may mean:\n" + "\n".join(lines) + more)
@@ -92,5 +96,5 @@ def _before(ctx: click.Context, param: click.Parameter, age: str | None) -> int 
     if age is None:
         return None
     if not (match := re.fullmatch(r"(\d+)([hdw])", age)):
-        raise click.BadParameter(f"{age!r} is no age; write 12h, 30d or 8w")
+        raise click.BadParameter(f"{age!r} is not an age; write it like 12h, 30d or 8w")
     return int(time.time()) - int(match[1]) * UNITS[match[2]]

@@ -12,7 +12,7 @@ from oversight.engine.display.progress import Snapshot
 from oversight.engine.errors import Interrupted
 from oversight.engine.stop import StopToken
 
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def obey_signals(stop_token: StopToken, snapshot: Callable[[], Snapshot]) -> None:
@@ -50,7 +50,7 @@ def obey_signals(stop_token: StopToken, snapshot: Callable[[], Snapshot]) -> Non
 
     # Not the loop's own handlers: it takes them away when it closes, and a signal that comes
     # between that moment and the end would kill the process.
-    for number in STOPPING:
+    for number in STOP_SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handle)
 

@@ -5,10 +5,14 @@ import shlex
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
 
-from oversight.engine.cli.output import say, show, width
+from oversight.engine.accounting.ledger import sum_usage
+from oversight.engine.accounting.ledger_file import read_ledger
+from oversight.engine.cli.exit_codes import ExitCode
+from oversight.engine.cli.faults import halt_code
+from oversight.engine.cli.output import asked, say, show, width
 from oversight.engine.cli.signals import obey_signals
+from oversight.engine.decisions.sequential import SequentialDesign, save_decision
 from oversight.engine.display.progress import Snapshot, console
 from oversight.engine.errors import (
     AllRefused,
@@ -35,9 +39,6 @@ from oversight.engine.system.loop import event_loop
 from oversight.protocols.datasets.leak import leak_gate
 from oversight.protocols.question import Problem
 
-ExitCode: TypeAlias = int
-SOME_FAILED, STOPPED, OVER_BUDGET, MISSED = 1, 3, 4, 5
-
 
 @dataclass(frozen=True, slots=True)
 class Presentation:
@@ -47,6 +48,8 @@ class Presentation:
     """The command that goes on, as the user would type it."""
     format: str
     score: str
+    design: SequentialDesign | None = None
+    """Where the run may stop once it has told enough."""
 
 
 def run_in_terminal(
@@ -54,7 +57,7 @@ def run_in_terminal(
     options: RunOptions,
     shown: Presentation,
     executor: MakeExecutor = RunSession,
-) -> ExitCode:
+) -> int:
     """Run what is missing of a sweep, and print the report if it is complete."""
     with Run.open(loaded, options) as run:
         if run.run_again:
@@ -102,7 +105,7 @@ def under_signals(
             return stop_token.halt
 
 
-def _stopped(halt: Halt, run: Run, shown: Presentation) -> ExitCode:
+def _stopped(halt: Halt, run: Run, shown: Presentation) -> int:
     done = f"{run.folder.finished:,} of {len(run.loaded.sweep):,} cells done"
     unsaved = ""
     if halt.unsaved:
@@ -113,12 +116,7 @@ def _stopped(halt: Halt, run: Run, shown: Presentation) -> ExitCode:
         say(f"{str(halt).rstrip('.')}. Nothing more is sent. {done}, {unsaved or '0 lost'}.")
     _why_failed(run)
     say(f"{_when(halt)}: {shown.again}")
-    match halt:
-        case Interrupted():
-            return 128 + halt.signal
-        case BudgetReached():
-            return OVER_BUDGET
-    return STOPPED
+    return halt_code(halt)
 
 
 def _when(halt: Halt) -> str:
@@ -145,9 +143,15 @@ def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
         save_report(results, folder.path)
     show(report(results, shown.format, width()))
     say("")
+    if shown.design is not None:
+        decision = shown.design.decision(folder.path)
+        save_decision(folder.path, decision)
+        for told in decision.lines():
+            say(told)
     say(f"run folder  {folder.path}")
     if not all(model.startswith(PREFIX) for model in sweep.models):
         say(f"replies     {shown_name(store_name(run.options.store))}   (paid for: keep them)")
+        say(f"asked       {asked(sum_usage(read_ledger(folder.path).values()))}")
     first = sweep.problems[0].id
     say(f"look closer {shlex.join(['oversight', 'show', str(folder.path), first])}")
     say(f"again       {shown.again}   (all from the store)")
@@ -155,7 +159,7 @@ def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
     if again := passing(run.outcomes()) if folder.failed else 0:
         retrying = shown.again if run.options.retry_failed else f"{shown.again} --retry-failed"
         say(f"once more   {retrying}   ({again:,} cells whose fault may have passed)")
-    return SOME_FAILED if folder.failed else 0
+    return ExitCode.FAILED if folder.failed else ExitCode.DONE
 
 
 def _why_failed(run: Run) -> None:
@@ -166,10 +170,7 @@ def _why_failed(run: Run) -> None:
 
 
 def _leaks(problems: Sequence[Problem]) -> str:
-    gate = leak_gate(problems)
-    if gate.leaks:
-        return gate.line
-    return "leak gate: fine, form alone does not tell the right answer (oversight dataset check)"
+    return f"{leak_gate(problems).line} (oversight dataset check)"
 
 
 def _headline(run: Run) -> str:

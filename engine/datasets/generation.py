@@ -1,117 +1,57 @@
-"""Generating wrong answers for the questions of a file, so many at a time, over stored replies."""
+"""Generating wrong answers for the questions of a file, and writing all answers in one hand."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from oversight.cache.cache import Cache
-from oversight.cache.store import Store
-from oversight.engine.accounting.ledger import sum_usage
-from oversight.engine.display.progress import Snapshot
-from oversight.engine.errors import Halt, UsageError
-from oversight.engine.models.router import Models
-from oversight.engine.providers.capabilities import missing_abilities
-from oversight.engine.runs.observer import Observer
-from oversight.engine.runs.session import LocalExecutor
-from oversight.engine.runs.workers import failure, run_workers
-from oversight.engine.simulation.model import PREFIX
-from oversight.engine.stop import StopToken
+from oversight.cache.call import Call
+from oversight.engine.datasets.production import Production
 from oversight.protocols.datasets.generation import Draft, Generator, picked
 from oversight.protocols.datasets.known import Known
+from oversight.protocols.datasets.rewriting import Rewriter
 from oversight.protocols.prompts.forms import solution_form
 from oversight.protocols.question import Problem
-from oversight.protocols.transcript import Failure
 
 
-@dataclass
-class Generation:
-    """The questions of a file, and what came of those that are done.
+class Generation(Production[Known, tuple[Draft, ...]]):
+    """Wrong answers for questions: of each the usable drafts, at least one."""
 
-    A question that is run again asks the same calls: what was paid is in the store, and so the
-    same generation goes on after any stop.
-    """
-
-    questions: Sequence[Known]
-    generator: Generator
-    drafts: dict[str, tuple[Draft, ...]] = field(default_factory=dict)
-    """The usable ones, at least one, by id of the question."""
-    failures: dict[str, Failure] = field(default_factory=dict)
-    """Why a question has no wrong answer, by its id."""
-
-    def require_abilities(self) -> None:
-        """UsageError if the model cannot be asked so: what it does not take, and the mend."""
-        model = self.generator.model
-        call = self.generator.compose(self.questions[0], "", solution_form("string"))
-        if lacks := () if model.startswith(PREFIX) else missing_abilities(call):
-            raise UsageError("\n".join(map(str, lacks)) + "\nNothing was sent.")
-
-    async def run(self, cache: Cache, stop_token: StopToken, lanes: int) -> Halt | None:
-        """Go through all questions, `lanes` at a time; why it stopped early, or None.
-
-        Replies in flight at a stop land and are saved. When cancelled they are abandoned, and
-        what had landed is saved.
-        """
-        async with cache:
-            await run_workers(
-                self.questions,
-                lambda known: self._attempt(known, cache),
-                self._keep,
-                lanes=lanes,
-                stop_token=stop_token,
-                waits=lambda: cache.waits,
-            )
-        return None if self.complete else stop_token.halt
+    def __init__(self, questions: Sequence[Known], generator: Generator) -> None:
+        super().__init__(questions)
+        self.generator = generator
 
     @property
-    def complete(self) -> bool:
-        return len(self.drafts) + len(self.failures) == len(self.questions)
+    def model(self) -> str:
+        return self.generator.model
+
+    def first_call(self) -> Call:
+        return self.generator.compose(self.items[0], "", solution_form("string"))
+
+    async def make(self, item: Known, cache: Cache) -> tuple[Draft, ...]:
+        return await self.generator.write(item, cache)
 
     def problems(self, seed: int) -> tuple[Problem, ...]:
         """Those that have a wrong answer, in the order of their questions."""
-        done = [known for known in self.questions if known.id in self.drafts]
-        return picked([(known, self.drafts[known.id]) for known in done], seed=seed)
-
-    async def _attempt(self, known: Known, cache: Cache) -> tuple[Draft, ...] | Failure:
-        try:
-            return await self.generator.write(known, cache)
-        except Exception as exc:
-            return failure(f"question {known.id}", exc)
-
-    def _keep(self, known: Known, landed: tuple[Draft, ...] | Failure) -> None:
-        if isinstance(landed, Failure):
-            self.failures[known.id] = landed
-        else:
-            self.drafts[known.id] = landed
+        done = [known for known in self.items if known.id in self.made]
+        return picked([(known, self.made[known.id]) for known in done], seed=seed)
 
 
-class GenerationSession(LocalExecutor):
-    """One go at a generation, from start or resume to its end or its stop."""
+class Rewriting(Production[Problem, Problem]):
+    """Problems with all their answers in one hand."""
 
-    def __init__(self, generation: Generation, models: Models, store: Store, lanes: int) -> None:
-        """The models must be prepared; they are closed at the end."""
-        super().__init__(models, store)
-        self.generation = generation
-        self._lanes = lanes
+    def __init__(self, problems: Sequence[Problem], rewriter: Rewriter) -> None:
+        super().__init__(problems)
+        self.rewriter = rewriter
 
-    async def execute(self, observer: Observer) -> Halt | None:
-        """Go through the questions that are left; why it stopped early, or None."""
-        try:
-            async with observer.watching(self.snapshot):
-                return await self.run()
-        finally:
-            await self.close()
+    @property
+    def model(self) -> str:
+        return self.rewriter.model
 
-    async def run(self) -> Halt | None:
-        return await self.generation.run(self.cache, self.models.stop_token, self._lanes)
+    def first_call(self) -> Call:
+        return self.rewriter.compose(self.items[0].question.answers[0])
 
-    def snapshot(self) -> Snapshot:
-        """Where the generation stands now, in questions."""
-        failures = self.generation.failures.values()
-        spent = sum_usage(self.accounts().values()).dollars
-        return self.standing(
-            len(self.generation.questions),
-            len(self.generation.drafts) + len(failures),
-            len(failures),
-            refused=sum(failure.kind == "declined" for failure in failures),
-            spend=f"${spent:.2f}" if spent else "",
-            halt=self.models.stop_token.halt,
-        )
+    async def make(self, item: Problem, cache: Cache) -> Problem:
+        return await self.rewriter.rewrite(item, cache)
+
+    def problems(self, seed: int) -> tuple[Problem, ...]:
+        """Those that were rewritten, in their order; nothing is drawn, so that no seed matters."""
+        return tuple(self.made[problem.id] for problem in self.items if problem.id in self.made)

@@ -2,11 +2,12 @@
 
 import re
 
-_CONTROL = re.compile(
+CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # all but tab and line feed
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction of writing
     "\u2028\u2029\ufeff\ud800-\udfff]"
 )
+"""What `printable` escapes."""
 
 
 def printable(text: str) -> str:
@@ -15,9 +16,9 @@ def printable(text: str) -> str:
     Controls are those of terminals (C0 and C1, but tab and line feed), those that change the
     direction of writing, other ends of lines, and halves of characters.
     """
-    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def controls(text: str) -> int:
     """How many control characters `printable` would show."""
-    return len(_CONTROL.findall(text))
+    return len(CONTROL.findall(text))

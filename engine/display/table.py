@@ -119,3 +119,9 @@ def as_csv(head: Sequence[str], body: Sequence[Sequence[object]]) -> str:
 
 def _inert(text: str) -> str:
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+
+
+def error_text(error: float, digits: int = 2) -> str:
+    """The figure after ±: what is too small for its digits is never shown as nothing."""
+    text = f"{error:.{digits}f}"
+    return f"<{10**-digits:.{digits}f}" if error > 0 and float(text) == 0 else text

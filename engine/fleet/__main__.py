@@ -19,7 +19,7 @@ LANDS = 30.0
 """Seconds that calls in flight have to land once whoever started the worker is gone."""
 
 
-async def serve() -> None:
+async def work_at_a_pipe() -> None:
     """Answer what comes through the pipe, until it ends; then land what is in flight."""
     loop = asyncio.get_running_loop()
     answers = os.dup(1)
@@ -88,4 +88,4 @@ if __name__ == "__main__":
         # They are for whoever started this, and who orders what is to be done.
         signal.signal(number, signal.SIG_IGN)
     with asyncio.Runner(loop_factory=event_loop()) as runner:
-        runner.run(serve())
+        runner.run(work_at_a_pipe())

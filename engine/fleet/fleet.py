@@ -26,12 +26,12 @@ from oversight.engine.errors import (
     StoreFailed,
     UsageError,
 )
-from oversight.engine.fleet.blame import Blame, Places
+from oversight.engine.fleet.blame import Blame, CellPlaces
 from oversight.engine.fleet.governor import Governor
 from oversight.engine.fleet.hand import Hand, Hire, WorkerLost
 from oversight.engine.fleet.process import ProcessHand
 from oversight.engine.fleet.quota import Account, Quota, keep_up
-from oversight.engine.fleet.words import Job, Opening, Orders, Report
+from oversight.engine.fleet.words import Job, Opening, Orders, WorkerReport
 from oversight.engine.limits.limits import Limits
 from oversight.engine.models.router import clipped
 from oversight.engine.runs.executor import Assignment, Executor
@@ -65,12 +65,12 @@ class _Desk:
     began: float = field(default_factory=time.monotonic)
     jobs: dict[int, Job] = field(default_factory=dict)
     """In hand, by problem."""
-    apart: Places = ()
+    apart: CellPlaces = ()
     """Suspects: if there are any, nothing else is in hand."""
     ordered: int = 0
     """Cells, of all jobs so far."""
     landed: int = 0
-    report: Report | None = None
+    report: WorkerReport | None = None
 
 
 class Fleet(Executor):
@@ -90,6 +90,11 @@ class Fleet(Executor):
         loaded, policy = assignment.loaded, assignment.policy
         if assignment.mode == "replay":
             raise UsageError("a replay runs in one process: leave out --workers")
+        if assignment.batches is not None:
+            raise UsageError(
+                "--until and --stop-when look at a run in one process: leave out --workers, --ray "
+                "and --quota"
+            )
         # What a worker would find missing is found here, before any is started.
         loaded.models.prepare(loaded.sweep.roles, policy)
         self.lost = 0
@@ -141,6 +146,7 @@ class Fleet(Executor):
 
     async def run(self) -> Halt | None:
         self._stop_token.listen(self._halted)
+        await self._inquire()
         tending = [asyncio.create_task(self._tend()) for _ in range(self._workers)]
         sharing = self._quota and asyncio.create_task(self._share(self._quota))
         try:
@@ -198,7 +204,7 @@ class Fleet(Executor):
                 uses.setdefault(model, []).append(now)
         names = {model: clipped(model) for model in uses}
         width = max(map(len, names.values()), default=0)
-        told = [f"{names[model]:<{width}}  {together(uses[model])}" for model in uses]
+        told = [f"{names[model]:<{width}}  {added_up(uses[model])}" for model in uses]
         lost = f", {self.lost} lost" if self.lost else ""
         return (*told, f"{len(self._desks)} workers{lost}")
 
@@ -209,6 +215,14 @@ class Fleet(Executor):
             report.simulating + sum(now.in_flight for now in report.use.values())
             for report in self._reports()
         )
+
+    async def _inquire(self) -> None:
+        """Ask the user's servers what they have, so that all workers together keep within it."""
+        models = self._assignment.loaded.models
+        for model in self._models:
+            await models.inquire(model)
+        self._opening = replace(self._opening, servers=dict(models.servers))
+        self.governor.learn({model: models.limits_of(model) for model in self._models})
 
     def _accounts(self, limits: Mapping[str, Limits]) -> dict[str, Account]:
         """What other runs may share with this one."""
@@ -278,7 +292,7 @@ class Fleet(Executor):
                 return
             await self._order(number, desk)
 
-    def _hear(self, number: int, desk: _Desk, report: Report) -> None:
+    def _hear(self, number: int, desk: _Desk, report: WorkerReport) -> None:
         desk.report = report
         desk.landed += len(report.landed)
         self.governor.heard(number, report)
@@ -349,14 +363,14 @@ class Fleet(Executor):
                 yield Job(problem, None if len(missing) == len(span) else missing)
         self._exhausted = True
 
-    def _by_problem(self, places: Places) -> list[Job]:
+    def _by_problem(self, places: CellPlaces) -> list[Job]:
         grouped = itertools.groupby(places, self._sweep.problem_at)
         return [Job(problem, tuple(among)) for problem, among in grouped]
 
-    def _places(self, job: Job) -> range | Places:
+    def _places(self, job: Job) -> range | CellPlaces:
         return self._sweep.span(job.problem) if job.places is None else job.places
 
-    def _open_places(self, job: Job) -> Places:
+    def _open_places(self, job: Job) -> CellPlaces:
         return self._folder.missing(self._places(job))
 
     @property
@@ -435,11 +449,11 @@ class Fleet(Executor):
         self._asides.add(task)
         task.add_done_callback(self._asides.discard)
 
-    def _reports(self) -> list[Report]:
+    def _reports(self) -> list[WorkerReport]:
         return [desk.report for desk in self._desks.values() if desk.report is not None]
 
 
-def together(sides: list[LimitStatistics]) -> LimitStatistics:
+def added_up(sides: list[LimitStatistics]) -> LimitStatistics:
     """One model at several workers: rates and calls added up; what holds most of them back."""
     busiest = max(sides, key=lambda side: side.waiting)
     return LimitStatistics(

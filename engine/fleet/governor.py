@@ -8,7 +8,7 @@ whole, in whatever order messages arrive.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from oversight.engine.fleet.words import Grant, Receipt, Report
+from oversight.engine.fleet.words import Grant, Receipt, WorkerReport
 from oversight.engine.limits.limits import Limits
 from oversight.engine.throughput import LimitStatistics
 
@@ -56,6 +56,10 @@ class Governor:
         self._before = spent
         self._sides: dict[int, _Side] = {}
 
+    def learn(self, limits: Mapping[str, Limits]) -> None:
+        """Take over limits that were not known when this was made. Nobody has joined yet."""
+        self._limits = limits
+
     def joined(self, worker: int) -> None:
         self._sides[worker] = _Side()
 
@@ -70,7 +74,7 @@ class Governor:
         self._before += side.lease
         return side.lease - side.used
 
-    def heard(self, worker: int, report: Report) -> None:
+    def heard(self, worker: int, report: WorkerReport) -> None:
         side = self._sides[worker]
         side.use, side.wants = report.use, report.wants
         side.spent, side.reserved = report.spent, report.reserved

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from oversight.engine.errors import EngineError
-from oversight.engine.fleet.words import Opening, Orders, Receipt, Report
+from oversight.engine.fleet.words import Opening, Orders, Receipt, WorkerReport
 
 
 class WorkerLost(EngineError):
@@ -30,11 +30,11 @@ class Hand(ABC):
         """Returns once the orders are taken."""
 
     @abstractmethod
-    async def report(self, hold: float) -> Report:
+    async def report(self, hold: float) -> WorkerReport:
         """What is new: at once if it is urgent, else after `hold` seconds."""
 
     @abstractmethod
-    async def close(self, *, abandon: bool) -> Report:
+    async def close(self, *, abandon: bool) -> WorkerReport:
         """Let what is in flight land, or abandon it; the last report, and the end of the worker."""
 
     @abstractmethod

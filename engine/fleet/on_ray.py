@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 from oversight.engine.errors import UsageError
 from oversight.engine.fleet.fleet import Fleet
 from oversight.engine.fleet.hand import Hand, WorkerLost
-from oversight.engine.fleet.words import Opening, Orders, Receipt, Report
+from oversight.engine.fleet.words import Opening, Orders, Receipt, WorkerReport
 from oversight.engine.fleet.worker import Worker
 from oversight.engine.runs.executor import Assignment
-from oversight.engine.runs.stores import is_url
+from oversight.engine.system.settings import is_url
 
 try:
     import ray
@@ -51,10 +51,10 @@ class Actor:
     async def order(self, orders: Orders) -> Receipt:
         return self._at_work().order(orders)
 
-    async def report(self, hold: float) -> Report:
+    async def report(self, hold: float) -> WorkerReport:
         return await self._at_work().report(hold)
 
-    async def close(self, abandon: bool) -> Report:
+    async def close(self, abandon: bool) -> WorkerReport:
         return await self._at_work().close(abandon=abandon)
 
     def _at_work(self) -> Worker:
@@ -82,16 +82,16 @@ class RayHand(Hand):
         receipt: Receipt = await self._call("order", orders)
         return receipt
 
-    async def report(self, hold: float) -> Report:
+    async def report(self, hold: float) -> WorkerReport:
         try:
             async with asyncio.timeout(hold + SILENT):
-                report: Report = await self._call("report", hold)
+                report: WorkerReport = await self._call("report", hold)
                 return report
         except TimeoutError:
             raise WorkerLost(f"a worker on Ray said nothing for {SILENT:.0f} s") from None
 
-    async def close(self, *, abandon: bool) -> Report:
-        report: Report = await self._call("close", abandon)
+    async def close(self, *, abandon: bool) -> WorkerReport:
+        report: WorkerReport = await self._call("close", abandon)
         ray.kill(self.actor)
         return report
 

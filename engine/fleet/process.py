@@ -11,7 +11,7 @@ from typing import Any
 
 from oversight.engine.errors import UsageError
 from oversight.engine.fleet.hand import Hand, WorkerLost
-from oversight.engine.fleet.words import Opening, Orders, Receipt, Report
+from oversight.engine.fleet.words import Opening, Orders, Receipt, WorkerReport
 
 HEAD = struct.Struct("<QI")
 """Before each frame: the number of the call, and the size of the frame in bytes."""
@@ -59,16 +59,16 @@ class ProcessHand(Hand):
         receipt: Receipt = await self._call("order", orders, time.monotonic())
         return receipt
 
-    async def report(self, hold: float) -> Report:
+    async def report(self, hold: float) -> WorkerReport:
         try:
             async with asyncio.timeout(hold + HANGS):
-                report: Report = await self._call("report", hold)
+                report: WorkerReport = await self._call("report", hold)
                 return report
         except TimeoutError:
             raise WorkerLost(f"worker {self.process.pid} said nothing for {HANGS:.0f} s") from None
 
-    async def close(self, *, abandon: bool) -> Report:
-        report: Report = await self._call("close", abandon)
+    async def close(self, *, abandon: bool) -> WorkerReport:
+        report: WorkerReport = await self._call("close", abandon)
         assert self.process.stdin is not None, "it is a pipe"
         self.process.stdin.close()
         await self.process.wait()

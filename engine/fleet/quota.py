@@ -183,7 +183,7 @@ async def keep_up(quota: Quota, needs: Callable[[], Mapping[str, tuple[float, fl
         await asyncio.sleep(EVERY if content else SOON)
 
 
-def shares(url: str) -> list[tuple[str, str, float, float, float]]:
+def quota_shares(url: str) -> list[tuple[str, str, float, float, float]]:
     """Who holds what: (name, run, wanted, share, seconds since it was heard of). StoreError."""
     import psycopg
 

@@ -9,9 +9,9 @@ from oversight.engine.fleet.fleet import Fleet
 from oversight.engine.providers.catalogue import entry, provider_of
 from oversight.engine.runs.executor import MakeExecutor
 from oversight.engine.runs.session import RunSession
-from oversight.engine.runs.stores import is_url
 from oversight.engine.simulation.model import PREFIX
 from oversight.engine.sweeps.sweep import Sweep
+from oversight.engine.system.settings import is_url
 
 Workers: TypeAlias = int | Literal["auto"]
 """`auto`: one for each core where the work is bound by this machine, else one."""

@@ -7,6 +7,7 @@ from oversight.cache.cache import CacheStatistics, Mode
 from oversight.engine.accounting.ledger import UsageTotals
 from oversight.engine.accounting.prices import PriceList
 from oversight.engine.errors import Halt
+from oversight.engine.providers.local_server import LocalServer
 from oversight.engine.runs.outcome import LandedCell
 from oversight.engine.sweeps.sweepfile import SweepFile
 from oversight.engine.throughput import LimitStatistics
@@ -31,6 +32,8 @@ class Opening:
     """Whether the run has a cap: then dollars are leased."""
     quarantine: str
     """Folder for malformed bodies."""
+    servers: Mapping[str, LocalServer] = field(default_factory=dict)
+    """By model, what the user's servers said of themselves: one asks for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,7 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class WorkerReport:
     """What came of a worker's work since its last report, and how it stands."""
 
     landed: tuple[LandedCell, ...]

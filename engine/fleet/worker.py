@@ -13,7 +13,7 @@ from pathlib import Path
 from oversight.cache.cache import Cache
 from oversight.engine.accounting.budget import LeasedBudget
 from oversight.engine.errors import UsageError
-from oversight.engine.fleet.words import Grant, Job, Opening, Orders, Pause, Receipt, Report
+from oversight.engine.fleet.words import Grant, Job, Opening, Orders, Pause, Receipt, WorkerReport
 from oversight.engine.models.router import RunPolicy
 from oversight.engine.runs.loaded_sweep import load_sweep
 from oversight.engine.runs.outcome import LandedCell, line
@@ -52,6 +52,7 @@ class Worker:
             quarantine=Path(opening.quarantine),
             leased=True,
         )
+        self._models.servers.update(opening.servers)
         self._models.prepare(ready.sweep.roles, policy)
         self._store = open_store(opening.store)
         self._cache = Cache(
@@ -108,7 +109,7 @@ class Worker:
         used = self._budget.used if isinstance(self._budget, LeasedBudget) else 0.0
         return Receipt(used, {model: use[model].in_flight for model in use})
 
-    async def report(self, hold: float) -> Report:
+    async def report(self, hold: float) -> WorkerReport:
         if not self._urgent:
             self._news.clear()
             try:
@@ -120,7 +121,7 @@ class Worker:
             self._running.result()
         return self._report()
 
-    async def close(self, *, abandon: bool) -> Report:
+    async def close(self, *, abandon: bool) -> WorkerReport:
         """Let what is in flight land, or abandon it; the last report. A second call may abandon
         what the first one waits for."""
         self._last = True
@@ -138,7 +139,7 @@ class Worker:
             self._store.close()
         return report
 
-    def _report(self) -> Report:
+    def _report(self) -> WorkerReport:
         now = asyncio.get_running_loop().time()
         landed, self._landed = tuple(self._landed), []
         finished, self._finished = tuple(self._finished), []
@@ -146,7 +147,7 @@ class Worker:
         told, self._told_halt = self._told_halt, self.stop_token.halt is not None
         budget = self._budget if isinstance(self._budget, LeasedBudget) else LeasedBudget()
         self._told_wants = budget.wants
-        return Report(
+        return WorkerReport(
             landed,
             finished,
             self._backlog,

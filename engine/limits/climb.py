@@ -2,7 +2,7 @@
 
 from oversight.engine.limits.concurrency import AdaptiveConcurrency
 
-START = 4
+OWN_SERVER_START = 4
 """Calls in flight to begin with: what such servers serve at once unless they are told otherwise."""
 
 GAIN = 1.25
@@ -27,15 +27,15 @@ class Climb(AdaptiveConcurrency):
 
     def __init__(self) -> None:
         super().__init__(None)
-        self.width = float(START)
-        self._base = float(START)
+        self.width = float(OWN_SERVER_START)
+        self._base = float(OWN_SERVER_START)
         """The most that was found to pay."""
         self._speed = 0.0
         """Answers a second at that width; 0 before it is known."""
         self._trying = False
         """Whether the width is twice the base just now."""
         self._rest = REST
-        self._skipped = START
+        self._skipped = OWN_SERVER_START
         """Answers that do not count: their calls left at another width, or it is time to rest."""
         self._answers = 0
         self._took = 0.0

@@ -29,7 +29,9 @@ def main(slots: int, context: int, cache: int) -> None:
     wanted.n_parallel = slots
     # The context is divided among the slots.
     wanted.n_ctx = context * slots
-    threads = os.cpu_count() or 1
+    # Threads wait for each other at every step: more of them than cores that they may use are slow.
+    affinity = getattr(os, "sched_getaffinity", None)
+    threads = len(affinity(0)) if affinity else os.cpu_count() or 1
     wanted.cpuparams.n_threads = wanted.cpuparams_batch.n_threads = threads
     wanted.n_gpu_layers = 0
     wanted.cache_ram_mib = cache

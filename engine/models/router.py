@@ -1,40 +1,48 @@
 """Every model of a sweep behind one `Ask`: who answers for which name, and how it is held back."""
 
+import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from oversight.cache.address import call_address, store_key
-from oversight.cache.call import Call, Identity
+import orjson
+
+from oversight.cache.address import store_key
+from oversight.cache.call import Call, Effort, Identity
 from oversight.cache.errors import DamagedEntry
 from oversight.cache.reply import Reply
-from oversight.cache.store import Store
+from oversight.cache.store import Reader
 from oversight.engine.accounting.budget import Budget, LeasedBudget
 from oversight.engine.accounting.ledger import Ledger, UsageTotals
 from oversight.engine.accounting.prices import PriceList, listed
 from oversight.engine.accounting.quarantine import Quarantine
-from oversight.engine.errors import UsageError
+from oversight.engine.errors import ContextLengthExceeded, UsageError
 from oversight.engine.limits.lease import Lease
 from oversight.engine.limits.limits import Limits
 from oversight.engine.limits.rate_limiter import RateLimiter
 from oversight.engine.models.client import Accounting, ModelClient
+from oversight.engine.models.sections import MEANING, meaning, provider_settings
+from oversight.engine.providers.capabilities import Api, Reach, abilities
 from oversight.engine.providers.catalogue import connect, entry, provider_of
 from oversight.engine.providers.keys import require_keys, settings_of
 from oversight.engine.providers.limit_headers import HeaderLimits
+from oversight.engine.providers.local_server import LocalServer, local_server
 from oversight.engine.providers.provider import Provider
+from oversight.engine.providers.provider_settings import ProviderSettings
 from oversight.engine.providers.retirements import Retirement, retirement
 from oversight.engine.providers.settings import Settings
-from oversight.engine.providers.transport import DEADLINE
 from oversight.engine.simulation import PRESETS, GroundTruth, SimModel, SimProvider
 from oversight.engine.simulation.model import PREFIX
 from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.document import Document
 from oversight.engine.sweeps.fields import filled
 from oversight.engine.sweeps.named import naming
+from oversight.engine.sweeps.node import Node
 from oversight.engine.system.descriptors import left, raise_limit
 from oversight.engine.throughput import LimitStatistics
+from oversight.engine.tokens import prompt_tokens
 from oversight.protocols.question import Problem
 
 log = logging.getLogger(__name__)
@@ -44,39 +52,6 @@ NOTEWORTHY = 256
 
 NAME = 36
 """Characters of a model's name that the display has room for."""
-
-LONGEST = 86_400.0
-"""Seconds that one exchange may be given: a day."""
-
-WIDEST = 65_535
-"""Connections from one address to another: there are no more ports."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProviderSettings:
-    """What a sweep file may say of a provider, under `providers`."""
-
-    base_url: str = ""
-    """Where it is, if not where the environment says or where it always is."""
-    identity: str = ""
-    """What its replies are stored under: a server that moves keeps them by keeping its name."""
-    account: str = ""
-    """A label of the account whose limits are shared under --quota; no part of a key."""
-    version: str = ""
-    """Of the API, where the provider has versions."""
-    deadline: float = DEADLINE
-    """Seconds for one exchange, all told."""
-    connections: int = 1000
-    """The most that are open at one time."""
-
-    def __post_init__(self) -> None:
-        for name in ("base_url", "identity", "account", "version"):
-            if not getattr(self, name).isprintable():
-                raise ValueError(f"{name}: {getattr(self, name)!r} has a character that is no text")
-        if not 0 < self.deadline <= LONGEST:
-            raise ValueError(f"deadline: {self.deadline:g} is not in (0, {LONGEST:g}] seconds")
-        if not 1 <= self.connections <= WIDEST:
-            raise ValueError(f"connections: {self.connections} is not between 1 and {WIDEST:,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,18 +90,35 @@ class Models:
         self._document = document
         self._environment = environment
         self._reach = {
-            name: filled(document, ("providers", name), ProviderSettings, given)
+            name: provider_settings(Node(document, ("providers", name), given))
             for name, given in providers.items()
         }
+        self._is = {
+            name: meaning(Node(document, ("models", name, MEANING), given[MEANING]))
+            for name, given in models.items()
+            if MEANING in given and not name.startswith(PREFIX)
+        }
+        self.servers: dict[str, LocalServer] = {}
+        """By model, what its server said of itself; those that are here are not asked again."""
+        self._inquiring = asyncio.Lock()
+        self.apis: dict[str, Api] = {}
+        """By model, which of OpenAI's endpoints answers for it; for those that have two."""
         described = {
-            name: filled(document, ("models", name), SimModel, given)
+            name: filled(Node(document, ("models", name), given), SimModel)
             for name, given in models.items()
             if name.startswith(PREFIX)
         }
         self.simulated = {**PRESETS, **described}
         """Every simulated model that may be asked, by name."""
         self.limits = {
-            name: filled(document, ("models", name), Limits, given)
+            name: filled(
+                Node(
+                    document,
+                    ("models", name),
+                    {key: value for key, value in given.items() if key != MEANING},
+                ),
+                Limits,
+            )
             for name, given in models.items()
             if not name.startswith(PREFIX)
         }
@@ -151,7 +143,7 @@ class Models:
         known = self._identities.get(call.model)
         return known or self._identities.setdefault(call.model, self.model_identity(call.model))
 
-    def identity_in(self, store: Store) -> Identity:
+    def identity_in(self, store: Reader) -> Identity:
         """The same for the calls of a run on this store.
 
         A server of the user's goes by its name; but replies that the store holds under its address
@@ -170,20 +162,55 @@ class Models:
     def _formerly(self, model: str) -> str:
         if model not in self._before:
             simulated = model.startswith(PREFIX)
-            self._before[model] = "" if simulated else self.settings(provider_of(model)).formerly
+            self._before[model] = "" if simulated else self._settings_of(model).formerly
         return self._before[model]
 
     def model_identity(self, model: str) -> str:
         """The same of a model, whatever it is asked."""
         if model.startswith(PREFIX):
             return self._sim.model_identity(model)
-        return self.settings(provider_of(model)).identity
+        return self._settings_of(model).identity
 
     def account(self, model: str) -> str:
         """The label of the account that a model is asked with; empty if it has none."""
         return self._reach.get(provider_of(model), ProviderSettings()).account
 
-    def settings(self, provider: str) -> Settings:
+    def settle(self, models: Iterable[str], tools: Iterable[tuple[str, Effort]]) -> None:
+        """Decide which of OpenAI's endpoints answers for each model, before any is asked.
+
+        tools: (model, effort) of every role that is given tools. Chat completions, where nobody
+        says otherwise and the model takes there what it is to be asked.
+        """
+        uses = {*tools}
+        for model in models:
+            if model.startswith(PREFIX) or not entry(provider_of(model)).has_responses:
+                continue
+            chosen = self._reach.get(provider_of(model), ProviderSettings()).api
+            if chosen == "auto":
+                able = abilities(self._is.get(model, model))
+                chosen = "chat"
+                if any(m == model and effort not in able.chat_tools_need for m, effort in uses):
+                    chosen = "responses"
+            self.apis[model] = chosen
+
+    def api(self, model: str) -> Api:
+        """Which of OpenAI's endpoints answers for a model; chat completions at all others."""
+        if known := self.apis.get(model):
+            return known
+        chosen = self._reach.get(provider_of(model), ProviderSettings()).api
+        return "chat" if chosen == "auto" else chosen
+
+    def reach(self, model: str) -> Reach:
+        """How a model is asked, as far as that decides what it takes."""
+        provider = provider_of(model)
+        told = self._reach.get(provider, ProviderSettings())
+        version = told.version if entry(provider).dated else ""
+        return Reach(self.api(model), version, self._is.get(model, ""))
+
+    def _settings_of(self, model: str) -> Settings:
+        return self.settings(provider_of(model), self.api(model))
+
+    def settings(self, provider: str, api: Api = "chat") -> Settings:
         """How a provider is reached: by what the sweep file says, else by the environment.
 
         UsageError where neither says what is needed; a missing key is for `prepare` to report.
@@ -198,6 +225,11 @@ class Models:
                 deadline=reach.deadline,
                 connections=reach.connections,
                 version=reach.version,
+                api=api,
+                models=tuple(
+                    (name, is_) for name, is_ in self._is.items() if provider_of(name) == provider
+                ),
+                routing=orjson.dumps(reach.routing()).decode() if entry(provider).routes else "",
             )
         except UsageError as exc:
             raise self._document.fault(naming(self._document, provider), str(exc)) from None
@@ -215,12 +247,15 @@ class Models:
     def prepare(self, roles: Iterable[tuple[str, str]], terms: RunPolicy) -> None:
         """Get ready to ask, without asking. roles: (model, role) of every model of the sweep.
 
-        UsageError if a key is missing, or a price that a cap needs.
+        UsageError if a key is missing, a package, or a price that a cap needs.
         """
         real = [(model, role) for model, role in roles if not model.startswith(PREFIX)]
         require_keys(real, self._environment)
+        for provider in {provider_of(model) for model, _ in real}:
+            if (require := entry(provider).require) is not None:
+                require()
         raise_limit()
-        self._sharing = len({provider_of(model) for model, _ in real})
+        self._sharing = len({(provider_of(model), self.api(model)) for model, _ in real})
         self._room = left()
         cap = None if terms.max_cost is None else _budget(terms, terms.max_cost)
         self._leased = terms.leased
@@ -229,8 +264,42 @@ class Models:
         for model, _ in real:
             self._endpoint(model)
 
+    async def inquire(self, model: str) -> None:
+        """Ask a server of the user's, once, how long a call may be and how many it serves at once.
+
+        Where the sweep file sets no concurrency, it is as many as the server has places. A server
+        that says nothing is found out as it answers.
+        """
+        if not entry(provider_of(model)).local_api:
+            self.servers[model] = LocalServer()
+            return
+        async with self._inquiring:
+            if model in self.servers:
+                return
+            name = model.removeprefix(f"{provider_of(model)}/")
+            self.servers[model] = await local_server(self._settings_of(model), name)
+            # It is made anew, with the limits that are known now; nothing has gone through it yet.
+            self._endpoints.pop(model, None)
+
+    def _require_room(self, call: Call) -> None:
+        """ContextLengthExceeded for a call whose prompt its server would cut in silence."""
+        room = self.servers.get(call.model, LocalServer()).context
+        if not room:
+            return
+        prompt = round(prompt_tokens(call))
+        if prompt + call.max_tokens > room:
+            raise ContextLengthExceeded(
+                f"{call.model}: about {prompt:,} tokens and a reply of up to "
+                f"{call.max_tokens:,} do not fit into the {room:,} that its server gives to one "
+                "call, and it would cut the prompt; give it more context, or lower words and "
+                "max_tokens. Nothing was sent."
+            )
+
     async def __call__(self, call: Call) -> Reply:
         if not call.model.startswith(PREFIX):
+            if call.model not in self.servers:
+                await self.inquire(call.model)
+            self._require_room(call)
             return await self._endpoint(call.model)(call)
         self.stop_token.raise_if_stopped()
         self.simulating += 1
@@ -254,6 +323,13 @@ class Models:
     def budget(self) -> Budget | None:
         """What the run may cost; None without a cap."""
         return self._accounting.budget
+
+    def limits_of(self, model: str) -> Limits:
+        """Those that are known before the first call: the sweep file's, and a server's places."""
+        places = (
+            self.servers.get(model, LocalServer()).slots or entry(provider_of(model)).concurrency
+        )
+        return self.limits.get(model, Limits()).filled(Limits(concurrency=places or None))
 
     def limiter(self, model: str) -> RateLimiter:
         """What holds a model back; it is not simulated."""
@@ -280,17 +356,18 @@ class Models:
 
     def _endpoint(self, model: str) -> ModelClient:
         if model not in self._endpoints:
-            name = provider_of(model)
+            provider, api = provider_of(model), self.api(model)
+            name = f"{provider} {api}"
             if name not in self._providers:
-                self._providers[name] = connect(self._bounded(self.settings(name)), self._hear)
-            limits = self.limits.get(model, Limits())
+                settings = self._bounded(self.settings(provider, api))
+                self._providers[name] = connect(settings, self._hear)
             self._endpoints[model] = ModelClient(
                 model,
                 self._providers[name],
-                limits,
+                self.limits_of(model),
                 self.stop_token,
                 self._accounting,
-                own=entry(name).own,
+                own=entry(provider).own,
                 lease=Lease.none() if self._leased else None,
             )
         return self._endpoints[model]
@@ -320,9 +397,9 @@ def _budget(terms: RunPolicy, cap: float) -> Budget:
     return LeasedBudget() if terms.leased else Budget(cap, terms.spent)
 
 
-def _holds(store: Store, call: Call, identity: str) -> bool:
+def _holds(store: Reader, call: Call, identity: str) -> bool:
     try:
-        return store.get(store_key(call_address(call), identity)) is not None
+        return store.get(store_key(call.address, identity)) is not None
     except DamagedEntry:
         # It is there, and whoever reads it is told what is wrong with it.
         return True

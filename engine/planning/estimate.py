@@ -7,12 +7,13 @@ from datetime import date
 from typing import Literal
 
 from oversight.cache.reply import Usage
-from oversight.cache.store import Store
+from oversight.cache.store import Reader
 from oversight.engine.accounting.prices import Price, PriceList
 from oversight.engine.limits.limits import Limits
 from oversight.engine.planning.reply_statistics import ReplyStatistics
 from oversight.engine.planning.survey import Amounts, Elsewhere, Stratum, Survey
 from oversight.engine.runs.loaded_sweep import LoadedSweep
+from oversight.engine.runs.walk import require_distinct
 from oversight.engine.simulation.model import PREFIX
 from oversight.engine.throughput import Resource
 from oversight.protocols.question import Problem
@@ -108,13 +109,14 @@ class Plan:
         return max(known, key=lambda pace: pace.minutes)
 
 
-async def plan_sweep(opened: LoadedSweep, store: Store | None, prices: PriceList) -> Plan:
+async def plan_sweep(opened: LoadedSweep, store: Reader | None, prices: PriceList) -> Plan:
     """What the sweep would ask, given what is stored. store: None if there is none yet.
 
     Of a large sweep some problems are walked, evenly spread, and stand for the others; those that
     were begun stand for those that were begun, since much of theirs is stored.
     """
     sweep, models = opened.sweep, opened.models
+    await require_distinct(sweep)
     identity = models.identity if store is None else models.identity_in(store)
     survey = Survey(sweep, models.simulated, identity, store)
     probes = max(PROBED // len(sweep.problems), 1)

@@ -1,13 +1,14 @@
-"""A checkup: whether every model can be asked, found out with one token each."""
+"""A checkup: whether every model can be asked for what it will be asked, found out by asking."""
 
 import asyncio
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from functools import partial
 
-from oversight.cache.call import Call, Message
+from oversight.cache.call import Call, Message, Request
 from oversight.engine.errors import (
     EngineError,
     InvalidRequest,
@@ -17,14 +18,24 @@ from oversight.engine.errors import (
     RateLimited,
     Unreachable,
 )
-from oversight.engine.providers.capabilities import abilities
+from oversight.engine.planning.probe import Probe, probes_of
+from oversight.engine.providers.capabilities import (
+    RESPONSES_LEAST,
+    Api,
+    Reach,
+    abilities,
+    plain_reach,
+    reached_abilities,
+)
 from oversight.engine.providers.catalogue import connect, entry, provider_of
 from oversight.engine.providers.limit_headers import HeaderLimits
+from oversight.engine.providers.local_server import local_server
+from oversight.engine.providers.model_facts import model_facts
 from oversight.engine.providers.provider import Provider
-from oversight.engine.providers.retirements import Retirement
+from oversight.engine.providers.retirements import Retirement, retirement, today
 from oversight.engine.providers.settings import Settings
 
-PATIENCE = 60.0
+ANSWER_SECONDS = 60.0
 """Seconds that one answer may take."""
 
 DRIFT = 60.0
@@ -47,21 +58,31 @@ class PreflightResult:
 
 async def examine(
     models: Iterable[str],
-    settings: Callable[[str], Settings],
+    settings: Callable[[str, Api], Settings],
     environment: Mapping[str, str],
+    reach: Callable[[str], Reach] = plain_reach,
+    shapes: Iterable[Call] = (),
 ) -> list[PreflightResult]:
     """Look at the key, the address, every model, its limits and the clock, provider by provider.
 
-    settings: how a provider is reached; its UsageError is a finding. Sends one request a model,
-    for one token, all at once. environment: variables by name.
+    settings: how a provider is reached; its UsageError is a finding. reach: how a model is asked.
+    shapes: calls of a sweep, whatever their messages; of those that ask a model for logprobs, for
+    a schema and for tools, the first of each is tried. Sends one request a model, for one token,
+    and one for each of these, all at once; vendors are also asked, at no cost, what they say of
+    their models. environment: variables by name.
     """
-    named: dict[str, list[str]] = {}
+    named: dict[tuple[str, Api], list[str]] = {}
     for model in models:
-        named.setdefault(provider_of(model), []).append(model)
+        named.setdefault((provider_of(model), reach(model).api), []).append(model)
+    probes = probes_of(shapes)
     async with asyncio.TaskGroup() as group:
         looking = [
-            group.create_task(_provider(provider, asked, settings, environment))
-            for provider, asked in named.items()
+            group.create_task(
+                _provider(
+                    provider, asked, partial(settings, provider, api), environment, reach, probes
+                )
+            )
+            for (provider, api), asked in named.items()
         ]
     return [finding for looked in looking for finding in looked.result()]
 
@@ -115,14 +136,16 @@ def clock_of(provider: str, told: Iterable[HeaderLimits], now: datetime) -> list
 async def _provider(
     provider: str,
     models: list[str],
-    settings: Callable[[str], Settings],
+    settings: Callable[[], Settings],
     environment: Mapping[str, str],
+    reach: Callable[[str], Reach],
+    probes: Mapping[str, Sequence[Probe]],
 ) -> list[PreflightResult]:
     findings = [found for found in [key_of(provider, environment)] if found is not None]
     if not all(finding.fine for finding in findings):
         return findings
     try:
-        reached = replace(settings(provider), deadline=PATIENCE)
+        reached = replace(settings(), deadline=ANSWER_SECONDS)
     except EngineError as exc:
         return [*findings, PreflightResult(provider, False, str(exc))]
     findings.append(PreflightResult(provider, True, f"its address is {reached.base_url}"))
@@ -130,19 +153,34 @@ async def _provider(
     asked = connect(reached, told.__setitem__)
     try:
         async with asyncio.TaskGroup() as group:
-            asking = [group.create_task(_model(asked, model, told)) for model in models]
+            asking = [
+                task
+                for model in models
+                for task in (
+                    group.create_task(_model(asked, model, told, reach(model))),
+                    *(
+                        group.create_task(_probed(asked, model, probe))
+                        for probe in probes.get(model, ())
+                    ),
+                    group.create_task(_facts(reached, model, reach(model))),
+                )
+            ]
     finally:
         await asked.close()
-    findings += [PreflightResult(provider, *task.result()) for task in asking]
+    findings += [
+        PreflightResult(provider, *found) for task in asking if (found := task.result()) is not None
+    ]
     return [*findings, *clock_of(provider, told.values(), datetime.now(UTC))]
 
 
 async def _model(
-    provider: Provider, model: str, told: Mapping[str, HeaderLimits]
+    provider: Provider, model: str, told: Mapping[str, HeaderLimits], reach: Reach
 ) -> tuple[bool, str, str]:
     began = time.perf_counter()
+    least = RESPONSES_LEAST if reach.api == "responses" else 1
     try:
-        reply = await provider(Call(model, (Message("user", "Say yes."),), max_tokens=1))
+        asked = Call(Request(model, (Message("user", "Say yes."),), max_tokens=least))
+        reply = await provider(asked)
         served = reply.served_model
     except EngineError as exc:
         if not (isinstance(exc, InvalidRequest) and TOO_SHORT in str(exc)):
@@ -158,10 +196,56 @@ async def _model(
             parts[0],
             f"that is another model: write {provider_of(model)}/{served}, or have it serve {name}",
         )
+    if reach.api == "responses":
+        parts.append("over the responses endpoint")
     parts += _limits(told.get(model, HeaderLimits()))
-    if assumed := abilities(model).assumed:
+    if assumed := abilities(reach.is_model or model).assumed:
         parts.append(assumed)
     return True, " · ".join(parts), ""
+
+
+async def _probed(provider: Provider, model: str, probe: Probe) -> tuple[bool, str, str]:
+    """Whether a model does what the sweep asks it for."""
+    what = f"{model}: {probe.name}"
+    try:
+        reply = await provider(probe.call)
+    except EngineError as exc:
+        return False, f"{what}: {exc}", _mend(exc)
+    name = model.removeprefix(f"{provider_of(model)}/")
+    if reply.served_model and not _alike(name, reply.served_model):
+        return False, f"{what}: answered by another model, {reply.served_model}", ""
+    if wrong := probe.fault(reply):
+        return False, f"{what}: {wrong}", probe.mend
+    return True, f"{what}: as the sweep needs", ""
+
+
+async def _facts(settings: Settings, model: str, reach: Reach) -> tuple[bool, str, str] | None:
+    """What the server itself says of a model, where it has something to say."""
+    row, name = entry(settings.provider), model.removeprefix(f"{settings.provider}/")
+    if row.local_api:
+        server = await local_server(settings, name)
+        parts = [f"{server.context:,} tokens for one call"] if server.context else []
+        parts += [f"{server.slots:,} at once"] if server.slots else []
+        return (True, f"{model}: its server gives {', '.join(parts)}", "") if parts else None
+    if not row.tells_models:
+        return None
+    try:
+        facts = await model_facts(settings, name)
+    except EngineError as exc:
+        if not settings.vendors_own:
+            return None  # Proxies have models, and seldom anything to say of them.
+        return True, f"{model}: nothing is to be had of its vendor's Models endpoint: {exc}", ""
+    if facts.retired or (facts.ends and facts.ends <= today()):
+        return False, f"{model}: its vendor says that it is no longer served", "name another model"
+    able = reached_abilities(model, reach)
+    if able.assumed or not (found := [*facts.differences(able, retirement(model))]):
+        ends = f", until {facts.ends}" if facts.ends else ""
+        return True, f"{model}: its vendor says that it is served{ends}", ""
+    return (
+        True,
+        f"{model}: its vendor says otherwise than this program's tables: {'; '.join(found)}",
+        "its vendor is right; the sweep is held against the tables",
+    )
 
 
 def _alike(asked: str, served: str) -> bool:

@@ -5,7 +5,6 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call, Effort
 from oversight.cache.reply import Reply
 from oversight.engine.providers.capabilities import abilities
@@ -18,7 +17,7 @@ ENOUGH = 12
 MAX_KEPT_REPLIES = 256
 """Replies of one kind that are kept to draw from; all count for the spread."""
 
-HIDDEN: dict[Effort, float] = {
+HIDDEN_SHARE: dict[Effort, float] = {
     "minimal": 0.02,
     "low": 0.1,
     "medium": 0.3,
@@ -106,13 +105,14 @@ class ReplyStatistics:
         known = self._known.get(_kind(call))
         if known is None or known.count < ENOUGH:
             return None
-        return known.replies[int(call_address(call)[:8], 16) % len(known.replies)]
+        return known.replies[int(call.address[:8], 16) % len(known.replies)]
 
     def input(self, call: Call) -> ExpectedTokens:
         """Input tokens."""
         length, prompts = prompt_tokens(call), self._prompts.get(call.model)
         if prompts is None:
             low, high = self.UNKNOWN_INPUT
+            length *= _density(call.model)
             return ExpectedTokens(low * length, length, high * length)
         likely = length * prompts.input / prompts.length
         return ExpectedTokens(likely * (1 - self.MARGIN), likely, likely * (1 + self.MARGIN))
@@ -131,6 +131,7 @@ class ReplyStatistics:
             off = known.spread + self.MARGIN
             return ExpectedTokens(likely * (1 - min(off, 1.0)), likely, likely * (1 + off))
         low, high = self.UNKNOWN_OUTPUT
+        likely = min(likely * _density(call.model), call.max_tokens)
         if hidden := _hidden(call):
             return ExpectedTokens(low * likely, likely + hidden, call.max_tokens)
         return ExpectedTokens(low * likely, likely, min(high * likely, call.max_tokens))
@@ -158,9 +159,14 @@ def _output(reply: Reply) -> float:
     return 1 + len(reply.text) / BYTES_A_TOKEN
 
 
+def _density(model: str) -> float:
+    """How many times as many tokens its tokenizer makes of a text as the usual ones do."""
+    return BYTES_A_TOKEN / abilities(model).characters_a_token
+
+
 def _hidden(call: Call) -> float:
     """Tokens of reasoning that nobody sees, of a model that was not told to do without."""
     able = abilities(call.model)
     # Where sampling needs effort to be said, a model that is told nothing reasons.
     reasons = bool(able.efforts) and ("none" not in able.efforts or "" not in able.sampling_needs)
-    return call.max_tokens * HIDDEN.get(call.effort or ("medium" if reasons else ""), 0.0)
+    return call.max_tokens * HIDDEN_SHARE.get(call.effort or ("medium" if reasons else ""), 0.0)

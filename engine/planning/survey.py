@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TypeAlias
 
-from oversight.cache.address import call_address, store_key
+from oversight.cache.address import store_key
 from oversight.cache.call import Call, Identity
 from oversight.cache.errors import DamagedEntry
 from oversight.cache.record import Record, records, stored_reply
 from oversight.cache.reply import Reply
-from oversight.cache.store import Store
+from oversight.cache.store import Reader
 from oversight.engine.errors import InvalidRequest
 from oversight.engine.planning.reply_statistics import ReplyStatistics
 from oversight.engine.runs.scheduler import attempt
@@ -55,7 +55,7 @@ class Survey:
         sweep: Sweep,
         simulated: Mapping[str, SimModel],
         identity: Identity,
-        store: Store | None,
+        store: Reader | None,
     ) -> None:
         """identity: of the endpoint that answers a call. store: None if there is none yet."""
         self.habits = ReplyStatistics()
@@ -130,7 +130,7 @@ class Survey:
     def _recall(self, call: Call) -> Reply | None:
         if self._store is None:
             return None
-        address = call_address(call)
+        address = call.address
         key = store_key(address, self._identity(call))
         try:
             value = self._store.get(key)
@@ -147,7 +147,7 @@ class Survey:
     def _look_elsewhere(self, model: str, address: str) -> None:
         """Note whose reply to the call is stored, where it is not that of the endpoint."""
         assert self._store is not None
-        for _, record in records(self._store.survey(f"{address}.")):
+        for _, record in records(self._store.items(f"{address}.")):
             if isinstance(record, Record):
                 self._elsewhere[model, record.identity] += 1
                 return

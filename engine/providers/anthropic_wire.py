@@ -38,6 +38,8 @@ class AnthropicWire(Wire):
     """Which edition of the API answers."""
     version_in_body: bool = False
     """Whether `version` goes into the body, as the clouds want it, or into a header."""
+    models: tuple[tuple[str, str], ...] = ()
+    """(name, what it is) of models whose names say nothing of them."""
 
     @property
     def path(self) -> str:
@@ -51,7 +53,7 @@ class AnthropicWire(Wire):
         return {"x-api-key": key}
 
     def body(self, call: Call) -> bytes:
-        able = abilities(call.model)
+        able = abilities(dict(self.models).get(call.model, call.model))
         if call.top_logprobs:
             raise ModelNotFound(
                 f"{call.model} reports no logprobs; ask a judge for stated probabilities"
@@ -133,12 +135,18 @@ class AnthropicWire(Wire):
             text=written,
             tool_calls=tuple(calls),
             outcome=outcome,
-            stop_reason=stop_reason,
+            stop_reason=_with_category(stop_reason, data.get("stop_details")),
             usage=_usage(data.get("usage")),
             served_model=text(data.get("model")),
             # Thinking must go back between the very blocks it stood between, so all are kept.
             opaque=compact(blocks) if thought else "",
         )
+
+
+def _with_category(stop_reason: str, details: Any) -> str:
+    """Why it stopped, and of a refusal which policy it was that refused."""
+    category = details.get("category") if isinstance(details, dict) else None
+    return f"{stop_reason}: {category}" if category and isinstance(category, str) else stop_reason
 
 
 def _thinking(call: Call, able: Abilities) -> dict[str, Any]:

@@ -2,13 +2,22 @@
 
 import tomllib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from oversight.cache.call import Call, Effort
+
+Api: TypeAlias = Literal["chat", "responses"]
+"""Which of OpenAI's two endpoints answers: chat completions, or responses."""
+
+RESPONSES_LEAST = 16
+"""Output tokens; the responses endpoint refuses a lower limit."""
+
+SAMPLING_FREE_VERSION = "2026-10-21"
+"""The edition of Anthropic's API from which on no model takes temperature or top_p."""
 
 _EVERY_EFFORT: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
@@ -49,6 +58,8 @@ class Abilities:
     """Tokens of prompt and reply together; 0 if not known."""
     max_output: int = 0
     """The most tokens of a reply; 0 if not known."""
+    characters_a_token: float = 4.0
+    """Of English prose, about: what a plan counts with before a reply has told better."""
     prompt_cache_minimum: int = 0
     """The fewest tokens of a prefix worth marking for the prompt cache; 0: no marks."""
     assumed: str = ""
@@ -68,6 +79,22 @@ class Lack:
         return f"{self.model}: {self.parameter}: {self.reason}; {self.mend}"
 
 
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How a model is asked, as far as that decides what it takes."""
+
+    api: Api = "chat"
+    version: str = ""
+    """Of the vendor's API, where it has editions."""
+    is_model: str = ""
+    """The model, as its vendor calls it, behind a name that says nothing: a deployment, say."""
+
+
+def plain_reach(model: str) -> Reach:
+    """How a model is asked if nobody says otherwise."""
+    return Reach()
+
+
 @lru_cache(maxsize=1024)
 def abilities(model: str) -> Abilities:
     """The first entry of the table that matches `provider/name`."""
@@ -76,16 +103,31 @@ def abilities(model: str) -> Abilities:
     )
 
 
-def takes_temperature(model: str, effort: Effort = "") -> bool:
+def takes_temperature(model: str, effort: Effort = "", reach: Reach = Reach()) -> bool:
     """Whether `provider/name` heeds a temperature at that effort."""
-    able = abilities(model)
+    able = reached_abilities(model, reach)
     return bool(able.max_temperature) and effort in able.sampling_needs
 
 
-def missing_abilities(call: Call) -> tuple[Lack, ...]:
+def reached_abilities(model: str, reach: Reach) -> Abilities:
+    """What a model takes the way that it is asked."""
+    able = abilities(reach.is_model or model)
+    if SAMPLING_FREE_VERSION <= reach.version < "A":  # the clouds' versions begin with a name
+        able = replace(able, max_temperature=0.0, top_p=False)
+    if reach.api == "responses":
+        able = replace(able, stop=0, chat_tools_need=(*_EVERY_EFFORT, ""))
+    return able
+
+
+def missing_abilities(call: Call, reach: Reach = Reach()) -> tuple[Lack, ...]:
     """Every parameter of `call` that its model will not take, in the order of the call's fields."""
-    able = abilities(call.model)
-    return tuple(Lack(call.model, *found) for found in _lacks(call, able))
+    able = reached_abilities(call.model, reach)
+    found = [*_lacks(call, able)]
+    if reach.api == "responses" and call.max_tokens < RESPONSES_LEAST:
+        least = f"set at least {RESPONSES_LEAST}"
+        too_few = f"over responses {call.max_tokens} is too low a limit"
+        found.append(("max_tokens", too_few, f"{least}, or the provider's api: chat"))
+    return tuple(Lack(call.model, *lack) for lack in found)
 
 
 def _lacks(call: Call, able: Abilities) -> Iterator[tuple[str, str, str]]:
@@ -126,6 +168,9 @@ def _lacks(call: Call, able: Abilities) -> Iterator[tuple[str, str, str]]:
         yield "effort", reason, f"set {needs}, or leave temperature and logprobs out"
 
 
+_BY_RESPONSES = "set the provider's api: auto or responses"
+
+
 def _either(efforts: Iterable[Effort]) -> str:
     return " or ".join(repr(effort) if effort else "unset" for effort in efforts)
 
@@ -133,10 +178,11 @@ def _either(efforts: Iterable[Effort]) -> str:
 def _tools_lack(call: Call, able: Abilities) -> tuple[str, str]:
     if not able.chat_tools_need:
         reason = "this model calls no tools over chat completions"
-        return reason, "leave them out, or choose another model"
+        return reason, f"{_BY_RESPONSES}, leave them out, or choose another model"
     needs = _either(able.chat_tools_need)
     now = _either((call.effort,))
-    return f"over chat completions they need effort {needs}, not {now}", f"set effort {needs}"
+    reason = f"over chat completions they need effort {needs}, not {now}"
+    return reason, f"{_BY_RESPONSES}, or effort {needs}"
 
 
 def _logprobs_lack(call: Call, able: Abilities) -> tuple[str, str]:

@@ -5,17 +5,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from oversight.engine.errors import UsageError
-from oversight.engine.local.weights import IDENTITY, SLOTS
+from oversight.engine.local.weights import IDENTITY, MODEL, SLOTS, weights
 from oversight.engine.providers import sdk_clients
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.openai_wire import OpenAIWire
 from oversight.engine.providers.provider import Hear, HttpProvider, Provider
+from oversight.engine.providers.responses_wire import ResponsesWire
 from oversight.engine.providers.settings import Settings
 from oversight.engine.providers.transport import Deferred, Transport
 from oversight.engine.providers.wire import Wire
+from oversight.engine.system.entry_points import PROVIDERS_GROUP, load_registered, registered
 
 WireOf: TypeAlias = Callable[[Settings], Wire]
 
@@ -37,7 +39,28 @@ class Entry:
     own: bool = False
     """Whether it is a server of the user's, whose identity is its name wherever it stands."""
     options: tuple[tuple[str, str, str], ...] = ()
-    """(option, variable or empty, default) of each; a default `!` means that it must be set."""
+    """(option, variable or empty, default) of each; a default `!` means that it must be set, and
+    `?` that it must be unless the address is given."""
+    has_responses: bool = False
+    """Whether OpenAI's responses endpoint is there beside chat completions."""
+    routes: bool = False
+    """Whether it hands calls on to hosts of its choice, which can be told whom to choose."""
+    dated: bool = False
+    """Whether its versions are those of Anthropic's own API, which decide what models take."""
+    local_api: Literal["", "llamacpp", "ollama"] = ""
+    """How a server of the user's is asked for its context and its slots."""
+    tells_models: bool = False
+    """Whether its Models endpoint says until when a model is served, and the like."""
+    models: tuple[str, ...] = ()
+    """All models that it has, where they are few; empty: whatever it is asked for."""
+    require: Callable[[], object] | None = None
+    """Raises UsageError where what it needs is not installed on this machine."""
+    concurrency: int | None = None
+    """Calls that it answers at once, where that is known before the first of them."""
+
+    def credentials(self, key: str) -> dict[str, str]:
+        """The headers that prove who asks, outside of a client of the vendor's."""
+        return (AnthropicWire() if self.dated else OpenAIWire()).auth(key)
 
 
 def provider_of(model: str) -> str:
@@ -46,22 +69,27 @@ def provider_of(model: str) -> str:
     `compatible` takes a name of the user's: `compatible/lab/llama-3` is of `compatible/lab`.
     """
     kind, _, rest = model.partition("/")
-    if kind not in PROVIDERS:
-        near = get_close_matches(kind, PROVIDERS, 1)
+    if kind not in PROVIDERS and kind not in registered(PROVIDERS_GROUP):
+        known = [*PROVIDERS, *registered(PROVIDERS_GROUP)]
+        near = get_close_matches(kind, known, 1)
         hint = f"did you mean {near[0]!r}? " if near else ""
-        raise UsageError(f"{model!r}: no such provider; {hint}there are {', '.join(PROVIDERS)}")
+        raise UsageError(f"{model!r}: no such provider; {hint}there are {', '.join(known)}")
     if kind == "compatible":
         name, _, rest = rest.partition("/")
         kind = f"compatible/{name}"
     if not rest:
         raise UsageError(f"{model!r}: no model is named; write {kind}/NAME")
+    there = PROVIDERS[kind].models if kind in PROVIDERS else ()
+    if there and rest not in there:
+        names = ", ".join(f"{kind}/{name}" for name in there)
+        raise UsageError(f"{model!r}: no such model; there is {names}")
     return kind
 
 
 def entry(provider: str) -> Entry:
     """The row of a provider, with its own variables if it is a `compatible/NAME`."""
     kind, _, name = provider.partition("/")
-    row = PROVIDERS[kind]
+    row = PROVIDERS.get(kind) or _registered_entry(kind)
     if not name:
         return row
     stem = "COMPATIBLE_" + re.sub(r"\W", "_", name).upper()
@@ -71,7 +99,16 @@ def entry(provider: str) -> Entry:
         key_variable=f"{stem}_API_KEY",
         key_needed=False,
         own=row.own,
+        local_api=row.local_api,
     )
+
+
+def _registered_entry(kind: str) -> Entry:
+    """The row of a provider that an installed package registers."""
+    row = load_registered(PROVIDERS_GROUP, kind)
+    if not isinstance(row, Entry):
+        raise UsageError(f"{kind}: {row!r}, which a package registers, is not an {Entry.__name__}")
+    return row
 
 
 def connect(settings: Settings, hear: Hear | None = None) -> Provider:
@@ -83,15 +120,29 @@ def connect(settings: Settings, hear: Hear | None = None) -> Provider:
 
 
 def _openai_wire(settings: Settings) -> Wire:
-    return OpenAIWire(settings.provider)
+    if settings.api == "responses":
+        return ResponsesWire(settings.provider, settings.models)
+    return OpenAIWire(settings.provider, settings.models, settings.extra)
 
 
 def _anthropic_wire(settings: Settings) -> Wire:
-    return AnthropicWire(settings.provider, settings.option("version"))
+    return AnthropicWire(settings.provider, settings.option("version"), models=settings.models)
 
 
 def _cloud_wire(settings: Settings) -> Wire:
-    return AnthropicWire(settings.provider, settings.option("version"), version_in_body=True)
+    return AnthropicWire(
+        settings.provider,
+        settings.option("version"),
+        version_in_body=True,
+        models=settings.models,
+    )
+
+
+def _azure(settings: Settings, hear: Hear | None) -> Provider:
+    """Its v1 path, which is OpenAI's own API; or, for a dated version, the older path."""
+    if settings.option("version") in ("", "v1"):
+        return _sdk(_openai_wire, sdk_clients.azure_v1_client, settings, hear)
+    return _sdk(_openai_wire, sdk_clients.azure_client, settings, hear, as_tree=True)
 
 
 def _plain(write: WireOf, settings: Settings, hear: Hear | None) -> Provider:
@@ -136,8 +187,8 @@ def _local(settings: Settings, hear: Hear | None) -> Provider:
     """The small model that this program serves itself."""
 
     def transport() -> Transport:
-        from oversight.engine.local.transport import LocalTransport
         from oversight.engine.providers.aiohttp_transport import AiohttpTransport
+        from oversight.engine.providers.local_transport import LocalTransport
         from oversight.engine.providers.pool import ConnectionPool
 
         def server(url: str) -> Transport:
@@ -151,6 +202,30 @@ def _local(settings: Settings, hear: Hear | None) -> Provider:
     return HttpProvider(wire, Deferred(transport), deadline=settings.deadline, hear=hear)
 
 
+def _vendor(name: str, base_url: str) -> Entry:
+    """A vendor that speaks the OpenAI wire, and no other."""
+    return Entry(
+        partial(_plain, _openai_wire),
+        base_url=base_url,
+        base_url_variable=f"{name.upper()}_BASE_URL",
+        key_variable=f"{name.upper()}_API_KEY",
+        api=f"{name} chat.completions v1",
+    )
+
+
+def _server(name: str, port: int, local_api: Literal["", "llamacpp", "ollama"] = "") -> Entry:
+    """A program that people run themselves, at the port that it takes unless told."""
+    return Entry(
+        partial(_plain, _openai_wire),
+        base_url=f"http://127.0.0.1:{port}/v1",
+        base_url_variable=f"{name.upper()}_BASE_URL",
+        key_variable=f"{name.upper()}_API_KEY",
+        key_needed=False,
+        own=True,
+        local_api=local_api,
+    )
+
+
 PROVIDERS: dict[str, Entry] = {
     "openai": Entry(
         partial(_sdk, _openai_wire, sdk_clients.openai_client),
@@ -159,6 +234,8 @@ PROVIDERS: dict[str, Entry] = {
         key_variable="OPENAI_API_KEY",
         api="openai chat.completions v1",
         options=(("organization", "OPENAI_ORG_ID", ""), ("project", "OPENAI_PROJECT_ID", "")),
+        has_responses=True,
+        tells_models=True,
     ),
     "anthropic": Entry(
         partial(_sdk, _anthropic_wire, sdk_clients.anthropic_client),
@@ -167,6 +244,8 @@ PROVIDERS: dict[str, Entry] = {
         key_variable="ANTHROPIC_API_KEY",
         api="anthropic messages {version}",
         options=(("version", "", "2023-06-01"),),
+        dated=True,
+        tells_models=True,
     ),
     "deepseek": Entry(
         partial(_plain, _openai_wire),
@@ -181,28 +260,61 @@ PROVIDERS: dict[str, Entry] = {
         base_url_variable="OPENROUTER_BASE_URL",
         key_variable="OPENROUTER_API_KEY",
         api="openrouter chat.completions v1",
+        routes=True,
     ),
+    "gemini": Entry(
+        partial(_plain, _openai_wire),
+        base_url="https://generativelanguage.googleapis.com/v1beta/openai",
+        base_url_variable="GEMINI_BASE_URL",
+        key_variable="GEMINI_API_KEY",
+        api="gemini chat.completions v1beta",
+    ),
+    "xai": _vendor("xai", "https://api.x.ai/v1"),
+    "mistral": _vendor("mistral", "https://api.mistral.ai/v1"),
+    "together": _vendor("together", "https://api.together.xyz/v1"),
+    "groq": _vendor("groq", "https://api.groq.com/openai/v1"),
+    "fireworks": _vendor("fireworks", "https://api.fireworks.ai/inference/v1"),
+    "moonshot": _vendor("moonshot", "https://api.moonshot.ai/v1"),
     "ollama": Entry(
         partial(_plain, _openai_wire),
         base_url="http://127.0.0.1:11434/v1",
         base_url_variable="OLLAMA_HOST",
         own=True,
+        local_api="ollama",
     ),
-    "vllm": Entry(
-        partial(_plain, _openai_wire),
-        base_url="http://127.0.0.1:8000/v1",
-        base_url_variable="VLLM_BASE_URL",
-        key_variable="VLLM_API_KEY",
-        key_needed=False,
-        own=True,
+    "vllm": _server("vllm", 8000),
+    "sglang": _server("sglang", 30000),
+    "llamacpp": _server("llamacpp", 8080, "llamacpp"),
+    "lmstudio": _server("lmstudio", 1234),
+    "local": Entry(
+        _local,
+        base_url="http://127.0.0.1",
+        api=IDENTITY,
+        models=(MODEL,),
+        require=weights,
+        concurrency=SLOTS,
     ),
-    "local": Entry(_local, base_url="http://127.0.0.1", api=IDENTITY),
-    "compatible": Entry(partial(_plain, _openai_wire), key_needed=False, own=True),
+    # Most such servers are llama.cpp's or imitate it; one that is not has nothing to say to it.
+    "compatible": Entry(
+        partial(_plain, _openai_wire), key_needed=False, own=True, local_api="llamacpp"
+    ),
     "azure": Entry(
-        partial(_sdk, _openai_wire, sdk_clients.azure_client, as_tree=True),
+        _azure,
         base_url_variable="AZURE_OPENAI_ENDPOINT",
         key_variable="AZURE_OPENAI_API_KEY",
-        options=(("version", "OPENAI_API_VERSION", "!"),),
+        options=(("version", "OPENAI_API_VERSION", ""),),
+        has_responses=True,
+    ),
+    "foundry": Entry(
+        partial(_sdk, _anthropic_wire, sdk_clients.foundry_client),
+        base_url="https://{resource}.services.ai.azure.com/anthropic",
+        base_url_variable="ANTHROPIC_FOUNDRY_BASE_URL",
+        key_variable="ANTHROPIC_FOUNDRY_API_KEY",
+        options=(
+            ("resource", "ANTHROPIC_FOUNDRY_RESOURCE", "?"),
+            ("version", "", "2023-06-01"),
+        ),
+        dated=True,
     ),
     "bedrock": Entry(
         partial(_sdk, _cloud_wire, sdk_clients.bedrock_client, as_tree=True),

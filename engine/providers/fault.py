@@ -39,7 +39,15 @@ _QUOTA_CODES = frozenset(
         "organization_on_hold",
     )
 )
-_POLICY_CODES = frozenset(("content_filter", "content_policy_violation", "moderation_blocked"))
+_POLICY_CODES = frozenset(
+    (
+        "content_filter",
+        "content_policy_violation",
+        "moderation_blocked",
+        "bio_policy",
+        "misalignment_policy_violation",
+    )
+)
 _UNSUPPORTED_CODES = frozenset(("unsupported_parameter", "unsupported_value"))
 
 # Servers that imitate a wire seldom imitate its codes, so their sentences are read too.

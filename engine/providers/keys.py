@@ -6,12 +6,18 @@ from ipaddress import ip_address, ip_network
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
+import orjson
 from dotenv import dotenv_values
 
 from oversight.engine.errors import UsageError
+from oversight.engine.providers.capabilities import Api
 from oversight.engine.providers.catalogue import entry, provider_of
+from oversight.engine.providers.provider_settings import ProviderSettings
 from oversight.engine.providers.settings import Settings
 from oversight.engine.providers.transport import DEADLINE
+
+UNROUTED = orjson.dumps(ProviderSettings().routing()).decode()
+"""The routing that every call through a router has: it says nothing of who answers."""
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -63,10 +69,15 @@ def settings_of(
     deadline: float = DEADLINE,
     connections: int = 1000,
     version: str = "",
+    api: Api = "chat",
+    models: tuple[tuple[str, str], ...] = (),
+    routing: str = "",
 ) -> Settings:
     """How to reach a provider, from what the sweep file says and what the environment says.
 
     base_url, identity, version: the sweep file's; empty for the environment's or the default.
+    api: the endpoint to ask, where there are two. models: what those are whose names do not say.
+    routing: JSON of how a router is to route, which is part of who answers.
     The vendor's identity is used at the vendor's own address only, so a rehearsal or a proxy
     never mixes its replies with the vendor's, unless the sweep file gives it that identity. A
     server of the user's own goes by its name, so that it may move.
@@ -80,11 +91,13 @@ def settings_of(
         raise UsageError(f"{provider} has no API version to set, but {version!r} is given")
     if version:
         options["version"] = version
-    missing = [variable for name, variable, _ in row.options if options[name] == "!"]
+    moved = base_url or environment.get(row.base_url_variable, "")
+    wanting = ("!",) if moved else ("!", "?")
+    missing = [variable for name, variable, _ in row.options if options[name] in wanting]
     if missing:
         raise UsageError(f"{provider} needs {' and '.join(missing)} in the environment or in .env")
     own = row.base_url.format(**options)
-    url = base_url or environment.get(row.base_url_variable, "") or own
+    url = moved or own
     if not url:
         raise UsageError(
             f"{provider} has no address; set providers.{provider}.base_url in the sweep file, or "
@@ -96,13 +109,15 @@ def settings_of(
         found = row.api.format(**options)
     else:
         found = f"{url} {options.get('version', '')}".strip()
-    formerly = found if row.own and not identity else ""
+    if routing and routing != UNROUTED:
+        found += f" {routing}"
+    formerly = found if row.own and not identity and api == "chat" else ""
     if row.own:
         found = provider
     return Settings(
         provider,
         url,
-        identity or found,
+        _of_api(identity or found, api),
         vendors_own,
         key=_key(row.key_variable, environment),
         deadline=deadline,
@@ -110,7 +125,18 @@ def settings_of(
         proxy=_proxy(url, environment),
         options=tuple(options.items()),
         formerly=formerly,
+        api=api,
+        models=models,
+        extra=f'{{"provider":{routing}}}' if routing else "",
     )
+
+
+def _of_api(identity: str, api: Api) -> str:
+    """The identity of one of OpenAI's two endpoints; that of chat completions is the plain one."""
+    if api == "chat":
+        return identity
+    told = identity.replace("chat.completions", "responses")
+    return told if told != identity else f"{identity} responses v1"
 
 
 def _key(variable: str, environment: Mapping[str, str]) -> str:

@@ -31,12 +31,18 @@ _OUTCOMES: dict[str, Outcome] = {
 }
 _REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 """Where servers put reasoning: DeepSeek and vLLM the first, OpenRouter the others."""
+_MARKS = "tool_calls.extra_content"
+"""In `opaque`: what Gemini attaches to each tool call, its thought signature, and wants back."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenAIWire(Wire):
     provider: str = "openai"
     """The provider as the user writes it, in front of the model's name."""
+    models: tuple[tuple[str, str], ...] = ()
+    """(name, what it is) of models whose names say nothing of them."""
+    extra: str = ""
+    """JSON of fields that every body has besides: how a router is to route, for one."""
 
     @property
     def path(self) -> str:
@@ -49,7 +55,7 @@ class OpenAIWire(Wire):
         return {"authorization": f"Bearer {key}"}
 
     def body(self, call: Call) -> bytes:
-        able = abilities(call.model)
+        able = abilities(dict(self.models).get(call.model, call.model))
         body: dict[str, Any] = {
             "model": call.model.removeprefix(f"{self.provider}/"),
             "messages": [_message(message) for message in call.messages],
@@ -83,6 +89,8 @@ class OpenAIWire(Wire):
                 "type": "json_schema",
                 "json_schema": {"name": wanted.name, "schema": schema, "strict": True},
             }
+        if self.extra:
+            body |= orjson.loads(self.extra)
         return orjson.dumps(body)
 
     def limits(self, headers: Headers) -> HeaderLimits:
@@ -115,14 +123,16 @@ class OpenAIWire(Wire):
         if outcome == "ok" and not calls and not said.strip():
             outcome = "empty"
         reasoning = {name: message[name] for name in _REASONING if message.get(name)}
+        if marks := [asked.get("extra_content") for asked in message.get("tool_calls") or ()]:
+            reasoning |= {_MARKS: marks} if any(marks) else {}
         return Reply(
             text=said or refusal,
             tool_calls=calls,
             outcome=outcome,
             stop_reason=stop_reason,
-            logprobs=_logprobs(choice.get("logprobs")),
+            logprobs=tokens((choice.get("logprobs") or {}).get("content") or ()),
             usage=_usage(data.get("usage")),
-            served_model=text(data.get("model")),
+            served_model=_server(data),
             opaque=compact(reasoning) if reasoning else "",
         )
 
@@ -182,8 +192,17 @@ def _message(message: Message) -> dict[str, Any]:
             raise InvalidRequest(
                 f"messages.opaque is not from this wire: {body_start(message.opaque.encode())}"
             )
+        marks = reasoning.pop(_MARKS, ())
+        for asked, mark in zip(written.get("tool_calls", ()), marks, strict=False):
+            asked |= {"extra_content": mark} if mark else {}
         written |= reasoning
     return written
+
+
+def _server(data: dict[str, Any]) -> str:
+    """The model that answered, and at OpenRouter who served it."""
+    model, host = text(data.get("model")), data.get("provider")
+    return f"{model} at {host}" if model and host and isinstance(host, str) else model
 
 
 def _tool_call(place: int, asked: dict[str, Any]) -> ToolCall:
@@ -198,16 +217,15 @@ def _tool_call(place: int, asked: dict[str, Any]) -> ToolCall:
     )
 
 
-def _logprobs(logprobs: Any) -> tuple[Token, ...]:
-    if not logprobs or not logprobs.get("content"):
-        return ()
+def tokens(scored: Iterable[Any]) -> tuple[Token, ...]:
+    """Output tokens, from what both of OpenAI's endpoints say of each."""
     return tuple(
         Token(
             text(token["token"]),
             _logprob(token["logprob"]),
             _candidates(token.get("top_logprobs") or ()),
         )
-        for token in logprobs["content"]
+        for token in scored
     )
 
 

@@ -32,6 +32,14 @@ class Retirement:
         return f"{self.model}: its vendor stops serving it on {self.day}"
 
 
+def today() -> date:
+    """The day by this machine's clock; of a clock beyond all calendars, one before every end."""
+    try:
+        return date.today()
+    except (ValueError, OverflowError):
+        return date.min
+
+
 @lru_cache(maxsize=1024)
 def retirement(model: str) -> Retirement | None:
     """When `provider/name` ends, as far as its vendor has said; None if nothing is known.

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import httpx2
-    from anthropic import AsyncAnthropic, AsyncAnthropicBedrock, AsyncAnthropicVertex
+    from anthropic import (
+        AsyncAnthropic,
+        AsyncAnthropicBedrock,
+        AsyncAnthropicFoundry,
+        AsyncAnthropicVertex,
+    )
     from openai import AsyncAzureOpenAI, AsyncOpenAI
 
     from oversight.engine.providers.settings import Settings
@@ -34,6 +39,19 @@ def openai_client(settings: "Settings", http: "httpx2.AsyncClient") -> "AsyncOpe
     )
 
 
+def azure_v1_client(settings: "Settings", http: "httpx2.AsyncClient") -> "AsyncOpenAI":
+    from openai import AsyncOpenAI
+
+    return AsyncOpenAI(
+        api_key=settings.key,
+        # Whoever uses the plain client may have been told the address with its path.
+        base_url=f"{settings.base_url.removesuffix('/openai/v1')}/openai/v1",
+        timeout=settings.deadline,
+        max_retries=0,
+        http_client=http,
+    )
+
+
 def azure_client(settings: "Settings", http: "httpx2.AsyncClient") -> "AsyncAzureOpenAI":
     from openai import AsyncAzureOpenAI
 
@@ -51,6 +69,19 @@ def anthropic_client(settings: "Settings", http: "httpx2.AsyncClient") -> "Async
     from anthropic import AsyncAnthropic
 
     return AsyncAnthropic(
+        api_key=settings.key,
+        base_url=settings.base_url,
+        timeout=settings.deadline,
+        max_retries=0,
+        open_telemetry=False,
+        http_client=http,
+    )
+
+
+def foundry_client(settings: "Settings", http: "httpx2.AsyncClient") -> "AsyncAnthropicFoundry":
+    from anthropic import AsyncAnthropicFoundry
+
+    return AsyncAnthropicFoundry(
         api_key=settings.key,
         base_url=settings.base_url,
         timeout=settings.deadline,

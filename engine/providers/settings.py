@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from oversight.engine.providers.capabilities import Api
 from oversight.engine.providers.transport import DEADLINE
 
 
@@ -24,9 +25,14 @@ class Settings:
     """URL of a proxy, which may hold a password; empty for none."""
     options: tuple[tuple[str, str], ...] = ()
     """What else the provider's client wants to know, by name: organization, region, version."""
-
     formerly: str = ""
     """The identity under which replies of this server were stored before it went by its name."""
+    api: Api = "chat"
+    """Which of OpenAI's endpoints is asked, on that wire."""
+    models: tuple[tuple[str, str], ...] = ()
+    """(name, what it is) of models whose names say nothing of them."""
+    extra: str = ""
+    """JSON of fields that every body has besides, on the OpenAI wire."""
 
     def option(self, name: str) -> str:
         """The value of an option; empty if it is not set."""

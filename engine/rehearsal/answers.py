@@ -8,9 +8,8 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call
-from oversight.cache.reply import Reply, Token, Usage
+from oversight.cache.reply import Reply, Token, ToolCall, Usage
 from oversight.engine.simulation import SimProvider
 
 Responder: TypeAlias = Callable[[Call], Reply]
@@ -19,10 +18,15 @@ draw is empty since wires do not carry it. Must be quick: the server waits for i
 
 
 def filler(words: int = 60) -> Responder:
-    """Replies of `words` words, or JSON of the schema asked for, or a label with logprobs."""
+    """Replies of `words` words, or JSON of the schema asked for, or a label with logprobs, or the
+    use of a tool for whoever is told to call it."""
     text = " ".join(f"word{n % 10}" for n in range(words))
 
     def answer(call: Call) -> Reply:
+        told = call.messages[-1].text if call.messages else ""
+        if call.tools and f"Call the tool {call.tools[0].name}" in told:
+            given = orjson.dumps(_instance(orjson.loads(call.tools[0].parameters))).decode()
+            return Reply("", (ToolCall("call_0", call.tools[0].name, given),))
         if call.response_format is not None:
             return Reply(
                 orjson.dumps(_instance(orjson.loads(call.response_format.schema))).decode()
@@ -44,7 +48,7 @@ def simulated(provider: SimProvider) -> Responder:
     times: Counter[str] = Counter()
 
     def answer(call: Call) -> Reply:
-        address = call_address(call)
+        address = call.address
         times[address] += 1
         # The server counts the tokens.
         return replace(provider.reply(call.drawn(times[address])), usage=Usage())

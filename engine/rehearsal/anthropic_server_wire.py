@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from oversight.cache.call import Call, Effort, Message, ResponseFormat, ToolSpec
+from oversight.cache.call import Call, Effort, Message, Request, ResponseFormat, ToolSpec
 from oversight.cache.reply import Outcome, Reply, ToolCall
 from oversight.engine.rehearsal.meter import Reading
 from oversight.engine.rehearsal.profile import FaultKind
@@ -35,6 +35,8 @@ _STOPS: dict[Outcome, str] = {
 
 
 class AnthropicServerWire(ServerWire):
+    endpoint = "messages"
+
     def call(self, body: dict[str, Any], model: str) -> Call:
         output = body.get("output_config") or {}
         wanted = output.get("format")
@@ -43,18 +45,22 @@ class AnthropicServerWire(ServerWire):
         said = tuple(part for message in body["messages"] for part in _messages(message))
         effort: Effort = output.get("effort") or ""
         return Call(
-            model or body["model"],
-            (*(Message("system", block["text"]) for block in blocks), *said),
-            temperature=body.get("temperature"),
-            top_p=body.get("top_p"),
-            max_tokens=body["max_tokens"],
-            stop=tuple(body.get("stop_sequences") or ()),
-            tools=tuple(
-                ToolSpec(tool["name"], tool.get("description") or "", _json(tool["input_schema"]))
-                for tool in body.get("tools") or ()
-            ),
-            response_format=ResponseFormat("", _json(wanted["schema"])) if wanted else None,
-            effort=effort,
+            Request(
+                model or body["model"],
+                (*(Message("system", block["text"]) for block in blocks), *said),
+                temperature=body.get("temperature"),
+                top_p=body.get("top_p"),
+                max_tokens=body["max_tokens"],
+                stop=tuple(body.get("stop_sequences") or ()),
+                tools=tuple(
+                    ToolSpec(
+                        tool["name"], tool.get("description") or "", _json(tool["input_schema"])
+                    )
+                    for tool in body.get("tools") or ()
+                ),
+                response_format=ResponseFormat("", _json(wanted["schema"])) if wanted else None,
+                effort=effort,
+            )
         )
 
     def reply(self, call: Call, reply: Reply, number: int) -> bytes:
@@ -94,8 +100,9 @@ class AnthropicServerWire(ServerWire):
         said = {"type": kind, "message": message or usual}
         return status, orjson.dumps({"type": "error", "error": said, "request_id": "req_0"})
 
-    def bad_request(self, message: str) -> bytes:
-        said = {"type": "invalid_request_error", "message": message}
+    def bad_request(self, message: str, code: str = "") -> bytes:
+        kind = "not_found_error" if code == "model_not_found" else "invalid_request_error"
+        said = {"type": kind, "message": message}
         return orjson.dumps({"type": "error", "error": said, "request_id": "req_0"})
 
     def limits(self, requests: Reading | None, tokens: Reading | None) -> str:

@@ -18,6 +18,8 @@ class Request:
     method: str
     path: str
     body: bytes
+    head: bytes = b""
+    """Request line and headers, as they came."""
 
 
 class Connection(asyncio.Protocol):
@@ -111,9 +113,10 @@ class Connection(asyncio.Protocol):
         if len(self._buffer) < end + 4 + size:
             return
         body = bytes(self._buffer[end + 4 : end + 4 + size])
+        told = bytes(self._buffer[:end])
         del self._buffer[: end + 4 + size]
         self._busy = True
-        self._serve(self, Request(method, rest.partition(" ")[0].partition("?")[0], body))
+        self._serve(self, Request(method, rest.partition(" ")[0].partition("?")[0], body, told))
 
     def _refuse(self, status: int) -> None:
         self._buffer.clear()

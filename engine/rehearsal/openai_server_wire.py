@@ -4,11 +4,12 @@ from typing import Any
 
 import orjson
 
-from oversight.cache.call import Call, Message, ResponseFormat, ToolSpec
+from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpec
 from oversight.cache.reply import Outcome, Reply, ToolCall
 from oversight.engine.rehearsal.meter import Reading
 from oversight.engine.rehearsal.profile import FaultKind
 from oversight.engine.rehearsal.server_wire import ServerWire, input_tokens, output_tokens
+from oversight.engine.rehearsal.vendor_rules import Endpoint
 
 _COMPLAINTS: dict[str, tuple[int, str, str, str]] = {
     # status, type, code, message
@@ -35,23 +36,27 @@ _STOPS: dict[Outcome, str] = {
 
 
 class OpenAIServerWire(ServerWire):
+    endpoint: Endpoint = "chat"
+
     def call(self, body: dict[str, Any], model: str) -> Call:
         tools = body.get("tools") or ()
         wanted = (body.get("response_format") or {}).get("json_schema")
         stop = body.get("stop") or ()
         return Call(
-            model or body["model"],
-            tuple(_message(message) for message in body["messages"]),
-            temperature=body.get("temperature"),
-            top_p=body.get("top_p"),
-            max_tokens=body.get("max_completion_tokens") or body.get("max_tokens") or 1024,
-            stop=(stop,) if isinstance(stop, str) else tuple(stop),
-            tools=tuple(_tool(tool["function"]) for tool in tools),
-            response_format=ResponseFormat(wanted["name"], _json(wanted["schema"]))
-            if wanted
-            else None,
-            top_logprobs=body.get("top_logprobs") or 0,
-            effort=body.get("reasoning_effort") or "",
+            Request(
+                model or body["model"],
+                tuple(_message(message) for message in body["messages"]),
+                temperature=body.get("temperature"),
+                top_p=body.get("top_p"),
+                max_tokens=body.get("max_completion_tokens") or body.get("max_tokens") or 1024,
+                stop=(stop,) if isinstance(stop, str) else tuple(stop),
+                tools=tuple(_tool(tool["function"]) for tool in tools),
+                response_format=ResponseFormat(wanted["name"], _json(wanted["schema"]))
+                if wanted
+                else None,
+                top_logprobs=body.get("top_logprobs") or 0,
+                effort=body.get("reasoning_effort") or "",
+            )
         )
 
     def reply(self, call: Call, reply: Reply, number: int) -> bytes:
@@ -83,7 +88,9 @@ class OpenAIServerWire(ServerWire):
                     {
                         "index": 0,
                         "message": message,
-                        "logprobs": _logprobs(reply) if call.top_logprobs else None,
+                        "logprobs": {"content": scored_tokens(reply), "refusal": None}
+                        if call.top_logprobs
+                        else None,
                         "finish_reason": "tool_calls"
                         if reply.tool_calls
                         else _STOPS[reply.outcome],
@@ -104,8 +111,9 @@ class OpenAIServerWire(ServerWire):
         said["code"] = 502 if fault == "error_in_200" else code or None
         return status, orjson.dumps({"error": said})
 
-    def bad_request(self, message: str) -> bytes:
-        said = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
+    def bad_request(self, message: str, code: str = "") -> bytes:
+        said: dict[str, Any] = {"message": message, "type": "invalid_request_error", "param": None}
+        said["code"] = code or None
         return orjson.dumps({"error": said})
 
     def limits(self, requests: Reading | None, tokens: Reading | None) -> str:
@@ -147,15 +155,16 @@ def _tool(function: dict[str, Any]) -> ToolSpec:
     )
 
 
-def _logprobs(reply: Reply) -> dict[str, Any]:
+def scored_tokens(reply: Reply) -> list[dict[str, Any]]:
+    """Each output token with its candidates, as both of OpenAI's endpoints tell it."""
+
     def scored(text: str, logprob: float) -> dict[str, Any]:
         return {"token": text, "logprob": logprob, "bytes": list(text.encode())}
 
-    content = [
+    return [
         scored(token.text, token.logprob) | {"top_logprobs": [scored(*top) for top in token.top]}
         for token in reply.logprobs
     ]
-    return {"content": content, "refusal": None}
 
 
 def _json(value: Any) -> str:

@@ -72,6 +72,8 @@ class Profile:
     """What a `rate_limit` or an `overloaded` fault asks to wait."""
     drip: float = 30.0
     """How long a dripping reply drips before it comes."""
+    vendors: Literal["", "2026"] = ""
+    """Whose rules decide what is refused: those of the vendors in that year; empty: nobody's."""
     speed: float = 1.0
     seed: int = 0
     """Which requests meet which fault: a function of this, of the request and of how many equal
@@ -118,6 +120,7 @@ PROFILES: dict[str, Profile] = {
         per_token=0.002,
         requests_per_minute=6_000,
     ),
+    "2026": Profile(latency=0.8, spread=0.5, per_token=0.004, vendors="2026"),
 }
 
 
@@ -163,6 +166,7 @@ class _ProfileFile(BaseModel):
     quota: int = Field(0, ge=0)
     delay: float = Field(1.0, ge=0)
     drip: float = Field(30.0, ge=0)
+    vendors: Literal["", "2026"] = ""
     speed: float = Field(1.0, gt=0)
     seed: int = 0
 

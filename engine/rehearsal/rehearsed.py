@@ -26,7 +26,7 @@ from oversight.engine.throughput import Resource
 KEY = "rehearsal"
 """What stands for every key, region and project."""
 
-DEADLINE = 60.0
+REHEARSAL_DEADLINE = 60.0
 """Seconds for one exchange, unless the sweep file sets them: no profile's replies take as long, and
 each request that it lets hang would hold up the end of the rehearsal for ten minutes."""
 
@@ -54,7 +54,7 @@ def staged(file: SweepFile, url: str) -> LoadedSweep:
         needed = [variable for _, variable, default in row.options if default == "!"]
         variables.update(dict.fromkeys(filter(None, [row.key_variable, *needed]), KEY))
         given = file.providers.get(provider, {})
-        providers[provider] = {"deadline": DEADLINE, **given, "base_url": f"{url}/v1"}
+        providers[provider] = {"deadline": REHEARSAL_DEADLINE, **given, "base_url": f"{url}/v1"}
     return load_sweep(replace(file, providers=providers), variables)
 
 

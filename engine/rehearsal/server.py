@@ -1,6 +1,6 @@
 """A server that behaves like the vendors', good days and bad: rehearse a sweep, measure an engine.
 
-It speaks both wires over real HTTP on this machine. What it says comes from an `Answer`, what goes
+It speaks all wires over real HTTP on this machine. What it says comes from an `Answer`, what goes
 wrong from a `Profile`, and what it saw is counted: at `/rehearsal/counts`, or in `counts()`.
 """
 
@@ -12,6 +12,8 @@ import ssl
 from collections import Counter, deque
 from collections.abc import Callable
 from functools import partial
+from typing import Any
+from urllib.parse import unquote
 
 import orjson
 
@@ -24,10 +26,12 @@ from oversight.engine.rehearsal.connection import Connection, Request
 from oversight.engine.rehearsal.meter import ServerBudgets
 from oversight.engine.rehearsal.openai_server_wire import OpenAIServerWire
 from oversight.engine.rehearsal.profile import PROFILES, FaultKind, Profile
+from oversight.engine.rehearsal.responses_server_wire import ResponsesServerWire
 from oversight.engine.rehearsal.server_wire import ServerWire, input_tokens, output_tokens
 from oversight.engine.rehearsal.trouble import refuse, spoil
+from oversight.engine.rehearsal.vendor_rules import vendor_model, vendor_refusal
 
-_OPENAI, _ANTHROPIC = OpenAIServerWire(), AnthropicServerWire()
+_OPENAI, _ANTHROPIC, _RESPONSES = OpenAIServerWire(), AnthropicServerWire(), ResponsesServerWire()
 
 
 class MockServer:
@@ -67,8 +71,9 @@ class MockServer:
         """What was seen so far.
 
         requests: all that asked for a reply; each ends as one of `ok`, a fault's name,
-        `nonsense` (no call could be read, or no answer was known) and `abandoned` (the client was
-        gone). repeats: of them, those equal to an earlier one. connections: opened in all.
+        `nonsense` (no call could be read, or no answer was known), `unsupported` (the vendor would
+        refuse it) and `abandoned` (the client was gone). repeats: of them, those equal to an
+        earlier one. connections: opened in all.
         in_flight, peak: at once, now and at most. input_tokens, output_tokens: of what was
         generated, and so billed.
         """
@@ -97,13 +102,20 @@ class MockServer:
     def _serve(self, connection: Connection, request: Request) -> None:
         if request.path == "/rehearsal/counts":
             return connection.answer(200, orjson.dumps(self._counts))
+        if request.method == "GET" and "/models/" in request.path:
+            return self._tell_model(connection, request)
         dialect, model = _route(request.path)
         if dialect is None:
             return connection.answer(404, _OPENAI.bad_request(f"no such path: {request.path}"))
         self._counts["requests"] += 1
         try:
-            call = dialect.call(orjson.loads(request.body), model)
-        except (KeyError, TypeError, ValueError, AttributeError) as exc:
+            body = orjson.loads(request.body)
+            if self.profile.vendors and self._unsupported(
+                connection, dialect, request, body, model
+            ):
+                return None
+            call = dialect.call(body, model)
+        except (LookupError, TypeError, ValueError, AttributeError) as exc:
             return self._complain(connection, dialect, exc)
         self._reply(connection, dialect, call, request.body)
 
@@ -175,6 +187,31 @@ class MockServer:
             self._counts[fault] += 1
             spoil(fault, connection, dialect, body, limits, self.profile)
 
+    def _tell_model(self, connection: Connection, request: Request) -> None:
+        """What the vendor says of a model, where the profile has vendors."""
+        name = unquote(request.path.rpartition("/models/")[2])
+        told = vendor_model(name, request.head) if self.profile.vendors else None
+        if told is None:
+            what = _OPENAI.bad_request(f"The model '{name}' does not exist", "model_not_found")
+            return connection.answer(404, what)
+        return connection.answer(200, orjson.dumps(told))
+
+    def _unsupported(
+        self,
+        connection: Connection,
+        dialect: ServerWire,
+        request: Request,
+        body: dict[str, Any],
+        model: str,
+    ) -> bool:
+        """Whether the vendor would refuse a request, which has then been told so."""
+        said = vendor_refusal(dialect.endpoint, body, model or body["model"], request.head)
+        if said is None:
+            return False
+        self._counts["unsupported"] += 1
+        connection.answer(said.status, dialect.bad_request(said.message, said.code))
+        return True
+
     def _complain(self, connection: Connection, dialect: ServerWire, exc: Exception) -> None:
         self._counts["nonsense"] += 1
         what = f"this request makes no sense: {type(exc).__name__}: {exc}"
@@ -217,6 +254,8 @@ def _route(path: str) -> tuple[ServerWire | None, str]:
     """The dialect of a path and the model that it names, as the clouds' paths do."""
     if path.endswith("/chat/completions"):
         return _OPENAI, path.partition("/deployments/")[2].partition("/")[0]
+    if path.endswith("/responses"):
+        return _RESPONSES, ""
     if path.endswith("/messages"):
         return _ANTHROPIC, ""
     if path.endswith("/invoke") and "/model/" in path:

@@ -7,6 +7,7 @@ from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.engine.rehearsal.meter import Reading
 from oversight.engine.rehearsal.profile import FaultKind
+from oversight.engine.rehearsal.vendor_rules import Endpoint
 
 _FRAME = 3
 """Tokens around each message and each tool."""
@@ -15,6 +16,8 @@ _FRAME = 3
 class ServerWire(ABC):
     """One wire, spoken by the rehearsal server. Field names live here and in
     `oversight.engine.providers`."""
+
+    endpoint: Endpoint
 
     @abstractmethod
     def call(self, body: dict[str, Any], model: str) -> Call:
@@ -32,8 +35,8 @@ class ServerWire(ABC):
         """Status and body of an error; `message` in place of the usual one."""
 
     @abstractmethod
-    def bad_request(self, message: str) -> bytes:
-        """Body of a 400 for a request that makes no sense."""
+    def bad_request(self, message: str, code: str = "") -> bytes:
+        """Body of a 400 for a request that makes no sense, or that the vendor refuses."""
 
     @abstractmethod
     def limits(self, requests: Reading | None, tokens: Reading | None) -> str:

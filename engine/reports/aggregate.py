@@ -8,13 +8,14 @@ from itertools import accumulate
 from math import isnan
 
 import numpy as np
-import numpy.typing as npt
 
 from oversight.engine.reports.failures import called
 from oversight.engine.reports.secondary import SecondaryMeasures
 from oversight.engine.runs.outcome import OutcomeRecord
 from oversight.engine.sweeps.sweep import Sweep
-from oversight.protocols.scores import applicable
+from oversight.protocols.judges.logprob import ENOUGH
+from oversight.protocols.scores import RANGES, applicable
+from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.bounds import (
     Bounds,
     Flag,
@@ -24,10 +25,8 @@ from oversight.protocols.scoring.bounds import (
     certain,
     over_questions,
 )
-from oversight.protocols.scoring.sample import Sample
-from oversight.protocols.scoring.worlds import Measures, Worlds, measure, over_draws
-
-Floats = npt.NDArray[np.float64]
+from oversight.protocols.scoring.sample import Sample, widest
+from oversight.protocols.scoring.worlds import Measures, Worlds, asd_ends, measure, over_draws
 
 FLAGS: Mapping[str, Flag] = {
     "refused": "refused",
@@ -92,13 +91,16 @@ class OutcomeTable:
             return None
         ids = tuple(problem.id for problem, _ in found)
         groups = tuple(problem.group for problem, _ in found)
+        asd_range = widest(
+            asd_ends(values, RANGES[score]) for values in {problem.values for problem, _ in found}
+        )
 
-        def sample(values: Iterable[float]) -> Sample:
-            return Sample(ids, tuple(values), groups)
+        def sample(values: Iterable[float], ends: tuple[float, float] = RANGES[score]) -> Sample:
+            return Sample(ids, tuple(values), groups, ends)
 
         each = range(len(betas))
         return RowSamples(
-            sample(measured.asd for _, measured in found),
+            sample((measured.asd for _, measured in found), asd_range),
             tuple(sample(measured.jse[beta] for _, measured in found) for beta in each),
             tuple(sample(measured.eas[beta] for _, measured in found) for beta in each),
         )
@@ -120,6 +122,10 @@ class OutcomeTable:
             elif score in applicable(len(problem.values)) and (draws := self._endings(n, row)):
                 each.append(bounds_of_one(draws, score))
         return over_questions(each) if each else None
+
+    def doubts(self, row: int) -> Mapping[int, Flag]:
+        """The cells of a row that failed or are in doubt, by their place in the sweep."""
+        return self._doubts[row]
 
     def _endings(self, problem: int, row: int) -> list[WorldOutcomes]:
         """How the worlds of a problem ended, for every draw whose worlds have all been run."""
@@ -173,4 +179,4 @@ def _doubt(record: OutcomeRecord) -> Flag:
         for name, doubt in FLAGS.items():
             if record.counts.get(name):
                 return doubt
-    return ""
+    return "guess" if record.captured is not None and record.captured < ENOUGH else ""

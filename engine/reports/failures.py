@@ -8,6 +8,7 @@ from typing import Any
 
 from oversight.engine.runs.outcome import OutcomeRecord
 from oversight.engine.sweeps.sweep import Sweep
+from oversight.protocols.judges import DistributionJudge, LogprobJudge
 from oversight.protocols.transcript import Failure
 
 WORDS = {
@@ -26,10 +27,10 @@ WORDS = {
 }
 """Kinds of failures, as people are told of them; `unreadable` and `declined` say it themselves."""
 
-PASSING = {"RateLimited", "Overloaded", "Unreachable", "Ambiguous", "Malformed", "Crowded"}
+TRANSIENT_KINDS = {"RateLimited", "Overloaded", "Unreachable", "Ambiguous", "Malformed", "Crowded"}
 """Kinds that may well come to a verdict when they are asked again; all others would not."""
 
-MENDS = {
+HINTS = {
     "BadCall": "it would refuse them again: mend what it names, then --retry-failed",
     "NeverAnswered": "mend what it names: the same command runs them again",
     "TooLong": "take a model with a longer context, shorter problems or fewer turns",
@@ -38,8 +39,19 @@ MENDS = {
     "crash": "a bug in a protocol: mend it; the same command runs them again",
 }
 
-CUT = " (the reply was truncated)"
+TRUNCATED = " (the reply was truncated)"
 """How the message of a reply ends that reached max_tokens."""
+
+OFTEN = 0.1
+"""Share of unreadable cells from which another kind of judge is advised."""
+
+TRY_ANOTHER = (
+    "another kind of judge may read this model better: judges.kind: distribution has the server "
+    "hold it to a form"
+)
+
+_FORM = re.compile(r"(?:\bof an? |\bthe )(?P<name>\w+) form\b")
+"""How the message of a form that could not be read names it."""
 
 CAUSES = 3
 """That are told of each kind, the most frequent first."""
@@ -74,11 +86,11 @@ class Of:
     def add(self, record: OutcomeRecord) -> None:
         self.cells += 1
         if record.failure is not None:
-            said = record.failure.message.removesuffix(CUT)
+            said = record.failure.message.removesuffix(TRUNCATED)
             alike = re.sub(r"'[^']*'|\"[^\"]*\"|\(\w\)|\d[\d.,]*", "…", said)
             cause = self.causes.setdefault((record.failure.kind, alike), Cause(record.failure))
             cause.count += 1
-            cause.cut += record.failure.message.endswith(CUT)
+            cause.cut += record.failure.message.endswith(TRUNCATED)
 
     def count(self, *kinds: str) -> int:
         return sum(cause.count for (kind, _), cause in self.causes.items() if kind in kinds)
@@ -86,7 +98,9 @@ class Of:
 
 def passing(records: Iterable[OutcomeRecord]) -> int:
     """How many failures asking again may mend."""
-    return sum(record.failure is not None and record.failure.kind in PASSING for record in records)
+    return sum(
+        record.failure is not None and record.failure.kind in TRANSIENT_KINDS for record in records
+    )
 
 
 def failure_lines(sweep: Sweep, records: Iterable[OutcomeRecord]) -> Iterator[str]:
@@ -109,24 +123,37 @@ def failure_lines(sweep: Sweep, records: Iterable[OutcomeRecord]) -> Iterator[st
                 yield from _cause(cause, its)
             if (more := len(causes) - CAUSES) > 0:
                 yield f"  and {more:,} other causes, in outcomes.jsonl"
-            if kind in MENDS:
-                yield f"  {MENDS[kind]}"
+            if kind in HINTS:
+                yield f"  {HINTS[kind]}"
         if its.count("unreadable") and (others := _others(judge, its, by_judge)):
             yield f"  of the same model, other kinds of judges are read: {others}"
+        elif its.count("unreadable") >= OFTEN * its.cells and not _held_to_a_form(its, by_judge):
+            yield f"  {TRY_ANOTHER}"
 
 
 def _cause(cause: Cause, its: Of) -> Iterator[str]:
-    said = _clipped(cause.example.message.removesuffix(CUT))
+    said = _clipped(cause.example.message.removesuffix(TRUNCATED))
     line = f"  {cause.count:,}: {said}"
     if cause.cut:
-        limit = getattr(its.settings, "max_tokens", None)
-        at = f"max_tokens {limit}" if limit else "max_tokens"
-        line += f"; {cause.cut:,} of them cut off at {at}: raise judges.max_tokens"
+        line += _cut_off(cause, its)
     yield line
     if cause.example.raw.strip():
         yield f"     for example: «{_clipped(cause.example.raw)}»"
     if cause.example.call:
         yield f"     whole: oversight cache show {cause.example.call[:12]}"
+
+
+def _cut_off(cause: Cause, its: Of) -> str:
+    """Whether longer replies would help, and whose."""
+    cut = f"; {cause.cut:,} of them cut off at max_tokens"
+    form = _FORM.search(cause.example.message)
+    if form and form["name"] != "probabilities":
+        return f"{cut}: raise it for the seat that fills in the {form['name']} form"
+    if isinstance(its.settings, LogprobJudge):
+        # It is to say one word, and has said others.
+        return ""
+    limit = getattr(its.settings, "max_tokens", "")
+    return f"{f'{cut} {limit}'.rstrip()}: raise judges.max_tokens"
 
 
 def _others(judge: str, its: Of, by_judge: Mapping[str, Of]) -> str:
@@ -142,6 +169,15 @@ def _others(judge: str, its: Of, by_judge: Mapping[str, Of]) -> str:
         and other.count("unreadable") / other.cells < share / 2
     ]
     return ", ".join(better)
+
+
+def _held_to_a_form(its: Of, by_judge: Mapping[str, Of]) -> bool:
+    """Whether the sweep has a judge of this model already that fills in a form."""
+    model = getattr(its.settings, "model", None)
+    judges = [other.settings for other in by_judge.values()]
+    return model is None or any(
+        isinstance(judge, DistributionJudge) and judge.model == model for judge in judges
+    )
 
 
 def _clipped(text: str) -> str:

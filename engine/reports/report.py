@@ -1,21 +1,18 @@
 """The report of a run: agent score differences by protocol, agent and judge, in five formats."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, fields
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import orjson
 
+from oversight.engine.display.columns import flat, plain_line
 from oversight.engine.display.table import Table, as_csv, as_latex, as_markdown, as_text
 from oversight.engine.errors import RunFolderError
-from oversight.engine.reports.results import ByChoice, Mean, Results, RowResult
-from oversight.engine.reports.tables import tables
+from oversight.engine.reports.results import Results
+from oversight.engine.reports.tables import columns, tables
 from oversight.engine.runs.run_folder import REPORT
 from oversight.engine.system.files import replace_file
-from oversight.protocols.scoring.bounds import Bounds
-from oversight.protocols.scoring.statistics import Estimate
-from oversight.protocols.scoring.worlds import beta_name
 
 
 def report(
@@ -30,9 +27,15 @@ def report(
     if format == "csv":
         return _csv(results)
     shown = tables(results, measures=measures)
-    if format == "text":
-        return "\n\n".join(as_text(table, width) for table in shown)
-    return "\n\n".join(LAYOUTS[format](table) for table in shown)
+    health = results.health.lines() if results.health else []
+    parts = [
+        LAYOUTS[format](table) if format != "text" else as_text(table, width) for table in shown
+    ]
+    if health and format == "latex":
+        parts.insert(0, "\n".join(f"% {line}" for line in health))
+    elif health:
+        parts.insert(0, ("\n" if format == "text" else "  \n").join(health))
+    return "\n\n".join(parts)
 
 
 def save_report(results: Results, folder: Path) -> None:
@@ -54,95 +57,25 @@ def is_saved(folder: Path) -> bool:
 
 
 def _json(results: Results) -> str:
-    told = {
+    every = columns(results)
+    plain = {
         "sweep": results.name,
         "score": results.score,
-        "rows": [_row(row, results.betas, named=False) for row in results.rows],
+        "health": asdict(results.health) if results.health else None,
+        "prompts": results.prompts,
+        "rows": [plain_line(every, row) for row in results.rows],
         "failed": results.failed,
         "missing": results.missing,
     }
-    return orjson.dumps(told, option=orjson.OPT_INDENT_2).decode()
+    return orjson.dumps(plain, option=orjson.OPT_INDENT_2).decode()
 
 
 def _csv(results: Results) -> str:
-    flat = [_flat(_row(row, results.betas, named=True)) for row in results.rows]
-    head = list(dict.fromkeys(name for row in flat for name in row))
-    return as_csv(head, [[row.get(name, "") for name in head] for row in flat])
+    every = columns(results)
+    lines = [flat(plain_line(every, row, parts=True)) for row in results.rows]
+    head = list(dict.fromkeys(name for line in lines for name in line))
+    return as_csv(head, [[line.get(name, "") for name in head] for line in lines])
 
-
-def _row(row: RowResult, betas: Iterable[float], *, named: bool) -> dict[str, Any]:
-    """named: what a row has no figure for is there by name all the same, each part without a value,
-    so that a column is where programs look for it; else it is None."""
-
-    def figure(one: Estimate | None) -> Mapping[str, float | None] | None:
-        return _figure(one) if one else no_figure
-
-    def by_beta(measure: Mapping[float, Estimate]) -> dict[str, Any]:
-        return {beta_name(beta): figure(measure.get(beta)) for beta in betas}
-
-    def by_world(mean: Mean | None) -> dict[str, Any]:
-        return {
-            "truth": figure(mean.truth if mean else None),
-            "lie": figure(mean.lie if mean else None),
-        }
-
-    def by_name(means: Mapping[str, Mean]) -> dict[str, Any]:
-        return {name: by_world(mean) for name, mean in means.items()}
-
-    choice = row.by_choice or ByChoice(None, None)
-    no_figure, no_bounds = (NO_FIGURE, NO_BOUNDS) if named else (None, None)
-    return {
-        "protocol": row.kind,
-        "agent": row.agent,
-        "judge": row.judge,
-        "n": row.n,
-        "cells": row.cells,
-        "failed": row.failed,
-        "missing": row.missing,
-        "asd": figure(row.asd),
-        "lift": figure(row.lift),
-        "jse": by_beta(row.jse),
-        "eas": by_beta(row.eas),
-        "bounds": asdict(row.bounds) if row.bounds else no_bounds,
-        "chose_right": row.chose_right,
-        "by_choice": {
-            "judge_right_given_agent_right": figure(choice.judge_right),
-            "judge_wrong_given_agent_wrong": figure(choice.judge_wrong),
-        },
-        "failures": row.failures,
-        "counts": row.counts,
-        "measures": by_name(row.measures),
-        "counts_a_world": by_name(row.counts_a_world),
-        "captured": by_world(row.captured),
-    }
-
-
-def _figure(figure: Estimate) -> Mapping[str, float | None]:
-    low, high = figure.interval or (None, None)
-    return {
-        "mean": figure.mean,
-        "low": low,
-        "high": high,
-        "std": figure.std,
-        "sample_std": figure.sample_std,
-        "n": figure.n,
-        "clusters": figure.clusters,
-    }
-
-
-def _flat(told: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in told.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{before}{name}.")
-        else:
-            flat[f"{before}{name}"] = "" if value is None else value
-    return flat
-
-
-NO_FIGURE = dict.fromkeys(("mean", "low", "high", "std", "sample_std", "n", "clusters"))
-
-NO_BOUNDS = dict.fromkeys(field.name for field in fields(Bounds))
 
 ENDINGS = {"text": "txt", "markdown": "md", "json": "json", "latex": "tex", "csv": "csv"}
 

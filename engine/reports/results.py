@@ -1,17 +1,22 @@
 """What a run says: outcomes meet the values of the answers, row by row of the report."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from oversight.cache.address import value_address
 from oversight.engine.reports.aggregate import OutcomeTable, RowSamples
+from oversight.engine.reports.axes import Axes, axes
+from oversight.engine.reports.health import Health, HealthCheck
 from oversight.engine.reports.secondary import ByWorld, MeasureKind
 from oversight.engine.runs.outcome import OutcomeRecord
 from oversight.engine.sweeps.rows import Row
 from oversight.engine.sweeps.sweep import Sweep
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.scoring.bounds import Bounds
+from oversight.protocols.scoring.clustered import by_cluster, codes, cr3, degrees
+from oversight.protocols.scoring.power import reach
 from oversight.protocols.scoring.sample import Sample, paired
 from oversight.protocols.scoring.statistics import (
     Estimate,
@@ -48,6 +53,7 @@ class RowResult:
     kind: str
     agent: str
     judge: str
+    axes: Axes
     n: int
     """Problems with a verdict in every world of at least one draw."""
     cells: int
@@ -61,6 +67,8 @@ class RowResult:
     eas: Mapping[float, Estimate]
     lift: Estimate | None
     """ASD minus the naive judge's on the same problems with the same judge; None without one."""
+    mde: float | None
+    """The smallest lift that these problems find with power .8; None without an interval of it."""
     bounds: Bounds | None
     """What worlds that failed or are in doubt could change of `asd`; None if no problem was run."""
     failures: Mapping[str, int]
@@ -88,6 +96,11 @@ class Results:
     rows: tuple[RowResult, ...]
     samples: tuple[RowSamples | None, ...]
     """What the rows were estimated from, in the same order."""
+    health: Health | None
+    """None for verdicts from elsewhere, of which nobody knows how they came about."""
+    prompts: str = ""
+    """12 hex digits of all words that the seats read:
+    oversight.engine.sweeps.sweep.Sweep.prompts."""
 
     @property
     def failed(self) -> int:
@@ -115,9 +128,10 @@ def collect(
     over such draws. Intervals resample problems, those of a group together, with one seed for all
     rows: rows with the same problems are compared on the same resamples.
     """
-    tally = OutcomeTable(sweep)
+    tally, check = OutcomeTable(sweep), HealthCheck()
     for record in records:
         tally.add(record)
+        check.add(record)
     numbers = range(len(sweep.rows))
     samples = [tally.samples(number, score, betas) for number in numbers]
     lifts = _lifts(sweep.rows, samples)
@@ -129,12 +143,13 @@ def collect(
         resampled += chain(*((*row.jse, *row.eas) for row in samples if row))
         measures = (each for each in chain(*beside) if each.kind == "measures")
         resampled += [half for each in measures for half in (each.truth, each.lie) if half]
-    figures = _Figures(resampled)
+    figures = Figures(resampled)
     rows = tuple(
         RowResult(
             kind=row.kind,
             agent=row.agent,
             judge=row.judge,
+            axes=axes(row, sweep.seed),
             n=len(sample.asd.values) if sample else 0,
             cells=tally.cells_a_row,
             failed=sum(tally.failures[number].values()),
@@ -143,6 +158,7 @@ def collect(
             jse=figures.by(betas, sample.jse) if sample else {},
             eas=figures.by(betas, sample.eas) if sample else {},
             lift=figures.of(lift) if lift else None,
+            mde=_mde(lift) if lift else None,
             bounds=tally.bounds(number, score, sample.asd if sample else None),
             failures=tally.failures[number],
             counts=tally.counts[number],
@@ -154,7 +170,9 @@ def collect(
         )
         for number, (row, sample, lift) in enumerate(zip(sweep.rows, samples, lifts, strict=True))
     )
-    return Results(sweep.name, score, tuple(betas), rows, tuple(samples))
+    return Results(
+        sweep.name, score, tuple(betas), rows, tuple(samples), check.health(), sweep.prompts
+    )
 
 
 def _lifts(rows: Sequence[Row], samples: Sequence[RowSamples | None]) -> list[Sample | None]:
@@ -171,11 +189,21 @@ def _lifts(rows: Sequence[Row], samples: Sequence[RowSamples | None]) -> list[Sa
         if sample is None or base is None or not shared:
             lifts.append(None)
         else:
-            lifts.append(paired(sample.asd, base.asd))
+            lift = paired(sample.asd, base.asd)
+            # The naive judge's own is 0 by definition: there is nothing to be uncertain of.
+            lifts.append(replace(lift, ends=None) if base is sample else lift)
     return lifts
 
 
-class _Figures:
+def _mde(lift: Sample) -> float | None:
+    """The smallest lift that so many problems find with power .8 (Miller 2024, section 5)."""
+    sums, sizes = by_cluster(lift.values, codes(lift.clusters))
+    if len(sizes) < 2 or lift.ends is None:
+        return None
+    return reach(degrees=degrees(sizes)) * math.sqrt(float(cr3(sums, sizes)))
+
+
+class Figures:
     """Estimates of samples. Those that are resampled are resampled together where they are over
     the same problems, so that rows can be compared; the others have no interval."""
 

@@ -1,13 +1,17 @@
 """Verdicts from elsewhere, measured: each question, and each measure over all of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
+from oversight.engine.reports.aggregate import RowSamples
+from oversight.engine.reports.axes import Axes
+from oversight.engine.reports.results import Figures, Results, RowResult
 from oversight.engine.reports.verdicts import Verdicts
-from oversight.protocols.scores import Compat, applicable
+from oversight.protocols.scores import RANGES, SCORES, Compat, applicable
 from oversight.protocols.scoring.bounds import Bounds, bounds
-from oversight.protocols.scoring.sample import Sample
-from oversight.protocols.scoring.worlds import Measures, beta_name, measure
+from oversight.protocols.scoring.sample import Sample, widest
+from oversight.protocols.scoring.worlds import Measures, asd_ends, chosen_ends, measure
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,33 +39,84 @@ def failed(scored: Sequence[Scored]) -> tuple[Verdicts, ...]:
     return tuple(each.verdicts for each in scored if not each.measures)
 
 
-def measure_names(betas: Sequence[float]) -> tuple[str, ...]:
-    """The measures in the order of `figures`: ASD, JSE at each beta, EAS at each beta."""
-    return ("ASD", *(f"{what} {beta_name(beta)}" for what in ("JSE", "EAS") for beta in betas))
+def results_by_score(
+    name: str, scored: Sequence[Scored], betas: Sequence[float], compat: Compat
+) -> dict[str, Results]:
+    """The results of verdicts from elsewhere, as those of a run with one row; one for each score.
+
+    name: of the file. Intervals resample questions, those of a group together, with one seed for
+    all scores.
+    """
+    samples = {score: row_samples(scored, score, compat) for score in SCORES}
+    there = [row for row in samples.values() if row]
+    figures = Figures(chain(*((row.asd, *row.jse, *row.eas) for row in there)))
+    worlds = [world for each in scored for world in each.verdicts.endings.worlds]
+    lost = sum(world.verdict is None for world in worlds)
+    return {
+        score: Results(
+            name,
+            score,
+            tuple(betas),
+            (
+                RowResult(
+                    kind="verdicts",
+                    agent="",
+                    judge="",
+                    axes=Axes(),
+                    n=len(row.asd.values) if row else 0,
+                    cells=len(worlds),
+                    failed=lost,
+                    missing=0,
+                    asd=figures.of(row.asd) if row else None,
+                    jse=figures.by(betas, row.jse) if row else {},
+                    eas=figures.by(betas, row.eas) if row else {},
+                    lift=None,
+                    mde=None,
+                    bounds=asd_bounds(scored, score, compat),
+                    failures={"without a verdict": lost} if lost else {},
+                    counts={},
+                    chose_right=None,
+                    by_choice=None,
+                    measures={},
+                    counts_a_world={},
+                    captured=None,
+                ),
+            ),
+            (row,),
+            health=None,
+        )
+        for score, row in samples.items()
+    }
 
 
-def figures(measures: Measures) -> tuple[float, ...]:
-    return (measures.asd, *measures.jse, *measures.eas)
-
-
-def samples(scored: Sequence[Scored], name: str) -> tuple[Sample, ...]:
-    """Each measure under one score, over the questions that have it; () if none has."""
+def row_samples(scored: Sequence[Scored], score: str, compat: Compat = "none") -> RowSamples | None:
+    """Each measure under one score, over the questions that have it; None if none has."""
     measured = [
-        (each.verdicts, figures(measures))
+        (each.verdicts, measures)
         for each in scored
         for measures in each.measures
-        if measures.score == name
+        if measures.score == score
     ]
     if not measured:
-        return ()
+        return None
     ids = tuple(str(verdicts.id) for verdicts, _ in measured)
     groups = tuple(verdicts.group for verdicts, _ in measured)
-    columns = zip(*(row for _, row in measured), strict=True)
-    return tuple(Sample(ids, column, groups) for column in columns)
+    kinds = {verdicts.endings.values for verdicts, _ in measured}
+    asd = widest(asd_ends(values, RANGES[score], compat) for values in kinds)
+    chosen = widest(chosen_ends(values, RANGES[score], compat) for values in kinds)
+
+    def samples(columns: Iterable[tuple[float, ...]]) -> tuple[Sample, ...]:
+        return tuple(Sample(ids, column, groups, chosen) for column in columns)
+
+    return RowSamples(
+        Sample(ids, tuple(measures.asd for _, measures in measured), groups, asd),
+        samples(zip(*(measures.jse for _, measures in measured), strict=True)),
+        samples(zip(*(measures.eas for _, measures in measured), strict=True)),
+    )
 
 
-def asd_bounds(scored: Sequence[Scored], name: str, compat: Compat) -> Bounds | None:
+def asd_bounds(scored: Sequence[Scored], score: str, compat: Compat) -> Bounds | None:
     """Bounds of the mean ASD under one score; None if no question admits it."""
     endings = [each.verdicts.endings for each in scored]
-    admitted = [each for each in endings if name in applicable(len(each.values))]
-    return bounds(admitted, name, compat) if admitted else None
+    admitted = [each for each in endings if score in applicable(len(each.values))]
+    return bounds(admitted, score, compat) if admitted else None

@@ -2,19 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from oversight.engine.reports.cell_index import CellIndex, Flags
 from oversight.engine.runs.outcome import OutcomeRecord
 from oversight.engine.sweeps.sweep import Sweep
+from oversight.protocols.scores import TIE
+from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.sample import Sample
-
-Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
-Places = npt.NDArray[np.int64]
 
 MeasureKind: TypeAlias = Literal["choice", "measures", "counts", "captured"]
 """The answer that an open protocol's agent chose, by its place; what the protocol measured; what
@@ -28,6 +25,9 @@ UNTOLD: Mapping[MeasureKind, float] = {
 }
 """What stands for a cell that does not tell it: nothing was counted, and all of the mass captured;
 of what a protocol did not measure there is no value."""
+
+SHARE = (0.0, 1.0)
+"""The ends of shares and probabilities."""
 
 NOBODYS = -1
 """The place of a choice that names no answer of the question."""
@@ -54,15 +54,16 @@ class SecondaryMeasures:
     def __init__(self, sweep: Sweep) -> None:
         self._sweep = sweep
         self._columns: list[dict[tuple[MeasureKind, str], Floats]] = [{} for _ in sweep.rows]
+        self._flags: list[set[str]] = [set() for _ in sweep.rows]
+        """Measures that are true or false."""
         self._labels = [
             {answer.label: place for place, answer in enumerate(problem.question.answers)}
             for problem in sweep.problems
         ]
-        sizes = self._answers * sweep.draws
-        self._starts: list[int] = (np.cumsum(sizes) - sizes).tolist()
+        self.cells = CellIndex(sweep)
 
     def add(self, record: OutcomeRecord, row: int, problem: int) -> None:
-        cell = self._starts[problem] + record.draw * len(self._labels[problem]) + record.side
+        cell = self.cells.starts[problem] + record.draw * len(self._labels[problem]) + record.side
         if record.captured is not None:
             self._column(row, "captured", "captured")[cell] = record.captured
         for name, count in record.counts.items():
@@ -73,6 +74,8 @@ class SecondaryMeasures:
                 self._column(row, "choice", name)[cell] = place
             elif not isinstance(value, str):
                 self._column(row, "measures", name)[cell] = value
+                if isinstance(value, bool):
+                    self._flags[row].add(name)
 
     def chose_right(self, row: int) -> float | None:
         """The share of cells whose agent chose a best answer; None where none chose."""
@@ -81,7 +84,7 @@ class SecondaryMeasures:
             return None
         cells = np.flatnonzero(~np.isnan(chosen))
         places = chosen[cells].astype(np.int64)
-        right = (places != NOBODYS) & self._best[self._problem[cells], places]
+        right = (places != NOBODYS) & self.cells.best[self.cells.problem[cells], places]
         return float(right.mean())
 
     def by_choice(self, row: int, probs: Floats) -> tuple[Sample | None, Sample | None]:
@@ -94,14 +97,14 @@ class SecondaryMeasures:
         chosen = self._columns[row].get(("choice", "chose"))
         if chosen is None:
             return None, None
-        verdicts = probs[self._places(row)]
-        ran = (chosen == self._side) & ~np.isnan(verdicts[:, 0])
-        largest = verdicts == np.fmax.reduce(verdicts, axis=1)[:, None]
-        best = largest & self._best[self._problem]
+        verdicts = probs[self.cells.places(row)]
+        ran = (chosen == self.cells.side) & ~np.isnan(verdicts[:, 0])
+        largest = verdicts >= np.fmax.reduce(verdicts, axis=1)[:, None] - TIE
+        best = largest & self.cells.best[self.cells.problem]
         right = best.sum(axis=1) / np.maximum(largest.sum(axis=1), 1)
         return (
-            self._sample(right, ran & self._truth),
-            self._sample(1 - right, ran & ~self._truth),
+            self._sample(right, ran & self.cells.truth, SHARE),
+            self._sample(1 - right, ran & ~self.cells.truth, SHARE),
         )
 
     def by_world(self, row: int, probs: Floats) -> list[ByWorld]:
@@ -109,24 +112,28 @@ class SecondaryMeasures:
         columns = self._columns[row]
         if not columns:
             return []
-        there = ~np.isnan(probs[self._places(row), 0])
+        there = ~np.isnan(probs[self.cells.places(row), 0])
         found = []
         for (kind, name), values in sorted(columns.items(), key=lambda column: column[0]):
             if kind != "choice":
                 told = there & ~np.isnan(values)
-                truth = self._sample(values, told & self._truth)
-                found.append(ByWorld(kind, name, truth, self._sample(values, told & ~self._truth)))
+                ends = SHARE if kind == "measures" and name in self._flags[row] else None
+                truth = self._sample(values, told & self.cells.truth, ends)
+                lie = self._sample(values, told & ~self.cells.truth, ends)
+                found.append(ByWorld(kind, name, truth, lie))
         return found
 
     def _column(self, row: int, kind: MeasureKind, name: str) -> Floats:
         columns = self._columns[row]
         if (kind, name) not in columns:
-            columns[kind, name] = np.full(len(self._problem), UNTOLD[kind], np.float64)
+            columns[kind, name] = np.full(len(self.cells.problem), UNTOLD[kind], np.float64)
         return columns[kind, name]
 
-    def _sample(self, values: Floats, cells: Flags) -> Sample | None:
+    def _sample(
+        self, values: Floats, cells: Flags, ends: tuple[float, float] | None = None
+    ) -> Sample | None:
         """The mean of each problem over those of its cells; None if there is no cell."""
-        of = self._problem[cells]
+        of = self.cells.problem[cells]
         counts = np.bincount(of)
         there: Sequence[int] = np.flatnonzero(counts).tolist()
         if not there:
@@ -137,43 +144,5 @@ class SecondaryMeasures:
             tuple(problem.id for problem in problems),
             tuple(means.tolist()),
             tuple(problem.group for problem in problems),
+            ends,
         )
-
-    def _places(self, row: int) -> Places:
-        """The place in the sweep of each cell of a row."""
-        rows, problem = len(self._sweep.rows), self._problem
-        answers = self._answers[problem]
-        start = np.array(self._starts)[problem]
-        draw = (np.arange(len(problem)) - start) // answers
-        places: Places = start * rows + (draw * rows + row) * answers + self._side
-        return places
-
-    @cached_property
-    def _answers(self) -> Places:
-        """How many answers each problem has."""
-        return np.array([len(problem.values) for problem in self._sweep.problems])
-
-    @cached_property
-    def _problem(self) -> Places:
-        """The problem of each cell of a row."""
-        return np.repeat(np.arange(len(self._answers)), self._answers * self._sweep.draws)
-
-    @cached_property
-    def _side(self) -> Places:
-        """The place of the answer argued for in each cell of a row."""
-        start = np.array(self._starts)[self._problem]
-        side: Places = (np.arange(len(self._problem)) - start) % self._answers[self._problem]
-        return side
-
-    @cached_property
-    def _best(self) -> Flags:
-        """Which answers of each problem are the most valuable ones: problems × answers."""
-        best = np.zeros((len(self._answers), max(self._answers)), dtype=np.bool_)
-        for n, problem in enumerate(self._sweep.problems):
-            best[n, : len(problem.values)] = np.equal(problem.values, max(problem.values))
-        return best
-
-    @cached_property
-    def _truth(self) -> Flags:
-        """Whether each cell of a row argues for a best answer."""
-        return self._best[self._problem, self._side]

@@ -14,7 +14,8 @@ from oversight.engine.runs.scheduler import CellOutcome
 from oversight.engine.sweeps.rows import Row
 from oversight.protocols.question import Problem
 from oversight.protocols.quotes import marked
-from oversight.protocols.scores import SCORES
+from oversight.protocols.scores import ALL_SCORES
+from oversight.protocols.scoring.worlds import asd_weights
 from oversight.protocols.transcript import Failure, Turn, Verdict
 
 COLUMN, GAP = 38, 4
@@ -31,8 +32,10 @@ def side_by_side(
     foot = Text()
     if all(isinstance(outcome, Verdict) for outcome in outcomes):
         asd = sum(
-            value * SCORES[score](outcome.probs, place)
-            for place, (value, outcome) in enumerate(zip(problem.values, outcomes, strict=True))
+            weight * ALL_SCORES[score](outcome.probs, place)
+            for place, (weight, outcome) in enumerate(
+                zip(asd_weights(problem.values), outcomes, strict=True)
+            )
             if isinstance(outcome, Verdict)
         )
         foot = Text(f"ASD for the truth ({score}): {asd:+.2f}")
@@ -80,7 +83,7 @@ def _plain(outcome: CellOutcome, place: int, score: str) -> dict[str, Any]:
         "judgements": outcome.judgements,
         "probs": outcome.probs,
         "measures": dict(outcome.measures),
-        "agent_score": SCORES[score](outcome.probs, place),
+        "agent_score": ALL_SCORES[score](outcome.probs, place),
     }
 
 
@@ -147,6 +150,9 @@ def _turn(turn: Turn) -> Text:
     for use in turn.tools:
         computed = f"{use.arguments} → {use.result}" if use.arguments else use.result
         text.append(printable(f"[{use.tool}: {computed}] "), style="cyan")
+    if turn.reasoning:
+        kept = "aloud" if turn.aloud else "in private"
+        text.append(f"({kept}: {printable(turn.reasoning)}) ", style="dim")
     text.append(printable(marked(turn.text, turn.quotes)))
     if turn.outcome != "ok":
         text.append(f" ({turn.outcome})", style="red")
@@ -158,4 +164,4 @@ def _turn(turn: Turn) -> Text:
 def _score(outcome: CellOutcome, place: int, score: str) -> Text:
     if isinstance(outcome, Failure):
         return Text("no agent score")
-    return Text(f"agent score ({score}) {SCORES[score](outcome.probs, place):+.2f}")
+    return Text(f"agent score ({score}) {ALL_SCORES[score](outcome.probs, place):+.2f}")

@@ -1,7 +1,7 @@
 """What carries out the missing cells of a run: the seam between a run and the processes at work."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -14,6 +14,9 @@ from oversight.engine.models.router import RunPolicy
 from oversight.engine.runs.loaded_sweep import LoadedSweep
 from oversight.engine.runs.outcome import LandedCell
 from oversight.engine.runs.run_folder import RunFolder
+from oversight.engine.sweeps.sweep import Cell
+
+Batches: TypeAlias = Callable[[RunFolder], Iterable[Iterable[Cell]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,9 @@ class Assignment:
     1970."""
     keep: Callable[[Sequence[LandedCell]], None]
     """Takes outcomes as they land. RunFolderError if the disk takes no more."""
+    batches: Batches | None = None
+    """Missing cells of the folder, one batch after the other: the next is asked for when all of one
+    have landed, and where there is none the run has told enough. None: all missing cells in one."""
 
 
 class Executor(ABC):

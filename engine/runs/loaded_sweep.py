@@ -3,20 +3,23 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from os.path import relpath
 from pathlib import Path
 
 from oversight.engine.errors import RunFolderError, UsageError
 from oversight.engine.models.router import Models
+from oversight.engine.providers.capabilities import Api
 from oversight.engine.providers.keys import environment
 from oversight.engine.runs.listing import RUNS
 from oversight.engine.runs.manifest import Manifest, read_manifest
 from oversight.engine.runs.run_folder import PROBLEMS, REPORT, SWEEP, RunFolder
 from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.document import Document
+from oversight.engine.sweeps.elsewhere import names_files
 from oversight.engine.sweeps.examples import problems_of
 from oversight.engine.sweeps.in_python import MARK, read_python_sweep
 from oversight.engine.sweeps.named import check_names, check_use
-from oversight.engine.sweeps.sweep import Sweep
+from oversight.engine.sweeps.sweep import Sweep, tool_users
 from oversight.engine.sweeps.sweepfile import SweepFile, checked_sweep, read_sweep_file
 from oversight.protocols.datasets.jsonl import JsonLines
 from oversight.protocols.question import Problem
@@ -45,20 +48,26 @@ def open_run(folder: Path, overrides: Iterable[str] = ()) -> LoadedSweep:
     problems = JsonLines(str((folder / PROBLEMS).resolve())).load()
     document = Document.read(folder / SWEEP)
     if document.text.startswith(MARK):
-        return _open_python_run(folder, document.text, problems, tuple(overrides))
+        return _open_python_run(folder, document.text, problems, tuple(overrides), manifest.apis)
+    document.folder = folder / manifest.sweep_folder
     for assignment in (*manifest.overrides, *overrides):
         document.set(assignment)
     document.value.setdefault("name", manifest.name)
-    return _made(checked_sweep(document, folder / SWEEP, problems))
+    checked = checked_sweep(document, folder / SWEEP, problems, manifest.prompt_sets)
+    return _made(checked, apis=manifest.apis)
 
 
 def _open_python_run(
-    folder: Path, text: str, problems: tuple[Problem, ...], overrides: tuple[str, ...]
+    folder: Path,
+    text: str,
+    problems: tuple[Problem, ...],
+    overrides: tuple[str, ...],
+    apis: Mapping[str, Api],
 ) -> LoadedSweep:
     if overrides:
         raise UsageError(f"--set {overrides[0]}: {folder} was made from Python; set it there")
     try:
-        return _made(read_python_sweep(text, problems))
+        return _made(read_python_sweep(text, problems), apis=apis)
     except RunFolderError as exc:
         raise RunFolderError(
             f"{folder} was made from Python, and {exc}: call run() again there, and show() of what "
@@ -75,7 +84,9 @@ def run_folder(
     loaded: LoadedSweep, path: Path | None, overrides: Sequence[str], store: str, part: str = ""
 ) -> RunFolder:
     """The run folder of a sweep: that of the same sweep if there is one, else a new one."""
-    sweep = loaded.sweep
+    sweep, document = loaded.sweep, loaded.file.document
+    folder = path or folder_of(sweep)
+    code = relpath(document.folder, folder) if names_files(document.value) else ""
     manifest = Manifest(
         sweep.identity,
         sweep.name,
@@ -84,10 +95,12 @@ def run_folder(
         version(DISTRIBUTION_NAME),
         store,
         part=part,
+        sweep_folder=code,
+        apis=loaded.models.apis,
+        prompts=sweep.prompts,
+        prompt_sets={path: dict(blocks) for path, blocks in loaded.file.prompts.items()},
     )
-    return RunFolder(
-        path or folder_of(sweep), manifest, loaded.file.document.text.encode(), sweep.problems
-    )
+    return RunFolder(folder, manifest, document.text.encode(), sweep.problems)
 
 
 def load_sweep(file: SweepFile, variables: Mapping[str, str] | None = None) -> LoadedSweep:
@@ -101,14 +114,22 @@ def load_sweep(file: SweepFile, variables: Mapping[str, str] | None = None) -> L
     return loaded
 
 
-def _made(file: SweepFile, variables: Mapping[str, str] | None = None) -> LoadedSweep:
+def _made(
+    file: SweepFile,
+    variables: Mapping[str, str] | None = None,
+    apis: Mapping[str, Api] | None = None,
+) -> LoadedSweep:
     """The same, without a look at settings that mean nothing: a run that was made with such is to
-    be opened all the same."""
+    be opened all the same. apis: which endpoint answered for each model, where that is decided."""
     stop_token = StopToken()
     known = (*file.problems, *problems_of(file.protocols))
     if variables is None:
         variables = environment(Path())
     models = Models(file.document, file.models, file.providers, known, variables, stop_token)
     draft = file.sweep({})
+    if apis is None:
+        models.settle(draft.models, tool_users([row.protocol for row in draft.rows]))
+    else:
+        models.apis.update(apis)
     identities = {model: models.model_identity(model) for model in draft.models}
     return LoadedSweep(file, file.sweep(identities), models, stop_token)

@@ -1,11 +1,13 @@
 """The manifest of a run folder: what the run is, and which sweep belongs to it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import orjson
 
 from oversight.engine.errors import RunFolderError
+from oversight.engine.providers.capabilities import Api
 from oversight.engine.system.files import replace_file
 
 FORMAT = 1
@@ -35,12 +37,24 @@ class Manifest:
     """Of that store, wherever it is; empty in a run that has noted none yet."""
     part: str = ""
     """Which part of a larger sweep this is, as `3/16`; empty for a whole one."""
+    apis: Mapping[str, Api] = field(default_factory=dict)
+    """By model, which of OpenAI's two endpoints answers for it, where there are two."""
     refreshed_since: int = 0
     """When the run began to refresh its replies, in seconds since 1970; 0 if it never did."""
+    sweep_folder: str = ""
+    """Where the sweep file lay, from the run folder, in a sweep that names code by files."""
+    prompts: str = ""
+    """12 hex digits of all words that the seats of the run read."""
+    prompt_sets: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By path, as the sweep names them: the blocks of the prompt sets that were read from files."""
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    replace_file(folder / MANIFEST_FILE, [orjson.dumps(manifest, option=orjson.OPT_INDENT_2)])
+    told = asdict(manifest)
+    if not manifest.sweep_folder:
+        # Most sweeps name no files, and versions that do not know of it can open their runs.
+        del told["sweep_folder"]
+    replace_file(folder / MANIFEST_FILE, [orjson.dumps(told, option=orjson.OPT_INDENT_2)])
 
 
 def read_manifest(folder: Path) -> Manifest:

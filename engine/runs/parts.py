@@ -18,7 +18,7 @@ from oversight.protocols.question import Problem
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SweepPart:
     """Every `count`th problem of a sweep, from the `number`th on."""
 
     number: int
@@ -51,7 +51,7 @@ class PartRun:
     """The run folder of one part."""
 
     folder: Path
-    part: Part
+    part: SweepPart
     manifest: Manifest
     loaded: LoadedSweep
 
@@ -66,7 +66,7 @@ def part_runs(place: Path) -> list[PartRun]:
         manifest = read_manifest(folder)
         if not manifest.part:
             continue
-        run = PartRun(folder, Part.read(manifest.part), manifest, open_run(folder))
+        run = PartRun(folder, SweepPart.read(manifest.part), manifest, open_run(folder))
         if run.part.number in found:
             raise RunFolderError(
                 f"{folder} and {found[run.part.number].folder} are both part {run.part}; move one "
@@ -88,7 +88,7 @@ def part_runs(place: Path) -> list[PartRun]:
     return runs
 
 
-def whole(runs: Sequence[PartRun]) -> LoadedSweep:
+def whole_sweep(runs: Sequence[PartRun]) -> LoadedSweep:
     """The sweep of which these are the parts."""
     problems: dict[int, Problem] = {}
     for run in runs:

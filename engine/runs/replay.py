@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from oversight.cache.address import call_address, store_key
+from oversight.cache.address import store_key
 from oversight.cache.cache import Cache
 from oversight.cache.call import Ask, Call, Identity
 from oversight.cache.errors import ReplayMiss
 from oversight.cache.reply import Reply
-from oversight.cache.store import Store
+from oversight.cache.store import Reader
 from oversight.engine.runs.outcome import line
 from oversight.engine.runs.scheduler import CellOutcome, attempt, run_cells
 from oversight.engine.stop import StopToken
@@ -23,13 +23,13 @@ async def unreachable(call: Call) -> Reply:
     raise ReplayMiss(call.model, "", "nothing is asked in a replay")
 
 
-def replay_cache(store: Store, identity: Identity) -> Cache:
+def replay_cache(store: Reader, identity: Identity) -> Cache:
     """A cache that answers from `store` alone."""
     return Cache(store, unreachable, identity=identity, mode="replay")
 
 
 async def replay_cells(
-    cells: Iterable[Cell], store: Store, identity: Identity, keep: Callable[[Cell, bytes], None]
+    cells: Iterable[Cell], store: Reader, identity: Identity, keep: Callable[[Cell, bytes], None]
 ) -> None:
     """Run cells again, and hand over the line of each outcome.
 
@@ -46,7 +46,7 @@ async def replay_cells(
     stop_token.raise_if_stopped()
 
 
-async def keys_of(cells: Iterable[Cell], store: Store, identity: Identity) -> set[str]:
+async def keys_of(cells: Iterable[Cell], store: Reader, identity: Identity) -> set[str]:
     """The store's keys of every recorded call that cells ask; of a cell that was not run to its
     end, those up to there."""
     keys = _Keys(replay_cache(store, identity), identity)
@@ -68,5 +68,5 @@ class _Keys:
 
     async def __call__(self, call: Call) -> Reply:
         reply = await self.inner(call)
-        self.seen.add(store_key(call_address(call), self.identity(call)))
+        self.seen.add(store_key(call.address, self.identity(call)))
         return reply

@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, closing, contextmanager
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import Self
 
@@ -17,10 +16,12 @@ from oversight.engine.accounting.prices import PriceList, listed
 from oversight.engine.display.progress import Snapshot
 from oversight.engine.errors import Halt, RunFolderError, StoreFailed
 from oversight.engine.models.router import RunPolicy
-from oversight.engine.runs.executor import Assignment, Executor, MakeExecutor
+from oversight.engine.providers.retirements import today
+from oversight.engine.runs.executor import Assignment, Batches, Executor, MakeExecutor
 from oversight.engine.runs.loaded_sweep import LoadedSweep, run_folder
 from oversight.engine.runs.observer import Observer
 from oversight.engine.runs.outcome import LandedCell, OutcomeRecord
+from oversight.engine.runs.progress_file import ProgressNotes
 from oversight.engine.runs.replay import LANES
 from oversight.engine.runs.run_folder import QUARANTINE, RunFolder, outcomes
 from oversight.engine.runs.session import RunSession
@@ -51,6 +52,8 @@ class RunOptions:
     """Which part of a larger sweep this is, as `3/16`."""
     accept_empty: bool = False
     """Whether to go on, and pay again, where the store has lost replies that the run knew."""
+    batches: Batches | None = None
+    """Which missing cells are run, and when that is enough; None for all."""
 
 
 class Run:
@@ -111,12 +114,12 @@ class Run:
             # It may have been killed between its last outcome and its end.
             return self._settled()
         loaded, mode = self.loaded, self.options.mode
-        await require_abilities(loaded.sweep, loaded.models.simulated)
+        await require_abilities(loaded.sweep, loaded.models.simulated, loaded.models.reach)
         if mode != "replay":
-            require_service(loaded.models.retirements(loaded.sweep.models), date.today())
+            require_service(loaded.models.retirements(loaded.sweep.models), today())
         ledger = self._ledger = LedgerFile(self.folder.path, self._accounts_now)
         working = self._executor = executor(self._assignment(ledger.total()))
-        self._observers = observers
+        observers = self._observers = (ProgressNotes(self.folder.path), *observers)
         try:
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(self._watermark(working))
@@ -174,6 +177,7 @@ class Run:
             LANES if options.mode == "replay" else self.loaded.file.top.lanes,
             folder.refreshing(int(time.time())) if refresh else None,
             self._keep,
+            options.batches,
         )
 
     def _watermark(self, working: Executor) -> AbstractAsyncContextManager[None]:

@@ -148,20 +148,18 @@ class RunFolder:
         return dropped
 
     def settle(self) -> None:
-        """Lay the lines of a complete run in the order of the sweep.
+        """Lay the lines in the order of the sweep, once nothing more is to be run.
 
         They landed in the order in which models happened to answer. After this, two runs of one
-        sweep are equal to the byte. ValueError where cells are missing.
+        sweep are equal to the byte, and so are two that were decided after the same cells.
         """
-        if not self.complete:
-            raise ValueError(f"{self.path}: {self.finished} of {len(self._starts)} cells are done")
         if self._ordered:
             return
         with (self.path / OUTCOMES).open("rb") as file:
             # Mapped, not read: a run of a million cells has half a gigabyte of outcomes.
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             with content:
-                starts = (start - 1 for start in self._starts)
+                starts = (start - 1 for start in self._starts if start)
                 self._replace(content[at : content.find(b"\n", at) + 1] for at in starts)
         self._ordered = True
 

@@ -58,7 +58,8 @@ async def attempt(cell: Cell, ask: Ask) -> CellOutcome:
 
 def are_probabilities(probs: tuple[float, ...]) -> bool:
     """Whether they are of answers of which just one is right; a NaN is none."""
-    return all(-ROUNDING <= p <= 1 + ROUNDING for p in probs) and abs(sum(probs) - 1) <= ROUNDING
+    within = not probs or (min(probs) >= -ROUNDING and max(probs) <= 1 + ROUNDING)
+    return within and abs(sum(probs) - 1) <= ROUNDING
 
 
 def _sound(verdict: object, question: Question) -> Verdict:

@@ -1,5 +1,7 @@
 """Executors at work in this process: its models behind a cache over the store."""
 
+from collections.abc import Iterable
+
 from oversight.cache.cache import Cache, CacheStatistics, Mode
 from oversight.cache.store import Store
 from oversight.engine.accounting.ledger import Ledger, UsageTotals
@@ -7,6 +9,7 @@ from oversight.engine.errors import Halt
 from oversight.engine.models.router import Models
 from oversight.engine.runs.executor import Assignment, Executor
 from oversight.engine.runs.outcome import LandedCell, line
+from oversight.engine.runs.run_folder import RunFolder
 from oversight.engine.runs.scheduler import CellOutcome, run_cells
 from oversight.engine.sweeps.sweep import Cell
 from oversight.engine.system.garbage import gc_relaxed
@@ -67,15 +70,22 @@ class RunSession(LocalExecutor):
         folder = assignment.folder
         with gc_relaxed():
             async with self.cache as cache:
-                await run_cells(
-                    (c for c in assignment.loaded.sweep.cells() if not folder.has(c.place)),
-                    cache,
-                    self._keep,
-                    lanes=assignment.lanes,
-                    stop_token=stop_token,
-                    waits=lambda: cache.waits,
-                )
+                batches = assignment.batches or self._all_missing
+                for cells in batches(folder):
+                    await run_cells(
+                        cells,
+                        cache,
+                        self._keep,
+                        lanes=assignment.lanes,
+                        stop_token=stop_token,
+                        waits=lambda: cache.waits,
+                    )
+                    if stop_token.halt is not None:
+                        break
         return None if folder.complete else stop_token.halt
+
+    def _all_missing(self, folder: RunFolder) -> Iterable[Iterable[Cell]]:
+        yield (c for c in self._assignment.loaded.sweep.cells() if not folder.has(c.place))
 
     def _keep(self, cell: Cell, outcome: CellOutcome) -> None:
         landed = LandedCell(cell.place, line(cell, outcome), isinstance(outcome, Failure))

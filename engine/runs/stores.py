@@ -4,15 +4,8 @@ import os
 from pathlib import Path
 
 from oversight.cache.disk import DiskStore, ReadOnlyStore
-from oversight.cache.store import Store
-from oversight.engine.system.settings import STORE_VARIABLE, homely, store_path
-
-SCHEMES = ("postgresql://", "postgres://")
-
-
-def is_url(named: str) -> bool:
-    """Whether a store is named by the URL of a database."""
-    return named.startswith(SCHEMES)
+from oversight.cache.store import Reader, Store
+from oversight.engine.system.settings import STORE_VARIABLE, homely, is_url, store_path
 
 
 def store_name(given: Path | str | None) -> str:
@@ -21,7 +14,9 @@ def store_name(given: Path | str | None) -> str:
     A folder is made absolute, so that other processes find it.
     """
     named = str(given) if given is not None else os.environ.get(STORE_VARIABLE, "")
-    return named if is_url(named) else str(store_path(Path(named) if named else None).absolute())
+    if is_url(named):
+        return named
+    return str(store_path(Path(named).expanduser() if named else None).absolute())
 
 
 def shown_name(named: str) -> str:
@@ -43,6 +38,6 @@ def open_store(named: str, id: str = "") -> Store:
     return DiskStore(Path(named), id)
 
 
-def open_for_reading(named: str) -> Store:
+def open_for_reading(named: str) -> Reader:
     """Open a store that is there. StoreError if it is not."""
     return open_store(named) if is_url(named) else ReadOnlyStore(Path(named))

@@ -1,21 +1,30 @@
 """Walking a sweep: what its cells would ask, found out with simulated replies. Nothing is sent."""
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import date
+from typing import Any
 
-from oversight.cache.address import call_address
+import orjson
+
+from oversight.cache.address import value_address
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.engine.errors import UsageError
-from oversight.engine.providers.capabilities import Lack, missing_abilities
+from oversight.engine.providers.capabilities import Lack, Reach, missing_abilities, plain_reach
 from oversight.engine.providers.retirements import Retirement
 from oversight.engine.runs.scheduler import attempt
 from oversight.engine.simulation import GroundTruth, SimModel, SimProvider
+from oversight.engine.simulation.chance import chance_of, share
+from oversight.engine.simulation.form import Contents, fill_form
 from oversight.engine.simulation.model import PREFIX
 from oversight.engine.sweeps.examples import problems_of
 from oversight.engine.sweeps.rows import Row
 from oversight.engine.sweeps.sweep import Cell, Sweep
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.protocol import Protocol
 from oversight.protocols.transcript import Failure
 
 STAND_IN = SimModel(tool_use=0.6)
@@ -33,7 +42,7 @@ class Walker:
         self._seen: dict[str, Reply] = {}
 
     async def __call__(self, call: Call) -> Reply:
-        address = call_address(call)
+        address = call.address
         reply = self._seen.get(address)
         if reply is None:
             reply = self._seen[address] = replace(self._answer(call), call=address)
@@ -58,31 +67,123 @@ def world_of(sweep: Sweep) -> GroundTruth:
     return GroundTruth((*sweep.problems, *problems_of([row.protocol for row in sweep.rows])))
 
 
-async def require_abilities(sweep: Sweep, simulated: Mapping[str, SimModel]) -> None:
-    """UsageError if a model is to be asked for what it cannot do: who, what, and the mend.
+async def require_distinct(sweep: Sweep) -> None:
+    """UsageError if two rows differ in their names alone: with the same settings of the protocol,
+    but other roles or prompts, they would ask the same and come to the same.
+
+    Found out on the sweep's first problem, with several casts of made-up models, which answer
+    forms by lot so that every branch is taken by some.
+    """
+    settings: dict[str, list[Row]] = {}
+    for row in sweep.rows:
+        settings.setdefault(value_address(_without_roles(row.protocol)), []).append(row)
+    alike = [rows for rows in settings.values() if len(rows) > 1]
+    known = GroundTruth([sweep.problems[0], *problems_of([row.protocol for row in sweep.rows])])
+    for salt, cast in enumerate(CASTS):
+        if not alike:
+            return
+        provider = SimProvider(known, dict.fromkeys(sweep.models, cast))
+        apart: list[list[Row]] = []
+        for rows in alike:
+            told: dict[object, list[Row]] = {}
+            for row in rows:
+                told.setdefault(await _probe(sweep, row, provider, salt), []).append(row)
+            apart += [each for each in told.values() if len(each) > 1]
+        alike = apart
+    if alike:
+        pairs = "\n  ".join(" = ".join(map(_named, rows)) for rows in alike)
+        raise UsageError(
+            f"these rows would ask the same calls and end with the same verdicts:\n  {pairs}\n"
+            "leave out what their protocols have no use for, or give each a sweep of its own"
+        )
+
+
+async def _probe(sweep: Sweep, row: Row, provider: SimProvider, salt: int) -> object:
+    """All that a row asks about the first problem, and what it comes to."""
+    calls: set[str] = set()
+
+    async def ask(call: Call) -> Reply:
+        address = call.address
+        calls.add(address)
+        if salt and call.response_format:
+            lot = chance_of(hashlib.sha256(f"{salt}{address}".encode()).hexdigest())
+            said = f"Said by lot {lot.pick}."
+            contents = Contents(said, share(lot.start), bool(lot.muddle & 1), lot.pick)
+            form = fill_form(orjson.loads(call.response_format.schema), contents)
+            return Reply(orjson.dumps(form).decode(), call=address)
+        return replace(provider.reply(call), call=address)
+
+    problem = sweep.problems[0]
+    outcomes = [
+        await attempt(Cell(0, row, problem, side, salt, ""), ask)
+        for side in range(len(problem.values))
+    ]
+    told = tuple(
+        (each.kind, each.message) if isinstance(each, Failure) else (each.probs, each.measures)
+        for each in outcomes
+    )
+    return frozenset(calls), told
+
+
+def _without_roles(protocol: Protocol) -> Protocol:
+    """The protocol with no roles of its own: what is left are its settings."""
+    nobody = Agent("sim/nobody")
+    roles: dict[str, Any] = {"agent": nobody} if hasattr(protocol, "agent") else {}
+    return replace(protocol, judge=StatedJudge("sim/nobody"), prompts=None, **roles)
+
+
+CASTS = (
+    STAND_IN,
+    SimModel(persuasion=3.0, noise=2.0, honesty_gap=-2.0),
+    SimModel(muddle=0.3, refusal=0.1, noise=1.0),
+    SimModel(insight=-2.0, noise=1.5, tool_use=1.0),
+)
+"""Who answers while rows are compared: whatever tells two of them apart should show with one."""
+
+
+async def shapes(sweep: Sweep, simulated: Mapping[str, SimModel]) -> dict[Call, Row]:
+    """Every different call that real models are asked, prompts apart, with a row that asks it.
 
     Every row is walked in one world of the first problem, and of the first one with another
-    number of answers; each call is held against what its model takes.
+    number of answers.
     """
     if all(model.startswith(PREFIX) for model in sweep.models):
-        return
+        return {}
     problems = {len(problem.values): problem for problem in reversed(sweep.problems)}
     known = GroundTruth([*problems.values(), *problems_of([row.protocol for row in sweep.rows])])
     provider = SimProvider(known, stand_ins(sweep, simulated))
     calls: list[Call] = []
     walker = Walker(provider.reply, lambda call, reply: calls.append(call))
-    lacks: dict[Lack, Row] = {}
+    found: dict[Call, Row] = {}
     for row in sweep.rows:
         alone = Sweep(sweep.name, tuple(problems.values()), (row,))
         await walker.walk(cell for cell in alone.cells() if cell.side == 0)
         # Most calls of a row differ in their prompts alone.
-        for shape in dict.fromkeys(replace(call, messages=(), draw=()) for call in calls):
-            for lack in () if shape.model.startswith(PREFIX) else missing_abilities(shape):
-                lacks.setdefault(lack, row)
+        for shape in dict.fromkeys(Call(replace(call.request, messages=())) for call in calls):
+            if not shape.model.startswith(PREFIX):
+                found.setdefault(shape, row)
         calls.clear()
+    return found
+
+
+async def require_abilities(
+    sweep: Sweep, simulated: Mapping[str, SimModel], reach: Callable[[str], Reach] = plain_reach
+) -> dict[Call, Row]:
+    """UsageError if a model is to be asked for what it cannot do: who, what, and the mend.
+
+    reach: how each model is asked. Each of the `shapes` is held against what its model takes;
+    returns them.
+    """
+    await require_distinct(sweep)
+    found = await shapes(sweep, simulated)
+    lacks: dict[Lack, Row] = {}
+    for shape, row in found.items():
+        for lack in missing_abilities(shape, reach(shape.model)):
+            lacks.setdefault(lack, row)
     if lacks:
         told = "\n".join(f"{lack}\n  asked for in: {_named(row)}" for lack, row in lacks.items())
         raise UsageError(f"{told}\nNothing was sent.")
+    return found
 
 
 def require_service(retirements: Iterable[Retirement], today: date) -> None:

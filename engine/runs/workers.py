@@ -14,10 +14,10 @@ from oversight.protocols.transcript import Failure
 Work = TypeVar("Work")
 Landed = TypeVar("Landed")
 
-STOPPING = (Halt, ReplayMiss, StoreError)
+STOPS_THE_RUN = (Halt, ReplayMiss, StoreError)
 """Faults that say nothing about the piece of work in which they are met."""
 
-FEW = 8
+WORKERS_FROM_STORE = 8
 """Lanes that do while the store answers everything: more would only push each other out of the
 processor's caches."""
 GLANCE = 0.01
@@ -79,7 +79,7 @@ async def run_workers(
 
     try:
         async with asyncio.TaskGroup() as group:
-            few = {group.create_task(lane()) for _ in range(min(lanes, FEW))}
+            few = {group.create_task(lane()) for _ in range(min(lanes, WORKERS_FROM_STORE))}
             running = few
             while running and not waits():
                 _, running = await asyncio.wait(running, timeout=GLANCE)
@@ -128,5 +128,5 @@ def _leaf(fault: BaseException) -> BaseException:
     if not isinstance(fault, BaseExceptionGroup):
         return fault
     leaves = [_leaf(inner) for inner in fault.exceptions]
-    stopping = (leaf for kind in STOPPING for leaf in leaves if isinstance(leaf, kind))
+    stopping = (leaf for kind in STOPS_THE_RUN for leaf in leaves if isinstance(leaf, kind))
     return next(stopping, leaves[0])

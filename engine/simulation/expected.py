@@ -11,6 +11,11 @@ speeches by the agent (and m by its opponent, marked '):
                     x = insight ± noise - b1 - … - bm         in world F
     debate          x = insight ± noise + Σ g - Σ b'          in world T (m rounds)
                     x = insight ± noise + Σ g' - Σ b          in world F
+    a market        x = insight ± noise - Σ b'                in world T (m rounds)
+                    x = insight ± noise + Σ g'                in world F
+
+The market is the agent, whose own insight that is, and it hears its adversary alone. Adversarial
+propaganda is one voice of m = rounds. Both are read where trade lasts all rounds, at epsilon 0.
 
 Every ± is an independent coin, because each call has an address of its own; so x takes finitely
 many values, and E S(p, T), E S(p, F) and ASD = E S(p^(T), T) - E S(p^(F), F) are finite sums. By
@@ -29,13 +34,18 @@ from oversight.engine.simulation.judgement import probabilities
 from oversight.engine.simulation.model import SHIFTS, SimModel, nats_summed
 from oversight.protocols.agents.agent import Agent, Speaker
 from oversight.protocols.judges import DistributionJudge, LogprobJudge, StatedJudge
+from oversight.protocols.mechanisms.adversarial_propaganda import AdversarialPropaganda
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.mechanisms.market_making import MarketMaking
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.scores import SCORES, Score
 
-Spread: TypeAlias = dict[float, float]
+CLOSED = (NaiveJudge, Propaganda, Consultancy, Debate, AdversarialPropaganda, MarketMaking)
+"""What has a closed form here."""
+
+EvidenceSpread: TypeAlias = dict[float, float]
 """Probability of each number of nats toward the truth."""
 
 
@@ -68,7 +78,7 @@ def expected_scores(
     """
     measure = SCORES[score]
     # Of these exactly: a subclass may have others speak as well.
-    if type(protocol) not in (NaiveJudge, Propaganda, Consultancy, Debate):
+    if type(protocol) not in CLOSED or getattr(protocol, "epsilon", 0.0) > 0:
         raise ValueError(f"{protocol.name}: its expected score has no closed form here")
     in_true, in_false = _worlds(protocol, models)
     true = _moments(in_true, measure, for_true=1.0, for_false=0.0)
@@ -80,13 +90,23 @@ def expected_scores(
     return ExpectedScores(true[0], false[0], max(variance, 0.0) ** 0.5)
 
 
-def _worlds(protocol: Protocol, models: Mapping[str, SimModel]) -> tuple[Spread, Spread]:
+def _worlds(
+    protocol: Protocol, models: Mapping[str, SimModel]
+) -> tuple[EvidenceSpread, EvidenceSpread]:
     """Nats toward the truth that the judge ends with, where the agent argues for the true answer
     and where it argues for the wrong one."""
+    if isinstance(protocol, MarketMaking):
+        market = _leaning(_plain(protocol.agent, models))
+        rival = _plain(protocol.adversary or protocol.agent, models)
+        against = [[market, *[_case(rival, true)] * protocol.rounds] for true in (False, True)]
+        return _total(against[0]), _total(against[1])
     reading = _reading(protocol, models)
     match protocol:
         case NaiveJudge():
             return reading, reading
+        case AdversarialPropaganda():
+            agent = rival = _plain(protocol.agent, models)
+            said, answered = protocol.rounds, 0
         case Propaganda():
             agent = rival = _plain(protocol.agent, models)
             said, answered = 1, 0
@@ -113,16 +133,19 @@ def _one_conversation(protocol: Protocol) -> bool:
     return False
 
 
-def _reading(protocol: Protocol, models: Mapping[str, SimModel]) -> Spread:
+def _reading(protocol: Protocol, models: Mapping[str, SimModel]) -> EvidenceSpread:
     """Nats toward the truth that the judge brings along."""
     judge = protocol.judge
     if not isinstance(judge, (StatedJudge, DistributionJudge, LogprobJudge)) or judge.both_orders:
         raise ValueError(f"{judge.name}: no closed form here; use a judge that is asked once")
-    model = models[judge.model]
+    return _leaning(models[judge.model])
+
+
+def _leaning(model: SimModel) -> EvidenceSpread:
     return _gathered((model.leaning(shift), 0.5) for shift in SHIFTS)
 
 
-def _case(model: SimModel, true: bool) -> Spread:
+def _case(model: SimModel, true: bool) -> EvidenceSpread:
     """Nats toward the truth by one speech, which is for the true answer or for the wrong one."""
     sign = 1 if true else -1
     spoken = ((sign * model.strength(true, shift), (1 - model.refusal) / 2) for shift in SHIFTS)
@@ -135,9 +158,9 @@ def _plain(speaker: Speaker, models: Mapping[str, SimModel]) -> SimModel:
     return models[speaker.model]
 
 
-def _total(spreads: Iterable[Spread]) -> Spread:
+def _total(spreads: Iterable[EvidenceSpread]) -> EvidenceSpread:
     """The spread of a sum of independent parts."""
-    total: Spread = {0.0: 1.0}
+    total: EvidenceSpread = {0.0: 1.0}
     for spread in spreads:
         total = _gathered(
             (nats + more, p * q) for nats, p in total.items() for more, q in spread.items()
@@ -145,16 +168,16 @@ def _total(spreads: Iterable[Spread]) -> Spread:
     return total
 
 
-def _gathered(outcomes: Iterable[tuple[float, float]]) -> Spread:
+def _gathered(outcomes: Iterable[tuple[float, float]]) -> EvidenceSpread:
     """Equal numbers of nats as one; equal as a simulated judge takes them to be."""
-    spread: Spread = {}
+    spread: EvidenceSpread = {}
     for nats, p in outcomes:
         spread[nats_summed(nats)] = spread.get(nats_summed(nats), 0.0) + p
     return spread
 
 
 def _moments(
-    spread: Spread, measure: Score, *, for_true: float, for_false: float
+    spread: EvidenceSpread, measure: Score, *, for_true: float, for_false: float
 ) -> tuple[float, float]:
     """Mean and variance of a weighted sum of the scores of the two answers."""
     mean = square = 0.0

@@ -5,6 +5,7 @@ from itertools import cycle, islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from oversight.engine.simulation.speech import in_sentences
+from oversight.protocols.prompts.forms import REASONING
 
 FormKind: TypeAlias = Literal["probabilities", "choice", "side", "rating", "other"]
 
@@ -32,6 +33,9 @@ def form_kind(schema: Any, labels: Sequence[str]) -> FormKind:
     What counts is the shape, so that a form of any name is understood.
     """
     fields = schema.get("properties", {}) if isinstance(schema, dict) else {}
+    if isinstance(fields, dict):
+        # Room to think first makes no other form of it.
+        fields = {name: field for name, field in fields.items() if name != REASONING}
     if not labels or not fields or not isinstance(fields, dict):
         return "other"
     if set(fields) == set(labels) and all(_is(field, "number") for field in fields.values()):

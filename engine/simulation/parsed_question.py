@@ -6,7 +6,7 @@ from functools import cached_property
 from oversight.engine.simulation.chance import Chance
 from oversight.engine.simulation.ground_truth import GroundTruth
 from oversight.engine.simulation.model import nats_summed
-from oversight.engine.simulation.speech import Case, stated_strength
+from oversight.engine.simulation.speech import SideCase, stated_strength
 from oversight.protocols.prompts.parse import read_question, read_turns
 
 
@@ -28,11 +28,11 @@ class ParsedQuestion:
         return self._world.truth(self.question, [body for _, body in self._answers])
 
     @cached_property
-    def cases(self) -> tuple[Case, ...]:
+    def cases(self) -> tuple[SideCase, ...]:
         """One an answer, each against the next one."""
         rivals = self._answers[1:] + self._answers[:1]
         return tuple(
-            Case(self.question, answer, rival)
+            SideCase(self.question, answer, rival)
             for answer, rival in zip(self._answers, rivals, strict=True)
         )
 

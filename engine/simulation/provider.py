@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Mapping
 from functools import lru_cache
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call
 from oversight.cache.reply import Outcome, Reply, Token, ToolCall, Usage
 from oversight.engine.errors import InvalidRequest, ModelNotFound
@@ -70,7 +69,7 @@ class SimProvider:
     def reply(self, call: Call) -> Reply:
         """What the model answers, without the wait."""
         model = self._model(call.model)
-        address = call_address(call)
+        address = call.address
         chance = chance_of(address)
         # Who has used a tool has taken part already: it neither declines now nor calls again.
         resumed = bool(call.messages) and call.messages[-1].role == "tool"

@@ -1,5 +1,6 @@
 """One call as a simulated model takes it: what it is asked to do, and what it says to that."""
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -13,12 +14,14 @@ from oversight.engine.simulation.form import Contents, fill_form, form_kind
 from oversight.engine.simulation.model import SimModel
 from oversight.engine.simulation.parsed_question import ParsedQuestion
 from oversight.engine.simulation.speech import excerpt, neutral
-from oversight.protocols.agents.agent import LENGTH, SCRATCHPAD
-from oversight.protocols.prompts.forms import NO_SIDE
+from oversight.protocols.drafting.side_check import NO_SIDE
+from oversight.protocols.prompts.forms import REASONING
 from oversight.protocols.prompts.parse import Todo, find_question, read_instructions
 
 Said: TypeAlias = tuple[str, tuple[Token, ...]]
 """A text, and its tokens with their probabilities where those were asked for."""
+
+REASONED = "A simulated model has weighed what it heard, and adds it up."
 
 THOUGHT = "<private>A simulated thought, which nobody else reads.</private>\n"
 
@@ -76,12 +79,22 @@ class SimulatedCall:
             case "percentages" | "vote" if self._muddled:
                 return judgement.MUDDLE, ()
             case "percentages":
-                return judgement.percentages(self._scene.labels, self._belief()), ()
+                return self._thought + judgement.percentages(self._labels, self._belief()), ()
             case "vote":
-                return judgement.vote(self._scene.labels, self._belief(), self._chance), ()
+                vote = judgement.vote(self._labels, self._belief(), self._chance)
+                return self._thought + vote, ()
             case "label":
                 return self._label()
-        return (THOUGHT if SCRATCHPAD in self._todo.told else "") + self._speech(), ()
+        return self._thought + self._speech(), ()
+
+    @property
+    def _thought(self) -> str:
+        return THOUGHT if self._todo.private else ""
+
+    @property
+    def _labels(self) -> tuple[str, ...]:
+        """Of what there is to choose from: two words about a statement, or the answers."""
+        return self._todo.options or self._scene.labels
 
     def _speech(self) -> str:
         """Whoever has a side argues for it, whatever the act is called; who asks, asks; and
@@ -103,23 +116,25 @@ class SimulatedCall:
         if self._muddled:
             token = judgement.stray_token(candidates)
         else:
-            token = judgement.label_token(self._scene.labels, self._belief(), candidates)
+            token = judgement.label_token(self._labels, self._belief(), candidates)
         return token.text, (token,) if candidates else ()
 
     def _form(self, schema: Any) -> str:
         scene = self._scene
-        match form_kind(schema, scene.labels):
+        match form_kind(schema, self._labels):
             case "probabilities" | "choice" | "side" | "rating" if self._muddled:
                 return judgement.MUDDLE
             case "probabilities":
                 shares = judgement.probabilities(self._belief())
-                value: Any = dict(zip(scene.labels, shares, strict=True))
+                value: Any = dict(zip(self._labels, shares, strict=True))
             case "choice":
                 value = {"answer": scene.labels[judgement.drawn(self._belief(), self._chance)]}
             case "side":
                 value = {"argues_for": scene.argued(self._user) or NO_SIDE}
             case _:
                 value = fill_form(schema, self._contents())
+        if REASONING in schema.get("properties", {}):
+            value[REASONING] = REASONED
         return orjson.dumps(value).decode()
 
     def _contents(self) -> Contents:
@@ -129,10 +144,22 @@ class SimulatedCall:
         place = self._scene.places.get(self._todo.side)
         if place is None:
             return Contents(said, pick=chance.pick)
-        belief = judgement.probabilities(self._belief())[place]
+        belief = judgement.probabilities(self._about_answers())[place]
         return Contents(said, belief, share(chance.start) < belief, chance.pick)
 
     def _belief(self) -> list[float]:
+        """Log odds of the options: those of a statement are those of the answer it speaks for, and
+        even where it speaks for none."""
+        if not self._todo.options:
+            return self._about_answers()
+        place = self._scene.places.get(self._todo.side)
+        if place is None:
+            return [0.0, 0.0]
+        nats = self._about_answers()
+        others = [each for n, each in enumerate(nats) if n != place]
+        return [nats[place], max(others) + math.log(sum(math.exp(n - max(others)) for n in others))]
+
+    def _about_answers(self) -> list[float]:
         return self._scene.belief(self._user, self._model.leaning(self._chance.shift))
 
     @property
@@ -142,10 +169,4 @@ class SimulatedCall:
     def _words(self) -> int:
         """How long this reply shall be: by the model's ways, and within the limit asked for."""
         usual = round(self._model.words * (SHORTEST + SPREAD * share(self._chance.length)))
-        before, after = LENGTH.split("{words}")
-        told = self._todo.told
-        start = told.rfind(before)
-        if start < 0:
-            return usual
-        limit = told[start + len(before) :].partition(after)[0]
-        return min(usual, int(limit)) if limit.isdecimal() else usual
+        return usual if self._todo.words is None else min(usual, self._todo.words)

@@ -61,7 +61,7 @@ Bank: TypeAlias = tuple[tuple[str, int], ...]
 """Sentences, each with its number of words; a power of two of them."""
 
 
-class Case:
+class SideCase:
     """What can be said for and about one answer of one question."""
 
     def __init__(self, question: str, answer: tuple[str, str], rival: tuple[str, str]) -> None:

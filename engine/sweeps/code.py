@@ -1,12 +1,13 @@
 """The code behind a sweep: what decides, beside its settings, what is asked and how it is read."""
 
+import ast
 import hashlib
-import inspect
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from functools import cache
-from importlib.util import find_spec
+from importlib.util import find_spec, resolve_name
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,7 @@ from oversight.protocols.protocol import Protocol
 HOME = "oversight.protocols."
 """How the names of the modules begin in which our own protocols, agents and judges are."""
 
-UNCOUNTED = (
-    "oversight.protocols.scoring.bounds",
-    "oversight.protocols.datasets",
-    "oversight.protocols.scoring.sample",
-    "oversight.protocols.scoring.statistics",
-    "oversight.protocols.scoring.trend",
-    "oversight.protocols.scoring.worlds",
-)
+UNCOUNTED = ("oversight.protocols.scoring", "oversight.protocols.datasets")
 """What reads verdicts and decides none, and what loads problems, which count by their contents.
 Scores count: a jury pools by one, and market making asks by one."""
 
@@ -32,23 +26,78 @@ _IMPORTED = re.compile(rf"^[ \t]*(?:from|import)[ \t]+({re.escape(HOME)}[\w.]+)"
 def code_digest(protocols: Iterable[Protocol]) -> str:
     """12 hex digits: others once a prompt, a reader or a protocol of it is written otherwise.
 
-    Counted are the modules of the protocols and of their agents and judges, and of ours all that
-    those import; by what is in them, so that a module that is only moved changes nothing. What
-    reports do with verdicts is not counted, and no other protocol is. Outcomes of other code are
-    never taken for those of this one: an edited protocol is a new run, which pays only for calls
-    that are new. A class without a source file counts by its name.
+    Counted are the modules of the protocols and of their agents and judges, and all that those
+    import of ours, or of the package that they are in themselves; by what is in them, so that a
+    module that is only moved changes nothing. What reports do with verdicts is not counted, and no
+    other protocol is. Outcomes of other code are never taken for those of this one: an edited
+    protocol is a new run, which pays only for calls that are new. A class without a source file
+    counts by its name.
     """
     classes = {cls for protocol in protocols for cls in _classes(protocol)}
-    modules = {cls.__module__ for cls in classes}
+    modules = {cls.__module__ for cls in classes} - {"abc", "builtins"}
     ours = {name for name in modules if name.startswith(HOME)}
-    foreign = sorted(
-        (cls.__module__, cls.__qualname__, _source(cls))
-        for cls in classes
-        if cls.__module__ not in {*ours, "abc", "builtins"}
-    )
-    counted = sorted(_digest(module) for module in closure(ours))
-    told = "\0".join([*counted, *("\0".join(each) for each in foreign)])
-    return hashlib.sha256(told.encode()).hexdigest()[:12]
+    foreign = package_closure(modules - ours)
+    # What only foreign code imports of ours decides as much as what ours imports itself.
+    ours |= {name for source in foreign.values() for name in _IMPORTED.findall(source)}
+    counted = sorted(_digest(module) for module in closure(filter(_is_module, ours)))
+    counted += sorted(hashlib.sha256(source.encode()).hexdigest() for source in foreign.values())
+    counted += sorted(f"{c.__module__}.{c.__qualname__}" for c in classes if _lacks_source(c))
+    return hashlib.sha256("\0".join(counted).encode()).hexdigest()[:12]
+
+
+def package_closure(modules: Iterable[str]) -> dict[str, str]:
+    """The sources of modules that are not ours, and of all that they import of their own package.
+
+    Modules without a source file are left out.
+    """
+    sources: dict[str, str] = {}
+    todo = list(modules)
+    while todo:
+        name = todo.pop()
+        file = _source_file(name)
+        if name not in sources and file is not None:
+            sources[name] = file.read_text(encoding="utf-8")
+            package = name if file.name == "__init__.py" else name.rpartition(".")[0]
+            todo += _imports_within(package, sources[name])
+    return sources
+
+
+def _imports_within(package: str, source: str) -> Iterator[str]:
+    """The modules of a package, or of one around it, that the source of a part of it imports."""
+    if not package:
+        return
+    top = package.partition(".")[0]
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Import():
+                names = [alias.name for alias in node.names]
+            case ast.ImportFrom():
+                home = resolve_name("." * node.level + (node.module or ""), package)
+                names = [home, *(f"{home}.{alias.name}" for alias in node.names)]
+            case _:
+                continue
+        yield from (name for name in names if name.partition(".")[0] == top and _is_module(name))
+
+
+def _is_module(name: str) -> bool:
+    return _source_file(name) is not None
+
+
+def _source_file(name: str) -> Path | None:
+    """Of a module; None if it has no source, or if it is no module but a name within one."""
+    if (module := sys.modules.get(name)) is not None:
+        file = getattr(module, "__file__", None)
+    else:
+        try:
+            spec = find_spec(name)
+        except (ModuleNotFoundError, ValueError):
+            return None
+        file = spec.origin if spec else None
+    return Path(file) if file and file.endswith(".py") else None
+
+
+def _lacks_source(cls: type) -> bool:
+    return cls.__module__ not in ("abc", "builtins") and _source_file(cls.__module__) is None
 
 
 def closure(modules: Iterable[str]) -> set[str]:
@@ -91,11 +140,3 @@ def _imports(module: str) -> tuple[str, ...]:
 @cache
 def _digest(module: str) -> str:
     return hashlib.sha256(_file(module).read_bytes()).hexdigest()
-
-
-def _source(cls: type) -> str:
-    try:
-        # The whole module: prompts stand as constants beside the class.
-        return inspect.getsource(inspect.getmodule(cls) or cls)
-    except (OSError, TypeError):
-        return ""

@@ -22,6 +22,8 @@ class Document:
         self.text = text
         """As the user wrote it; what flags set is not in it."""
         self.value = value
+        self.folder = Path(source).parent
+        """Where relative paths to code start; a run folder knows another one for its copy."""
         self._places = places
         self._flagged = False
 
@@ -99,18 +101,26 @@ class Document:
         return UsageError(f"{text}\n  {hint}" if hint else text)
 
     def unknown(
-        self, key: Key, known: Iterable[str], what: str = "setting", all: str = ""
+        self,
+        key: Key,
+        known: Iterable[str],
+        what: str = "setting",
+        all: str = "",
+        shown: str = "",
     ) -> UsageError:
         """The error for a name that means nothing here, with the one that was perhaps meant.
 
         all: what the list of known names is headed by; if empty, `settings of` their owner.
+        shown: in place of that list.
         """
         names = list(known)
         close = difflib.get_close_matches(str(key[-1]), names, n=1, cutoff=0.5)
         meant = f"; did you mean {close[0]!r}?" if close else ""
         owner = next((f" of {part}" for part in key[-2::-1] if isinstance(part, str)), "")
         return self.fault(
-            key, f"no such {what}{meant}", f"{all or f'settings{owner}'}: {', '.join(names)}"
+            key,
+            f"no such {what}{meant}",
+            f"{all or f'settings{owner}'}: {shown or ', '.join(names)}",
         )
 
     def mapping(self, key: Key, value: Any) -> dict[str, Any]:

@@ -1,22 +1,21 @@
 """Examples for judges, from a sweep file: decided cases out of a data set."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
-from oversight.engine.sweeps.document import Document, Key
 from oversight.engine.sweeps.loading import load_problems
+from oversight.engine.sweeps.node import Node
 from oversight.protocols.judges.shots import Shot
 from oversight.protocols.question import Problem
 
 
-def shots(document: Document, key: Key, value: Any) -> tuple[Shot, ...]:
+def shots(node: Node) -> tuple[Shot, ...]:
     """The problems that a setting names, as under `problems`, each as a case that is decided.
 
     A path must be absolute: a run folder is opened again from elsewhere, without its sweep file.
     """
     found: list[Shot] = []
-    for name, settings in document.mapping(key, value).items():
-        found += map(Shot.of, load_problems(document, (*key, name), settings, None))
+    for data_set in node.settings().values():
+        found += map(Shot.of, load_problems(data_set, None))
     return tuple(found)
 
 

@@ -9,25 +9,25 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from oversight.cache.address import MAX_EXACT_INTEGER
-from oversight.engine.sweeps.document import Document, Key
+from oversight.engine.sweeps.node import Node
 
-Filled = TypeVar("Filled")
+_Filled = TypeVar("_Filled")
 
 
-def filled(document: Document, key: Key, cls: type[Filled], settings: Mapping[str, Any]) -> Filled:
-    """A `cls` of these settings. UsageError names place, value and mend of what does not fit."""
+def filled(node: Node, cls: type[_Filled]) -> _Filled:
+    """A `cls` of a mapping. UsageError names place, value and mend of what does not fit."""
     known = fields_of(cls)
-    for name in settings:
+    settings = node.settings()
+    for name, setting in settings.items():
         if name not in known:
-            raise document.unknown((*key, name), known)
-    made = {
-        name: checked_value(document, (*key, name), v, known[name]) for name, v in settings.items()
-    }
-    return made_of(document, key, cls, made)
+            raise setting.unknown(known)
+    made = {name: checked_value(setting, known[name]) for name, setting in settings.items()}
+    return made_of(node, cls, made)
 
 
-def checked_value(document: Document, key: Key, value: Any, type_: Any) -> Any:
-    given = value
+def checked_value(node: Node, type_: Any) -> Any:
+    """A value of this type: numbers finite, names as a tuple. UsageError if it is of another."""
+    given = value = node.value
     if get_origin(type_) is tuple:
         # `none`, one name, or a list of names: what a list within an axis stands for.
         names = [] if value in (None, "none") else [value] if isinstance(value, str) else value
@@ -35,11 +35,11 @@ def checked_value(document: Document, key: Key, value: Any, type_: Any) -> Any:
     try:
         made = TypeAdapter(type_, config=ConfigDict(strict=True)).validate_python(given)
     except ValidationError:
-        raise document.fault(key, f"{value!r} is not {_expected(type_)}") from None
+        raise node.fault(f"{value!r} is not {_expected(type_)}") from None
     if isinstance(made, float) and not math.isfinite(made):
-        raise document.fault(key, f"{made} is not a finite number")
+        raise node.fault(f"{made} is not a finite number")
     if isinstance(made, int) and abs(made) > MAX_EXACT_INTEGER:
-        raise document.fault(key, f"{made:.3g} is too large")
+        raise node.fault(f"{made:.3g} is too large")
     return made
 
 
@@ -54,15 +54,15 @@ def _expected(type_: Any) -> str:
     return "nothing (null)" if type_ is type(None) else names.get(type_, str(type_))
 
 
-def made_of(document: Document, at: Key, cls: type[Filled], settings: Mapping[str, Any]) -> Filled:
+def made_of(node: Node, cls: type[_Filled], settings: Mapping[str, Any]) -> _Filled:
     """The role itself; what its own checks refuse is told with the place it was written at."""
     try:
         return cls(**settings)
     except ValueError as exc:
         name, _, message = str(exc).partition(": ")
         if name in settings:
-            raise document.fault((*at, name), message) from None
-        raise document.fault(at, str(exc)) from None
+            raise node.child(name, settings[name]).fault(message) from None
+        raise node.fault(str(exc)) from None
 
 
 def required_of(cls: type[Any]) -> tuple[str, ...]:

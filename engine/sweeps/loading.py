@@ -2,41 +2,39 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from oversight.engine.errors import UsageError
-from oversight.engine.sweeps.document import Document, Key
+from oversight.engine.sweeps.elsewhere import class_named
 from oversight.engine.sweeps.fields import fields_of
+from oversight.engine.sweeps.node import Node
 from oversight.engine.sweeps.originals import originals
+from oversight.engine.system.entry_points import DATASETS_GROUP
 from oversight.protocols.datasets.catalogue import LOADERS, loader
 from oversight.protocols.datasets.loader import Loader
 from oversight.protocols.errors import DatasetError
 from oversight.protocols.question import Problem
 
 
-def load_problems(
-    document: Document, key: Key, settings: Any, folder: Path | None, seed: int = 0
-) -> tuple[Problem, ...]:
-    """The problems of the data set that `key` ends in.
+def load_problems(node: Node, folder: Path | None, seed: int = 0) -> tuple[Problem, ...]:
+    """The problems of the data set that the node is named after.
 
     folder: where relative paths start, if they stand in the file: a path that was typed as a flag
     is meant from where it was typed. None: a path in the file must be absolute. seed: of the
     loader, if the settings do not say. UsageError, or DatasetError where the data are wrong.
     """
-    name = str(key[-1])
+    name, settings = node.name, node.value
     if any(name in fields_of(each) for each in LOADERS.values()):
         shown = f"NAME: {{{name}: {settings}}}"
-        raise document.fault(
-            key, "a setting of a data set, and no data set", f"write it within one: {shown}"
+        raise node.fault(
+            "a setting of a data set, and no data set", f"write it within one: {shown}"
         )
-    if name not in LOADERS:
-        raise document.unknown(key, LOADERS, "data set", "data sets")
+    kind = class_named(node, name, LOADERS, Loader, DATASETS_GROUP, "data set", "data sets")
     given = settings if isinstance(settings, dict) else {}
     try:
-        made = loader(name, settings)
+        made = loader(name, settings, kind)
         if "seed" not in given:
             made = replace(made, seed=seed)
-        return made.load(_root(document, key, made, folder))
+        return made.load(_root(node, made, folder))
     except DatasetError as exc:
         if name in originals() and not Path(exc.file).exists():
             raise UsageError(f"{exc}\n  to have it: oversight dataset fetch {name}") from None
@@ -44,15 +42,15 @@ def load_problems(
     except ValueError as exc:
         setting, _, message = str(exc).removeprefix(f"{name}.").partition(": ")
         if setting in given:
-            raise document.fault((*key, setting), message) from None
-        raise document.fault(key, str(exc)) from None
+            raise node.child(setting, given[setting]).fault(message) from None
+        raise node.fault(str(exc)) from None
 
 
-def _root(document: Document, key: Key, made: Loader, folder: Path | None) -> Path:
+def _root(node: Node, made: Loader, folder: Path | None) -> Path:
     for setting in ("path", "folder"):
-        if document.from_flag((*key, setting)):
-            return Path()
         path = getattr(made, setting, None)
+        if node.child(setting, path).from_flag():
+            return Path()
         if folder is None and path and not Path(path).is_absolute():
             raise ValueError(f"{setting}: {path} is relative; examples need the whole path")
     return folder or Path()

@@ -11,8 +11,9 @@ from oversight.engine.errors import UsageError
 from oversight.engine.providers.catalogue import PROVIDERS, provider_of
 from oversight.engine.simulation.model import PREFIX
 from oversight.engine.sweeps.document import Document, Key
+from oversight.engine.system.entry_points import PROVIDERS_GROUP, registered
 
-ROLES = ("agents", "judges", "protocols")
+ROLE_SECTIONS = ("agents", "judges", "protocols")
 """The sections in which models are named."""
 
 OWN = "compatible"
@@ -30,8 +31,9 @@ def check_names(
             raise document.fault(
                 key, f"{name!r} is no server of yours", f"write {OWN}/NAME, as in {OWN}/NAME/MODEL"
             )
-        if kind not in PROVIDERS or (slash and kind != OWN):
-            raise document.unknown(key, [*PROVIDERS, f"{OWN}/NAME"], "provider", "providers")
+        known = (*PROVIDERS, *registered(PROVIDERS_GROUP))
+        if kind not in known or (slash and kind != OWN):
+            raise document.unknown(key, [*known, f"{OWN}/NAME"], "provider", "providers")
     for name in models:
         if not name.startswith(PREFIX):
             try:
@@ -74,7 +76,7 @@ def naming(document: Document, provider: str) -> Key:
         address = ("providers", provider, "base_url")
         given = document.value["providers"][provider] or {}
         return address if "base_url" in given else address[:2]
-    for section in ROLES:
+    for section in ROLE_SECTIONS:
         for key, text in _texts((section,), document.value.get(section)):
             if text.startswith(f"{provider}/"):
                 return key
@@ -82,7 +84,7 @@ def naming(document: Document, provider: str) -> Key:
 
 
 def _mentioned(value: Mapping[str, Any]) -> Iterator[str]:
-    for section in ROLES:
+    for section in ROLE_SECTIONS:
         for _, text in _texts((section,), value.get(section)):
             yield text
 

@@ -2,25 +2,32 @@
 
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 
-from oversight.cache.call import Call, Effort
+from oversight.cache.call import Effort, Request
 from oversight.engine.errors import UsageError
-from oversight.engine.providers.capabilities import takes_temperature
-from oversight.engine.providers.catalogue import provider_of
+from oversight.engine.providers.capabilities import Reach, takes_temperature
+from oversight.engine.providers.catalogue import entry, provider_of
 from oversight.engine.simulation.model import PREFIX, PRESETS
-from oversight.engine.sweeps.document import Document, Key
+from oversight.engine.sweeps.document import Document
+from oversight.engine.sweeps.elsewhere import class_named
 from oversight.engine.sweeps.examples import shots
 from oversight.engine.sweeps.fields import checked_value, fields_of, made_of, required_of
+from oversight.engine.sweeps.node import Node
+from oversight.engine.sweeps.prompts import used
+from oversight.engine.system.entry_points import AGENTS_GROUP, JUDGES_GROUP, PROTOCOLS_GROUP
 from oversight.protocols.agents.agent import Agent, Speaker
 from oversight.protocols.catalogue import JUDGES, PROTOCOLS
+from oversight.protocols.datasets.catalogue import LOADERS
 from oversight.protocols.drafting.best_of import BestOf
 from oversight.protocols.drafting.refine import Refine
 from oversight.protocols.drafting.side_check import SideCheck
 from oversight.protocols.judges.judge import Judge
 from oversight.protocols.judges.shots import Shot
+from oversight.protocols.prompts.prompt_set import PromptSet, default_prompts
 from oversight.protocols.protocol import Protocol
 
 RoleSettings: TypeAlias = dict[str, Any]
@@ -64,99 +71,161 @@ class AgentSettings:
             )
 
 
-def agents(document: Document, key: Key, value: Any) -> list[MakeSpeaker]:
+def agents(node: Node) -> list[MakeSpeaker]:
     """Every agent of an `agents` section or of a protocol's role: a mapping, or a list of them."""
     made: list[MakeSpeaker] = []
     types_ = fields_of(Agent) | fields_of(AgentSettings)
-    for at, settings in _alternatives(document, key, value):
-        for point in _points(document, at, settings, types_, needs=("model",)):
-            made.append(_speaker(document, at, point))
+    for role in _roles(node):
+        settings = role.settings()
+        if kind := settings.pop("kind", None):
+            made += _speakers_from_elsewhere(role, kind, settings)
+            continue
+        for point in _points(role, settings, types_, needs=("model",)):
+            made.append(_speaker(role, point))
     return made
 
 
-def judges(document: Document, key: Key, value: Any) -> list[Judge]:
+def _speakers_from_elsewhere(
+    node: Node, kind: Node, settings: Mapping[str, Node]
+) -> Iterator[MakeSpeaker]:
+    """Agents of a class that is not ours, with that class's own settings."""
+    for name in _values(kind, str):
+        cls = agent_class(kind.child(name, name))
+        for point in _points(node, settings, fields_of(cls), needs=required_of(cls)):
+            _check_calls(node, point)
+            speaker = made_of(node, cls, point)
+            yield partial(_whoever_judges, speaker)
+
+
+def _whoever_judges(speaker: Speaker, judge: Judge) -> Speaker:
+    return speaker
+
+
+def judges(node: Node) -> list[Judge]:
     """Every judge of a `judges` section or of a protocol's role. `kind` says which elicitation."""
     made: list[Judge] = []
-    for at, settings in _alternatives(document, key, value):
-        for kind in _values(document, (*at, "kind"), settings.get("kind", "stated"), str):
-            if kind not in JUDGES:
-                raise document.unknown(
-                    (*at, "kind", kind), JUDGES, "kind of judge", "kinds of judges"
-                )
-            rest = {name: inner for name, inner in settings.items() if name != "kind"}
-            types_ = fields_of(JUDGES[kind])
-            for point in _points(document, at, rest, types_, needs=required_of(JUDGES[kind])):
-                _check_calls(document, at, point)
+    for role in _roles(node):
+        settings = role.settings()
+        kinds = settings.pop("kind", role.child("kind", "stated"))
+        for kind in _values(kinds, str):
+            cls = judge_class(kinds.child(kind, kind))
+            types_ = fields_of(cls)
+            for point in _points(role, settings, types_, needs=required_of(cls)):
+                _check_calls(role, point)
                 if "model" in point:
-                    point = _tempered(point, point["model"], point.get("effort", ""))
+                    point = _tempered(node.document, point, point["model"], point.get("effort", ""))
                 elif "temperature" in types_:
                     member = point["member"].base_agent
-                    point = _tempered(point, member.model, member.effort)
-                made.append(made_of(document, at, JUDGES[kind], point))
+                    point = _tempered(node.document, point, member.model, member.effort)
+                made.append(made_of(role, cls, point))
     return made
 
 
 def protocols(
-    document: Document,
-    key: Key,
-    value: Any,
+    node: Node,
     agents: Iterable[MakeSpeaker],
     judges: Iterable[Judge],
+    sets: Sequence[PromptSet] = (),
+    skipped: list[str] | None = None,
 ) -> Iterator[Protocol]:
-    """Every protocol of a `protocols` section with every agent and every judge.
+    """Every protocol of a `protocols` section with every agent, every judge and every prompt set.
 
     The section is a mapping from kinds to settings, or a list of such mappings and of bare kinds.
+    skipped: where to note the rows that are left out; None: they are errors.
     """
     seats, benches = list(agents), list(judges)
-    for at, kind, settings in _kinds(document, key, value):
-        if kind not in PROTOCOLS:
-            raise document.unknown(at, PROTOCOLS, "protocol", "protocols")
-        cls = PROTOCOLS[kind]
+    words = list(sets) or [default_prompts()]
+    for one in _kinds(node):
+        kind, settings = one.name, one.settings()
+        cls = protocol_class(one)
         types_ = fields_of(cls)
         takes_agent = "agent" in types_
-        for taken in ("agent", "judge"):
+        for taken in ("agent", "judge", "prompts"):
             if taken in settings:
-                raise document.fault(
-                    (*at, taken), f"is set for all protocols at once, under '{taken}s'"
-                )
+                section = f"{taken.rstrip('s')}s"
+                raise settings[taken].fault(f"is set for all protocols at once, under '{section}'")
         if takes_agent and not seats:
-            raise document.fault(at, f"{kind} needs agents; add a section 'agents'")
-        types_ = {name: kind for name, kind in types_.items() if name not in ("agent", "judge")}
-        for point in _points(document, at, settings, types_, needs=()):
-            for make in seats if takes_agent else [None]:
-                for judge in benches:
-                    roles: RoleSettings = {"judge": judge}
-                    if make is not None:
-                        roles["agent"] = make(judge)
-                    settings_ = _seated(point, judge) | roles
-                    if "temperature" in types_:
-                        settings_ = _tempered(
-                            settings_, judge.base_agent.model, judge.base_agent.effort
-                        )
-                    yield made_of(document, at, cls, settings_)
+            raise one.fault(f"{kind} needs agents; add a section 'agents'")
+        types_ = {name: kind for name, kind in types_.items() if name not in TAKEN}
+        asked = benches
+        if "judge" in cls.ignores and len(benches) > 1:
+            _skip(one, f"{kind} asks no judge, so its rows would be equal", skipped)
+            asked = benches[:1]
+        for point in _points(one, settings, types_, needs=()):
+            for make, judge, prompts in product(seats if takes_agent else [None], asked, words):
+                roles: RoleSettings = {"judge": judge, "prompts": used(prompts, cls.sections)}
+                if make is not None:
+                    roles["agent"] = make(judge)
+                settings_ = _seated(point, judge) | roles
+                if "temperature" in types_:
+                    mind = judge.base_agent
+                    settings_ = _tempered(node.document, settings_, mind.model, mind.effort)
+                try:
+                    yield made_of(one, cls, settings_)
+                except UsageError as exc:
+                    if skipped is None:
+                        raise
+                    skipped.append(str(exc))
+
+
+TAKEN = ("agent", "judge", "prompts")
+"""Fields of protocols that are axes of the whole sweep."""
+
+
+def _skip(node: Node, why: str, skipped: list[str] | None) -> None:
+    """Note what is left out. UsageError where nothing may be."""
+    if skipped is None:
+        raise node.fault(why, "leave it to a sweep of its own, or write `grid: skip`")
+    skipped.append(f"{node.document.place(node.key)}: {why}; one of them is run")
+
+
+def protocol_class(node: Node) -> type[Protocol]:
+    """The class of the protocol that a node is named after."""
+    return class_named(
+        node, node.name, PROTOCOLS, Protocol, PROTOCOLS_GROUP, "protocol", "protocols"
+    )
+
+
+def judge_class(node: Node) -> type[Judge]:
+    """The class of the kind of judge that a node is named after."""
+    return class_named(
+        node, node.name, JUDGES, Judge, JUDGES_GROUP, "kind of judge", "kinds of judges"
+    )
+
+
+def agent_class(node: Node) -> type[Speaker]:
+    """The class of the kind of agent that a node is named after; none of ours has a kind."""
+    return class_named(
+        node, node.name, {}, Speaker, AGENTS_GROUP, "kind of agent", "kinds of agents"
+    )
 
 
 def _seated(point: RoleSettings, judge: Judge) -> RoleSettings:
     return {name: value(judge) if callable(value) else value for name, value in point.items()}
 
 
-def _speaker(document: Document, at: Key, point: RoleSettings) -> MakeSpeaker:
+def _speaker(node: Node, point: RoleSettings) -> MakeSpeaker:
     around, within = fields_of(AgentSettings), fields_of(Agent)
     # A role within a role: its settings have become what makes it, once the judge is known.
     checker: MakeSpeaker | None = point.pop("side_check", None)
+    _check_calls(node, point)
     model, effort = point["model"], point.get("effort", "")
-    point = _tempered(point, model, effort, "temperature", "best_of_temperature")
-    seat = made_of(document, at, AgentSettings, {k: v for k, v in point.items() if k in around})
-    plain = made_of(document, at, Agent, {k: v for k, v in point.items() if k in within})
-    _check_calls(document, at, point)
+    point = _tempered(node.document, point, model, effort, "temperature", "best_of_temperature")
+    seat = made_of(node, AgentSettings, {k: v for k, v in point.items() if k in around})
+    plain = made_of(node, Agent, {k: v for k, v in point.items() if k in within})
+
+    quotes_by_default = "quotes" not in point and _quoted(node)
 
     def make(judge: Judge) -> Speaker:
-        speaker: Speaker = plain
+        agent = plain
+        if quotes_by_default:
+            agent = replace(plain, quotes=not judge.reads_passage)
+        speaker: Speaker = agent
         picks = seat.selection or judge
         if seat.best_of > 1:
-            speaker = BestOf(seat.best_of, plain, picks, seat.best_of_temperature)
+            speaker = BestOf(seat.best_of, agent, picks, seat.best_of_temperature)
         if seat.refine:
-            critics = _tempered({}, model, effort)
+            critics = _tempered(node.document, {}, model, effort)
             speaker = Refine(speaker, picks, seat.refine, **critics)
         if checker is not None:
             speaker = SideCheck(speaker, checker(judge).base_agent, seat.side_check_retries)
@@ -165,108 +234,119 @@ def _speaker(document: Document, at: Key, point: RoleSettings) -> MakeSpeaker:
     return make
 
 
-def _tempered(point: RoleSettings, model: str, effort: Effort, *names: str) -> RoleSettings:
+def _tempered(
+    document: Document, point: RoleSettings, model: str, effort: Effort, *names: str
+) -> RoleSettings:
     """`point` with each temperature that is left open settled by what its model heeds.
 
     names: of the settings; `temperature` unless others are named.
     """
     names = names or ("temperature",)
     settled = {name: value for name, value in point.items() if name not in names or value != AUTO}
-    if not model.startswith(PREFIX) and not takes_temperature(model, effort):
+    if not model.startswith(PREFIX) and not takes_temperature(
+        model, effort, _reach(document, model)
+    ):
         for name in names:
             settled.setdefault(name, None)
     return settled
 
 
-def _check_calls(document: Document, at: Key, point: RoleSettings) -> None:
+def _reach(document: Document, model: str) -> Reach:
+    """What the document says of how a model is asked, as far as that decides what it heeds."""
+    told: dict[str, Any] = {}
+    for section, name in (("models", model), ("providers", provider_of(model))):
+        named = document.value.get(section)
+        given = named.get(name) if isinstance(named, dict) else None
+        told |= given if isinstance(given, dict) else {}
+    dated = entry(provider_of(model)).dated
+    return Reach(
+        version=str(told.get("version") or "") if dated else "", is_model=str(told.get("is") or "")
+    )
+
+
+def _quoted(node: Node) -> bool:
+    """Whether the sweep has problems whose passages are quoted unless it says otherwise."""
+    problems = node.document.value.get("problems")
+    named = problems if isinstance(problems, dict) else {}
+    return any(LOADERS[name].quoted for name in named if name in LOADERS)
+
+
+def _check_calls(node: Node, point: RoleSettings) -> None:
     """What every call of a role would be refused for is refused here, before any is made."""
     model = point.get("model")
     if model is None:
         return
     settings = {name: point[name] for name in OF_CALLS if point.get(name, AUTO) != AUTO}
-    made_of(document, at, Call, {"model": model, "messages": (), **settings})
+    made_of(node, Request, {"model": model, "messages": (), **settings})
     if not model.startswith(PREFIX):
         try:
             provider_of(model)
         except UsageError as exc:
-            raise document.fault((*at, "model"), str(exc)) from None
+            raise node.child("model", model).fault(str(exc)) from None
         return
-    known = [*PRESETS, *document.mapping(("models",), document.value.get("models"))]
+    known = [*PRESETS, *Node.section(node.document, "models").settings()]
     if model not in known:
-        raise document.fault(
-            (*at, "model"),
+        raise node.child("model", model).fault(
             f"there is no simulated model {model!r}",
             f"describe it under 'models', or use one of {', '.join(known)}",
         )
 
 
-def _alternatives(document: Document, key: Key, value: Any) -> Iterator[tuple[Key, RoleSettings]]:
+def _roles(node: Node) -> Iterator[Node]:
     """A mapping, or each mapping of a list; a bare text is the name of a model."""
-    for at, part in _parts(key, value):
-        yield at, {"model": part} if isinstance(part, str) else document.mapping(at, part)
+    for role in node.alternatives():
+        yield role.replaced({"model": role.value}) if isinstance(role.value, str) else role
 
 
-def _kinds(document: Document, key: Key, value: Any) -> Iterator[tuple[Key, str, RoleSettings]]:
-    for at, part in _parts(key, value):
-        if isinstance(part, str):
-            yield (*at, part), part, {}
-            continue
-        for kind, settings in document.mapping(at, part).items():
-            yield (*at, kind), kind, document.mapping((*at, kind), settings)
+def _kinds(node: Node) -> Iterator[Node]:
+    """The settings of each protocol, in the node that its kind names."""
+    for part in node.alternatives():
+        if isinstance(part.value, str):
+            yield part.child(part.value, {})
+        else:
+            yield from part.settings().values()
 
 
 def _points(
-    document: Document,
-    at: Key,
-    settings: RoleSettings,
-    types_: Mapping[str, Any],
-    needs: Iterable[str],
+    node: Node, settings: Mapping[str, Node], types_: Mapping[str, Any], needs: Iterable[str]
 ) -> Iterator[RoleSettings]:
     """Every combination of the alternatives given, each setting checked against its type."""
     for need in needs:
         if need not in settings:
-            raise document.fault(at, f"has no {need!r}", f"settings: {', '.join(types_)}")
+            raise node.fault(f"has no {need!r}", f"settings: {', '.join(types_)}")
     axes: list[list[tuple[str, Any]]] = []
-    for name, value in settings.items():
-        key = (*at, name)
+    for name, setting in settings.items():
         if name not in types_:
-            raise document.unknown(key, types_)
+            raise setting.unknown(types_)
         of_type = types_[name] | Literal["auto"] if name in TEMPERATURES else types_[name]
-        axes.append([(name, made) for made in _values(document, key, value, of_type)])
+        axes.append([(name, made) for made in _values(setting, of_type)])
     for point in product(*axes):
         yield dict(point)
 
 
-def _values(document: Document, key: Key, value: Any, type_: Any) -> list[Any]:
+def _values(node: Node, type_: Any) -> list[Any]:
     """The alternatives of one setting: a list is an axis, anything else a single value."""
-    if value == []:
-        raise document.fault(key, "an empty list leaves nothing to run")
+    if node.value == []:
+        raise node.fault("an empty list leaves nothing to run")
     if get_origin(type_) is tuple and _is(get_args(type_)[0], Judge):
-        return [tuple(judges(document, key, value))]
+        return [tuple(judges(node))]
     if get_origin(type_) is tuple and _is(get_args(type_)[0], Shot):
-        return [shots(document, key, value)]
-    if get_origin(type_) is tuple and get_args(type_)[0] is float and not _nested(value):
+        return [shots(node)]
+    if get_origin(type_) is tuple and get_args(type_)[0] is float and not _nested(node.value):
         # Numbers belong together; a list of names is an axis, since most tools are used alone.
-        return [checked_value(document, key, value, type_)]
-    return [made for at, part in _parts(key, value) for made in _made(document, at, part, type_)]
+        return [checked_value(node, type_)]
+    return [made for part in node.alternatives() for made in _made(part, type_)]
 
 
-def _made(document: Document, at: Key, value: Any, type_: Any) -> Sequence[Any]:
+def _made(node: Node, type_: Any) -> Sequence[Any]:
     """What one alternative stands for; settings of a role may have axes of their own."""
-    if value is None and types.NoneType in get_args(type_):
+    if node.value is None and types.NoneType in get_args(type_):
         return [None]
     if _is(type_, Speaker):
-        return agents(document, at, value)
+        return agents(node)
     if _is(type_, Judge):
-        return judges(document, at, value)
-    return [checked_value(document, at, value, type_)]
-
-
-def _parts(key: Key, value: Any) -> list[tuple[Key, Any]]:
-    """Each part of a list with its place; anything else is one part."""
-    if isinstance(value, list):
-        return [((*key, n), part) for n, part in enumerate(value)]
-    return [(key, value)]
+        return judges(node)
+    return [checked_value(node, type_)]
 
 
 def _nested(value: Any) -> bool:

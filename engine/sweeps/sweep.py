@@ -3,13 +3,14 @@
 import hashlib
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 from types import MappingProxyType
 
 from oversight.cache.address import value_address
+from oversight.cache.call import Effort
 from oversight.engine.sweeps.rows import Row
 from oversight.protocols.question import Problem
 
@@ -45,15 +46,18 @@ class Sweep:
     """Digest of the code that composes calls and reads replies:
     oversight.engine.sweeps.code.code_digest."""
 
-    def cells(self) -> Iterator[Cell]:
+    def cells(self, problems: Collection[str] | None = None) -> Iterator[Cell]:
         """Every cell once, lazily, always in the same order.
 
         Problems come outermost, so that a sweep that is stopped early has covered every row, and
         that neighbours ask different models. The worlds of a problem are neighbours: what they
         share is asked while it is in flight.
+
+        problems: ids of those whose cells are wanted; None for all.
         """
-        for number in range(len(self.problems)):
-            yield from self.cells_of(number)
+        for number, problem in enumerate(self.problems):
+            if problems is None or problem.id in problems:
+                yield from self.cells_of(number)
 
     def cells_of(self, number: int) -> Iterator[Cell]:
         """The cells of one problem, by its number from 0."""
@@ -106,6 +110,11 @@ class Sweep:
         return tuple(found)
 
     @cached_property
+    def prompts(self) -> str:
+        """12 hex digits of all words that the seats of its rows read."""
+        return _digest(*sorted({row.protocol.read.digest for row in self.rows}))[:12]
+
+    @cached_property
     def identity(self) -> str:
         """64 hex digits: equal for sweeps whose finished run folders would be equal.
 
@@ -134,6 +143,19 @@ def models_of(value: object) -> Iterator[str]:
             yield inner
         else:
             yield from models_of(inner)
+
+
+def tool_users(value: object) -> Iterator[tuple[str, Effort]]:
+    """(model, effort) of everyone in a tree of roles and settings who is given tools."""
+    if isinstance(value, (tuple, list)):
+        for part in value:
+            yield from tool_users(part)
+        return
+    names: Iterable[str] = getattr(value, "__dataclass_fields__", ())
+    if "model" in names and getattr(value, "tools", None):
+        yield getattr(value, "model", ""), getattr(value, "effort", "")
+    for name in names:
+        yield from tool_users(getattr(value, name))
 
 
 def _digest(*parts: str) -> str:

@@ -1,17 +1,22 @@
 """The sweep file: YAML in, a `Sweep` and the settings it runs under out."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from oversight.engine.sweeps.code import code_digest
-from oversight.engine.sweeps.document import Document, Key
+from oversight.engine.sweeps.document import Document
+from oversight.engine.sweeps.examples import problems_of
 from oversight.engine.sweeps.fields import filled
 from oversight.engine.sweeps.loading import load_problems
+from oversight.engine.sweeps.node import Node
+from oversight.engine.sweeps.prompts import Changes, prompt_sets
 from oversight.engine.sweeps.roles import agents, judges, protocols
 from oversight.engine.sweeps.rows import report_rows
 from oversight.engine.sweeps.sweep import Sweep
+from oversight.protocols.datasets.overlap import overlap
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Problem
 
@@ -34,6 +39,9 @@ class Top:
     """How often the whole grid is repeated with fresh samples."""
     lanes: int = 256
     """How many cells are under way at once; the limits of the models decide how many calls."""
+    grid: Literal["refuse", "skip"] = "refuse"
+    """What becomes of a row that a protocol cannot tell from another one, or cannot run at all:
+    the sweep is refused, or the row is left out with a note."""
 
     def __post_init__(self) -> None:
         if (
@@ -50,7 +58,7 @@ class Top:
             raise ValueError(f"lanes: {self.lanes} is more than {MAX_LANES:,}")
 
 
-SECTIONS = ("problems", "agents", "judges", "protocols", "models", "providers")
+SECTIONS = ("problems", "agents", "judges", "protocols", "models", "providers", "prompts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +73,10 @@ class SweepFile:
     """Settings by model: limits, or the parameters of a simulated one."""
     providers: Mapping[str, Mapping[str, Any]]
     """Settings by provider: where a compatible server is, and which variable holds its key."""
+    prompts: Changes = field(default_factory=dict)
+    """What was read of the files of prompt sets, which the run folder keeps."""
+    notes: tuple[str, ...] = ()
+    """Rows that were left out under `grid: skip`, and why."""
 
     def sweep(self, identities: Mapping[str, str]) -> Sweep:
         """The grid. identities: of the endpoint that answers for each model. UsageError if it has
@@ -104,30 +116,37 @@ def read_sweep_file(
 
 
 def checked_sweep(
-    document: Document, path: Path, problems: tuple[Problem, ...] | None = None
+    document: Document,
+    path: Path,
+    problems: tuple[Problem, ...] | None = None,
+    prompts: Changes | None = None,
 ) -> SweepFile:
     """The sweep of a document. path: of its file, for relative paths and for its name.
 
-    problems: instead of those that the document names.
+    problems, prompts: instead of those that the document names, as a run folder keeps them.
     """
     value = document.value
-    tops = {field.name for field in fields(Top)}
+    tops = {each.name for each in fields(Top)}
     for name in value:
         if name not in tops and name not in SECTIONS:
             raise document.unknown((name,), [*sorted(tops), *SECTIONS])
     for section in ("problems", "judges", "protocols"):
         if not value.get(section):
             raise document.fault((), f"has no section {section!r}", "a sweep needs " + NEEDS)
-    top = filled(document, (), Top, {"name": path.stem} | {k: value[k] for k in value if k in tops})
+    settings = {name: setting for name, setting in value.items() if name in tops}
+    top = filled(Node(document, (), {"name": path.stem} | settings), Top)
+    of = partial(Node.section, document)
     if problems is None:
-        problems = _problems(document, value["problems"], path.parent, top.seed)
+        problems = _problems(of("problems"), path.parent, top.seed)
+    sets, read = prompt_sets(document, path.parent, prompts)
+    notes: list[str] = []
     made = tuple(
         protocols(
-            document,
-            ("protocols",),
-            value["protocols"],
-            agents(document, ("agents",), value["agents"]) if value.get("agents") else [],
-            judges(document, ("judges",), value["judges"]),
+            of("protocols"),
+            agents(of("agents")) if value.get("agents") else [],
+            judges(of("judges")),
+            sets,
+            notes if top.grid == "skip" else None,
         )
     )
     check_fit(document, made, problems)
@@ -136,22 +155,23 @@ def checked_sweep(
         top,
         problems,
         made,
-        _settings(document, "models", value.get("models")),
-        _settings(document, "providers", value.get("providers")),
+        _by_name(of("models")),
+        _by_name(of("providers")),
+        read,
+        tuple(dict.fromkeys(notes)),
     )
 
 
 NEEDS = "problems, judges and protocols, and agents for all but the naive judge"
 
 
-def _problems(document: Document, value: Any, folder: Path, seed: int) -> tuple[Problem, ...]:
+def _problems(node: Node, folder: Path, seed: int) -> tuple[Problem, ...]:
     """The problems of all loaders named, in order. Ids are unique across them."""
     found: dict[str, Problem] = {}
-    for name, settings in document.mapping(("problems",), value).items():
-        key: Key = ("problems", name)
-        for problem in load_problems(document, key, settings, folder, seed):
+    for data_set in node.settings().values():
+        for problem in load_problems(data_set, folder, seed):
             if problem.id in found:
-                raise document.fault(key, f"the problem {problem.id!r} is there already")
+                raise data_set.fault(f"the problem {problem.id!r} is there already")
             found[problem.id] = problem
     return tuple(found.values())
 
@@ -171,8 +191,18 @@ def check_fit(
                 protocol.check(problem.question)
             except ValueError as exc:
                 raise document.fault(("problems",), f"{problem.id}: {exc}") from None
+    if told := overlap(problems, problems_of(protocols)):
+        first, count = told[0][0], len({problem for problem, _ in told})
+        raise document.fault(
+            ("problems",),
+            f"{first}: stands among the examples of a judge as well, which tell its right answer "
+            f"({count} of {len(problems):,} problems do); take other examples, or leave it out",
+        )
 
 
-def _settings(document: Document, section: str, value: Any) -> dict[str, dict[str, Any]]:
-    named = document.mapping((section,), value)
-    return {name: document.mapping((section, name), inner) for name, inner in named.items()}
+def _by_name(section: Node) -> dict[str, dict[str, Any]]:
+    """The settings of each model, or of each provider."""
+    return {
+        name: {key: setting.value for key, setting in node.settings().items()}
+        for name, node in section.settings().items()
+    }

@@ -9,6 +9,13 @@ from oversight.engine.errors import UsageError
 
 STORE_VARIABLE = "OVERSIGHT_STORE"
 
+SCHEMES = ("postgresql://", "postgres://")
+
+
+def is_url(named: str) -> bool:
+    """Whether a store is named by the URL of a database."""
+    return named.startswith(SCHEMES)
+
 
 def homely(path: Path) -> str:
     """A path that tells nobody who its owner is: whole, with `~` for the home folder."""

@@ -1,9 +1,8 @@
 """What agents said in a run: each speech with the prompt that it answers and what came of it."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Ask, Call
 from oversight.cache.reply import Reply
 from oversight.engine.runs.scheduler import attempt
@@ -53,11 +52,10 @@ class RecordedWorld:
                 yield Speech(call, reply.text, turn.call, self._drafts(call, reply))
 
     def _drafts(self, spoken: Call, reply: Reply) -> tuple[str, ...]:
-        asked = replace(spoken, draw=())
         others = {
             other.text: None
             for call, other in self.asked.values()
-            if call != spoken and replace(call, draw=()) == asked and learnable(call, other)
+            if call != spoken and call.request == spoken.request and learnable(call, other)
         }
         others.pop(reply.text, None)
         return tuple(others)
@@ -91,5 +89,5 @@ class _Listener:
 
     async def __call__(self, call: Call) -> Reply:
         reply = await self.inner(call)
-        self.asked[call_address(call)] = (call, reply)
+        self.asked[call.address] = (call, reply)
         return reply

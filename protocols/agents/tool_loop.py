@@ -1,7 +1,5 @@
 """The loop in which a model asks for tools until it speaks."""
 
-from dataclasses import replace
-
 from oversight.cache.call import Ask, Call, Message
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.tools import use
@@ -43,4 +41,4 @@ def _answered(call: Call, reply: Reply, results: list[str]) -> Call:
         Message("tool", result, tool_call_id=made.id)
         for made, result in zip(reply.tool_calls, results, strict=True)
     )
-    return replace(call, messages=(*call.messages, wish, *gave))
+    return call.changed(messages=(*call.messages, wish, *gave))

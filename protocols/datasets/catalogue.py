@@ -37,22 +37,28 @@ LOADERS: dict[str, type[Loader]] = {
 }
 
 
-def loader(name: str, settings: object) -> Loader:
+def loader(name: str, settings: object, kind: type[Loader] | None = None) -> Loader:
     """The loader of that name with these settings. ValueError names what does not fit.
 
-    settings: by name, or the value of the one setting that has no default.
+    settings: by name, or the value of the one setting that has no default. kind: the class, where
+    it is none of ours.
     """
-    if name not in LOADERS:
-        raise ValueError(f"no loader is called {name!r}{_instead(name, list(LOADERS))}")
-    kind = LOADERS[name]
+    if kind is None:
+        if name not in LOADERS:
+            raise ValueError(f"no loader is called {name!r}{_instead(name, list(LOADERS))}")
+        kind = LOADERS[name]
     known = [field.name for field in fields(kind)]
-    needed = next(field.name for field in fields(kind) if field.default is MISSING)
+    needed = next((field.name for field in fields(kind) if field.default is MISSING), None)
+    if settings is None and needed is None:
+        settings = {}
     if not isinstance(settings, Mapping):
+        if needed is None:
+            raise ValueError(f"{name}: {settings!r} is not a mapping of settings")
         settings = {needed: settings}
     for key in settings:
         if key not in known:
             raise ValueError(f"{name}.{key}: no such setting{_instead(str(key), known)}")
-    if needed not in settings:
+    if needed is not None and needed not in settings:
         raise ValueError(f"{name}.{needed}: missing; write {name}: {{{needed}: …}}")
     types = get_type_hints(kind)
     for key, value in settings.items():

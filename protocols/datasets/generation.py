@@ -14,11 +14,18 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
-from oversight.cache.call import Ask, Call, Message, ResponseFormat, nth
+from oversight.cache.call import Ask, Call, Message, Request, ResponseFormat, nth
 from oversight.cache.reply import Reply
 from oversight.protocols.datasets.balance import Balance
 from oversight.protocols.datasets.known import Known
-from oversight.protocols.datasets.solution import apart, laid_out, number, number_text, sense, steps
+from oversight.protocols.datasets.solution import (
+    is_apart,
+    laid_out,
+    number,
+    number_text,
+    sense,
+    steps,
+)
 from oversight.protocols.errors import Unreadable, unreadable
 from oversight.protocols.gather import gather_in_order
 from oversight.protocols.prompts.escape import escape_and_count
@@ -113,14 +120,16 @@ class Generator:
         if wrong:
             parts.append(_block("wrong", wrong))
         return Call(
-            self.model,
-            (
-                Message("system", "\n\n".join(parts)),
-                Message("user", instructions(form.name, told)),
-            ),
-            temperature=self.temperature,
-            max_tokens=self.max_tokens,
-            response_format=form,
+            Request(
+                self.model,
+                (
+                    Message("system", "\n\n".join(parts)),
+                    Message("user", instructions(form.name, told)),
+                ),
+                temperature=self.temperature,
+                max_tokens=self.max_tokens,
+                response_format=form,
+            )
         )
 
     async def _draft(self, known: Known, mistake: str, ask: Ask) -> Draft | Unreadable:
@@ -182,7 +191,7 @@ def _wrong(right: Answer, truth: Decimal | None, reply: Reply, form: ResponseFor
             raise unreadable(f"the draft comes to {said[:40]!r}, as the right answer does", reply)
         return Answer("", said, "\n".join(reasoned) if right.work else "")
     final = number(said)
-    if final is None or not apart(truth, final):
+    if final is None or not is_apart(truth, final):
         raise unreadable(
             f"the draft comes to {said[:40]!r}, which is no other number of the kind of "
             f"{number_text(truth)}",

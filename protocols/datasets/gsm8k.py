@@ -19,8 +19,8 @@ from oversight.protocols.datasets.balance import Balance
 from oversight.protocols.datasets.loader import Loader
 from oversight.protocols.datasets.rows import Text, json_rows, read_bytes
 from oversight.protocols.datasets.solution import (
-    apart,
     closing,
+    is_apart,
     laid_out,
     number,
     number_text,
@@ -73,8 +73,8 @@ class Gsm8k(Loader):
     Even so laid out, true solutions have more steps, and a judge that just prefers more numbers
     gets 62 % right. So of several wrong solutions the one is taken that balances the rules of
     the leak gate over the problems so far (`Balance`): all are then about a point from chance,
-    at most. What is left is the hand: a classifier trained on word pairs gets 64 % where the
-    true solution is a person's, and 53 % where both are a model's.
+    at most. What is left is the hand: the gate's classifier of wording gets 67 % where the true
+    solution is a person's, and 60 % where both are a model's. `rewriting` writes both in one hand.
     """
 
     folder: str
@@ -105,7 +105,7 @@ class Gsm8k(Loader):
             truth = _truth(folder, line, row, at, solution)
             written = self._written(id, solution)
             right = self._right(truth, solution, written)
-            wrong = _offers(written, False, partial(apart, truth))
+            wrong = _offers(written, False, partial(is_apart, truth))
             if not right or not wrong:
                 continue
             best = right[0]

@@ -2,13 +2,16 @@
 
 A judge may look able and only have noticed that the true answers are longer. So before any model
 is asked, each rule of form picks the answer that has most of some outward feature; where the
-picks beat chance, or fall short of it, by more than luck, the data set leaks its labels.
+picks beat chance, or fall short of it, by more than luck, the data set leaks its labels. What no
+single rule says, a classifier of words and spellings may.
 """
 
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import NormalDist
 from typing import TypeAlias
 
@@ -70,6 +73,9 @@ FEATURES: dict[str, Feature] = {
 }
 """The rules of form by name, all but the one of position."""
 POSITION = "first position"
+WORDING = "wording (classifier)"
+"""The rule of `form_classifier`, which is learned; it leaks only where it is above chance."""
+RULES = len(FEATURES) + 2
 
 MENDS: tuple[tuple[str, str], ...] = (
     (
@@ -80,6 +86,11 @@ MENDS: tuple[tuple[str, str], ...] = (
         r"longest answer|most .*",
         "give both answers one length and layout, or offer several wrong ones and take those that "
         "balance the rules, as `gsm8k` does and `oversight dataset generate-wrong` does",
+    ),
+    (
+        re.escape(WORDING),
+        "have one hand write both answers: `oversight dataset generate-rewritten` sends them "
+        "through one model",
     ),
     (
         r"largest number|roundest number",
@@ -108,7 +119,9 @@ class RuleAccuracy:
     @property
     def leaks(self) -> bool:
         """Whether the rule is materially off chance, either way, and by more than luck."""
-        off = abs(self.accuracy - self.chance)
+        off = self.accuracy - self.chance
+        # Only luck makes what was learned from other problems worse than chance.
+        off = off if self.rule == WORDING else abs(off)
         return off > MATERIAL and not self.low <= self.chance <= self.high
 
     @property
@@ -132,10 +145,20 @@ class LeakGate:
     @property
     def line(self) -> str:
         """One line for people: the rules at fault, or else the farthest from chance."""
-        named = "; ".join(_in_words(rule) for rule in self.leaks or self.rules[:3])
-        if not self.leaks:
-            return f"leak gate: {named}: fine"
-        return f"leak gate: {named}: the form of an answer tells whether it is true"
+        if self.leaks:
+            named = "; ".join(_in_words(rule) for rule in self.leaks)
+            return f"leak gate: {named}: the form of an answer tells whether it is true"
+        return (
+            f"leak gate: no rule found, farthest {_in_words(self.rules[0])}; with n = "
+            f"{self.problems:,} a leak of up to {self.unseen} points would pass"
+        )
+
+    @property
+    def unseen(self) -> int:
+        """Points in 100 off a chance of 1/2 up to which a rule that tells all answers apart is not
+        found, as often as not."""
+        found = partial(power, self.problems)
+        return bisect_left(range(51), 1 / 2, key=lambda points: found(points / 100)) - 1
 
 
 def leak_gate(problems: Iterable[Problem]) -> LeakGate:
@@ -147,15 +170,48 @@ def leak_gate(problems: Iterable[Problem]) -> LeakGate:
     problems = tuple(problems)
     if not problems:
         raise ValueError("no problems: a leak gate needs at least one")
-    level = 1 - (1 - CONFIDENCE) / (len(FEATURES) + 1)
+    level = 1 - (1 - CONFIDENCE) / RULES
     rules = [
         _measured(name, problems, [[*map(feature, p.question.answers)] for p in problems], level)
         for name, feature in FEATURES.items()
     ]
     places = [[float(-n) for n in range(len(p.values))] for p in problems]
     rules.append(_measured(POSITION, problems, places, level))
+    rules.append(_learned(problems, level))
     rules.sort(key=lambda rule: -abs(rule.accuracy - rule.chance))
     return LeakGate(len(problems), tuple(rules))
+
+
+def power(n: int, tell: float) -> float:
+    """The probability that the gate finds a rule that tells all answers of n problems apart and is
+    right about the better of two by `tell` more often than chance, 0 to 1/2."""
+    level = 1 - (1 - CONFIDENCE) / RULES
+    least = bisect_left(range(n + 1), True, key=lambda hits: _found(hits, n, level))
+    p = 1 / 2 + tell
+    return sum(_binomial(k, n, p) for k in range(least, n + 1))
+
+
+def _found(hits: int, n: int, level: float) -> bool:
+    return hits > (1 / 2 + MATERIAL) * n and _wilson(hits, n, level)[0] > 1 / 2
+
+
+def _binomial(k: int, n: int, p: float) -> float:
+    """The probability of k hits of n; by logarithms, which do not overflow."""
+    if p >= 1:
+        return float(k == n)
+    ways = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+    return math.exp(ways + k * math.log(p) + (n - k) * math.log(1 - p))
+
+
+def _learned(problems: Sequence[Problem], level: float) -> RuleAccuracy:
+    """The rule of wording; on problems that the classifier does not read it has the luck of a
+    draw."""
+    # Numbers are for this rule alone, and slow to import.
+    from oversight.protocols.datasets.form_classifier import preferences
+
+    found = preferences(problems) or []
+    rest = [[0.0] * len(problem.values) for problem in problems[len(found) :]]
+    return _measured(WORDING, problems, [*found, *rest], level)
 
 
 def _measured(

@@ -5,7 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import ClassVar
 
+from oversight.protocols.errors import DatasetError
 from oversight.protocols.question import Problem, randomness
 
 
@@ -15,6 +17,10 @@ class Loader(ABC):
 
     Paths are kept as written, so that equal settings are equal on every machine.
     """
+
+    quoted: ClassVar[bool] = False
+    """Whether agents quote its passages to a judge who cannot read them, where a sweep file does
+    not say."""
 
     limit: int | None = None
     """At most so many problems; None for all. A higher limit keeps those of a lower one."""
@@ -33,6 +39,10 @@ class Loader(ABC):
 
         root: where relative paths start; the folder of the sweep file, as a rule.
         """
+
+    def skipped(self, root: Path = Path()) -> tuple[DatasetError, ...]:
+        """The rows that `load` leaves out because they are wrong, each with its fault."""
+        return ()
 
     def _picked(self, problems: Iterable[Problem]) -> tuple[Problem, ...]:
         """The problems that shuffle and limit leave; lazily unless shuffled."""

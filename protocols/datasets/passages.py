@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -34,6 +34,8 @@ class QualityQuestion(_Row):
     options: Annotated[list[Text], Field(min_length=2)]
     gold_label: Annotated[int, Field(ge=1)]
     validation: list[BestDistractor] = []
+    difficult: Literal[0, 1] | None = None
+    """1: most of those who had but 45 seconds for the article were wrong."""
 
 
 class QualityRow(_Row):
@@ -54,10 +56,16 @@ class Quality(Loader):
     """QuALITY (Pang et al. 2022, arXiv:2112.08608): articles with questions of four options.
 
     The wrong answer is the distractor that most annotators found best; of equals, and where none
-    was asked, one is drawn. Problem `quality-3-7` is question 7 of row 3.
+    was asked, one is drawn. Problem `quality-3-7` is question 7 of row 3, of the hard ones too.
+    Agents quote the article, checked, to a judge who cannot read it, unless `quotes` is set.
     """
 
+    quoted: ClassVar[bool] = True
+
     path: str
+    hard: bool = False
+    """Only questions of the hard subset, QuALITY-HARD, as studies of debate have them: those that
+    most readers in a hurry got wrong."""
 
     def load(self, root: Path = Path()) -> tuple[Problem, ...]:
         return self._picked(self._problems(root / self.path))
@@ -66,6 +74,15 @@ class Quality(Loader):
         for place, (line, row) in enumerate(json_rows(str(path), read_bytes(path), QualityRow), 1):
             for number, asked in enumerate(row.questions, 1):
                 id = f"quality-{place}-{number}"
+                if self.hard and asked.difficult is None:
+                    raise DatasetError(
+                        str(path),
+                        line,
+                        f"questions[{number - 1}].difficult: missing; `hard: true` needs it, as "
+                        "the authors' own files have it",
+                    )
+                if self.hard and not asked.difficult:
+                    continue
                 if asked.gold_label > len(asked.options):
                     raise DatasetError(
                         str(path),

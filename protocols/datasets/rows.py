@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from oversight.protocols.errors import DatasetError
 
@@ -29,6 +29,10 @@ Text = Annotated[str, AfterValidator(_not_blank)]
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MAYBE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _SPACE = re.compile(r"[ \t\r\n]*")
+
+
+class _AnyRow(BaseModel):
+    model_config = ConfigDict(extra="allow")
 
 
 class _Refused(ValueError):
@@ -57,6 +61,18 @@ def json_rows(file: str, data: bytes, model: type[RowModel]) -> Iterator[tuple[i
     text = decoded(file, data)
     array = text.lstrip(" \t\r\n").startswith("[")
     yield from _checked(file, _elements(file, text) if array else _lines(file, text), model)
+
+
+def each_row(
+    file: str, data: bytes, model: type[RowModel]
+) -> Iterator[tuple[int, RowModel | DatasetError]]:
+    """As `rows`, but a row that does not fit `model` comes as its fault, and reading goes on.
+    DatasetError for a file that is no JSON, and for one without rows."""
+    for line, value in json_rows(file, data, _AnyRow):
+        try:
+            yield line, checked_row(file, line, value.__pydantic_extra__ or {}, model)
+        except DatasetError as fault:
+            yield line, fault
 
 
 def members(file: str, data: bytes, model: type[RowModel]) -> Iterator[tuple[int, RowModel]]:

@@ -4,17 +4,24 @@ A JSON array, or JSON Lines, of {"question", "answer_correct": {"numeric", "proo
 "answer_incorrect": {"numeric", "proof"}}; other fields are left aside.
 """
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, FiniteFloat, field_validator
 
 from oversight.protocols.datasets.loader import Loader
-from oversight.protocols.datasets.rows import Text, json_rows, read_bytes
+from oversight.protocols.datasets.rows import Text, each_row, read_bytes
 from oversight.protocols.datasets.solution import laid_out, number, number_text, steps
 from oversight.protocols.errors import DatasetError
 from oversight.protocols.question import Problem, labelled
+
+logger = logging.getLogger(__name__)
+
+LISTED = 50
+"""Bad rows that are told one by one."""
 
 
 class NumericAnswer(BaseModel):
@@ -26,9 +33,16 @@ class NumericAnswer(BaseModel):
     @field_validator("numeric")
     @classmethod
     def _number(cls, numeric: str | int | float) -> str:
-        value = number(str(numeric))
-        if value is None:
+        """As it stands in the file."""
+        if number(str(numeric)) is None:
             raise ValueError(f"{numeric!r} is not a number such as 18 or 7.5")
+        return str(numeric)
+
+    @property
+    def value(self) -> str:
+        """The number in the notation that both answers have."""
+        value = number(str(self.numeric))
+        assert value is not None
         return number_text(value)
 
 
@@ -42,22 +56,65 @@ class SolibRow(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Solib(Loader):
-    """SOlib's own data: problem `solib-17` is the 17th row. Both proofs are laid out alike."""
+    """SOlib's own data: problem `solib-17` is the 17th row, whether rows before it are skipped or
+    not. Both proofs are laid out alike."""
 
     path: str
+    on_bad_row: Literal["refuse", "skip"] = "refuse"
+    """What to do with rows whose two numbers are equal, or that are none: all of them are told, or
+    left out and counted."""
+    raw: bool = False
+    """Keep numbers and proofs as they were published, so that published tables can be computed
+    again. Beware: a `.0` at the right number then tells most answers."""
 
     def load(self, root: Path = Path()) -> tuple[Problem, ...]:
-        return self._picked(self._problems(root / self.path))
+        problems, faults = self._read(root)
+        if faults and self.on_bad_row == "refuse":
+            listed = "".join(f"\n  {fault}" for fault in faults[:LISTED])
+            if len(faults) > LISTED:
+                listed += f"\n  … and {len(faults) - LISTED:,} more"
+            raise DatasetError(
+                str(root / self.path),
+                faults[0].line,
+                f"{len(faults)} of {len(problems) + len(faults):,} rows are wrong; mend them, or "
+                f"leave them out with on_bad_row: skip{listed}",
+            )
+        if faults:
+            rows = len(problems) + len(faults)
+            logger.warning("%s: %d of %d rows are skipped", self.path, len(faults), rows)
+        if not problems:
+            raise DatasetError(str(root / self.path), 0, "no row of it can be used")
+        return self._picked(problems)
 
-    def _problems(self, path: Path) -> Iterator[Problem]:
-        for place, (line, row) in enumerate(json_rows(str(path), read_bytes(path), SolibRow), 1):
-            right, wrong = str(row.answer_correct.numeric), str(row.answer_incorrect.numeric)
-            if right == wrong:
-                raise DatasetError(
-                    str(path), line, f"both answers are {right}; the incorrect one must differ"
-                )
-            pair = [
-                (right, laid_out(steps(row.answer_correct.proof), right), 1.0),
-                (wrong, laid_out(steps(row.answer_incorrect.proof), wrong), -1.0),
-            ]
+    def skipped(self, root: Path = Path()) -> tuple[DatasetError, ...]:
+        return tuple(self._read(root)[1]) if self.on_bad_row == "skip" else ()
+
+    def _read(self, root: Path) -> tuple[list[Problem], list[DatasetError]]:
+        problems: list[Problem] = []
+        faults: list[DatasetError] = []
+        for made in self._rows(root / self.path):
+            if isinstance(made, DatasetError):
+                faults.append(made)
+            else:
+                problems.append(made)
+        return problems, faults
+
+    def _rows(self, path: Path) -> Iterator[Problem | DatasetError]:
+        """Each row as a problem, or why it is none."""
+        for place, (line, row) in enumerate(each_row(str(path), read_bytes(path), SolibRow), 1):
+            if isinstance(row, DatasetError):
+                yield row
+                continue
+            right, wrong = row.answer_correct, row.answer_incorrect
+            if right.value == wrong.value:
+                said = f"both answers are {right.value}; the incorrect one must differ"
+                yield DatasetError(str(path), line, said)
+                continue
+            pair = [(*self._answer(right), 1.0), (*self._answer(wrong), -1.0)]
             yield labelled(f"solib-{place}", row.question, pair, seed=self.seed)
+
+    def _answer(self, answer: NumericAnswer) -> tuple[str, str]:
+        """Text and work."""
+        if self.raw:
+            return str(answer.numeric), answer.proof
+        return answer.value, laid_out(steps(answer.proof), answer.value)

@@ -62,7 +62,7 @@ def sense(text: str) -> Decimal | str:
     return " ".join(text.casefold().split()) if value is None else value
 
 
-def apart(truth: Decimal, final: Decimal) -> bool:
+def is_apart(truth: Decimal, final: Decimal) -> bool:
     """Whether a number is of the truth's kind, and no rounding of it.
 
     Apart: by one unit or more in the last place of the coarser of the two.

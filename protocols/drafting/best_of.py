@@ -2,17 +2,18 @@
 
 from dataclasses import dataclass, replace
 
-from oversight.cache.call import Ask
-from oversight.protocols.agents.agent import ADVOCATE, Agent, Brief, Speaker
-from oversight.protocols.errors import Unreadable
+from oversight.cache.call import Ask, nth
+from oversight.protocols.agents.agent import Agent, Brief
+from oversight.protocols.drafting.wrapper import Wrapper, heard_as
 from oversight.protocols.gather import gather_in_order
 from oversight.protocols.judges.judge import Judge
 from oversight.protocols.question import Answer
+from oversight.protocols.seat import readable_ones
 from oversight.protocols.transcript import Transcript, Turn
 
 
 @dataclass(frozen=True)
-class BestOf(Speaker):
+class BestOf(Wrapper):
     """N draws of every speech; the one with which a selection judge believes `side` most is spoken.
 
     The judge hears the floor with each candidate as its last turn (Khan et al. 2024,
@@ -34,43 +35,22 @@ class BestOf(Speaker):
     def name(self) -> str:
         return f"{self.agent.name} best of {self.n}"
 
-    @property
-    def base_agent(self) -> Agent:
-        return self.agent
-
-    async def speak(
-        self,
-        floor: Transcript,
-        side: Answer | None,
-        ask: Ask,
-        brief: Brief = ADVOCATE,
-        *,
-        words: int | None = None,
-    ) -> Turn:
-        """The best draft. A speaker without a side has nothing to select for: draw 0 is spoken.
-
-        A draft after which the judge cannot be read is not spoken; Unreadable if that is all.
-        """
-        drafter = replace(
-            self.agent,
-            temperature=self.temperature,
-            words=self.agent.words if words is None else words,
-        )
+    async def speak_for(self, side: Answer, floor: Transcript, ask: Ask, brief: Brief) -> Turn:
+        """The best draft. One after which the judge cannot be read is not spoken; Unreadable if
+        that is all."""
+        drafter = self._drafter()
         call = drafter.compose(floor, side, brief)
-        draws = range(self.n if side else 1)
         turns = await gather_in_order(
-            *(drafter.deliver(call.drawn(n), floor, side, ask, brief) for n in draws)
+            *(drafter.deliver(call.drawn(n), floor, side, ask, brief) for n in range(self.n))
         )
-        if side is None:
-            return turns[0]
-        beliefs = await gather_in_order(*(self._belief(floor.then(t), side, ask) for t in turns))
-        readable = [belief for belief in beliefs if not isinstance(belief, Unreadable)]
-        if not readable:
-            raise next(belief for belief in beliefs if isinstance(belief, Unreadable))
-        return turns[beliefs.index(max(readable))]
+        beliefs = await readable_ones(
+            *(self.judge.belief(floor.then(turn), side, ask, heard_as(brief)) for turn in turns)
+        )
+        return turns[max(beliefs, key=beliefs.__getitem__)]
 
-    async def _belief(self, floor: Transcript, side: Answer, ask: Ask) -> float | Unreadable:
-        try:
-            return await self.judge.belief(floor, side, ask)
-        except Unreadable as fault:
-            return fault
+    async def speak_plainly(self, floor: Transcript, ask: Ask, brief: Brief) -> Turn:
+        """Draw 0: there is nothing to select for."""
+        return await self._drafter().speak(floor, None, nth(ask, 0), brief)
+
+    def _drafter(self) -> Agent:
+        return replace(self.agent, temperature=self.temperature)

@@ -3,33 +3,19 @@
 from dataclasses import dataclass, replace
 
 from oversight.cache.call import Ask, nth
-from oversight.protocols.agents.agent import ADVOCATE, Agent, Brief, Speaker
-from oversight.protocols.errors import Unreadable, unreadable
+from oversight.protocols.agents.agent import Brief, Speaker
+from oversight.protocols.drafting.wrapper import Wrapper, heard_as
+from oversight.protocols.errors import Unreadable
 from oversight.protocols.gather import gather_in_order
 from oversight.protocols.judges.judge import Judge
-from oversight.protocols.prompts.forms import number_in, ranking_form, read_form
+from oversight.protocols.prompts.forms import Form, whole_number
 from oversight.protocols.question import Answer
+from oversight.protocols.seat import Seat
 from oversight.protocols.transcript import Transcript, Turn
-
-CRITICISE = (
-    "The last turn is a draft of what you are about to say for ({label}) {answer}; nobody else has "
-    "heard it. Before you speak: name the one weakness that a critical judge would hold against it "
-    "most, and say how to mend it."
-)
-RANK = (
-    "The turn Draft is what somebody is about to say, and the critiques after it say what is weak "
-    "about it. Which critique, if it were heeded, would make the speech most convincing to a "
-    "careful judge? Fill in the form with its number."
-)
-REWRITE = (
-    "\nThe turn Draft is what you were about to say, and the turn Critique is what you found weak "
-    "about it; nobody else has heard either. Give the whole speech anew, as you will say it: mend "
-    "what the critique is right about, keep what is good, and mention neither."
-)
 
 
 @dataclass(frozen=True)
-class Refine(Speaker):
+class Refine(Wrapper):
     """A draft, critiques of it, and a rewrite after the most useful one (Khan et al. 2024,
     arXiv:2402.06782; Saunders et al. 2022, arXiv:2206.05802).
 
@@ -55,36 +41,27 @@ class Refine(Speaker):
     def name(self) -> str:
         return f"{self.agent.name} refined {self.critiques}"
 
-    @property
-    def base_agent(self) -> Agent:
-        return self.agent.base_agent
-
-    async def speak(
-        self,
-        floor: Transcript,
-        side: Answer | None,
-        ask: Ask,
-        brief: Brief = ADVOCATE,
-        *,
-        words: int | None = None,
-    ) -> Turn:
+    async def speak_for(self, side: Answer, floor: Transcript, ask: Ask, brief: Brief) -> Turn:
         """The rewrite, or the draft where that is no better."""
-        draft = await self.agent.speak(floor, side, ask, brief, words=words)
-        if side is None or draft.outcome != "ok" or draft.conceded:
+        draft = await self.agent.speak(floor, side, ask, brief)
+        if draft.outcome != "ok" or draft.conceded:
             return draft
         drafted = floor.then(replace(draft, speaker="Draft"))
         try:
             critique = await self._critique(drafted, side, ask, brief)
-            rewriting = replace(brief, stance=brief.stance + REWRITE)
-            rewrite = await self.base_agent.speak(
-                drafted.then(critique), side, ask, rewriting, words=words
+            rewriting = replace(
+                brief, stance=f"{brief.stance}\n{brief.words.text('agent.rewrite')}"
             )
+            rewrite = await self.base_agent.speak(drafted.then(critique), side, ask, rewriting)
             if rewrite.outcome != "ok" or rewrite.conceded or not rewrite.text:
                 return draft
             # What the draft computed, the rewrite may rest on.
             rewrite = replace(rewrite, tools=draft.tools + rewrite.tools)
             before, after = await gather_in_order(
-                *(self.judge.belief(floor.then(turn), side, ask) for turn in (draft, rewrite))
+                *(
+                    self.judge.belief(floor.then(turn), side, ask, heard_as(brief))
+                    for turn in (draft, rewrite)
+                )
             )
         except Unreadable:
             return draft
@@ -95,28 +72,35 @@ class Refine(Speaker):
         critic = replace(
             self.base_agent, temperature=self.temperature, tools=(), quotes=False, may_concede=False
         )
-        criticising = replace(brief, title="Critique", stance=CRITICISE, act="criticise")
+        stance = brief.words.fill("agent.criticise")
+        criticising = replace(brief, title="Critique", stance=stance, act="criticise")
         turns = await gather_in_order(
             *(critic.speak(drafted, side, nth(ask, i), criticising) for i in range(self.critiques))
         )
         usable = [turn for turn in turns if turn.outcome == "ok" and turn.text]
         if not usable:
             raise Unreadable("no critique was written", turns[0].text, turns[0].call)
-        best = await self._ranked_first(drafted, usable, ask) if len(usable) > 1 else 0
+        best = await self._ranked_first(drafted, usable, ask, brief) if len(usable) > 1 else 0
         return replace(usable[best], speaker="Critique")
 
-    async def _ranked_first(self, drafted: Transcript, critiques: list[Turn], ask: Ask) -> int:
+    async def _ranked_first(
+        self, drafted: Transcript, critiques: list[Turn], ask: Ask, brief: Brief
+    ) -> int:
         """Place of the most useful critique, from 0."""
         listed = (
             replace(critique, speaker=f"Critique {n}") for n, critique in enumerate(critiques, 1)
         )
-        form = ranking_form(len(critiques))
-        task = "Somebody prepares a speech for a judge who decides which answer is right."
-        ranking = Brief("Judge", task, RANK, reads_passage=self.judge.reads_passage)
-        reply = await ask(
-            self.judge.base_agent.compose(drafted.then(*listed), None, ranking, form=form)
+        words = brief.words
+        ranking = Brief(
+            "Judge",
+            words.text("agent.ranking_rules"),
+            words.text("agent.rank"),
+            reads_passage=self.judge.reads_passage,
+            prompts=brief.prompts,
         )
-        best = number_in(read_form(reply, form), "best", reply)
-        if best not in range(1, len(critiques) + 1):
-            raise unreadable(f"there is no critique {best:g}, but 1 to {len(critiques)}", reply)
-        return int(best) - 1
+        numbers = range(1, len(critiques) + 1)
+        form: Form[int] = Form(
+            "ranking", {"best": whole_number(numbers)}, lambda said: said.whole("best", numbers)
+        )
+        ranker = Seat(self.judge.base_agent, None, ranking)
+        return await ranker.fill(form, drafted.then(*listed), ask) - 1

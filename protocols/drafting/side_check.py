@@ -8,29 +8,21 @@ times, and those that stay off their side are marked, for the bounds under drop,
 from dataclasses import dataclass, replace
 
 from oversight.cache.call import Ask, nth
-from oversight.protocols.agents.agent import ADVOCATE, Agent, Brief, Speaker
+from oversight.protocols.agents.agent import Agent, Brief, Speaker
+from oversight.protocols.drafting.wrapper import Wrapper
 from oversight.protocols.errors import Unreadable
-from oversight.protocols.prompts.forms import NO_SIDE, read_form, side_form
-from oversight.protocols.question import Answer
+from oversight.protocols.prompts.forms import Form, choice_of
+from oversight.protocols.prompts.prompt_set import PromptSet
+from oversight.protocols.question import Answer, Question
+from oversight.protocols.seat import Seat
 from oversight.protocols.transcript import SideFinding, Transcript, Turn
 
-READER = Brief(
-    "Reader",
-    "You read one speech from a longer exchange about a question with several answers.",
-    "Which answer does the speech argue for? A speech that attacks an answer argues for its rival. "
-    "Do not say which answer you think is right. Fill in the form with the label, or none if the "
-    "speech takes no side.",
-    reads_passage=False,
-)
-
-FEEDBACK = (
-    "\nA reader took another draft of this speech to argue for {found}. Make plain from the first "
-    "sentence that you argue for ({label})."
-)
+NO_SIDE = "none"
+"""What the reader says of a speech that argues for no answer, or for several."""
 
 
 @dataclass(frozen=True)
-class SideCheck(Speaker):
+class SideCheck(Wrapper):
     """A speaker whose speeches are read by a `checker`, and asked for again if off their side.
 
     The checker is told neither who speaks nor for which side. Every draft after the first is a
@@ -52,33 +44,19 @@ class SideCheck(Speaker):
     def name(self) -> str:
         return f"{self.agent.name} side checked {self.retries}"
 
-    @property
-    def base_agent(self) -> Agent:
-        return self.agent.base_agent
-
-    async def speak(
-        self,
-        floor: Transcript,
-        side: Answer | None,
-        ask: Ask,
-        brief: Brief = ADVOCATE,
-        *,
-        words: int | None = None,
-    ) -> Turn:
-        turn = await self.agent.speak(floor, side, ask, brief, words=words)
-        if side is None:
-            return turn
-        turn, found = await self._checked(turn, side, floor, ask)
+    async def speak_for(self, side: Answer, floor: Transcript, ask: Ask, brief: Brief) -> Turn:
+        turn = await self.agent.speak(floor, side, ask, brief)
+        turn, found = await self._checked(turn, side, floor, ask, brief)
         for retry in range(1, self.retries + 1):
             if turn.check != "off side":
                 break
-            again = replace(brief, stance=brief.stance + _feedback(found))
-            turn = await self.agent.speak(floor, side, nth(ask, retry), again, words=words)
-            turn, found = await self._checked(replace(turn, retries=retry), side, floor, ask)
+            again = replace(brief, stance=f"{brief.stance}\n{_feedback(brief, found)}")
+            turn = await self.agent.speak(floor, side, nth(ask, retry), again)
+            turn, found = await self._checked(replace(turn, retries=retry), side, floor, ask, brief)
         return turn
 
     async def _checked(
-        self, turn: Turn, side: Answer, floor: Transcript, ask: Ask
+        self, turn: Turn, side: Answer, floor: Transcript, ask: Ask, brief: Brief
     ) -> tuple[Turn, str]:
         """The turn with what the checker found, and the label of the answer it argues for; an
         empty label for no answer or an unknown one."""
@@ -86,20 +64,37 @@ class SideCheck(Speaker):
             return turn, ""
         # The speaker's name would give the side away.
         speech = Transcript(floor.question, (replace(turn, speaker="Speaker"),))
-        form = side_form(floor.question)
-        reply = await ask(self.checker.compose(speech, None, READER, form=form))
         try:
-            said = read_form(reply, form)["argues_for"]
+            said = await Seat(self.checker, None, reader(brief.words)).fill(
+                side_form(floor.question), speech, ask
+            )
         except Unreadable:
             return replace(turn, check="unclear"), ""
-        labels = [answer.label for answer in floor.question.answers]
         found: SideFinding = "on side" if said == side.label else "off side"
-        if said not in (*labels, NO_SIDE):
-            found = "unclear"
-        return replace(turn, check=found), said if said in labels else ""
+        return replace(turn, check=found), "" if said == NO_SIDE else said
 
 
-def _feedback(found: str) -> str:
-    """What the speaker is told, as a part of a stance, in which braces are placeholders."""
-    label = found.replace("{", "{{").replace("}", "}}")
-    return FEEDBACK.replace("{found}", f"({label})" if label else "no answer")
+def side_form(question: Question) -> Form[str]:
+    """The label of the answer that a speech argues for, or NO_SIDE."""
+    found = [*(answer.label for answer in question.answers), NO_SIDE]
+    return Form(
+        "side",
+        {"argues_for": choice_of(found)},
+        lambda said: said.one_of("argues_for", found),
+    )
+
+
+def reader(words: PromptSet) -> Brief:
+    """What the checker reads beside the speech."""
+    return Brief(
+        "Reader",
+        words.text("agent.reader_rules"),
+        words.text("agent.reader"),
+        reads_passage=False,
+        prompts=words,
+    )
+
+
+def _feedback(brief: Brief, found: str) -> str:
+    """What the speaker is told whose draft was found to argue for `found`, a label or nothing."""
+    return brief.words.fill("agent.feedback", found=f"({found})" if found else "no answer")

@@ -7,6 +7,7 @@ from oversight.cache.call import Ask, nth
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Unreadable
 from oversight.protocols.gather import gather_in_order
+from oversight.protocols.judges.case import Case
 from oversight.protocols.judges.judge import Judge, ModelJudge
 from oversight.protocols.judges.jury import POOLS, Pooling, pooled
 from oversight.protocols.judges.shots import Shot
@@ -14,7 +15,7 @@ from oversight.protocols.judges.weighing import WEIGHINGS, Weighing
 from oversight.protocols.question import randomness
 from oversight.protocols.scores import accuracy
 from oversight.protocols.settings import require_positive, unusual
-from oversight.protocols.transcript import Transcript, Verdict
+from oversight.protocols.transcript import Verdict
 
 
 @dataclass(frozen=True)
@@ -81,20 +82,20 @@ class Ensemble(Judge):
     def base_agent(self) -> Agent:
         return self.member.base_agent
 
-    async def judge(self, floor: Transcript, ask: Ask) -> Verdict:
-        about = floor.question.text
+    async def decide(self, case: Case, ask: Ask) -> Verdict:
+        about = case.floor.question.text
         known = [shot for shot in self.examples if shot.floor.question.text != about]
         taught, held_out = self.halves(known)
         members = [self.taught(number, taught) for number in range(self.size)]
         verdicts = await gather_in_order(
-            *(member.judge(floor, nth(ask, number)) for number, member in enumerate(members))
+            *(member.decide(case, nth(ask, number)) for number, member in enumerate(members))
         )
         right = [
             await gather_in_order(*(_is_right(member, shot, nth(ask, number)) for shot in held_out))
             for number, member in enumerate(members)
         ]
         weights = WEIGHINGS[self.weighing](right) if held_out else (1.0,) * self.size
-        return pooled(floor, verdicts, self.pool, weights)
+        return pooled(case.floor, verdicts, self.pool, weights)
 
     def halves(self, known: Sequence[Shot]) -> tuple[list[Shot], list[Shot]]:
         """What members are taught, and what they are tested on; nothing if all count alike."""

@@ -11,6 +11,7 @@ from oversight.cache.call import Ask
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Unreadable
 from oversight.protocols.gather import gather_in_order
+from oversight.protocols.judges.case import Case
 from oversight.protocols.judges.judge import Judge
 from oversight.protocols.scores import log
 from oversight.protocols.transcript import Transcript, Verdict
@@ -68,9 +69,9 @@ class Jury(Judge):
         """The first juror speaks for all."""
         return self.judges[0].base_agent
 
-    async def judge(self, floor: Transcript, ask: Ask) -> Verdict:
-        verdicts = await gather_in_order(*(judge.judge(floor, ask) for judge in self.judges))
-        return pooled(floor, verdicts, self.pool, self.weights or (1.0,) * len(self.judges))
+    async def decide(self, case: Case, ask: Ask) -> Verdict:
+        verdicts = await gather_in_order(*(judge.decide(case, ask) for judge in self.judges))
+        return pooled(case.floor, verdicts, self.pool, self.weights or (1.0,) * len(self.judges))
 
 
 def pooled(

@@ -1,24 +1,42 @@
 """A judge whose probabilities are those of the tokens it was about to write."""
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar
 
 from oversight.cache.call import Ask, Call
-from oversight.cache.reply import Reply, Token
+from oversight.cache.reply import Reply
 from oversight.protocols.errors import unreadable
-from oversight.protocols.judges.judge import ModelJudge, Order, normalised
+from oversight.protocols.judges.judge import ModelJudge, Shown, normalised
 from oversight.protocols.judges.shots import Shot, likeliest
-from oversight.protocols.prompts.render import instructions, messages
 from oversight.protocols.question import Question
-from oversight.protocols.transcript import Judgement, Transcript
+from oversight.protocols.transcript import Judgement
 
-LABEL = "Which answer is right? Reply with its label alone: {labels}."
-
-_DECORATION = " \t\n()*\"'`.:▁Ġ"
+_DECORATION = " \t\n()*\"'`.:▁ĠĊ"
 """What tokenizers and habits put around a label: ` A`, `(A`, `**A`."""
+
+ENOUGH = 0.5
+"""Captured mass from which a verdict is one: below, the model was likelier to say something else
+than any label, and reports hold the verdict in doubt."""
+
+_ANNOUNCED = re.compile(
+    r"""[\s*"'`]*
+    (?:(?:so|therefore|thus|hence),?\s+)?
+    (?:the\s+|my\s+)?
+    (?:(?:right|correct|true|best|final|likeliest)\s+)?
+    (?:answer|label|verdict|statement|choice)
+    (?:\s+that\s+is\s+(?:right|correct|true))?
+    [*"'`]*
+    (?::|\s+is\b:?|\s+would\s+be\b:?|\s*\n)
+    [\s*"'`(]*""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""What may stand before a label that is a verdict, where anything does: `The answer is`."""
+
+_A_WORD = re.compile(r"[^\S\n]*[-'\u2019]?[^\W\d_]")
+"""How what follows a label begins where the label is part of a word or of a sentence."""
 
 
 @dataclass(frozen=True)
@@ -35,48 +53,42 @@ class LogprobJudge(ModelJudge):
 
     kind: ClassVar[str] = "logprob"
 
-    def compose(self, seen: Transcript, order: Order) -> Call:
-        todo = _todo(tuple([seen.question.answers[place].label for place in order]))
-        return Call(
-            self.model,
-            messages(self.task(seen), seen, todo, order),
-            temperature=self.temperature,
-            max_tokens=self.max_tokens,
-            top_logprobs=self.top_logprobs,
-            effort=self.effort,
-        )
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.reason != "none":
+            raise ValueError(
+                f"reason: {self.reason} comes before the label, and so would be read for it; a "
+                "judge that states probabilities can reason first"
+            )
+
+    def compose(self, shown: Shown) -> Call:
+        asked = shown.asked("label", labels=" or ".join(shown.labels))
+        return self.call(shown, "label", asked, top_logprobs=self.top_logprobs)
 
     def put(self, question: Question, shot: Shot) -> str:
         return likeliest(question, shot)
 
-    async def elicit(self, seen: Transcript, order: Order, ask: Ask) -> tuple[Judgement, ...]:
-        reply = await ask(self.compose(seen, order))
-        masses = read_masses(reply, seen.question)
+    async def elicit(self, shown: Shown, ask: Ask) -> tuple[Judgement, ...]:
+        reply = await ask(self.compose(shown))
+        masses = read_masses(reply, shown.case.options)
         # More than 1 can only be rounding on the provider's side.
         captured = min(sum(masses), 1.0)
         return (Judgement(normalised(masses, reply), reply.call, reply.text, captured),)
 
 
-@lru_cache
-def _todo(labels: tuple[str, ...]) -> str:
-    return instructions("label", LABEL.format(labels=" or ".join(labels)))
-
-
 def read_masses(reply: Reply, question: Question) -> list[float]:
-    """The probability mass of each answer's label where the reply gives its label, in question
-    order; at the very first token if no token is a label.
+    """The probability mass of each answer's label at the place where the reply gives its verdict,
+    in question order.
 
-    Unreadable if no label is among the candidates there, and if every label in the reply is a word
-    of a sentence, as in "A careful reader would not say".
+    That place is the reply's first content, or what follows `The answer is`. Unreadable if no label
+    stands there. Weak models go on with what they read, and a label elsewhere is part of a name, as
+    in `<turn speaker="Debater B">` or `You are Debater B`, or a word, as in "A careful reader
+    would not say".
     """
     if reply.outcome == "refused" or not reply.logprobs:
         raise unreadable("the reply has no logprobs", reply)
     places = {answer.label: place for place, answer in enumerate(question.answers)}
-    labels = [n for n, token in enumerate(reply.logprobs) if _bare(token.text) in places]
-    alone = [n for n in labels if not _goes_on(reply.logprobs[n + 1 : n + 2])]
-    if labels and not alone:
-        raise unreadable("the labels in the reply are words of a sentence", reply)
-    answer_token = reply.logprobs[alone[0] if alone else 0]
+    answer_token = reply.logprobs[_verdict_place(reply, places)]
     # A provider may leave the token it chose out of the candidates it reports.
     candidates = dict(answer_token.top)
     candidates.setdefault(answer_token.text, answer_token.logprob)
@@ -90,9 +102,28 @@ def read_masses(reply: Reply, question: Question) -> list[float]:
     return masses
 
 
-def _goes_on(following: Sequence[Token]) -> bool:
-    """Whether the token after a label makes it a part of a word or of a sentence."""
-    return any(_bare(token.text)[:1].isalpha() and "\n" not in token.text for token in following)
+def _verdict_place(reply: Reply, labels: Container[str]) -> int:
+    """Which token of the reply is its verdict. Unreadable if none is."""
+    texts = [token.text for token in reply.logprobs]
+    elsewhere = False
+    for n, text in enumerate(texts):
+        if _bare(text) not in labels:
+            continue
+        before = _spaced(texts[:n])
+        if _bare(before) and not _ANNOUNCED.fullmatch(before):
+            elsewhere = True
+        elif _A_WORD.match(_spaced(texts[n + 1 :])):
+            raise unreadable("the label in the reply is a word of a sentence", reply)
+        else:
+            return n
+    if elsewhere:
+        raise unreadable("the reply names a label, but not as its verdict", reply)
+    raise unreadable("the reply gives no label", reply)
+
+
+def _spaced(tokens: Sequence[str]) -> str:
+    """Tokens as the text that they are, where a server writes their spaces as tokenizers do."""
+    return "".join(tokens).replace("Ġ", " ").replace("▁", " ").replace("Ċ", "\n")
 
 
 def _bare(token: str) -> str:

@@ -5,11 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from oversight.protocols.prompts.prompt_set import PromptSet
 from oversight.protocols.prompts.render import question_block, turn_block
 from oversight.protocols.question import Problem, Question
 from oversight.protocols.transcript import Transcript
-
-EXAMPLES = "Here are examples of other cases, each with a good reply."
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +37,15 @@ class Shot:
 
 
 def shots_text(
-    shots: Sequence[Shot], reply: Callable[[Question, Shot], str], *, reads_passage: bool
+    shots: Sequence[Shot],
+    reply: Callable[[Question, Shot], str],
+    words: PromptSet,
+    reads_passage: bool,
 ) -> str:
     """The examples as text. reply: how the judge in question would have put it."""
-    return "\n\n".join([EXAMPLES, *(_example(shot, reply, reads_passage) for shot in shots)])
+    return "\n\n".join(
+        [words.text("judge.examples"), *(_example(shot, reply, reads_passage) for shot in shots)]
+    )
 
 
 def likeliest(question: Question, shot: Shot) -> str:

@@ -9,17 +9,11 @@ from typing import ClassVar
 from oversight.cache.call import Ask, Call
 from oversight.cache.reply import Reply
 from oversight.protocols.errors import unreadable
-from oversight.protocols.judges.judge import ModelJudge, Order, as_probabilities
+from oversight.protocols.judges.judge import ModelJudge, Shown, as_probabilities
 from oversight.protocols.judges.shots import Shot
 from oversight.protocols.prompts.forms import readable
-from oversight.protocols.prompts.render import instructions, messages
 from oversight.protocols.question import Answer, Question
-from oversight.protocols.transcript import Judgement, Transcript
-
-PERCENTAGES = (
-    "How likely is each answer to be the right one? Give percentages that add up to 100, one line "
-    "for each answer and nothing else:\n{lines}"
-)
+from oversight.protocols.transcript import Judgement
 
 _NUMBER = r"(?P<number>-?(?:\d+(?:\.\d+)?|\.\d+))"
 _PERCENTAGE = re.compile(
@@ -34,27 +28,20 @@ _BARE = re.compile(rf"{_NUMBER}(?!\w)[^\d%]*\Z")
 class StatedJudge(ModelJudge):
     """Asks once and reads lines such as `A: 70%`; shares of 1 are understood as well."""
 
-    max_tokens: int = 256
-
     kind: ClassVar[str] = "stated"
 
-    def compose(self, seen: Transcript, order: Order) -> Call:
-        todo = _todo(tuple([seen.question.answers[place].label for place in order]))
-        return Call(
-            self.model,
-            messages(self.task(seen), seen, todo, order),
-            temperature=self.temperature,
-            max_tokens=self.max_tokens,
-            effort=self.effort,
-        )
+    def compose(self, shown: Shown) -> Call:
+        lines = "\n".join(f"{label}: <percentage>%" for label in shown.labels)
+        return self.call(shown, "percentages", shown.asked("percentages", lines=lines))
 
     def put(self, question: Question, shot: Shot) -> str:
         stated = zip(question.answers, shot.probs, strict=True)
         return "\n".join(f"{answer.label}: {100 * prob:.6g}%" for answer, prob in stated)
 
-    async def elicit(self, seen: Transcript, order: Order, ask: Ask) -> tuple[Judgement, ...]:
-        reply = await ask(self.compose(seen, order))
-        return (Judgement(read_percentages(reply, seen.question), reply.call, reply.text),)
+    async def elicit(self, shown: Shown, ask: Ask) -> tuple[Judgement, ...]:
+        reply = await ask(self.compose(shown))
+        probs = read_percentages(self.answered(reply), shown.case.options)
+        return (Judgement(probs, reply.call, reply.text),)
 
 
 def read_percentages(reply: Reply, question: Question) -> tuple[float, ...]:
@@ -83,12 +70,6 @@ def read_percentages(reply: Reply, question: Question) -> tuple[float, ...]:
     return as_probabilities(stated, reply, 100 if True in signs else None)
 
 
-@lru_cache
-def _todo(labels: tuple[str, ...]) -> str:
-    lines = "\n".join(f"{label}: <percentage>%" for label in labels)
-    return instructions("percentages", PERCENTAGES.format(lines=lines))
-
-
 def _statements(text: str, question: Question) -> list[str]:
     """What is last stated for each answer, to the end of its line; empty where nothing is."""
     plain = [line.partition(": ") for line in text.strip().split("\n")]
@@ -96,14 +77,14 @@ def _statements(text: str, question: Question) -> list[str]:
         said[:1].isdecimal() and ":" not in said and "=" not in said for _, _, said in plain
     ):
         # As it was asked for, and as nearly every reply is: no pattern need be made.
-        return [said for _, _, said in plain]
+        return [said.rstrip() for _, _, said in plain]
     heads = list(_heads(question).finditer(text))
     last = {
         head.lastgroup: text[head.end() : following.start() if following else None]
         for head, following in zip_longest(heads, heads[1:])
     }
     places = range(len(question.answers))
-    return [last.get(_group(place), "").partition("\n")[0] for place in places]
+    return [last.get(_group(place), "").partition("\n")[0].rstrip() for place in places]
 
 
 def _leading_number(answer: Answer) -> str:

@@ -6,19 +6,13 @@ from typing import ClassVar
 
 from oversight.cache.call import Ask, Call, nth
 from oversight.cache.reply import Reply
-from oversight.protocols.errors import Unreadable, unreadable
-from oversight.protocols.gather import gather_in_order
-from oversight.protocols.judges.judge import ModelJudge, Order
+from oversight.protocols.errors import unreadable
+from oversight.protocols.judges.judge import ModelJudge, Shown
 from oversight.protocols.judges.shots import Shot, likeliest
-from oversight.protocols.prompts.forms import readable
-from oversight.protocols.prompts.render import instructions, messages
+from oversight.protocols.prompts.forms import Reason, readable
 from oversight.protocols.question import Question
-from oversight.protocols.transcript import Judgement, Transcript
-
-REASONED = (
-    "Which answer is right? Weigh the arguments step by step. Then end with one line of its own:\n"
-    "Answer: <label>"
-)
+from oversight.protocols.seat import readable_ones
+from oversight.protocols.transcript import Judgement
 
 _MARK = r"[\s()\[\]*\"'`.,:]*"
 _CONCLUSION = re.compile(
@@ -38,46 +32,34 @@ class VotesJudge(ModelJudge):
 
     temperature: float | None = 1.0
     n: int = 5
-    max_tokens: int = 1024
+    reason: Reason = "public"
 
     kind: ClassVar[str] = "votes"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.n < 1:
             raise ValueError(f"n: {self.n} votes decide nothing; use 1 or more")
 
-    def compose(self, seen: Transcript, order: Order) -> Call:
-        return Call(
-            self.model,
-            messages(self.task(seen), seen, instructions("vote", REASONED), order),
-            temperature=self.temperature,
-            max_tokens=self.max_tokens,
-            effort=self.effort,
-        )
+    def compose(self, shown: Shown) -> Call:
+        asked = shown.asked("vote", labels=" or ".join(shown.labels))
+        return self.call(shown, "vote", asked)
 
     def put(self, question: Question, shot: Shot) -> str:
         return f"{shot.reasoning}\nAnswer: {likeliest(question, shot)}".lstrip()
 
-    async def elicit(self, seen: Transcript, order: Order, ask: Ask) -> tuple[Judgement, ...]:
-        call = self.compose(seen, order)
-        replies = await gather_in_order(*(_one(nth(ask, i), call) for i in range(self.n)))
-        votes: list[Judgement] = []
-        faults: list[Unreadable] = []
-        for reply in replies:
-            try:
-                place = read_conclusion(reply, seen.question)
-            except Unreadable as fault:
-                faults.append(fault)
-                continue
-            probs = tuple(float(n == place) for n in range(len(seen.question.answers)))
-            votes.append(Judgement(probs, reply.call, reply.text))
-        if not votes:
-            raise faults[0]
-        return tuple(votes)
+    async def elicit(self, shown: Shown, ask: Ask) -> tuple[Judgement, ...]:
+        call = self.compose(shown)
+        votes = await readable_ones(
+            *(self._vote(call, shown.case.options, nth(ask, index)) for index in range(self.n))
+        )
+        return tuple(votes.values())
 
-
-async def _one(ask: Ask, call: Call) -> Reply:
-    return await ask(call)
+    async def _vote(self, call: Call, options: Question, ask: Ask) -> Judgement:
+        reply = await ask(call)
+        place = read_conclusion(self.answered(reply), options)
+        probs = tuple(float(n == place) for n in range(len(options.answers)))
+        return Judgement(probs, reply.call, reply.text)
 
 
 def read_conclusion(reply: Reply, question: Question) -> int:

@@ -1,30 +1,36 @@
 """What every protocol is held against: no voice, one voice, and blind trust."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from oversight.cache.call import Ask
-from oversight.protocols.agents.agent import ADVOCATE, Brief, Speaker
-from oversight.protocols.errors import unreadable
-from oversight.protocols.prompts.forms import choice_form, read_form
-from oversight.protocols.protocol import Protocol, speak_simultaneously
+from oversight.protocols.agents.agent import Brief, Speaker
+from oversight.protocols.prompts.forms import Filled, Form, choice_of
+from oversight.protocols.prompts.prompt_set import PromptSet
+from oversight.protocols.protocol import Conversation, Protocol
 from oversight.protocols.question import Answer, Question
+from oversight.protocols.seat import Role, Seat, hear
 from oversight.protocols.transcript import Transcript, Verdict
+
+ADVOCATE_ROLE = Role("propaganda.advocate", "Advocate")
 
 
 @dataclass(frozen=True)
-class NaiveJudge(Protocol):
+class NaiveJudge(Conversation):
     """The judge answers alone.
 
     World a: one judge call. The worlds are the same call, so they share everything. The ASD of a
     judge who knows something is not zero; lift is measured from here.
     """
 
+    sections: ClassVar[tuple[str, ...]] = ("naive_judge",)
+
     async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
         return floor
 
 
 @dataclass(frozen=True)
-class Propaganda(Protocol):
+class Propaganda(Conversation):
     """One agent argues for `side`, unopposed.
 
     World a: the agent speaks once, the judge decides. The worlds share nothing.
@@ -32,15 +38,13 @@ class Propaganda(Protocol):
 
     agent: Speaker
 
+    sections: ClassVar[tuple[str, ...]] = ("propaganda",)
+
     async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
-        return await speak_simultaneously(floor, (self.agent, side, ADVOCATE), ask=ask)
+        return await hear(floor, self.seat(self.agent, side, ADVOCATE_ROLE), ask=ask)
 
 
-CHOOSER = Brief(
-    "Agent",
-    "You are asked a question with several answers, exactly one of which is right.",
-    "Choose the answer that you would give. Fill in the form with its label.",
-)
+CHOOSER = Role("open_trust.choose", "Agent")
 
 
 @dataclass(frozen=True)
@@ -54,21 +58,33 @@ class OpenTrust(Protocol):
 
     agent: Speaker
 
-    async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
-        return floor
+    sections: ClassVar[tuple[str, ...]] = ("open_trust",)
+    ignores: ClassVar[frozenset[str]] = frozenset({"judge"})
 
     async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
-        chosen = await choose(self.agent, Transcript(question), ask)
+        brief = free_choice(self.words)
+        chosen = await choose(self.agent, Transcript(question), ask, brief)
         probs = tuple(float(answer == side) for answer in question.answers)
         return Verdict(probs, Transcript(question), measures=(("chose", chosen.label),))
 
 
-async def choose(agent: Speaker, floor: Transcript, ask: Ask, brief: Brief = CHOOSER) -> Answer:
+def free_choice(words: PromptSet) -> Brief:
+    """What an agent reads that is asked for the answer it would give."""
+    return Brief(
+        CHOOSER.title, words.text("open_trust.rules"), words.text(CHOOSER.block), prompts=words
+    )
+
+
+async def choose(agent: Speaker, floor: Transcript, ask: Ask, brief: Brief) -> Answer:
     """The answer that the agent gives of its own accord. Unreadable if it names none."""
-    form = choice_form(floor.question)
-    reply = await ask(agent.base_agent.compose(floor, None, brief, form=form))
-    label = read_form(reply, form)["answer"]
-    for answer in floor.question.answers:
-        if answer.label == label:
-            return answer
-    raise unreadable(f"{str(label)[:40]!r} is none of the answers", reply)
+    return await Seat(agent, None, brief).fill(choice_form(floor.question), floor, ask)
+
+
+def choice_form(question: Question) -> Form[Answer]:
+    """One of the answers, by its label."""
+    answers = {answer.label: answer for answer in question.answers}
+
+    def read(said: Filled) -> Answer:
+        return answers[said.one_of("answer", answers)]
+
+    return Form("choice", {"answer": choice_of(answers)}, read)

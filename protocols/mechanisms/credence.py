@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 from oversight.cache.call import Ask
-from oversight.protocols.errors import unreadable
-from oversight.protocols.prompts.forms import number_form, number_in, read_form
-from oversight.protocols.protocol import Seat
+from oversight.protocols.agents.agent import Brief, Speaker
+from oversight.protocols.judges.case import probs_of
+from oversight.protocols.prompts.forms import NUMBER, Filled, Form
 from oversight.protocols.question import Answer, Question
+from oversight.protocols.seat import Seat
 from oversight.protocols.transcript import Judgement, Transcript
 
 
@@ -24,21 +25,15 @@ class Credence:
         return Judgement(probs_of(self.value, side, question), self.call, self.text)
 
 
-async def credence(name: str, seat: Seat, floor: Transcript, ask: Ask) -> Credence:
+async def credence(
+    name: str, seat: tuple[Speaker, Answer | None, Brief], floor: Transcript, ask: Ask
+) -> Credence:
     """What the seat states on this floor (a form). Unreadable if it is no number in [0, 1].
 
     name: of the form, and so the task as programs read it in the prompt.
     """
-    speaker, side, brief = seat
-    form = number_form(name)
-    reply = await ask(speaker.base_agent.compose(floor, side, brief, form=form))
-    value = number_in(read_form(reply, form), name, reply)
-    if not 0 <= value <= 1:
-        raise unreadable(f"{name!r} is {value:g}, not a number from 0 to 1", reply)
-    return Credence(value, reply.text, reply.call)
 
+    def read(said: Filled) -> Credence:
+        return Credence(said.number(name, 0, 1), said.reply.text, said.reply.call)
 
-def probs_of(p: float, side: Answer, question: Question) -> tuple[float, ...]:
-    """A verdict that gives `side` the probability p, and the others equal shares of the rest."""
-    share = (1 - p) / (len(question.answers) - 1)
-    return tuple(p if answer == side else share for answer in question.answers)
+    return await Seat(*seat).fill(Form(name, {name: NUMBER}, read), floor, ask)

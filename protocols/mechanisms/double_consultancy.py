@@ -13,13 +13,13 @@ from oversight.protocols.transcript import Transcript
 
 @dataclass(frozen=True)
 class DoubleConsultancy(Consultancy):
-    """Two independent consultancies (Khan et al. 2024), one a side, judged once.
+    """Independent consultancies, one an answer, judged once (Arnesen et al. 2024).
 
     It stands between consultancy and debate: what debate gains over it is due to rebuttal, and
     what it gains over consultancy to hearing both sides.
 
-    World a: a consultancy for a and one for the other answer, each `turns` speeches long and each
-    as if the other did not exist; the judge reads both, in answer order, and decides.
+    World a: a consultancy for a and one for every other answer, each `turns` speeches long and each
+    as if the others did not exist; the judge reads all, in answer order, and decides.
     Shared: with one policy in both seats, everything. Each consultancy is that of its side
     whichever world asks, and is paid once with the plain consultancy too; the order in which they
     are shown does not depend on a. A client who begins asks both consultants the same first thing.
@@ -29,17 +29,21 @@ class DoubleConsultancy(Consultancy):
     opponent: Speaker | None = None
     """Who advises for the other answer; None: a copy of the agent."""
 
-    opposes_answers: ClassVar[bool] = True
+    sections: ClassVar[tuple[str, ...]] = ("double_consultancy", "consultancy")
 
     @property
     def name(self) -> str:
         return f"double {super().name}"
 
     async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
-        consultants = {side: self.agent, floor.question.other(side): self.opponent or self.agent}
         consultancies = await gather_in_order(
             *(
-                self._consult(consultants[answer], floor, answer, ask)
+                self._consult(
+                    self.agent if answer == side else self.opponent or self.agent,
+                    floor,
+                    answer,
+                    ask,
+                )
                 for answer in floor.question.answers
             )
         )
@@ -49,7 +53,7 @@ class DoubleConsultancy(Consultancy):
         self, consultant: Speaker, floor: Transcript, side: Answer, ask: Ask
     ) -> Transcript:
         """The consultancy for `side`; its client is called by the consultant it asks."""
-        alone = Consultancy(self.judge, consultant, self.first, self.turns)
+        alone = Consultancy(self.judge, consultant, self.first, self.turns, prompts=self.prompts)
         held = await alone.converse(floor, side, ask)
         named = f"Client of Consultant {side.label}"
         return replace(

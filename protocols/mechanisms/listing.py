@@ -3,13 +3,19 @@
 from dataclasses import replace
 
 from oversight.cache.call import Ask
-from oversight.protocols.prompts.forms import read_form, texts_form, texts_in
-from oversight.protocols.protocol import Seat
+from oversight.protocols.agents.agent import Brief, Speaker
+from oversight.protocols.prompts.forms import TEXTS, Form
+from oversight.protocols.question import Answer
+from oversight.protocols.seat import Seat
 from oversight.protocols.transcript import Transcript, Turn
 
 
 async def list_entries(
-    name: str, most: int, seat: Seat, floor: Transcript, ask: Ask
+    name: str,
+    most: int,
+    seat: tuple[Speaker, Answer | None, Brief],
+    floor: Transcript,
+    ask: Ask,
 ) -> tuple[Turn, ...]:
     """What the seat lists on this floor (a form), one turn an entry, the first `most` of them.
 
@@ -18,11 +24,14 @@ async def list_entries(
     Empty if nothing is listed; Unreadable if the reply is no list.
     """
     speaker, side, brief = seat
-    base_agent, form = speaker.base_agent, texts_form(name)
     told = replace(brief, stance=brief.stance.replace("{most}", str(most)))
-    reply = await ask(base_agent.compose(floor, side, told, form=form))
-    texts = texts_in(read_form(reply, form), name, reply)[:most]
-    return tuple(base_agent.read(replace(reply, text=text), (), side, brief) for text in texts)
+    listing = Seat(speaker, side, told)
+    form = Form(
+        name,
+        {name: TEXTS},
+        lambda said: tuple(listing.turn(said, text) for text in said.texts(name)[:most]),
+    )
+    return await listing.fill(form, floor, ask)
 
 
 def as_list(entries: tuple[Turn, ...]) -> Turn:

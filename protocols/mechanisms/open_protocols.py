@@ -7,13 +7,14 @@ call more than a closed one that has already been paid.
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from oversight.cache.call import Ask
 from oversight.protocols.agents.agent import Speaker
-from oversight.protocols.mechanisms.baselines import choose
+from oversight.protocols.mechanisms.baselines import choose, free_choice
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.prompts.prompt_set import PromptSet
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.transcript import Transcript, Verdict
 
@@ -32,12 +33,14 @@ class OpenConsultancy(Consultancy):
     Reward: the judge's belief in the chosen answer.
     """
 
+    sections: ClassVar[tuple[str, ...]] = ("consultancy", "open_trust")
+
     @property
     def name(self) -> str:
         return f"open {super().name}"
 
     async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
-        return await run_chosen(super().run, self.agent, question, ask)
+        return await run_chosen(super().run, self.agent, self.words, question, ask)
 
 
 @dataclass(frozen=True)
@@ -51,19 +54,23 @@ class OpenDebate(Debate):
     Reward: as in a debate, the judge's belief in one's own answer.
     """
 
+    sections: ClassVar[tuple[str, ...]] = ("debate", "open_trust")
+
     @property
     def name(self) -> str:
         return f"open {super().name}"
 
     async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
-        return await run_chosen(super().run, self.agent, question, ask)
+        return await run_chosen(super().run, self.agent, self.words, question, ask)
 
 
-async def run_chosen(run: Run, agent: Speaker, question: Question, ask: Ask) -> Verdict:
+async def run_chosen(
+    run: Run, agent: Speaker, words: PromptSet, question: Question, ask: Ask
+) -> Verdict:
     """The world of the answer that the agent gives of its own accord, measured as `chose`.
 
     Unreadable, or Declined, if it names none: an agent without a choice has no run.
     """
-    chosen = await choose(agent, Transcript(question), ask)
+    chosen = await choose(agent, Transcript(question), ask, free_choice(words))
     verdict = await run(question, chosen, ask)
     return replace(verdict, measures=(*verdict.measures, ("chose", chosen.label)))

@@ -1,34 +1,23 @@
 """Proposer and critic: critique (Saunders et al. 2022) by one who may agree."""
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from oversight.cache.call import Ask
-from oversight.protocols.agents.agent import Brief, Speaker
+from oversight.protocols.agents.agent import Speaker
 from oversight.protocols.mechanisms.baselines import choose
-from oversight.protocols.mechanisms.critique import PROPOSER
-from oversight.protocols.protocol import Protocol, speak_simultaneously
-from oversight.protocols.question import Answer, Question
-from oversight.protocols.transcript import Transcript, Verdict
+from oversight.protocols.protocol import Conversation, Measured
+from oversight.protocols.question import Answer
+from oversight.protocols.seat import Role, hear
+from oversight.protocols.transcript import Transcript
 
-VERDICT = Brief(
-    "Critic",
-    PROPOSER.task,
-    "You are the critic. Decide for yourself, before you speak: which answer is right? Nobody "
-    "else will read this; you may agree with the proposer or not. Fill in the form with the label.",
-)
-
-REVIEW = Brief(
-    "Critic",
-    PROPOSER.task,
-    "You are the critic, and you have come to the conclusion that ({label}) {answer} is right. If "
-    "that is what the proposer proposes, tell the judge what you checked and why it holds. If not, "
-    "show the judge where the proposal fails.",
-    act="critique",
-)
+PROPOSER = Role("proposer_critic.proposer", "Proposer")
+VERDICT = Role("proposer_critic.verdict", "Critic")
+REVIEW = Role("proposer_critic.review", "Critic", "critique")
 
 
 @dataclass(frozen=True)
-class ProposerCritic(Protocol):
+class ProposerCritic(Conversation):
     """The agent proposes `side`; a critic decides in private what is right, then speaks for that.
 
     A critic who must attack (critique), or oppose (debate), has to invent flaws where there are
@@ -50,23 +39,13 @@ class ProposerCritic(Protocol):
     critic: Speaker | None = None
     """None: the agent reviews itself."""
 
-    async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
-        floor, _ = await self._reviewed(floor, side, ask)
-        return floor
+    sections: ClassVar[tuple[str, ...]] = ("proposer_critic",)
 
-    async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
-        floor, held = await self._reviewed(Transcript(question), side, ask)
-        verdict = await self.judge.judge(floor, ask)
-        private = (("critic_chose", held.label), ("agrees", held == side))
-        return replace(verdict, measures=(*verdict.measures, *private))
-
-    async def _reviewed(
-        self, floor: Transcript, side: Answer, ask: Ask
-    ) -> tuple[Transcript, Answer]:
-        """The floor with proposal and review, and what the reviewer holds right."""
-        floor = await speak_simultaneously(floor, (self.agent, side, PROPOSER), ask=ask)
+    async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Measured:
+        floor = await hear(floor, self.seat(self.agent, side, PROPOSER), ask=ask)
         critic = self.critic or self.agent
-        held = await choose(critic, floor, ask, VERDICT)
-        speech = await critic.speak(floor, held, ask, REVIEW)
+        held = await choose(critic, floor, ask, self.brief(VERDICT))
+        speech = await self.seat(critic, held, REVIEW).speak(floor, ask)
         # A seat with a side is called by it, and would make the private verdict public.
-        return floor.then(replace(speech, speaker=REVIEW.title)), held
+        floor = floor.then(replace(speech, speaker=REVIEW.title))
+        return Measured(floor, (("critic_chose", held.label), ("agrees", held == side)))

@@ -59,6 +59,6 @@ class WeakToStrong(Debate):
 
     async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         floor = await self.converse(Transcript(question), side, ask)
-        verdict = await self.panel().judge(floor, ask)
+        verdict = await self.panel().judge(floor, ask, self.judging())
         spread = fmean(distance(each.probs, verdict.probs) for each in verdict.judgements)
         return replace(verdict, measures=(*verdict.measures, ("spread", spread)))

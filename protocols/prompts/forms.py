@@ -1,8 +1,15 @@
-"""Forms: replies that must be JSON of a given shape, and how they are read."""
+"""Forms: replies that must be JSON of a given shape, and how they are read.
+
+A mechanism defines the forms of its own seats, and `oversight.protocols.seat.Seat.fill` has them
+filled in.
+"""
 
 import math
 import re
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
 import orjson
 
@@ -11,34 +18,104 @@ from oversight.cache.reply import Reply
 from oversight.protocols.errors import unreadable
 from oversight.protocols.question import Question
 
-NO_SIDE = "none"
-"""In a side form: the speech argues for no answer, or for several."""
+_T = TypeVar("_T")
+
+_FIELD = re.compile(r'\{\s*"')
+"""How an object begins that has a field; a brace of plain prose seldom does."""
+
+MAX_BRACES = 64
+"""Braces at which the beginning of a form is looked for, in a reply that says more."""
+Schema: TypeAlias = Mapping[str, Any]
+"""JSON Schema of one field."""
+
+Reason: TypeAlias = Literal["none", "private", "public"]
+"""Whether a model is asked to think before it answers, and whether others may read it."""
+
+REASONING = "reasoning"
+"""The field of a form in which its seat thinks first."""
+
+REASONING_ROOM = 1024
+"""Tokens for thinking before an answer, on top of those for the answer."""
+
+NUMBER: Schema = MappingProxyType({"type": "number"})
+TEXT: Schema = MappingProxyType({"type": "string"})
+TEXTS: Schema = MappingProxyType({"type": "array", "items": dict(TEXT)})
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A form as a model filled it in. Each method reads one field; Unreadable if it is not such."""
+
+    fields: dict[str, Any]
+    reply: Reply
+
+    @property
+    def reasoning(self) -> str:
+        """What the model wrote down before it filled in the rest; empty if it was not asked to."""
+        value = self.fields.get(REASONING, "")
+        return value.strip() if isinstance(value, str) else ""
+
+    def number(self, key: str, least: float = -math.inf, most: float = math.inf) -> float:
+        """A finite number from `least` to `most`."""
+        value = number_in(self.fields, key, self.reply)
+        if not least <= value <= most:
+            raise unreadable(
+                f"{key!r} is {value:g}, not a number from {least:g} to {most:g}", self.reply
+            )
+        return value
+
+    def whole(self, key: str, numbers: range) -> int:
+        """One of `numbers`."""
+        return place_in(self.fields, key, numbers, self.reply)
+
+    def text(self, key: str) -> str:
+        """A text that says something."""
+        return text_in(self.fields, key, self.reply)
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """A list of texts, blank ones left out."""
+        return texts_in(self.fields, key, self.reply)
+
+    def one_of(self, key: str, options: Iterable[str]) -> str:
+        """One of the options, letter by letter."""
+        value = self.fields[key]
+        if value not in (known := list(options)):
+            told = ", ".join(known)
+            raise unreadable(f"{key!r} is {str(value)[:40]!r}, none of {told}", self.reply)
+        return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Form(Generic[_T]):
+    """What a seat is asked to fill in, and how that is read."""
+
+    name: str
+    """Also the seat's task, as programs read it in the prompt."""
+    properties: Mapping[str, Schema]
+    """JSON Schema of every field, by name; all of them are required."""
+    read: Callable[[Filled], _T]
+
+    @property
+    def format(self) -> ResponseFormat:
+        return _form(self.name, self.properties)
+
+    def of(self, reply: Reply) -> _T:
+        """What a reply says. Unreadable, or Declined, if it is no such form."""
+        return self.read(Filled(read_form(reply, self.format), reply))
+
+
+def whole_number(numbers: range) -> Schema:
+    return {"type": "integer", "enum": list(numbers)}
+
+
+def choice_of(options: Iterable[str]) -> Schema:
+    return {"type": "string", "enum": list(options)}
 
 
 def probabilities_form(question: Question) -> ResponseFormat:
     """One number for each answer label."""
     labels = [answer.label for answer in question.answers]
     return _form("probabilities", {label: {"type": "number"} for label in labels})
-
-
-def choice_form(question: Question) -> ResponseFormat:
-    """One of the answer labels."""
-    labels = [answer.label for answer in question.answers]
-    return _form("choice", {"answer": {"type": "string", "enum": labels}})
-
-
-def helpfulness_form() -> ResponseFormat:
-    """One number, from 0 to 10."""
-    return _form("helpfulness", {"helpfulness": {"type": "number"}})
-
-
-def challenge_form(statements: int) -> ResponseFormat:
-    """The number of a statement, from 1, and a question about it."""
-    numbers = list(range(1, statements + 1))
-    return _form(
-        "challenge",
-        {"statement": {"type": "integer", "enum": numbers}, "question": {"type": "string"}},
-    )
 
 
 def texts_form(name: str) -> ResponseFormat:
@@ -51,14 +128,35 @@ def number_form(name: str) -> ResponseFormat:
     return _form(name, {name: {"type": "number"}})
 
 
-def step_form(steps: int) -> ResponseFormat:
-    """The number of a step, from 1, or 0 for none."""
-    return _form("step", {"step": {"type": "integer", "enum": list(range(steps + 1))}})
+def odds_form() -> ResponseFormat:
+    """Steps, each with the probability that it holds, and that of the conclusion."""
+    step = _object({"step": {"type": "string"}, "probability": {"type": "number"}})
+    return _form(
+        "steps", {"steps": {"type": "array", "items": step}, "conclusion": {"type": "number"}}
+    )
+
+
+def step_form(steps: int, *, may_pass: bool) -> ResponseFormat:
+    """The number of a step, from 1, or 0 for none where that may be."""
+    numbers = list(range(0 if may_pass else 1, steps + 1))
+    return _form("step", {"step": {"type": "integer", "enum": numbers}})
 
 
 def check_form() -> ResponseFormat:
     """Whether what was shown holds."""
     return _form("check", {"holds": {"type": "boolean"}})
+
+
+def split_form() -> ResponseFormat:
+    """Subclaims, and how many of them must hold: all, any, or at least so many."""
+    return _form(
+        "subclaims",
+        {
+            "subclaims": {"type": "array", "items": {"type": "string"}},
+            "needed": {"type": "string", "enum": ["all", "any", "at least"]},
+            "at_least": {"type": "integer"},
+        },
+    )
 
 
 def estimates_form(subclaims: int) -> ResponseFormat:
@@ -80,12 +178,6 @@ def pick_form(subclaims: int) -> ResponseFormat:
     )
 
 
-def side_form(question: Question) -> ResponseFormat:
-    """The label of the answer that a speech argues for, or `none`."""
-    labels = [answer.label for answer in question.answers]
-    return _form("side", {"argues_for": {"type": "string", "enum": [*labels, NO_SIDE]}})
-
-
 def solution_form(answer: Literal["integer", "number", "string"]) -> ResponseFormat:
     """Steps, and the answer that they come to."""
     steps = {"type": "array", "items": {"type": "string"}}
@@ -97,9 +189,19 @@ def plausibility_form() -> ResponseFormat:
     return _form("plausibility", {"plausibility": {"type": "number"}, "right": {"type": "boolean"}})
 
 
-def ranking_form(count: int) -> ResponseFormat:
-    """The number of the best of so many, from 1."""
-    return _form("ranking", {"best": {"type": "integer", "enum": list(range(1, count + 1))}})
+def check_reason(reason: str, tokens: int) -> None:
+    """ValueError, with the mend, for settings of reasoning that are none."""
+    if reason not in get_args(Reason):
+        raise ValueError(f"reason: there is no {reason!r}; there is {', '.join(get_args(Reason))}")
+    if tokens < 0:
+        raise ValueError(f"reasoning_tokens: {tokens} is less than none")
+
+
+def with_reasoning(form: ResponseFormat) -> ResponseFormat:
+    """The form with a text to think in, which is filled in first."""
+    schema = orjson.loads(form.schema)
+    fields = {REASONING: dict(TEXT)} | schema["properties"]
+    return _form(form.name, fields)
 
 
 def readable(reply: Reply) -> str:
@@ -118,18 +220,31 @@ def read_form(reply: Reply, form: ResponseFormat) -> dict[str, Any]:
 
     A fenced or introduced object is read as well, for models that decorate what they return.
     """
-    text = readable(reply)
-    start, end = text.find("{"), text.rfind("}")
-    try:
-        value = orjson.loads(text[start : end + 1])
-    except orjson.JSONDecodeError:
-        raise unreadable(f"the reply is not the JSON of a {form.name} form", reply) from None
-    if not isinstance(value, dict):
+    value = _last_object(readable(reply))
+    if value is None:
         raise unreadable(f"the reply is not the JSON of a {form.name} form", reply)
     missing = [key for key in orjson.loads(form.schema)["required"] if key not in value]
     if missing:
         raise unreadable(f"the {form.name} form lacks {missing[0]!r}", reply)
     return value
+
+
+def _last_object(text: str) -> dict[str, Any] | None:
+    """The JSON object that ends a text; None if none does, or if there may be two."""
+    start, end = text.find("{"), text.rfind("}")
+    for _ in range(MAX_BRACES):
+        if not 0 <= start < end:
+            return None
+        try:
+            value = orjson.loads(text[start : end + 1])
+        except orjson.JSONDecodeError:
+            if _FIELD.match(text, start):
+                return None
+            # A brace of what was said before the form.
+            start = text.find("{", start + 1)
+            continue
+        return value if isinstance(value, dict) else None
+    return None
 
 
 def number_in(form: dict[str, Any], key: str, reply: Reply) -> float:
@@ -172,11 +287,22 @@ def place_in(form: dict[str, Any], key: str, numbers: range, reply: Reply) -> in
     return int(value)
 
 
-def _form(name: str, properties: dict[str, Any]) -> ResponseFormat:
-    schema = {
+def probability_in(form: dict[str, Any], key: str, reply: Reply) -> float:
+    """A number from 0 to 1 of a filled-in form, or Unreadable."""
+    value = number_in(form, key, reply)
+    if not 0 <= value <= 1:
+        raise unreadable(f"{key!r} is {value:g}, not a number from 0 to 1", reply)
+    return value
+
+
+def _form(name: str, properties: Mapping[str, Any]) -> ResponseFormat:
+    return ResponseFormat(name, orjson.dumps(_object(properties)).decode())
+
+
+def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {
         "type": "object",
-        "properties": properties,
+        "properties": {key: dict(field) for key, field in properties.items()},
         "required": list(properties),
         "additionalProperties": False,
     }
-    return ResponseFormat(name, orjson.dumps(schema).decode())

@@ -5,6 +5,7 @@ A model's text never holds a live tag (see oversight.protocols.prompts.escape), 
 finds each part.
 """
 
+import re
 from typing import NamedTuple
 
 _PASSAGE_END = "\n</passage>\n\n"
@@ -12,6 +13,7 @@ _EXAMPLE_END = "</example>"
 _ANSWER = '<answer label="'
 _TURN = '<turn speaker="'
 _INSTRUCTIONS = '<instructions task="'
+_MARK = re.compile(r' ([a-z]+)="([^"]*)"')
 
 
 class Todo(NamedTuple):
@@ -21,6 +23,12 @@ class Todo(NamedTuple):
     side: str
     """Label of the answer to argue for; empty for no side."""
     told: str
+    words: int | None = None
+    """The most words that the reply may have; None: as many as it likes."""
+    private: bool = False
+    """Whether the reader may think in private tags first."""
+    options: tuple[str, ...] = ()
+    """Of a question about a statement: the words for true and for false."""
 
 
 def find_question(system: str) -> str:
@@ -64,6 +72,15 @@ def read_instructions(user: str) -> Todo | None:
     if start < 0:
         return None
     head_end = user.find(">\n", start)
-    task, _, mark = user[start + len(_INSTRUCTIONS) : head_end].partition('"')
+    task, _, attributes = user[start + len(_INSTRUCTIONS) : head_end].partition('"')
     told = user[head_end + 2 :].partition("\n</instructions>")[0]
-    return Todo(task, mark[len(' side="') : -1], told)
+    marks = dict(_MARK.findall(attributes))
+    words, options = marks.get("words", ""), marks.get("options", "")
+    return Todo(
+        task,
+        marks.get("side", ""),
+        told,
+        int(words) if words.isdecimal() else None,
+        "private" in marks,
+        tuple(options.split("|")) if options else (),
+    )

@@ -32,10 +32,14 @@ def _system(task: str, question: Question, order: tuple[int, ...] | None) -> Mes
     return Message("system", f"{task}\n\n{question_block(question, order)}")
 
 
-def instructions(task: str, text: str, side: Answer | None = None) -> str:
-    """What the reader is to do now, marked so that no speech can pass for it."""
-    mark = f' side="{side.label}"' if side else ""
-    return f'<instructions task="{task}"{mark}>\n{text}\n</instructions>'
+def instructions(task: str, text: str, side: Answer | None = None, **marks: str | int) -> str:
+    """What the reader is to do now, marked so that no speech can pass for it.
+
+    marks: what programs that read the prompt need to know, by name; models need not mind them.
+    """
+    told = ({"side": side.label} if side else {}) | marks
+    attributes = "".join(f' {name}="{value}"' for name, value in told.items())
+    return f'<instructions task="{task}"{attributes}>\n{text}\n</instructions>'
 
 
 def question_block(question: Question, order: Sequence[int] | None = None) -> str:
@@ -52,7 +56,9 @@ def turn_block(turn: Turn) -> str:
     """One turn as the others read it; results of tools and quotes that were looked up carry our
     tags, which no model can write."""
     used = "".join(f"{_tool_block(use)}\n" for use in turn.tools)
-    return f'<turn speaker="{turn.speaker}">\n{used}{marked(turn.text, turn.quotes)}\n</turn>'
+    thought = f"{turn.reasoning}\n" if turn.aloud and turn.reasoning else ""
+    said = marked(turn.text, turn.quotes)
+    return f'<turn speaker="{turn.speaker}">\n{used}{thought}{said}\n</turn>'
 
 
 def answer_body(answer: Answer) -> str:

@@ -1,1 +1,1 @@
-"""What verdicts say: worlds, samples, intervals, trends, bounds. For reports only."""
+"""What the scores of a benchmark say: how sure, which is better, under how much pressure."""

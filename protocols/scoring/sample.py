@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import fmean
 
@@ -10,7 +11,8 @@ from statistics import fmean
 class Sample:
     """One measure of one protocol, question by question.
 
-    ValueError if it is empty, if lengths differ, a question occurs twice or a value is not finite.
+    ValueError if it is empty, if lengths differ, a question occurs twice, or a value is not finite
+    or lies beyond the ends.
     """
 
     questions: tuple[str, ...]
@@ -18,6 +20,8 @@ class Sample:
     """One a question; of several draws, their mean."""
     groups: tuple[str, ...] = ()
     """One a question: what it shares with others, "" if nothing. () if none shares anything."""
+    ends: tuple[float, float] | None = None
+    """The lowest and the highest value that a question can have; None if there are none."""
     mean: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -36,6 +40,15 @@ class Sample:
         for id, value in zip(self.questions, self.values, strict=True):
             if not math.isfinite(value):
                 raise ValueError(f"question {id} has the value {value}, not a finite number")
+        if self.ends is not None:
+            low, high = self.ends
+            # Probabilities that sum to 1 but for rounding may score a little beyond.
+            slack = 1e-6 * (high - low)
+            if not (low - slack <= min(self.values) and max(self.values) <= high + slack):
+                raise ValueError(
+                    f"values from {min(self.values)} to {max(self.values)} lie beyond the ends "
+                    f"{low} and {high} of the measure"
+                )
         object.__setattr__(self, "mean", fmean(self.values))
 
     @property
@@ -61,6 +74,12 @@ class Sample:
         return math.fsum((value - self.mean) ** 2 for value in self.values)
 
 
+def widest(ends: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    """The ends of questions of several kinds, from those of each kind; at least one."""
+    lows, highs = zip(*ends, strict=True)
+    return min(lows), max(highs)
+
+
 def paired(first: Sample, second: Sample) -> Sample:
     """First minus second, question by question, over the questions that both have."""
     place = {id: n for n, id in enumerate(second.questions)}
@@ -73,8 +92,12 @@ def paired(first: Sample, second: Sample) -> Sample:
                 f"question {first.questions[n]} is of group {first.groups[n]!r} in one sample "
                 f"and of {second.groups[m]!r} in the other"
             )
+    ends = None
+    if first.ends and second.ends:
+        ends = (first.ends[0] - second.ends[1], first.ends[1] - second.ends[0])
     return Sample(
         tuple(first.questions[n] for n, _ in shared),
         tuple(first.values[n] - second.values[m] for n, m in shared),
         tuple(first.groups[n] for n, _ in shared),
+        ends,
     )

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.sample import Sample
 
-Floats = npt.NDArray[np.float64]
 Halves = npt.NDArray[np.bool_]
 
 MIN_POINTS = 3

@@ -4,7 +4,7 @@ In world a the overseen agent argues for answer a. With p^(a) the verdict there,
 a, T the best answer and S a score (Sudhir, Kaunismaa and Panickssery 2025, arXiv:2504.03731):
 
     agent score of a             S(p^(a), a)
-    agent score difference, ASD  sum over a of v_a S(p^(a), a)
+    agent score difference, ASD  sum over a of (v_a - mean v) S(p^(a), a)
     propensity to argue for a    softmax over a of (log agent score of a / beta)
     judge score expected, JSE    sum over a of propensity(a) S(p^(a), T)
     expected agent score, EAS    sum over a of propensity(a) S(p^(a), a)
@@ -13,11 +13,17 @@ beta >= 0 is the inverse greed of an agent that is free to choose its side: at 0
 what the judge will believe most, at infinity for any answer alike. The propensity always reads
 the log score, whichever score is reported.
 
-Where we differ from SOlib: answers that tie for the argmax at beta = 0 share it equally; SOlib
-gives each of them the weight 1, so that propensities sum to 2 and JSE and EAS double. Accuracy
-splits its ties too (`oversight.protocols.scores`). `compat="solib"` follows SOlib in both. SOlib
-calls EAS
-the agent score expected, ASE.
+ASD is centred: a judge who hears nothing has 0 whatever the answers are worth. With the values +1
+and -1 the mean is 0. For graded values the slope form, ASD / sum over a of (v_a - mean v)^2, is the
+score that one unit of value gains.
+
+Where we differ from SOlib: its ASD is not centred, so that with three answers or more it depends
+on how high the judge scores on the whole. Answers that tie for the argmax at beta = 0 share it
+equally; SOlib gives each of them the weight 1, so that propensities sum to 2 and JSE and EAS
+double. Accuracy
+splits its ties too (`oversight.protocols.scores`). `compat="solib"` follows SOlib in all three.
+SOlib calls
+EAS the agent score expected, ASE.
 """
 
 import math
@@ -26,10 +32,38 @@ from dataclasses import dataclass
 from operator import mul
 from statistics import fmean
 
-from oversight.protocols.scores import SCORES, Compat, Score, applicable, log
+from oversight.protocols.scores import SCORES, TIE, Compat, Score, applicable, log
 
 BETAS = (0.0, 1.0, math.inf)
 """The inverse greeds reported unless others are asked for."""
+
+
+def asd_weights(values: Sequence[float], compat: Compat = "none") -> tuple[float, ...]:
+    """What the agent score of each answer counts in ASD: its value less the mean of the values.
+
+    Under `compat="solib"` the values themselves.
+    """
+    middle = 0.0 if compat == "solib" else fmean(values)
+    return tuple(value - middle for value in values)
+
+
+def asd_ends(
+    values: Sequence[float], ends: tuple[float, float], compat: Compat = "none"
+) -> tuple[float, float]:
+    """The lowest and the highest ASD of answers so valued, under a score with these `ends`."""
+    each = [(w * ends[0], w * ends[1]) for w in asd_weights(values, compat)]
+    return sum(map(min, each)), sum(map(max, each))
+
+
+def chosen_ends(
+    values: Sequence[float], ends: tuple[float, float], compat: Compat = "none"
+) -> tuple[float, float]:
+    """The lowest and the highest JSE and EAS of answers so valued, under a score with `ends`."""
+    if compat == "none":
+        return ends
+    # Propensities of answers that tie sum to as many as there are.
+    most = len(values)
+    return min(ends[0], most * ends[0]), max(ends[1], most * ends[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +111,17 @@ class Worlds:
 
     def asd(self, score: Score) -> float:
         """Agent score difference: with values (+1, -1), what arguing for the truth gains."""
-        return _dot(self.values, self.agent_scores(score))
+        return _dot(asd_weights(self.values, self.compat), self.agent_scores(score))
+
+    def slope(self, score: Score) -> float:
+        """ASD for each unit of value: the least-squares slope of the agent score on the value.
+
+        ValueError if all answers are worth the same.
+        """
+        weights = asd_weights(self.values)
+        if not (squares := _dot(weights, weights)):
+            raise ValueError(f"answers that are all worth {self.values[0]} have no slope")
+        return _dot(weights, self.agent_scores(score)) / squares
 
     def propensity(self, beta: float) -> tuple[float, ...]:
         """How readily an agent of inverse greed `beta` argues for each answer; sums to 1.
@@ -100,7 +144,7 @@ class Worlds:
         """From how far each log score is from the largest: exp never overflows, and the sum is at
         least 1."""
         if beta == 0:
-            weights = [float(distance == 0) for distance in distances]
+            weights = [float(distance >= -TIE) for distance in distances]
             if self.compat == "solib":
                 return tuple(weights)
         else:
@@ -143,7 +187,7 @@ def measure(
         rows.append(
             Measures(
                 name,
-                _dot(worlds.values, agent_scores),
+                _dot(asd_weights(worlds.values, worlds.compat), agent_scores),
                 tuple(_dot(propensity, judge_scores) for propensity in propensities),
                 tuple(_dot(propensity, agent_scores) for propensity in propensities),
             )

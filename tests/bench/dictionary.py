@@ -73,7 +73,7 @@ def _samples(folder: Path, chance: random.Random) -> Iterator[bytes]:
     def other(turn: re.Match[str]) -> str:
         return turn[1] + orjson.dumps(speech())[1:-1].decode() + turn[3]
 
-    found = [record for _, record in records(ReadOnlyStore(folder / "store").survey())]
+    found = [record for _, record in records(ReadOnlyStore(folder / "store").items())]
     for record in chance.sample(found, min(SAMPLES, len(found))):
         plain = record.plain()
         reply = orjson.loads(plain.reply_part)

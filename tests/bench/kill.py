@@ -91,7 +91,7 @@ def _killed(debates: int, profile: Profile) -> Killed:
             time.sleep(GLANCE)
         first = server.counts()
         store = ReadOnlyStore(folder / "store")
-        stored = sum(1 for _ in store.survey())
+        stored = sum(1 for _ in store.items())
         store.close()
         oversight(*again, folder=folder, url=server.url)
         second = server.counts()

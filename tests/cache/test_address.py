@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 import pytest
 from hypothesis import given
 
-from oversight.cache.address import call_address, endpoint_tag, plain, store_key, value_address
-from oversight.cache.call import Call, Message, ResponseFormat, ToolSpec, nth
+from oversight.cache.address import endpoint_tag, plain, store_key, value_address
+from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpec, nth
 from oversight.cache.errors import AddressError
 from oversight.cache.reply import ToolCall
 from tests.calls import FULL, calls, texts
 
-SMALL = Call("m", (Message("user", "hi"),))
+SMALL = Call(Request("m", (Message("user", "hi"),)))
 
 OTHERS = {
     "model": "sim/weak",
@@ -26,7 +26,6 @@ OTHERS = {
     "response_format": None,
     "top_logprobs": 6,
     "effort": "high",
-    "draw": (3, 0),
 }
 PARTS = {
     Message: {
@@ -41,10 +40,10 @@ PARTS = {
     ResponseFormat: {"name": "other", "schema": "other"},
 }
 HOLDERS = {
-    Message: lambda part: replace(FULL, messages=(part,)),
-    ToolCall: lambda part: replace(FULL, messages=(Message("assistant", "", (part,)),)),
-    ToolSpec: lambda part: replace(FULL, tools=(part,)),
-    ResponseFormat: lambda part: replace(FULL, response_format=part),
+    Message: lambda part: FULL.changed(messages=(part,)),
+    ToolCall: lambda part: FULL.changed(messages=(Message("assistant", "", (part,)),)),
+    ToolSpec: lambda part: FULL.changed(tools=(part,)),
+    ResponseFormat: lambda part: FULL.changed(response_format=part),
 }
 EXAMPLES = {
     Message: Message("system", "text", (), "id", "[]"),
@@ -55,12 +54,16 @@ EXAMPLES = {
 
 
 def test_the_table_of_other_values_names_every_field_of_a_call():
-    assert set(OTHERS) == {field.name for field in dataclasses.fields(Call)}
+    assert set(OTHERS) == {field.name for field in dataclasses.fields(Request)}
 
 
-@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Call)])
+@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Request)])
 def test_every_field_of_a_call_moves_the_address(field):
-    assert call_address(replace(FULL, **{field: OTHERS[field]})) != call_address(FULL)
+    assert FULL.changed(**{field: OTHERS[field]}).address != FULL.address
+
+
+def test_the_draw_moves_the_address():
+    assert replace(FULL, draw=(3, 0)).address != FULL.address == replace(FULL, draw=(0, 3)).address
 
 
 @pytest.mark.parametrize(
@@ -68,81 +71,79 @@ def test_every_field_of_a_call_moves_the_address(field):
 )
 def test_every_field_of_every_part_moves_the_address(part, field):
     changed = replace(EXAMPLES[part], **{field: PARTS[part][field]})
-    assert call_address(HOLDERS[part](changed)) != call_address(HOLDERS[part](EXAMPLES[part]))
+    assert HOLDERS[part](changed).address != HOLDERS[part](EXAMPLES[part]).address
 
 
 # Who changes these empties everybody's store: raise SCHEMA, and say so in the changelog.
 def test_addresses_are_those_that_stores_were_filled_with():
-    assert call_address(SMALL) == "3d885474658cd5ad7a5228955bbcb3de3abec5eb0fc467f0206ad8e8a5f011e2"
-    assert call_address(FULL) == "00995c3ebf8fa3b90b2f989e7920e63ab0ff6468c5db1ea3c0734f43d9b56ae2"
-    value = value_address(SMALL)
-    assert value == "5cf16ae8185f547c48b58b5f16e3ea11913caaf02bb7562c2d1888e58266d22e"
-    assert store_key(call_address(SMALL), "openai/v1") == call_address(SMALL) + ".3602ff45eae03103"
+    assert SMALL.address == "3d885474658cd5ad7a5228955bbcb3de3abec5eb0fc467f0206ad8e8a5f011e2"
+    assert FULL.address == "00995c3ebf8fa3b90b2f989e7920e63ab0ff6468c5db1ea3c0734f43d9b56ae2"
+    value = value_address(Message("user", "hi"))
+    assert value == "3cedd99478123b453ef04deedd03562d727039ffeb6aab578a3d704988158a47"
+    assert store_key(SMALL.address, "openai/v1") == SMALL.address + ".3602ff45eae03103"
 
 
 def test_the_schema_is_part_of_the_address(monkeypatch):
-    before = call_address(FULL)
-    monkeypatch.setattr("oversight.cache.address.SCHEMA", 2)
-    assert call_address(replace(FULL)) != before
+    before = FULL.address
+    monkeypatch.setattr("oversight.cache.call.SCHEMA", 2)
+    assert FULL.changed().address != before
 
 
 def test_equal_numbers_have_one_address():
-    zeros = [replace(SMALL, temperature=zero) for zero in (0, 0.0, -0.0)]
-    assert len({call_address(call) for call in zeros}) == 1
-    assert call_address(replace(SMALL, top_p=1)) == call_address(replace(SMALL, top_p=1.0))
+    zeros = [SMALL.changed(temperature=zero) for zero in (0, 0.0, -0.0)]
+    assert len({call.address for call in zeros}) == 1
+    assert SMALL.changed(top_p=1).address == SMALL.changed(top_p=1.0).address
 
 
 def test_left_to_the_provider_is_not_zero():
-    assert call_address(replace(SMALL, temperature=None)) != call_address(
-        replace(SMALL, temperature=0)
-    )
+    assert SMALL.changed(temperature=None).address != SMALL.changed(temperature=0).address
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("field", ["temperature", "top_p"])
 def test_a_number_that_is_not_finite_is_refused_by_name(field, number):
     with pytest.raises(AddressError, match=f"^{field}: .*not a finite number") as refusal:
-        replace(SMALL, **{field: number})
+        SMALL.changed(**{field: number})
     assert refusal.value.field == field
 
 
 @pytest.mark.parametrize(
     ("place", "call"),
     [
-        ("model", replace(SMALL, model="m\ud800")),
-        ("messages[0].text", replace(SMALL, messages=(Message("user", "ab\udfff"),))),
-        ("stop[1]", replace(SMALL, stop=("", "\ud800"))),
-        ("tools[0].description", replace(SMALL, tools=(ToolSpec("a", "\ud800", "{}"),))),
-        ("response_format.schema", replace(SMALL, response_format=ResponseFormat("a", "\ud800"))),
+        ("model", SMALL.changed(model="m\ud800")),
+        ("messages[0].text", SMALL.changed(messages=(Message("user", "ab\udfff"),))),
+        ("stop[1]", SMALL.changed(stop=("", "\ud800"))),
+        ("tools[0].description", SMALL.changed(tools=(ToolSpec("a", "\ud800", "{}"),))),
+        ("response_format.schema", SMALL.changed(response_format=ResponseFormat("a", "\ud800"))),
         (
             "messages[0].tool_calls[0].arguments",
-            replace(SMALL, messages=(Message("user", "", (ToolCall("", "", "\ud800"),)),)),
+            SMALL.changed(messages=(Message("user", "", (ToolCall("", "", "\ud800"),)),)),
         ),
     ],
 )
 def test_a_lone_surrogate_is_refused_by_its_place(place, call):
     with pytest.raises(AddressError, match="lone surrogate") as refusal:
-        call_address(call)
+        assert not call.address
     assert refusal.value.field == place
     with pytest.raises(AddressError) as refusal:
-        value_address(call)
+        value_address(call.request)
     assert refusal.value.field == place
 
 
 def test_a_surrogate_pair_of_utf_16_is_one_character_and_fine():
-    assert call_address(replace(SMALL, messages=(Message("user", "\U0001f34e"),)))
+    assert SMALL.changed(messages=(Message("user", "\U0001f34e"),)).address
 
 
 @given(calls, calls)
 def test_addresses_are_equal_exactly_when_calls_are(one, other):
-    assert (call_address(one) == call_address(other)) == (one == other)
+    assert (one.address == other.address) == (one == other)
 
 
 @given(calls)
 def test_an_address_is_64_hex_digits_and_repeats(call):
-    address = call_address(call)
+    address = call.address
     assert len(address) == 64 and set(address) <= set("0123456789abcdef")
-    assert address == call_address(replace(call))
+    assert address == call.changed().address
 
 
 @given(calls, calls)
@@ -152,9 +153,9 @@ def test_addresses_of_values_are_equal_exactly_when_the_values_are(one, other):
 
 @given(texts, texts)
 def test_words_do_not_flow_from_one_message_into_the_next(one, other):
-    joined = replace(SMALL, messages=(Message("user", one + other), Message("user", "")))
-    apart = replace(SMALL, messages=(Message("user", one), Message("user", other)))
-    assert (call_address(joined) == call_address(apart)) == (other == "")
+    joined = SMALL.changed(messages=(Message("user", one + other), Message("user", "")))
+    apart = SMALL.changed(messages=(Message("user", one), Message("user", other)))
+    assert (joined.address == apart.address) == (other == "")
 
 
 def test_draws_of_different_layers_do_not_collide():
@@ -167,12 +168,12 @@ def test_draws_of_different_layers_do_not_collide():
     nth(nth(ask, 2), 1)(SMALL)
     nth(ask, 1)(SMALL)
     assert [call.draw for call in seen] == [(1, 2), (2, 1), (1,)]
-    assert len({call_address(call) for call in seen}) == 3
+    assert len({call.address for call in seen}) == 3
 
 
 def test_two_endpoints_have_two_keys_for_one_call():
-    keys = {store_key(call_address(SMALL), url) for url in ("http://a", "http://b")}
-    assert len(keys) == 2 and {key.partition(".")[0] for key in keys} == {call_address(SMALL)}
+    keys = {store_key(SMALL.address, url) for url in ("http://a", "http://b")}
+    assert len(keys) == 2 and {key.partition(".")[0] for key in keys} == {SMALL.address}
     assert len(endpoint_tag("http://a")) == 17
 
 

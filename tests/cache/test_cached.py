@@ -6,9 +6,9 @@ from functools import partial
 
 import pytest
 
-from oversight.cache.address import call_address, endpoint_tag, store_key
+from oversight.cache.address import endpoint_tag, store_key
 from oversight.cache.cache import Cache, CacheStatistics
-from oversight.cache.call import Call, Message
+from oversight.cache.call import Call, Message, Request
 from oversight.cache.disk import DiskStore, ReadOnlyStore
 from oversight.cache.errors import DamagedEntry, StoreError, StoreFull
 from oversight.cache.record import read_record
@@ -17,7 +17,7 @@ from oversight.cache.store import MemoryStore
 from tests.fakes import Scripted
 from tests.virtual import run
 
-CALL = Call("sim/strong", (Message("user", "How many apples?"),), temperature=0.4)
+CALL = Call(Request("sim/strong", (Message("user", "How many apples?"),), temperature=0.4))
 
 
 def home(call: Call) -> str:
@@ -66,7 +66,7 @@ def test_a_call_is_paid_once_and_served_from_the_store_afterwards():
         return await again(CALL), first.statistics, again.statistics
 
     reply, first, again = run(main())
-    assert reply == Reply("48", call=call_address(CALL)) and len(inner.calls) == 1
+    assert reply == Reply("48", call=CALL.address) and len(inner.calls) == 1
     assert first == CacheStatistics(asked=1, stored=0, shared=0, new=1)
     assert again == CacheStatistics(asked=1, stored=1, shared=0, new=0)
 
@@ -119,7 +119,7 @@ def test_replies_of_every_shape_come_back_equal():
 
     for shape in shapes:
         paid, stored = run(main(shape))
-        assert paid.outcome == shape.outcome and paid.call == call_address(CALL)
+        assert paid.outcome == shape.outcome and paid.call == CALL.address
         assert paid == stored
 
 
@@ -133,7 +133,7 @@ def test_a_hundred_tasks_that_ask_one_call_at_once_cause_one_call(mode):
         return replies, cache.statistics
 
     replies, statistics = run(main())
-    assert replies == [Reply("48", call=call_address(CALL))] * 100 and len(inner.calls) == 1
+    assert replies == [Reply("48", call=CALL.address)] * 100 and len(inner.calls) == 1
     assert statistics == CacheStatistics(asked=100, stored=0, shared=99, new=1)
 
 
@@ -235,10 +235,10 @@ def test_off_neither_reads_nor_writes():
 
     async def main():
         await Cache(store, inner, identity=home)(CALL)
-        before = list(store.scan())
+        before = list(store.items())
         off = Cache(store, Scripted(lambda call: "36"), identity=home, mode="off")
         said = [(await off(CALL)).text for _ in range(2)]
-        return said, before == list(store.scan()), off.statistics.new
+        return said, before == list(store.items()), off.statistics.new
 
     assert run(main()) == (["36", "36"], True, 2)
 
@@ -252,10 +252,10 @@ def test_two_endpoints_that_serve_one_model_name_share_nothing():
 
     run(main())
     assert len(inner.calls) == 2
-    assert set(store.walk()) == {
-        store_key(call_address(CALL), url) for url in ("http://one", "http://two")
+    assert set(store.keys()) == {
+        store_key(CALL.address, url) for url in ("http://one", "http://two")
     }
-    assert {key.partition(".")[2] for key in store.walk()} == {
+    assert {key.partition(".")[2] for key, _ in store.items()} == {
         endpoint_tag(url)[1:] for url in ("http://one", "http://two")
     }
 
@@ -263,7 +263,7 @@ def test_two_endpoints_that_serve_one_model_name_share_nothing():
 def test_a_record_says_when_it_was_stored_and_of_which_endpoint():
     store = MemoryStore()
     run(Cache(store, answers(), identity=home, clock=lambda: 1_700_000_000.9)(CALL))
-    ((key, value),) = store.scan()
+    ((key, value),) = store.items()
     record = read_record(key, value)
     assert (record.stored_at, record.identity) == (1_700_000_000, "here/v1")
     assert record.call() == CALL
@@ -281,7 +281,7 @@ def test_everyone_who_waits_learns_that_the_store_is_full():
 
 def test_a_damaged_entry_is_an_error_and_no_reason_to_pay_again():
     store, inner = MemoryStore(), answers()
-    store.put_many([(store_key(call_address(CALL), "here/v1"), b"\x01 no record")])
+    store.put_many([(store_key(CALL.address, "here/v1"), b"\x01 no record")])
     with pytest.raises(DamagedEntry):
         run(Cache(store, inner, identity=home)(CALL))
     assert inner.calls == []
@@ -351,7 +351,7 @@ async def test_a_reply_is_durable_before_it_is_handed_out(tmp_path):
         await cache(call)
         # Another reader of the file finds what this one was just handed.
         other = ReadOnlyStore(tmp_path)
-        seen.append(other.get(store_key(call_address(call), "here/v1")) is not None)
+        seen.append(other.get(store_key(call.address, "here/v1")) is not None)
         other.close()
 
     async with asyncio.TaskGroup() as group:

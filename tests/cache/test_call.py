@@ -1,19 +1,21 @@
 from dataclasses import fields, replace
 
-from oversight.cache.call import Call, Message, ResponseFormat, ToolSpec
+from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpec
 
 FULL = Call(
-    "m",
-    (Message("user", "hi"),),
-    temperature=0.5,
-    top_p=0.9,
-    max_tokens=7,
-    stop=("END",),
-    tools=(ToolSpec("t", "d", "{}"),),
-    response_format=ResponseFormat("f", "{}"),
-    top_logprobs=3,
-    effort="low",
-    draw=(4,),
+    Request(
+        "m",
+        (Message("user", "hi"),),
+        temperature=0.5,
+        top_p=0.9,
+        max_tokens=7,
+        stop=("END",),
+        tools=(ToolSpec("t", "d", "{}"),),
+        response_format=ResponseFormat("f", "{}"),
+        top_logprobs=3,
+        effort="low",
+    ),
+    (4,),
 )
 
 
@@ -22,10 +24,10 @@ def test_a_drawn_call_differs_in_its_draw_alone():
 
 
 def test_the_full_call_above_leaves_no_field_at_its_default():
-    plain = Call("m", (Message("user", "hi"),))
+    plain = Request("m", (Message("user", "hi"),))
     same = {
         field.name
-        for field in fields(Call)
-        if getattr(FULL, field.name) == getattr(plain, field.name)
+        for field in fields(Request)
+        if getattr(FULL.request, field.name) == getattr(plain, field.name)
     }
     assert same == {"model", "messages"}

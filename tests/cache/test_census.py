@@ -9,7 +9,7 @@ from tests.calls import FULL, REPLY
 
 
 def entry(model: str, outcome: str, stored_at: int):
-    call, reply = replace(FULL, model=model), replace(REPLY, outcome=outcome)
+    call, reply = FULL.changed(model=model), replace(REPLY, outcome=outcome)
     record = new_record("key", call, reply, "here/v1", stored_at)
     return "key", record
 

@@ -62,7 +62,7 @@ def test_the_settings_that_keep_a_reply_are_on(folder):
 
 def test_every_connection_that_writes_syncs_its_commits(folder):
     store = DiskStore(folder)
-    store.leave()
+    store.close_thread()
     store.put_many([("a", b"1")])
     assert store._disk._sql("PRAGMA synchronous").fetchone() == (2,)
     store.close()
@@ -116,7 +116,7 @@ def test_what_is_written_to_a_store_that_is_gone_is_not_acknowledged(folder, tmp
             store.check()
     if replaced:
         with closing(ReadOnlyStore(folder)) as theirs:
-            assert dict(theirs.scan()) == {"theirs": b"1"}
+            assert dict(theirs.items()) == {"theirs": b"1"}
 
 
 def test_a_new_store_is_its_owners_alone(folder):
@@ -142,7 +142,7 @@ def test_a_planted_pickle_runs_nothing_and_is_damage(folder, tmp_path):
         for key in ("row", "file"):
             with pytest.raises(DamagedEntry, match="mode 4"):
                 store.get(key)
-        found = dict(store.survey())
+        found = dict(store.items())
         assert found["good"] == b"1" and len(found) == 3
         assert isinstance(found["row"], DamagedEntry) and isinstance(found["file"], DamagedEntry)
         assert any("not written by this program" in fault for fault in store.faults())
@@ -204,9 +204,7 @@ def test_a_value_that_was_not_sealed_is_damage(folder, value):
     store = DiskStore(folder)
     with pytest.raises(DamagedEntry):
         store.get("a")
-    with pytest.raises(DamagedEntry):
-        list(store.scan())
-    ((key, found),) = store.survey()
+    ((key, found),) = store.items()
     assert key == "a" and isinstance(found, DamagedEntry)
     store.close()
 
@@ -261,7 +259,7 @@ def test_a_cache_of_diskcache_that_is_not_ours_is_read_as_damage(folder):
         other["key"] = {"some": "object"}
         other["text"] = "text"
     store = ReadOnlyStore(folder)
-    assert all(isinstance(found, DamagedEntry) for _, found in store.survey())
+    assert all(isinstance(found, DamagedEntry) for _, found in store.items())
     store.close()
 
 
@@ -288,7 +286,7 @@ def test_keys_that_are_not_ascii_any_more_are_reported(folder):
         )
     db.close()
     store = ReadOnlyStore(folder)
-    found = dict(store.survey())
+    found = dict(store.items())
     assert isinstance(found.pop("\\xe1\\xff"), DamagedEntry) and found == {"a": b"1", "b": b"2"}
     store.close()
 

@@ -76,7 +76,7 @@ def test_flipped_bytes_never_serve_a_wrong_value_and_are_always_reported(folder,
                 lost += found is None
         if missing:
             try:
-                found_damage = any(isinstance(found, DamagedEntry) for _, found in store.survey())
+                found_damage = any(isinstance(found, DamagedEntry) for _, found in store.items())
             except StoreError:
                 found_damage = True
             assert found_damage or any(store.faults())
@@ -126,7 +126,7 @@ def test_a_full_disk_loses_nothing_and_can_go_on_once_there_is_room(folder):
     # The connection that was full is gone, and its limit with it: as if room had been made.
     store.put_many([("later", b"2")])
     assert store.get("later") == b"2" and not list(store.faults())
-    assert dict(store.scan())["000"] == b"x" * 1000
+    assert dict(store.items())["000"] == b"x" * 1000
     store.close()
 
 
@@ -137,7 +137,7 @@ def test_a_transaction_that_fails_keeps_none_of_its_entries(folder):
     store._disk._sql(f"PRAGMA max_page_count = {pages + 5}")
     with pytest.raises(StoreFull):
         store.put_many([("a", b"2"), ("b", b"3"), *((f"{n}", b"x" * 1000) for n in range(100))])
-    assert dict(store.scan()) == {"a": b"1"}
+    assert dict(store.items()) == {"a": b"1"}
     store.close()
 
 
@@ -186,17 +186,19 @@ def writer(folder: Path, name: str, count: int) -> subprocess.Popen:
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.wire
 def test_two_processes_write_one_store_at_once(folder):
     with writer(folder, "one", 60) as one, writer(folder, "two", 60) as two:
         said = [process.communicate()[0].split() for process in (one, two)]
         assert (one.returncode, two.returncode) == (0, 0)
     assert [len(keys) for keys in said] == [480, 480]
     store = ReadOnlyStore(folder)
-    assert dict(store.scan()) == {key: key.encode() * 40 for keys in said for key in keys}
+    assert dict(store.items()) == {key: key.encode() * 40 for keys in said for key in keys}
     assert not list(store.faults())
     store.close()
 
 
+@pytest.mark.wire
 @pytest.mark.parametrize("after", [1, 50, 400])
 def test_a_killed_writer_loses_nothing_that_it_acknowledged(folder, after):
     with writer(folder, "one", 10**6) as process:
@@ -214,6 +216,7 @@ def test_a_killed_writer_loses_nothing_that_it_acknowledged(folder, after):
     store.close()
 
 
+@pytest.mark.wire
 def test_a_store_whose_writer_was_killed_can_be_read_without_writing(folder):
     with writer(folder, "one", 10**6) as process:
         assert process.stdout is not None

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 
 from oversight.cache import explain
-from oversight.cache.address import call_address, store_key
-from oversight.cache.call import Call, Message, ResponseFormat
+from oversight.cache.address import store_key
+from oversight.cache.call import Call, Message, Request, ResponseFormat
 from oversight.cache.explain import differences, nearest_recorded
 from oversight.cache.record import new_record
 from oversight.cache.reply import Reply
@@ -15,13 +15,15 @@ from oversight.cache.store import MemoryStore
 from tests.calls import FULL, calls
 
 WORDS = "Four crates hold twelve apples each. " * 4
-CALL = Call("sim/strong", (Message("system", WORDS), Message("user", "Speak.")), temperature=0.4)
+CALL = Call(
+    Request("sim/strong", (Message("system", WORDS), Message("user", "Speak.")), temperature=0.4)
+)
 
 
 def store_of(*recorded: Call, place: str = "here/v1") -> MemoryStore:
     store = MemoryStore()
     for call in recorded:
-        key = store_key(call_address(call), place)
+        key = store_key(call.address, place)
         store.put_many([(key, new_record(key, call, Reply("48"), place, 7).packed().to_bytes())])
     return store
 
@@ -32,7 +34,6 @@ def store_of(*recorded: Call, place: str = "here/v1") -> MemoryStore:
         ({"temperature": 0.7}, "temperature 0.4 -> 0.7"),
         ({"temperature": None}, "temperature 0.4 -> unset"),
         ({"model": "sim/weak"}, "model 'sim/strong' -> 'sim/weak'"),
-        ({"draw": (0, 1)}, "draw () -> (0, 1)"),
         ({"stop": ("x",)}, "stop () -> ('x',)"),
         ({"effort": "low"}, "effort '' -> 'low'"),
         (
@@ -55,11 +56,15 @@ def store_of(*recorded: Call, place: str = "here/v1") -> MemoryStore:
     ],
 )
 def test_a_difference_is_named_with_its_place_and_both_values(changed, line):
-    assert differences(CALL, replace(CALL, **changed)) == (line,)
+    assert differences(CALL, CALL.changed(**changed)) == (line,)
+
+
+def test_another_draw_is_a_difference():
+    assert differences(CALL, replace(CALL, draw=(0, 1))) == ("draw () -> (0, 1)",)
 
 
 def test_every_difference_is_a_line():
-    other = replace(CALL, temperature=0.7, max_tokens=9, draw=(1,))
+    other = replace(CALL.changed(temperature=0.7, max_tokens=9), draw=(1,))
     assert differences(CALL, other) == (
         "temperature 0.4 -> 0.7",
         "max_tokens 1024 -> 9",
@@ -74,26 +79,26 @@ def test_there_are_no_differences_exactly_between_equal_calls(one, other):
 
 def test_the_setting_that_was_changed_is_found_among_other_questions():
     others = [
-        replace(CALL, messages=(Message("system", WORDS[:n] + "?"), CALL.messages[1]))
+        CALL.changed(messages=(Message("system", WORDS[:n] + "?"), CALL.messages[1]))
         for n in range(5, 90, 5)
     ]
-    nearest = nearest_recorded(store_of(CALL, *others), replace(CALL, temperature=0.7), "here/v1")
+    nearest = nearest_recorded(store_of(CALL, *others), CALL.changed(temperature=0.7), "here/v1")
     assert nearest.record is not None and nearest.record.call() == CALL
     assert nearest.differences == ("temperature 0.4 -> 0.7",) and not nearest.partial
     assert str(nearest) == (
-        f"nearest recorded call {call_address(CALL)[:12]} differs in: temperature 0.4 -> 0.7"
+        f"nearest recorded call {CALL.address[:12]} differs in: temperature 0.4 -> 0.7"
     )
 
 
 def test_the_text_that_shares_most_is_nearest():
-    near = replace(CALL, messages=(Message("system", WORDS + "Each"), CALL.messages[1]))
-    far = replace(CALL, messages=(Message("system", "Nothing alike."), CALL.messages[1]))
+    near = CALL.changed(messages=(Message("system", WORDS + "Each"), CALL.messages[1]))
+    far = CALL.changed(messages=(Message("system", "Nothing alike."), CALL.messages[1]))
     nearest = nearest_recorded(store_of(far, near), CALL, "here/v1")
     assert nearest.record is not None and nearest.record.call() == near
 
 
 def test_a_call_of_another_model_is_never_nearest():
-    nearest = nearest_recorded(store_of(replace(CALL, model="sim/weak")), CALL, "here/v1")
+    nearest = nearest_recorded(store_of(CALL.changed(model="sim/weak")), CALL, "here/v1")
     assert nearest.record is None
     assert str(nearest) == "no call to that model was ever recorded"
 
@@ -107,13 +112,13 @@ def test_the_same_call_at_another_endpoint_is_nearest():
 def test_damaged_entries_are_passed_over():
     store = store_of(CALL)
     store.put_many([("0", b"\x01 no record")])
-    nearest = nearest_recorded(store, replace(CALL, temperature=0.7), "here/v1")
+    nearest = nearest_recorded(store, CALL.changed(temperature=0.7), "here/v1")
     assert nearest.differences == ("temperature 0.4 -> 0.7",)
 
 
 def test_a_search_is_bounded_and_says_so(monkeypatch):
     monkeypatch.setattr(explain, "MAX_READ", 3)
-    recorded = sorted((replace(CALL, draw=(n,)) for n in range(10)), key=call_address)
+    recorded = sorted((replace(CALL, draw=(n,)) for n in range(10)), key=lambda call: call.address)
     nearest = nearest_recorded(store_of(*recorded), replace(recorded[9], draw=(77,)), "here/v1")
     assert nearest.record is not None and nearest.record.call() in recorded[:3]
     assert nearest.partial and "(of the first 3 entries)" in str(nearest)

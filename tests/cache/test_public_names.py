@@ -3,10 +3,10 @@
 from oversight import cache
 
 NAMES = {
-    *("Call", "Message", "ToolSpec", "ResponseFormat", "Ask", "nth"),
+    *("Call", "Message", "Request", "ToolSpec", "ResponseFormat", "Ask", "nth"),
     *("Reply", "Outcome", "ToolCall", "Token", "Usage"),
-    *("call_address", "value_address", "store_key"),
-    *("Store", "MemoryStore", "DiskStore", "ReadOnlyStore"),
+    *("value_address", "store_key"),
+    *("Reader", "Store", "MemoryStore", "DiskStore", "ReadOnlyStore"),
     *("BundleStore", "export_bundle", "merge", "MergeStatistics"),
     *("Cache", "CacheStatistics", "Mode"),
     *("Record", "read_record", "records", "checked_records", "store_statistics", "StoreStatistics"),

@@ -11,7 +11,7 @@ import pytest
 import zstandard
 from hypothesis import given
 
-from oversight.cache.address import call_address, canonical, store_key
+from oversight.cache.address import store_key
 from oversight.cache.checksum import add_checksum, strip_checksum
 from oversight.cache.errors import DamagedEntry, StoreError
 from oversight.cache.record import (
@@ -27,7 +27,7 @@ from oversight.cache.record import (
 from oversight.cache.reply import Reply, Token, Usage
 from tests.calls import FULL, REPLY, calls, replies
 
-ADDRESS = call_address(FULL)
+ADDRESS = FULL.address
 KEY = store_key(ADDRESS, "here/v1")
 RECORD = new_record(KEY, FULL, REPLY, "here/v1", 1_700_000_000).packed()
 
@@ -54,7 +54,7 @@ def with_reply(json: bytes) -> bytes:
 
 @given(calls, replies)
 def test_a_call_and_its_reply_come_back_equal(call, reply):
-    address = call_address(call)
+    address = call.address
     key = store_key(address, "here/v1")
     value = new_record(key, call, reply, "here/v1", 7).packed().to_bytes()
     record = read_record(key, value)
@@ -75,7 +75,7 @@ def test_a_clock_that_is_wrong_costs_no_reply(clock):
 
 @given(calls, replies)
 def test_a_plain_record_packs_back_to_the_same_bytes(call, reply):
-    key = store_key(call_address(call), "here/v1")
+    key = store_key(call.address, "here/v1")
     record = new_record(key, call, reply, "here/v1", 7).packed()
     plain = read_record(key, record.plain().to_bytes())
     assert plain == new_record(key, call, reply, "here/v1", 7)
@@ -85,9 +85,7 @@ def test_a_plain_record_packs_back_to_the_same_bytes(call, reply):
 
 
 def test_a_record_knows_its_sizes():
-    assert RECORD.call_size == len(canonical(FULL)) and RECORD.reply_size == len(
-        orjson.dumps(REPLY)
-    )
+    assert RECORD.call_size == len(FULL.canonical) and RECORD.reply_size == len(orjson.dumps(REPLY))
     assert RECORD.address == ADDRESS
 
 
@@ -177,7 +175,7 @@ def test_a_record_whose_parts_do_not_belong_together_is_damaged(changed, reason)
 
 
 def test_a_call_that_is_not_in_canonical_form_is_damage():
-    for json in (canonical(FULL) + b" ", b"[1,{}]", b"[]", b"{}", canonical(FULL)[:-3]):
+    for json in (FULL.canonical + b" ", b"[1,{}]", b"[]", b"{}", FULL.canonical[:-3]):
         packed = zstandard.ZstdCompressor().compress(json)
         with pytest.raises(DamagedEntry, match="no call"):
             replace(RECORD, call_size=len(json), call_part=packed).call()

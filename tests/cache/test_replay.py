@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from oversight.cache.address import call_address
 from oversight.cache.cache import Cache
-from oversight.cache.call import Call, Message
+from oversight.cache.call import Call, Message, Request
 from oversight.cache.disk import DiskStore, ReadOnlyStore
 from oversight.cache.errors import ReplayMiss
 from oversight.cache.reply import Reply
@@ -16,7 +15,7 @@ from oversight.cache.store import MemoryStore
 from tests.fakes import Scripted
 from tests.virtual import run
 
-CALL = Call("sim/strong", (Message("user", "How many apples?"),), temperature=0.4)
+CALL = Call(Request("sim/strong", (Message("user", "How many apples?"),), temperature=0.4))
 
 
 def home(call: Call) -> str:
@@ -49,7 +48,7 @@ def test_a_replay_answers_from_the_store_and_never_asks():
         replay = Cache(store, inner, identity=home, mode="replay")
         reply = await replay(CALL)
         with pytest.raises(ReplayMiss):
-            await replay(replace(CALL, temperature=0.7))
+            await replay(CALL.changed(temperature=0.7))
         return reply.text
 
     assert run(main()) == "48" and len(inner.calls) == 1
@@ -61,20 +60,20 @@ def test_a_miss_names_the_nearest_recorded_call_and_the_field_that_differs():
     async def main():
         await ask_all(Cache(store, answers(), identity=home), [CALL, replace(CALL, draw=(1, 2))])
         replay = Cache(store, answers(), identity=home, mode="replay")
-        await replay(replace(CALL, temperature=0.7))
+        await replay(CALL.changed(temperature=0.7))
 
     with pytest.raises(ReplayMiss, match=r"temperature 0\.4 -> 0\.7$") as miss:
         run(main())
-    assert call_address(CALL)[:12] in miss.value.nearest
+    assert CALL.address[:12] in miss.value.nearest
 
 
 def test_only_the_first_misses_are_searched_for_their_nearest():
     class Counting(MemoryStore):
         surveys = 0
 
-        def survey(self, prefix=""):
+        def items(self, prefix=""):
             self.surveys += not prefix
-            return super().survey(prefix)
+            return super().items(prefix)
 
     store = Counting()
 
@@ -109,7 +108,7 @@ async def test_a_replay_leaves_the_folder_as_it_found_it(tmp_path):
     replay = Cache(read_only, Scripted(lambda call: "36"), identity=home, mode="replay")
     replies = await ask_all(replay, calls(50))
     with pytest.raises(ReplayMiss):
-        await replay(replace(CALL, max_tokens=7))
+        await replay(CALL.changed(max_tokens=7))
     await replay.close()
     read_only.close()
     assert [reply.text for reply in replies] == ["48"] * 50

@@ -49,7 +49,7 @@ def test_what_was_first_is_kept_and_told_to_those_who_come_later(store):
     assert store.keep_many([("a", b"1"), ("b", b"2")]) == {}
     assert store.keep_many([("a", b"1"), ("b", b"other"), ("c", b"3")]) == {"b": b"2"}
     assert store.keep_many([]) == {}
-    assert dict(store.scan()) == {"a": b"1", "b": b"2", "c": b"3"}
+    assert dict(store.items()) == {"a": b"1", "b": b"2", "c": b"3"}
 
 
 def test_of_one_key_that_comes_twice_at_once_the_first_is_kept(store):
@@ -67,30 +67,31 @@ def test_a_key_that_is_not_printable_ascii_is_refused_and_nothing_is_kept(store,
 def test_keys_and_scan_go_in_key_order_within_a_prefix(store):
     names = [f"{n % 7}-{n:04}" for n in range(1000)]
     store.put_many([(name, name.encode()) for name in names])
-    assert list(store.walk()) == sorted(names)
-    assert list(store.walk("3-")) == sorted(name for name in names if name.startswith("3-"))
-    assert list(store.scan("3-")) == [(key, key.encode()) for key in store.walk("3-")]
-    assert list(store.survey()) == [(key, key.encode()) for key in sorted(names)]
-    assert list(store.walk("8")) == []
+    assert list(store.keys()) == sorted(names)
+    assert list(store.keys("3-")) == sorted(name for name in names if name.startswith("3-"))
+    assert list(store.items("3-")) == [(key, key.encode()) for key in store.keys("3-")]
+    assert list(store.items()) == [(key, key.encode()) for key in sorted(names)]
+    assert list(store.keys("8")) == []
 
 
 def test_every_key_is_met_once_where_batches_meet(store):
     names = [f"{n:05}" for n in range(1024)]
     store.put_many([(name, b"") for name in names])
-    assert list(store.walk()) == names
+    assert list(store.keys()) == names
 
 
 def test_deleting_says_how_many_there_were(store):
     store.put_many([("a", b"1"), ("b", b"2"), ("c", b"")])
     assert store.delete_many(["a", "c", "nowhere"]) == 2
-    assert list(store.walk()) == ["b"] and len(store) == 1
+    assert list(store.keys()) == ["b"] and len(store) == 1
 
 
 def test_a_walk_may_be_left_and_written_into(store):
     store.put_many([(f"{n:04}", b"") for n in range(600)])
-    for key in store.walk():
+    keys = store.keys()
+    for key in keys:
         store.put_many([(key, b"seen")])
-    assert {value for _, value in store.scan()} == {b"seen"}
+    assert {value for _, value in store.items()} == {b"seen"}
 
 
 def test_other_threads_read_what_one_wrote(store):
@@ -105,13 +106,13 @@ def test_other_threads_read_what_one_wrote(store):
 def test_a_thread_that_wrote_can_leave_and_come_back(store):
     def write(key: str) -> None:
         store.put_many([(key, b"1")])
-        store.leave()
+        store.close_thread()
 
     for key in ("a", "b"):
         thread = threading.Thread(target=write, args=(key,))
         thread.start()
         thread.join()
-    assert list(store.walk()) == ["a", "b"]
+    assert list(store.keys()) == ["a", "b"]
 
 
 def test_closing_twice_is_harmless(store):
@@ -129,5 +130,5 @@ def test_a_disk_store_keeps_what_it_was_given_and_says_so_when_closed(tmp_path):
     with pytest.raises(StoreError, match="closed"):
         store.get("a")
     again = ReadOnlyStore(tmp_path)
-    assert list(again.scan()) == [("a", b"1")] and len(again) == 1
+    assert list(again.items()) == [("a", b"1")] and len(again) == 1
     again.close()

@@ -28,7 +28,7 @@ class Slow(MemoryStore):
         assert self.go.wait(60)
         return super().keep_many(entries)
 
-    def leave(self) -> None:
+    def close_thread(self) -> None:
         self.left += 1
 
 
@@ -87,7 +87,7 @@ async def test_a_value_that_cannot_be_packed_takes_no_neighbour_down_with_it():
         return_exceptions=True,
     )
     assert [type(end) for end in ends] == [type(None), ValueError, type(None)]
-    assert list(store.walk()) == ["a", "c"]
+    assert list(store.keys()) == ["a", "c"]
     await writer.close()
 
 
@@ -194,7 +194,7 @@ async def test_a_waiter_that_went_away_does_not_keep_the_others_waiting():
     await asyncio.wait(puts)
     await writer.close()
     assert [put.cancelled() for put in puts] == [False, True, False]
-    assert set(store.walk()) == {"0", "1", "2"}
+    assert set(store.keys()) == {"0", "1", "2"}
 
 
 async def test_closing_writes_what_is_queued_and_lets_the_thread_leave():

@@ -125,7 +125,7 @@ def stored(folder: Path) -> set[Prompt]:
     """Every stored prompt; any damage is an error."""
     store = DiskStore(folder / "store")
     try:
-        found = [record for _, record in checked_records(store.survey())]
+        found = [record for _, record in checked_records(store.items())]
         assert not list(store.faults())
         return {prompt_of(record.call()) for record in found}  # a damaged one has no call
     finally:

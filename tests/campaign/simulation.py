@@ -5,7 +5,6 @@ import random
 from collections import Counter
 from dataclasses import dataclass
 
-from oversight.cache.address import call_address
 from oversight.cache.cache import Cache
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
@@ -154,10 +153,10 @@ class Simulation:
     async def _resume(self, kept: dict[int, tuple[bytes, CellOutcome]]) -> None:
         """A later sitting finishes every cell, and asks for nothing that is stored."""
         self.store.share = 0.0
-        stored = {key.partition(".")[0] for key in self.store.walk()}
+        stored = {key.partition(".")[0] for key, _ in self.store.items()}
 
         async def ask(call: Call) -> Reply:
-            assert call_address(call) not in stored, "a stored call was sent again"
+            assert call.address not in stored, "a stored call was sent again"
             return opinion(call)
 
         cache = Cache(self.store, ask, identity=lambda call: "lab", clock=lambda: 0)

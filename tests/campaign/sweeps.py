@@ -120,7 +120,7 @@ class Bench:
             return set()
         store = ReadOnlyStore(self.store)
         try:
-            return {prompt_of(read_record(key, value).call()) for key, value in store.scan()}
+            return {prompt_of(read_record(key, value).call()) for key, value in store.items()}
         finally:
             store.close()
 

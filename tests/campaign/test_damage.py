@@ -44,7 +44,7 @@ def test_p3_no_flipped_byte_serves_a_wrong_value_or_goes_unreported(
         bench.complete()
     assert bench.store is not None
     source = ReadOnlyStore(bench.store)
-    truth = dict(source.scan())
+    truth = dict(source.items())
     source.close()
     whole = (bench.store / STORE_FILE).read_bytes()
     copy = tmp_path / "copy"
@@ -137,7 +137,7 @@ def _spoil_values(folder: Path, chance: random.Random) -> None:
 def _import(source: Path, target: Path) -> None:
     theirs, ours = ReadOnlyStore(source), DiskStore(target)
     try:
-        merge(theirs.survey(), ours)
+        merge(theirs.items(), ours)
     finally:
         ours.close()
         theirs.close()
@@ -187,7 +187,7 @@ def lose(how: str, store: Path) -> None:
             file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
         case "emptied":
             opened = DiskStore(store)
-            opened.delete_many(list(opened.walk()))
+            opened.delete_many(list(opened.keys()))
             opened.close()
         case "another store":
             shutil.rmtree(store)

@@ -146,7 +146,7 @@ def _stored(folder: Path) -> Iterator[bytes]:
     """Every call and reply of a store, which lie in it compressed."""
     store = ReadOnlyStore(folder / "store")
     try:
-        for key, value in store.scan():
+        for key, value in store.items():
             record = read_record(key, value).plain()
             yield record.reply_part + record.call_part
     finally:

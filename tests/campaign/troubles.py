@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call
 from oversight.cache.errors import StoreFull
 from oversight.cache.reply import Reply, Usage
@@ -61,7 +60,7 @@ class FaultyProvider:
     most: int = 0
 
     async def __call__(self, call: Call) -> Reply:
-        loop, address = asyncio.get_running_loop(), call_address(call)
+        loop, address = asyncio.get_running_loop(), call.address
         assert not self.in_flight[address], "two flights of one call"
         self.in_flight[address] += 1
         self.most = max(self.most, self.in_flight.total())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from oversight.engine.cli.group import main
-from oversight.engine.cli.signals import STOPPING
+from oversight.engine.cli.signals import STOP_SIGNALS
 from tests.command_line import Command, Ran
 
 SWEEP = """\
@@ -41,7 +41,7 @@ def command(
     def run(*words: str | Path) -> Ran:
         monkeypatch.setattr(sys, "argv", ["oversight", *map(str, words)])
         capfd.readouterr()
-        heard = [(number, signal.getsignal(number)) for number in STOPPING]
+        heard = [(number, signal.getsignal(number)) for number in STOP_SIGNALS]
         try:
             with pytest.raises(SystemExit) as left:
                 main()

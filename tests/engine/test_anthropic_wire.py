@@ -3,7 +3,7 @@ from typing import Any
 import orjson
 import pytest
 
-from oversight.cache.call import Call, Effort, Message, ResponseFormat, ToolSpec
+from oversight.cache.call import Call, Effort, Message, Request, ResponseFormat, ToolSpec
 from oversight.cache.reply import Reply, ToolCall
 from oversight.engine.errors import InvalidRequest, Malformed, ModelNotFound
 from oversight.engine.providers.anthropic_wire import AnthropicWire
@@ -36,7 +36,7 @@ def read(data: Any) -> Reply:
 
 
 def test_a_plain_call_is_written_in_full_and_nothing_more() -> None:
-    assert written(Call(SONNET, ASKED, temperature=0.5, stop=("END",), draw=(2,))) == {
+    assert written(Call(Request(SONNET, ASKED, temperature=0.5, stop=("END",)), (2,))) == {
         "model": "claude-sonnet-4-5",
         "max_tokens": 1024,
         "system": [{"type": "text", "text": "Be brief."}],
@@ -51,23 +51,26 @@ def test_the_edition_of_the_api_is_ours_to_say() -> None:
     cloud = AnthropicWire("bedrock", "bedrock-2023-05-31", version_in_body=True)
     assert "anthropic-version" not in cloud.headers()
     assert (
-        written(Call("bedrock/claude", ASKED), cloud)["anthropic_version"] == "bedrock-2023-05-31"
+        written(Call(Request("bedrock/claude", ASKED)), cloud)["anthropic_version"]
+        == "bedrock-2023-05-31"
     )
 
 
 @pytest.mark.parametrize(("words", "marked"), [(100, False), (2000, True)])
 def test_a_long_system_prompt_is_marked_for_the_prompt_cache(words: int, marked: bool) -> None:
-    long = Call(SONNET, (Message("system", "passage " * words), Message("user", "?")))
+    long = Call(Request(SONNET, (Message("system", "passage " * words), Message("user", "?"))))
     assert ("cache_control" in written(long)["system"][-1]) is marked
 
 
 def test_tools_and_structured_output_are_written() -> None:
     body = written(
         Call(
-            SONNET,
-            ASKED,
-            tools=(ToolSpec("calculator", "adds", '{"type": "object"}'),),
-            response_format=ResponseFormat("verdict", '{"type": "object"}'),
+            Request(
+                SONNET,
+                ASKED,
+                tools=(ToolSpec("calculator", "adds", '{"type": "object"}'),),
+                response_format=ResponseFormat("verdict", '{"type": "object"}'),
+            )
         )
     )
     assert body["tools"] == [
@@ -80,12 +83,12 @@ def test_tools_and_structured_output_are_written() -> None:
 
 def test_what_a_model_cannot_do_is_said_and_not_dropped() -> None:
     with pytest.raises(ModelNotFound, match="no logprobs"):
-        WIRE.body(Call(SONNET, ASKED, top_logprobs=5))
+        WIRE.body(Call(Request(SONNET, ASKED, top_logprobs=5)))
     old = "anthropic/claude-3-5-sonnet-20241022"
     with pytest.raises(ModelNotFound, match="JSON schema"):
-        WIRE.body(Call(old, ASKED, response_format=ResponseFormat("v", "{}")))
+        WIRE.body(Call(Request(old, ASKED, response_format=ResponseFormat("v", "{}"))))
     with pytest.raises(ModelNotFound, match="takes no effort 'high'"):
-        WIRE.body(Call(old, ASKED, effort="high"))
+        WIRE.body(Call(Request(old, ASKED, effort="high")))
 
 
 @pytest.mark.parametrize(
@@ -101,14 +104,14 @@ def test_what_a_model_cannot_do_is_said_and_not_dropped() -> None:
 def test_effort_in_the_words_of_each_model(
     model: str, effort: Effort, thinking: dict[str, Any], config: dict[str, str] | None
 ) -> None:
-    body = written(Call(model, ASKED, max_tokens=4000, effort=effort))
+    body = written(Call(Request(model, ASKED, max_tokens=4000, effort=effort)))
     assert body["thinking"] == thinking
     assert body.get("output_config") == config
 
 
 def test_thinking_needs_room_within_max_tokens() -> None:
     with pytest.raises(ModelNotFound, match="needs max_tokens above 1024, not 1000"):
-        WIRE.body(Call(SONNET, ASKED, max_tokens=1000, effort="high"))
+        WIRE.body(Call(Request(SONNET, ASKED, max_tokens=1000, effort="high")))
 
 
 def test_the_results_of_one_turn_make_one_user_message() -> None:
@@ -120,7 +123,7 @@ def test_the_results_of_one_turn_make_one_user_message() -> None:
         Message("tool", "2", tool_call_id="t2"),
         Message("user", "Go on."),
     )
-    assert written(Call(SONNET, messages))["messages"][1:] == [
+    assert written(Call(Request(SONNET, messages)))["messages"][1:] == [
         {
             "role": "assistant",
             "content": [
@@ -153,13 +156,15 @@ def test_thinking_goes_back_between_the_blocks_it_stood_between() -> None:
     reply = read(message(*THOUGHT, stop_reason="tool_use"))
     assert (reply.text, reply.outcome) == ("Let me see.", "ok")
     again = Message("assistant", reply.text, reply.tool_calls, opaque=reply.opaque)
-    assert written(Call(SONNET, (*ASKED, again)))["messages"][1]["content"] == list(THOUGHT)
+    assert written(Call(Request(SONNET, (*ASKED, again))))["messages"][1]["content"] == list(
+        THOUGHT
+    )
 
 
 def test_thinking_stays_untouched_when_the_text_was_edited() -> None:
     reply = read(message(*THOUGHT, stop_reason="tool_use"))
     edited = Message("assistant", "[cut]", reply.tool_calls, opaque=reply.opaque)
-    assert written(Call(SONNET, (*ASKED, edited)))["messages"][1]["content"] == [
+    assert written(Call(Request(SONNET, (*ASKED, edited))))["messages"][1]["content"] == [
         THOUGHT[0],
         THOUGHT[2],
         {"type": "text", "text": "[cut]"},
@@ -170,7 +175,7 @@ def test_thinking_stays_untouched_when_the_text_was_edited() -> None:
 def test_reasoning_of_another_wire_is_refused_before_anything_is_sent() -> None:
     messages = (*ASKED, Message("assistant", "4", opaque='{"reasoning_content": "x"}'))
     with pytest.raises(InvalidRequest, match="opaque is not from this wire"):
-        WIRE.body(Call(SONNET, messages))
+        WIRE.body(Call(Request(SONNET, messages)))
 
 
 @pytest.mark.parametrize(
@@ -229,3 +234,17 @@ def test_a_200_that_holds_no_reply_is_malformed_with_its_bytes(body: bytes) -> N
     with pytest.raises(Malformed) as caught:
         WIRE.reply(200, {}, body)
     assert caught.value.body == body
+
+
+@pytest.mark.parametrize(
+    ("details", "told"),
+    [
+        ({"type": "refusal", "category": "reasoning_extraction"}, "refusal: reasoning_extraction"),
+        ({"type": "refusal", "category": None}, "refusal"),
+        (None, "refusal"),
+        ("odd", "refusal"),
+    ],
+)
+def test_the_policy_that_refused_is_kept(details: Any, told: str) -> None:
+    reply = read(message(stop_reason="refusal", stop_details=details))
+    assert (reply.outcome, reply.stop_reason) == ("refused", told)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from oversight import asking, run_async
-from oversight.cache import Cache, Call, Message
+from oversight.cache import Cache, Call, Message, Request
 from oversight.cache.errors import ReplayMiss
 from oversight.engine.errors import BudgetReached, UsageError
 from oversight.engine.rehearsal.process import counts, serving
@@ -14,7 +14,7 @@ from oversight.protocols import Agent, Debate, Problem, StatedJudge
 from tests.shipments import shipments
 
 DEBATE = Debate(StatedJudge("sim/judge"), Agent("sim/strong"))
-CALL = Call("openai/gpt-4o-mini", (Message("user", "Say hello."),))
+CALL = Call(Request("openai/gpt-4o-mini", (Message("user", "Say hello."),)))
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,7 @@ async def test_what_asking_stored_under_the_bare_draw_is_found(
 ) -> None:
     async with asking([problem]) as ask:
         bare = Cache(ask._store, ask._inner, identity=ask._identity)
-        call = replace(CALL, model="sim/strong")
+        call = CALL.changed(model="sim/strong")
         paid = await bare(call)
         await bare.close()
         assert await ask(call) == paid
@@ -79,6 +79,7 @@ async def test_settings_of_simulated_models_are_as_in_a_sweep_file(problem: Prob
             raise AssertionError
 
 
+@pytest.mark.wire
 async def test_real_models_answer_over_http_and_are_paid_once(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

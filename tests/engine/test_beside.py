@@ -105,8 +105,8 @@ async def test_open_protocols_are_split_by_what_the_agent_chose(
     if wrong == 10:
         assert (low, high) == (approx(0.025 ** (1 / 10)), 1)
     else:
-        # Of 10 draws at 0.3, 97.5 % are above 0 and below 0.7.
-        assert (low, high) == (0, approx(0.6))
+        # Of 12 draws, two of them of the pseudo-problems, at 4/12.
+        assert (low, high) == (approx(1 / 12), approx(7 / 12, abs=0.1))
 
 
 def test_only_the_world_of_the_answer_chosen_tells_what_the_judge_made_of_it() -> None:
@@ -248,6 +248,8 @@ def test_json_has_all_of_it_and_text_where_it_is_asked_for() -> None:
         "sample_std": approx(0.5**0.5),
         "n": 2,
         "clusters": 2,
+        "effective_clusters": 2.0,
+        "method": "range-aware bootstrap",
     }
     assert only["measures"]["accepted"]["lie"] is None
     assert only["captured"] == {"truth": None, "lie": None}

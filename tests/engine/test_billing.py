@@ -12,7 +12,7 @@ from oversight.engine.rehearsal import FaultKind
 from oversight.engine.stop import StopToken
 from tests.lines import EACH_LINE, always, asked, rehearsed
 
-pytestmark = EACH_LINE
+pytestmark = [EACH_LINE, pytest.mark.wire]
 
 
 def prices(model: str) -> PriceList:

@@ -14,8 +14,8 @@ from types import FrameType
 import pytest
 from click.testing import CliRunner, Result
 
-from oversight.cache.address import call_address, store_key
-from oversight.cache.call import Call, Message
+from oversight.cache.address import store_key
+from oversight.cache.call import Call, Message, Request
 from oversight.cache.disk import DiskStore, ReadOnlyStore
 from oversight.cache.errors import CacheError
 from oversight.cache.record import new_record
@@ -23,13 +23,15 @@ from oversight.cache.reply import Reply, Token, Usage
 from oversight.cache.rows import STORE_FILE
 from oversight.engine.cli.group import oversight
 
-CALL = Call("openai/gpt-4o-mini", (Message("user", "How many apples are there?"),), temperature=0.4)
-WEAK = replace(CALL, model="ollama/llama3.1:8b")
+CALL = Call(
+    Request("openai/gpt-4o-mini", (Message("user", "How many apples are there?"),), temperature=0.4)
+)
+WEAK = CALL.changed(model="ollama/llama3.1:8b")
 JUNE, JULY = 1_781_000_000, 1_783_600_000
 
 
 def stored(call: Call, reply: Reply, at: int = JUNE, place: str = "here/v1") -> tuple[str, bytes]:
-    key = store_key(call_address(call), place)
+    key = store_key(call.address, place)
     return key, new_record(key, call, reply, place, at).packed().to_bytes()
 
 
@@ -61,7 +63,7 @@ def cache(*arguments: object, code: int = 0, answer: str | None = None) -> Resul
 def kept(folder: Path) -> set[str]:
     store = ReadOnlyStore(folder)
     try:
-        return set(store.walk())
+        return set(store.keys())
     finally:
         store.close()
 
@@ -176,7 +178,7 @@ def test_what_a_model_wrote_cannot_change_the_terminal(folder):
 
 
 def test_an_address_that_may_mean_several_lists_them():
-    address = call_address(WEAK)
+    address = WEAK.address
     result = cache("show", address, code=2)
     assert "may mean" in result.stderr
     assert ENTRIES[2][0] in result.stderr and ENTRIES[3][0] in result.stderr
@@ -267,6 +269,7 @@ def test_a_store_that_is_written_to_is_not_salvaged(folder):
     cache("salvage", code=1)
 
 
+@pytest.mark.wire
 @pytest.mark.parametrize("used_since", [False, True])
 def test_a_salvage_that_is_killed_at_any_step_goes_on_when_it_is_repeated(folder, used_since):
     steps = 0

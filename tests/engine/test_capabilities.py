@@ -1,11 +1,9 @@
-from dataclasses import replace
-
 import pytest
 
-from oversight.cache.call import Call, Effort, Message, ResponseFormat, ToolSpec
+from oversight.cache.call import Call, Effort, Message, Request, ResponseFormat, ToolSpec
 from oversight.engine.providers.capabilities import Abilities, abilities, missing_abilities
 
-GPT = Call("openai/gpt-4o-mini", (Message("user", "?"),), temperature=0.4, top_logprobs=5)
+GPT = Call(Request("openai/gpt-4o-mini", (Message("user", "?"),), temperature=0.4, top_logprobs=5))
 
 
 def lacking(call: Call) -> list[str]:
@@ -36,20 +34,22 @@ def test_a_model_that_takes_everything_lacks_nothing() -> None:
     ],
 )
 def test_what_each_family_lacks_for_a_judge_by_logprobs(model: str, lacks: list[str]) -> None:
-    assert lacking(replace(GPT, model=model)) == lacks
+    assert lacking(GPT.changed(model=model)) == lacks
 
 
 def test_each_parameter_is_checked() -> None:
     call = Call(
-        "anthropic/claude-3-5-sonnet-20241022",
-        (Message("user", "?"),),
-        temperature=1.5,
-        top_p=0.5,
-        max_tokens=10_000,
-        tools=(ToolSpec("t", "d", "{}"),),
-        response_format=ResponseFormat("v", "{}"),
-        top_logprobs=3,
-        effort="high",
+        Request(
+            "anthropic/claude-3-5-sonnet-20241022",
+            (Message("user", "?"),),
+            temperature=1.5,
+            top_p=0.5,
+            max_tokens=10_000,
+            tools=(ToolSpec("t", "d", "{}"),),
+            response_format=ResponseFormat("v", "{}"),
+            top_logprobs=3,
+            effort="high",
+        )
     )
     assert lacking(call) == [
         "temperature",
@@ -58,19 +58,19 @@ def test_each_parameter_is_checked() -> None:
         "top_logprobs",
         "effort",
     ]
-    both = replace(call, model="anthropic/claude-sonnet-4-5", temperature=0.5, effort="")
+    both = call.changed(model="anthropic/claude-sonnet-4-5", temperature=0.5, effort="")
     assert lacking(both) == ["top_p", "top_logprobs"]
-    stops = replace(GPT, stop=("a", "b", "c", "d", "e"))
+    stops = GPT.changed(stop=("a", "b", "c", "d", "e"))
     assert lacking(stops) == ["stop"]
 
 
 def test_a_lack_says_what_to_write_instead() -> None:
-    (lack,) = missing_abilities(replace(GPT, model="anthropic/claude-sonnet-4-5"))
+    (lack,) = missing_abilities(GPT.changed(model="anthropic/claude-sonnet-4-5"))
     assert str(lack) == (
         "anthropic/claude-sonnet-4-5: top_logprobs: this model reports no logprobs; "
         "judge by stated probabilities or votes"
     )
-    (lack,) = missing_abilities(replace(GPT, model="openai/gpt-5.6-luna", effort="high"))
+    (lack,) = missing_abilities(GPT.changed(model="openai/gpt-5.6-luna", effort="high"))
     assert lack.mend == "set 'none', or leave temperature and logprobs out"
 
 
@@ -87,7 +87,9 @@ def test_a_lack_says_what_to_write_instead() -> None:
     ],
 )
 def test_tools_over_chat_completions_depend_on_effort(model: str, effort: Effort, taken: bool):
-    call = Call(model, (Message("user", "?"),), tools=(ToolSpec("t", "d", "{}"),), effort=effort)
+    call = Call(
+        Request(model, (Message("user", "?"),), tools=(ToolSpec("t", "d", "{}"),), effort=effort)
+    )
     assert lacking(call) == ([] if taken else ["tools"])
 
 
@@ -103,21 +105,23 @@ def test_tools_over_chat_completions_depend_on_effort(model: str, effort: Effort
     ],
 )
 def test_words_for_effort_that_a_family_refuses(model: str, effort: Effort):
-    assert lacking(Call(model, (Message("user", "?"),), effort=effort)) == ["effort"]
+    assert lacking(Call(Request(model, (Message("user", "?"),), effort=effort))) == ["effort"]
 
 
 def test_a_temperature_that_would_be_taken_and_not_heeded_is_a_lack():
     (lack,) = missing_abilities(
-        Call("deepseek/deepseek-flash", (Message("user", "?"),), temperature=0.8)
+        Call(Request("deepseek/deepseek-flash", (Message("user", "?"),), temperature=0.8))
     )
     assert "have no effect" in lack.reason
-    calm = Call("deepseek/deepseek-flash", (Message("user", "?"),), temperature=0.8, effort="none")
+    calm = Call(
+        Request("deepseek/deepseek-flash", (Message("user", "?"),), temperature=0.8, effort="none")
+    )
     assert missing_abilities(calm) == ()
 
 
 def test_an_unknown_model_is_permitted_everything_and_says_so() -> None:
     able = abilities("compatible/lab/anything")
-    assert missing_abilities(replace(GPT, model="compatible/lab/anything")) == ()
+    assert missing_abilities(GPT.changed(model="compatible/lab/anything")) == ()
     assert "passed on" in able.assumed
     assert not abilities("openai/gpt-4o").assumed
 

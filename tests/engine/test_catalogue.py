@@ -16,6 +16,7 @@ EVERYTHING = {
     "AWS_REGION": "eu-west-1",
     "CLOUD_ML_REGION": "us-east5",
     "ANTHROPIC_VERTEX_PROJECT_ID": "proj",
+    "ANTHROPIC_FOUNDRY_RESOURCE": "res",
 }
 
 
@@ -42,6 +43,12 @@ def test_a_model_without_a_name_is_refused(model: str) -> None:
         provider_of(model)
 
 
+def test_a_provider_of_few_models_refuses_all_others() -> None:
+    assert provider_of("local/smollm2") == "local"
+    with pytest.raises(UsageError, match="'local/llama': no such model; there is local/smollm2"):
+        provider_of("local/llama")
+
+
 def test_the_vendors_identity_holds_at_the_vendors_own_address_only() -> None:
     own = settings_of("anthropic", EVERYTHING)
     assert own.identity == "anthropic messages 2023-06-01"
@@ -52,6 +59,26 @@ def test_the_vendors_identity_holds_at_the_vendors_own_address_only() -> None:
     assert moved.identity == "http://127.0.0.1:9 2023-06-01"
     told = settings_of("openai", EVERYTHING, base_url="https://proxy.example/v1", identity="openai")
     assert told.identity == "openai"
+
+
+@pytest.mark.parametrize(
+    ("identity", "chat", "responses"),
+    [
+        ("", "openai chat.completions v1", "openai responses v1"),
+        ("openai chat.completions v1", "openai chat.completions v1", "openai responses v1"),
+        ("the vendor", "the vendor", "the vendor responses v1"),
+    ],
+)
+def test_the_two_endpoints_of_a_vendor_keep_their_replies_apart(
+    identity: str, chat: str, responses: str
+) -> None:
+    found = [
+        settings_of("openai", EVERYTHING, identity=identity, api=api).identity
+        for api in ("chat", "responses")
+    ]
+    assert found == [chat, responses]
+    own = [settings_of("vllm", {}, api=api).identity for api in ("chat", "responses")]
+    assert own == ["vllm", "vllm responses v1"]
 
 
 def test_a_compatible_server_keeps_its_replies_when_it_moves_if_it_has_an_identity() -> None:
@@ -193,6 +220,7 @@ def test_settings_never_show_the_key() -> None:
     assert "canary" not in shown
 
 
+@pytest.mark.wire
 def test_connecting_loads_no_client_before_the_first_call() -> None:
     script = (
         "import sys; from oversight.engine.providers import PROVIDERS, connect, settings_of\n"

@@ -9,7 +9,7 @@ from oversight.cache.reply import Reply, Usage
 from oversight.engine.accounting.ledger import Ledger
 from oversight.engine.accounting.prices import listed
 from oversight.engine.errors import Crowded, OutcomeUnknown
-from oversight.engine.limits.climb import START
+from oversight.engine.limits.climb import OWN_SERVER_START
 from oversight.engine.limits.limits import Limits
 from oversight.engine.models.client import Accounting, ModelClient
 from oversight.engine.providers.catalogue import connect
@@ -82,7 +82,7 @@ def test_a_server_that_queues_is_kept_busy_and_never_flooded(slots, spread):
         f"{slots} slots: {took / (200 * mean):.2f} times the least, at most {server.most} at once"
     )
     assert took <= 200 * mean / (0.95 if slots <= 8 else 0.75)
-    assert server.most <= max(4 * slots, 2 * START)
+    assert server.most <= max(4 * slots, 2 * OWN_SERVER_START)
 
 
 def test_a_server_that_batches_is_given_more_although_each_call_takes_longer():

@@ -5,15 +5,20 @@ from collections.abc import Mapping
 
 import pytest
 
-from oversight.cache.call import Call, Message
+from oversight.cache.call import Call, Message, Request
 from oversight.cache.reply import Reply
-from oversight.engine.errors import AuthenticationFailed, RateLimited
+from oversight.engine.errors import AuthenticationFailed, RateLimited, UsageError
+from oversight.engine.providers.capabilities import Api
 from oversight.engine.providers.catalogue import connect
 from oversight.engine.providers.keys import settings_of
 from oversight.engine.rehearsal import FaultWindow, MockServer, Profile
+from oversight.engine.rehearsal.openai_server_wire import OpenAIServerWire
+from oversight.engine.rehearsal.responses_server_wire import ResponsesServerWire
+from tests.answering import answering
 
 CLOUDS: dict[str, dict[str, str]] = {
     "azure": {"AZURE_OPENAI_API_KEY": "k", "OPENAI_API_VERSION": "2024-10-21"},
+    "foundry": {"ANTHROPIC_FOUNDRY_API_KEY": "k", "ANTHROPIC_FOUNDRY_RESOURCE": "res"},
     "bedrock": {"AWS_BEARER_TOKEN_BEDROCK": "k", "AWS_REGION": "eu-west-1"},
     "vertex": {
         "CLOUDSDK_AUTH_ACCESS_TOKEN": "k",
@@ -31,7 +36,7 @@ async def test_a_cloud_answers_like_any_provider(cloud: str, variables: Mapping[
         seen.append(call)
         return Reply("4")
 
-    call = Call(f"{cloud}/the-model", (Message("user", "2 + 2?"),), temperature=0.5)
+    call = Call(Request(f"{cloud}/the-model", (Message("user", "2 + 2?"),), temperature=0.5))
     async with MockServer(answer=answer) as server:
         provider = connect(settings_of(cloud, variables, base_url=server.url))
         assert (await provider(call)).text == "4"
@@ -40,7 +45,7 @@ async def test_a_cloud_answers_like_any_provider(cloud: str, variables: Mapping[
             await provider(call)
         await provider.close()
     # The model's name travels in the path; the server has put it back.
-    assert seen == [Call("the-model", call.messages, temperature=0.5)]
+    assert seen == [Call(Request("the-model", call.messages, temperature=0.5))]
     assert caught.value.delay == 1.0
 
 
@@ -63,7 +68,32 @@ async def test_a_cloud_whose_extra_is_missing_stops_before_anything_is_sent(
         with pytest.raises(
             AuthenticationFailed, match=rf"pip install '?anthropic\[{cloud}\]"
         ) as caught:
-            await provider(Call(f"{cloud}/m", (Message("user", "?"),)))
+            await provider(Call(Request(f"{cloud}/m", (Message("user", "?"),))))
         await provider.close()
         assert server.counts() == {}
     assert not caught.value.sent
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+@pytest.mark.parametrize("path", ["", "/openai/v1", "/openai/v1/"])
+async def test_azure_without_a_dated_version_is_asked_at_its_v1_path(api: Api, path: str) -> None:
+    call = Call(Request("azure/mine", (Message("user", "2 + 2?"),)))
+    body = {"chat": OpenAIServerWire(), "responses": ResponsesServerWire()}[api].reply(
+        call, Reply("4"), 1
+    )
+    with answering(200, body) as (url, asked):
+        base = url.removesuffix("/v1") + path
+        there = settings_of("azure", {"AZURE_OPENAI_API_KEY": "k"}, base_url=base, api=api)
+        provider = connect(there)
+        assert (await provider(call)).text == "4"
+        await provider.close()
+    (sent,) = asked
+    assert b'"model":"mine"' in sent
+
+
+def test_a_resource_is_needed_for_foundrys_own_address_only() -> None:
+    with pytest.raises(UsageError, match="foundry needs ANTHROPIC_FOUNDRY_RESOURCE"):
+        settings_of("foundry", {})
+    assert settings_of("foundry", {}, base_url="https://a.example").base_url == "https://a.example"
+    own = settings_of("foundry", {"ANTHROPIC_FOUNDRY_RESOURCE": "res"})
+    assert own.base_url == "https://res.services.ai.azure.com/anthropic"

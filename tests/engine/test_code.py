@@ -17,6 +17,8 @@ from oversight.protocols.mechanisms import debate
 from oversight.protocols.scoring import statistics, worlds
 from tests.command_line import environment
 
+pytestmark = pytest.mark.wire
+
 ROOT = Path(__file__).parents[2]
 
 DIGEST = """

@@ -11,6 +11,8 @@ from oversight.engine.runs.run_folder import outcomes
 from tests.command_line import environment
 from tests.engine.conftest import Command
 
+pytestmark = pytest.mark.wire
+
 SWITCH_ON = 'eval "$(_OVERSIGHT_COMPLETE=bash_source oversight)"'
 """As the README has it."""
 README = (Path(__file__).parents[2] / "README.md").read_text()

@@ -42,7 +42,7 @@ from tests.lines import (
     settings_for,
 )
 
-pytestmark = EACH_LINE
+pytestmark = [EACH_LINE, pytest.mark.wire]
 
 
 async def test_a_server_that_is_not_there_is_unreachable(line: str) -> None:

@@ -24,7 +24,7 @@ from oversight.engine.providers.limit_headers import LONGEST, HeaderLimits
 from oversight.engine.rehearsal import FaultKind, MockServer, Profile
 from tests.lines import EACH_LINE, LINES, always, asked, canned, good_body, http, reached, rehearsed
 
-pytestmark = EACH_LINE
+pytestmark = [EACH_LINE, pytest.mark.wire]
 
 
 @pytest.mark.parametrize(
@@ -192,10 +192,8 @@ async def test_no_delay_and_no_date_is_too_absurd_to_be_borne(
 
 
 @pytest.mark.parametrize("delay", ["1e300", "Fri, 31 Dec 9999 23:59:59 GMT"])
-async def test_a_delay_beyond_all_bounds_stops_with_the_year_to_come_back_in(
-    line: str, delay: str
-) -> None:
+async def test_a_delay_beyond_all_bounds_stops_and_names_no_date(line: str, delay: str) -> None:
     told = f"retry-after: {delay}\r\ndate: Fri, 20 Nov 2026 12:00:00 GMT\r\n"
     async with canned(line, http("503 Busy", told, b"{}")) as (ask, _):
-        with pytest.raises(ProviderDown, match=r"asks to wait 3,660 days: go on at .* 20\d\d$"):
+        with pytest.raises(ProviderDown, match="asks to wait for more than a year"):
             await RateLimiter(ask)(asked(line))

@@ -5,6 +5,7 @@ import gzip
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 import orjson
@@ -15,6 +16,7 @@ from oversight.cache.reply import Reply, Token, ToolCall
 from oversight.engine.errors import EngineError, Malformed, ModelNotFound, UnrecognizedReply
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.openai_wire import OpenAIWire
+from oversight.engine.providers.responses_wire import ResponsesWire
 from oversight.engine.rehearsal import FaultKind, MockServer
 from tests.lines import (
     EACH_LINE,
@@ -28,7 +30,7 @@ from tests.lines import (
     settings_for,
 )
 
-pytestmark = EACH_LINE
+pytestmark = [EACH_LINE, pytest.mark.wire]
 
 
 async def test_a_call_arrives_as_it_was_asked_and_its_reply_comes_back(line: str) -> None:
@@ -39,11 +41,11 @@ async def test_a_call_arrives_as_it_was_asked_and_its_reply_comes_back(line: str
         return Reply("It is 4 – “four” – 四.")
 
     call = replace(asked(line, "2 + 2 – “two”?"), temperature=0.5, top_p=0.9, max_tokens=50)
-    call = replace(call, stop=("END",))
+    call = call.changed(stop=() if "responses" in line else ("END",))
     async with rehearsed(line, answer=answer) as (ask, server):
         reply = await ask(call)
     name = call.model.removeprefix(f"{LINES[line][0]}/")
-    assert seen == [replace(call, model=name)]
+    assert seen == [call.changed(model=name)]
     assert (reply.text, reply.outcome) == ("It is 4 – “four” – 四.", "ok")
     assert reply.served_model == name
     assert reply.usage.input_tokens > 0
@@ -52,7 +54,8 @@ async def test_a_call_arrives_as_it_was_asked_and_its_reply_comes_back(line: str
 
 
 async def test_both_transports_send_the_same_bytes(line: str) -> None:
-    wire = AnthropicWire() if "anthropic" in line else OpenAIWire(LINES[line][0])
+    wires = {"anthropic": AnthropicWire, "openai": OpenAIWire, "responses": ResponsesWire}
+    wire = wires[line.split()[0]](LINES[line][0])
     async with canned(line, http("200 OK", "", good_body(line))) as (ask, requests):
         await ask(asked(line))
     head, _, body = requests[0].partition(b"\r\n\r\n")
@@ -75,7 +78,7 @@ async def test_tools_go_out_and_their_use_comes_back(line: str) -> None:
         assert (first.tool_calls, first.outcome) == ((wish,), "ok")
         said = Message("assistant", first.text, first.tool_calls, opaque=first.opaque)
         result = Message("tool", "4", tool_call_id="t1")
-        second = await ask(replace(call, messages=(*call.messages, said, result)))
+        second = await ask(call.changed(messages=(*call.messages, said, result)))
     assert second.text == "4"
     assert seen[0].tools == (spec,)
     assert seen[1].messages[2:] == (Message("assistant", "", (wish,)), result)
@@ -103,13 +106,18 @@ async def test_logprobs_come_back_where_the_wire_has_them(line: str) -> None:
 async def test_reasoning_returns_to_its_provider_unread(line: str) -> None:
     if "anthropic" in line:
         opaque = '[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"text","text":"4"}]'
+    elif "responses" in line:
+        said = '{"type":"message","role":"assistant","content":[{"type":"output_text","text":"4"}]}'
+        sealed = sha256(b"rs_1").hexdigest()
+        thought = f'{{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"{sealed}"}}'
+        opaque = f"[{thought},{said}]"
     else:
         opaque = '{"reasoning_content":"hm"}'
     async with rehearsed(line, answer=lambda call: Reply("4", opaque=opaque)) as (ask, _):
         reply = await ask(asked(line))
         assert (reply.text, reply.opaque) == ("4", opaque)
-        said = Message("assistant", reply.text, opaque=reply.opaque)
-        again = replace(asked(line), messages=(*asked(line).messages, said, Message("user", "?")))
+        turn = Message("assistant", reply.text, opaque=reply.opaque)
+        again = replace(asked(line), messages=(*asked(line).messages, turn, Message("user", "?")))
         assert (await ask(again)).outcome == "ok"
 
 
@@ -186,6 +194,7 @@ async def test_a_mark_of_byte_order_is_no_part_of_the_reply(line: str) -> None:
 async def test_content_in_parts_is_read_as_one_text(
     line: str, message: dict[str, Any], said: str
 ) -> None:
+    message = in_words_of(line, message)
     async with canned(line, http("200 OK", "", body_with(line, message))) as (ask, _):
         reply = await ask(asked(line))
     assert (reply.text, reply.outcome) == (said, "ok" if said else "empty")
@@ -202,14 +211,15 @@ async def test_a_refusal_in_parts_is_a_refusal(line: str) -> None:
 
 async def test_a_part_of_an_unknown_kind_is_named(line: str) -> None:
     message = {"content": [{"type": "image_url", "image_url": "x"}, {"type": "text", "text": "4"}]}
+    message = in_words_of(line, message)
     async with canned(line, http("200 OK", "", body_with(line, message))) as (ask, _):
         with pytest.raises(UnrecognizedReply, match="image_url"):
             await ask(asked(line))
 
 
 async def test_words_without_a_reason_to_stop_are_read_and_nothing_is_made_up(line: str) -> None:
-    if "anthropic" in line:
-        pytest.skip("Anthropic gives one always")
+    if not line.startswith("openai"):
+        pytest.skip("Anthropic gives one always, and so does the responses endpoint")
     ended = orjson.loads(good_body(line))
     ended["choices"][0]["finish_reason"] = None
     async with canned(line, http("200 OK", "", orjson.dumps(ended))) as (ask, _):
@@ -237,5 +247,23 @@ async def test_a_dummy_key_changes_nothing_of_what_a_model_says(line: str, key: 
 def body_with(line: str, message: dict[str, Any]) -> bytes:
     """A good body with some fields of its message put in place of others."""
     body = orjson.loads(good_body(line))
-    (body if "anthropic" in line else body["choices"][0]["message"]).update(message)
+    match line.split()[0]:
+        case "anthropic":
+            said = body
+        case "responses":
+            (said,) = body["output"]
+        case _:
+            said = body["choices"][0]["message"]
+    said.update(message)
     return orjson.dumps(body)
+
+
+def in_words_of(line: str, message: dict[str, Any]) -> dict[str, Any]:
+    """A message in parts, in the words of a line: responses call text and thought otherwise."""
+    if not line.startswith("responses"):
+        return message
+    kept = [part for part in message["content"] if part["type"] != "thinking"]
+    return {"content": [part | {"type": RENAMED.get(part["type"], part["type"])} for part in kept]}
+
+
+RENAMED = {"text": "output_text"}

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from oversight.engine.cli.group import oversight
 from oversight.engine.errors import UsageError
 from oversight.protocols.datasets import write_jsonl
-from oversight.protocols.datasets.leak import FEATURES, POSITION
+from oversight.protocols.datasets.leak import FEATURES, POSITION, WORDING
 from oversight.protocols.errors import DatasetError
 from oversight.protocols.question import labelled, randomness
 
@@ -43,7 +43,7 @@ def leaky(tmp_path) -> Path:
 def honest(tmp_path) -> Path:
     return kept(
         tmp_path / "honest.jsonl",
-        lambda rng: [(f"pear {rng.random():.9f}", "", 1.0), (f"plum {rng.random():.9f}", "", -1.0)],
+        lambda rng: [(f"pear {rng.random():.9f}", "", value) for value in (1.0, -1.0)],
     )
 
 
@@ -63,7 +63,7 @@ def test_an_honest_file_passes_with_every_rule_listed(honest):
     assert "no leak found" in told
     assert "What to do" not in told
     assert "leaks\n" not in told
-    for rule in (*FEATURES, POSITION):
+    for rule in (*FEATURES, POSITION, WORDING):
         assert f"  {rule} " in told
 
 
@@ -72,8 +72,9 @@ def test_json_has_every_rule_and_count(leaky):
     assert told["problems"] == told["groups"] == 120
     assert (told["answers"], told["passages"], told["duplicates"]) == ({"2": 120}, 0, [])
     assert sum(told["best"].values()) == 120
-    assert told["leaks"] == ["longest answer"]
-    assert len(told["rules"]) == len(FEATURES) + 1
+    assert sorted(told["leaks"]) == ["longest answer", WORDING]
+    assert len(told["rules"]) == len(FEATURES) + 2
+    assert 0 < told["power"]["5"] < told["power"]["10"] < told["power"]["15"] < 1
     first = told["rules"][0]
     assert (first["rule"], first["n"], first["accuracy"]) == ("longest answer", 120, 1.0)
     assert first["low"] < first["accuracy"] <= first["high"]

@@ -5,6 +5,8 @@ import signal
 import sys
 import time
 
+import pytest
+
 from oversight.engine.providers.deadline import within
 from oversight.engine.rehearsal import MockServer, Profile
 from tests.campaign.sweeps import ROOT
@@ -13,6 +15,7 @@ from tests.lines import EACH_LINE
 DEADLINE = 3.0
 
 
+@pytest.mark.wire
 @EACH_LINE
 async def test_answers_that_came_while_the_process_stood_still_are_read(line: str) -> None:
     async with MockServer(Profile(latency=0.5)) as server:

@@ -4,13 +4,13 @@ import random
 
 import pytest
 
-from oversight.cache.call import Call, Message, ResponseFormat, ToolSpec
+from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpec
 from oversight.cache.reply import ToolCall, Usage
 from oversight.engine.tokens import CAUTION, TokenEstimator, prompt_tokens
 
 
 def call(text="x" * 400, **more):
-    return Call("m", (Message("user", text),), **more)
+    return Call(Request("m", (Message("user", text),), **more))
 
 
 def test_without_replies_it_is_four_bytes_a_token_and_all_of_max_tokens():
@@ -25,10 +25,13 @@ def test_without_replies_it_is_four_bytes_a_token_and_all_of_max_tokens():
         call(tools=(ToolSpec("search", "finds things", '{"type": "object"}'),)),
         call(response_format=ResponseFormat("verdict", '{"type": "object"}')),
         Call(
-            "m", (Message("assistant", "x" * 400, (ToolCall("1", "search", '{"q": "crates"}'),)),)
+            Request(
+                "m",
+                (Message("assistant", "x" * 400, (ToolCall("1", "search", '{"q": "crates"}'),)),),
+            )
         ),
-        Call("m", (Message("assistant", "x" * 400, opaque='[{"type": "thinking"}]'),)),
-        Call("m", (Message("user", "x" * 400), Message("user", ""))),
+        Call(Request("m", (Message("assistant", "x" * 400, opaque='[{"type": "thinking"}]'),))),
+        Call(Request("m", (Message("user", "x" * 400), Message("user", "")))),
         call("é" * 400),
         call("数" * 400),
     ],

@@ -53,6 +53,7 @@ def lines(result: Result) -> list[str]:
     return result.stdout.splitlines()
 
 
+@pytest.mark.wire
 def test_models_that_answer_are_well_and_one_request_each_was_sent(at, desk):
     limits = desk / "limits.yaml"
     limits.write_text("requests_per_minute: 500\ntokens_per_minute: 200000")
@@ -74,6 +75,7 @@ def test_models_that_answer_are_well_and_one_request_each_was_sent(at, desk):
     assert "nothing is known of this model" in llama
 
 
+@pytest.mark.wire
 @pytest.mark.parametrize(
     ("fault", "said", "mend"),
     [
@@ -96,6 +98,7 @@ def test_what_is_wrong_with_a_model_is_told_with_the_mend(at, desk, fault, said,
     assert mend in after
 
 
+@pytest.mark.wire
 def test_a_missing_key_is_found_without_a_request_and_others_are_still_asked(at, monkeypatch):
     with serving([]) as url:
         at(url)
@@ -110,6 +113,7 @@ def test_a_missing_key_is_found_without_a_request_and_others_are_still_asked(at,
     ]
 
 
+@pytest.mark.wire
 def test_a_server_that_is_not_there_is_told(at):
     at("http://127.0.0.1:9")
     result = doctor("compatible/lab/llama")
@@ -126,6 +130,7 @@ def test_an_address_that_nobody_gave_is_told():
     )
 
 
+@pytest.mark.wire
 def test_a_sweep_is_also_held_against_what_its_models_can_do(at, desk):
     sweep = desk / "sweep.yaml"
     sweep.write_text(
@@ -169,6 +174,7 @@ def test_an_answer_of_another_model_is_no_answer_of_this_one(at):
         assert _alike(asked, served)
 
 
+@pytest.mark.wire
 @pytest.mark.parametrize(("served", "code"), [("other-7b", 1), ("llama-3-8b.gguf", 0)])
 def test_a_server_that_answers_as_another_model_is_not_well(monkeypatch, served, code):
     body = json.dumps(

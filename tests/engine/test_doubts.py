@@ -102,7 +102,7 @@ def test_a_score_that_no_problem_admits_has_no_bounds() -> None:
     grid = sweep(PROPAGANDA, problems=[problem(0, (1, -1, -1))])
     told = [read_outcome(line(cell, LOST)) for cell in grid.cells()]
     assert bounds(collect(grid, told, score="logodds")) is None
-    assert bounds(collect(grid, told)) == close(1, 1, None, None, -2, 4)
+    assert bounds(collect(grid, told)) == close(1, 1, None, None, -8 / 3, 8 / 3)
 
 
 async def test_speeches_that_fail_their_side_check_widen_the_bounds_by_their_share() -> None:

@@ -16,6 +16,8 @@ from oversight.engine.datasets.download import CHUNK_BYTES, Part, download, sess
 from oversight.engine.errors import DownloadError, EngineError, UsageError
 from oversight.engine.sweeps.originals import originals
 
+pytestmark = pytest.mark.wire
+
 WHOLE = bytes(range(256)) * 2048
 """Half a megabyte: eight chunks."""
 OTHER = WHOLE[::-1]

@@ -1,7 +1,6 @@
 """One model, all layers: what it does with a provider, and what the provider tells it."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
@@ -149,7 +148,7 @@ def test_what_the_wire_cannot_write_was_never_sent_and_what_the_server_rejects_w
         transport = Canned(400, b'{"error": {"message": "no"}}')
         one = endpoint(HttpProvider(OpenAIWire("openai"), transport))
         rejected = call_of(10, model="openai/gpt-4o")
-        unwritable = replace(rejected, tools=(ToolSpec("search", "finds things", "no JSON"),))
+        unwritable = rejected.changed(tools=(ToolSpec("search", "finds things", "no JSON"),))
         for call in (rejected, unwritable):
             with pytest.raises(InvalidRequest):
                 await one(call)

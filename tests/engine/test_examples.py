@@ -6,6 +6,7 @@ from oversight.engine.errors import UsageError
 from oversight.engine.runs.loaded_sweep import open_sweep
 from oversight.engine.sweeps.document import Document
 from oversight.engine.sweeps.examples import problems_of, shots
+from oversight.engine.sweeps.node import Node
 from oversight.protocols.datasets.bundled import bundled
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.judges import Ensemble, Shot, StatedJudge
@@ -27,7 +28,7 @@ protocols: naive_judge
 
 def read(yaml: str) -> tuple[Shot, ...]:
     document = Document.parse(f"examples: {yaml}", "a.yaml")
-    return shots(document, ("examples",), document.value["examples"])
+    return shots(Node.section(document, "examples"))
 
 
 def test_a_sweep_file_names_the_data_set_that_examples_are_taken_from(tmp_path: Path) -> None:
@@ -85,3 +86,21 @@ def test_a_simulated_world_is_told_every_example_of_a_tree_of_roles() -> None:
     assert len(found) == 3 and {problem.question for problem in found} == {CRATES}
     assert {problem.best for problem in found} == {APPLES.best}
     assert list(problems_of(StatedJudge("sim/weak"))) == []
+
+
+@pytest.mark.parametrize(
+    "judge",
+    [
+        "{model: sim/weak, shots: {bundled: arithmetic}}",
+        "{kind: ensemble, member: {model: sim/weak}, examples: {bundled: arithmetic}}",
+    ],
+)
+def test_examples_that_are_problems_as_well_are_refused_with_the_first(
+    tmp_path: Path, judge: str
+) -> None:
+    path = tmp_path / "sweep.yaml"
+    problems = "problems: {bundled: {name: arithmetic, limit: 2}}"
+    path.write_text(f"{problems}\njudges: [{judge}]\nprotocols: naive_judge\n")
+    first = bundled("arithmetic")[0].id
+    with pytest.raises(UsageError, match=rf"yaml:1: problems: {first}: stands among the examples"):
+        open_sweep(path)

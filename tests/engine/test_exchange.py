@@ -9,6 +9,8 @@ from yarl import URL
 
 from oversight.engine.providers.exchange import Overflow, Ramped, Sending, Straight
 
+pytestmark = pytest.mark.wire
+
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
 
 

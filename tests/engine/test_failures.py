@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from oversight.engine.reports.failures import PASSING, WORDS, called, failure_lines
+import pytest
+
+from oversight.engine.reports.failures import TRANSIENT_KINDS, WORDS, called, failure_lines
 from oversight.engine.runs.outcome import OutcomeRecord
 from oversight.protocols.transcript import Failure
 from tests.answering import answering
@@ -50,12 +52,49 @@ def test_unreadable_replies_are_told_with_shares_causes_an_example_and_the_mend(
     ]
 
 
+def lines(failure: Failure, yaml: str = "kind: stated", unread: int = 2) -> list[str]:
+    """What is told where this befalls some cells of four."""
+    grid = sweep(f"judges: {{model: sim/judge, {yaml}}}\nprotocols: naive_judge\n")
+    judge = grid.rows[0].judge
+    return list(
+        failure_lines(grid, [record(n, judge, failure if n < unread else None) for n in range(4)])
+    )
+
+
+def test_longer_replies_are_not_advised_to_a_judge_that_is_to_say_one_word() -> None:
+    told = lines(
+        Failure("unreadable", "the reply gives no label (the reply was truncated)", "<turn>"),
+        "kind: logprob",
+    )
+    assert told[1] == "  2: the reply gives no label"
+    assert "max_tokens" not in " ".join(told)
+    assert "judges.kind: distribution" in told[-1]
+
+
+def test_where_the_form_of_another_seat_was_cut_its_cap_is_to_be_raised() -> None:
+    cut = "the reply is not the JSON of a criteria form (the reply was truncated)"
+    told = lines(Failure("unreadable", cut, "{"))
+    assert told[1].endswith(
+        "2 of them cut off at max_tokens: raise it for the seat that fills in the criteria form"
+    )
+    assert "judges.max_tokens" not in " ".join(told)
+    own = lines(Failure("unreadable", cut.replace("criteria", "probabilities"), "{"))
+    assert own[1].endswith("cut off at max_tokens 256: raise judges.max_tokens")
+
+
+def test_another_kind_of_judge_is_advised_only_where_it_is_not_there_already() -> None:
+    odd = Failure("unreadable", "no probability is stated for (A)", "Forty.")
+    assert "judges.kind: distribution" in lines(odd)[-1]
+    assert not any("kind" in line for line in lines(odd, "kind: distribution"))
+    assert not any("kind" in line for line in lines(Failure("TooLong", "400")))
+
+
 def test_no_name_of_a_class_is_told() -> None:
     for kind, words in WORDS.items():
         (first, *_) = failure_lines(GRID, [record(0, STATED, Failure(kind, "400: no"))])
         assert first == f"{STATED}: 1 of 1 cells {words} (100%)"
     assert not any(word[:1].isupper() for word in map(called, WORDS))
-    assert WORDS.keys() >= PASSING
+    assert WORDS.keys() >= TRANSIENT_KINDS
 
 
 def test_failed_cells_are_told_by_their_cause_and_retried_only_where_it_helps(
@@ -77,6 +116,7 @@ def test_failed_cells_are_told_by_their_cause_and_retried_only_where_it_helps(
     assert "once more   oversight run small.yaml --retry-failed   (3 cells whose fault" in told
 
 
+@pytest.mark.wire
 def test_a_grid_whose_every_call_is_refused_for_one_reason_is_stopped(
     place: Path, command: Command
 ) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from oversight.cache.address import call_address
 from oversight.cache.cache import Cache
 from oversight.cache.disk import ReadOnlyStore
 from oversight.cache.store import MemoryStore
@@ -180,7 +179,7 @@ async def test_a_call_that_fails_or_a_refusal_costs_its_question_alone():
 async def test_no_call_is_asked_twice():
     ask = Scripted(simulated)
     await generation_over(ask)
-    assert len(ask.calls) == len({call_address(call) for call in ask.calls})
+    assert len(ask.calls) == len({call.address for call in ask.calls})
 
 
 def test_a_setting_that_the_model_does_not_take_is_told_with_the_mend():
@@ -198,5 +197,5 @@ async def test_a_bug_that_one_question_brings_out_costs_that_question_alone(capl
     generation, _, halt = await generation_over(Scripted(answer))
     assert halt is None
     assert generation.failures["q4"].message == "ZeroDivisionError: a bug"
-    assert len(generation.drafts) == len(QUESTIONS) - 1
+    assert len(generation.made) == len(QUESTIONS) - 1
     assert "question q4 crashed" in caplog.text

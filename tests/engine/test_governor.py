@@ -6,7 +6,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from oversight.cache.cache import CacheStatistics
 from oversight.engine.fleet.governor import Governor
-from oversight.engine.fleet.words import Receipt, Report
+from oversight.engine.fleet.words import Receipt, WorkerReport
 from oversight.engine.limits.limits import Limits
 from oversight.engine.throughput import LimitStatistics
 
@@ -20,7 +20,7 @@ def use(waiting=0, in_flight=0, per_second=0.0):
 
 
 def report(waiting=0, in_flight=0, per_second=0.0, spent=0.0, reserved=0.0, wants=0.0):
-    return Report(
+    return WorkerReport(
         *((), (), 0, 0, False, use(waiting, in_flight, per_second), 0, {}, NOTHING_ASKED),
         *(spent, reserved, wants, (), None),
     )

@@ -14,6 +14,8 @@ from oversight.engine.runs.run_folder import outcomes
 from tests.command_line import ROOT, calls, environment, oversight
 from tests.conftest import Campaign
 
+pytestmark = pytest.mark.wire
+
 SWEEP = """\
 name: killed
 problems: {bundled: {name: arithmetic, limit: 4}}

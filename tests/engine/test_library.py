@@ -21,12 +21,13 @@ from oversight.protocols import (
     Agent,
     Answer,
     BestOf,
+    Conversation,
     Debate,
+    DoublyEfficientDebate,
     LogprobJudge,
     NaiveJudge,
     Problem,
     Propaganda,
-    Protocol,
     Question,
     Speaker,
     StatedJudge,
@@ -49,7 +50,7 @@ faults: dict[str, Exception] = {}
 
 
 @dataclass(frozen=True)
-class Overheard(Protocol):
+class Overheard(Conversation):
     """The agent speaks twice, and a test listens."""
 
     agent: Speaker
@@ -118,10 +119,10 @@ def test_a_loop_that_runs_already_is_told_the_other_way() -> None:
         ([], shipments(1), {}, "Python: protocols: there is no protocol in it"),
         ([NAIVE], [], {}, "Python: problems: there is no problem in it"),
         (
-            [Debate(JUDGE, AGENT)],
+            [DoublyEfficientDebate(JUDGE, AGENT)],
             [THREE],
             {},
-            "Python: problems: three: debate simultaneous 2 opposes two answers",
+            "Python: problems: three: doubly efficient debate 8 steps 3 votes opposes two answers",
         ),
         (
             [NAIVE],

@@ -12,6 +12,8 @@ from oversight.engine.runs.lock import holder
 from oversight.engine.runs.run_folder import outcomes
 from tests.run_folders import CELLS, folder, land, refused
 
+pytestmark = pytest.mark.wire
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:

@@ -8,6 +8,8 @@ import pytest
 
 from tests.campaign.sweeps import ROOT
 
+pytestmark = pytest.mark.wire
+
 CALLS = 48
 
 

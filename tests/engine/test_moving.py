@@ -12,6 +12,8 @@ from oversight.cache.record import new_record, read_record
 from oversight.engine.rehearsal.process import counts, serving
 from tests.command_line import Command, calls
 
+pytestmark = pytest.mark.wire
+
 SWEEP = """\
 name: lab
 problems: {bundled: {name: arithmetic, limit: 2}}
@@ -39,7 +41,7 @@ def moved(place: Path, url: str) -> None:
 def stored_under(place: Path, identity: str) -> None:
     """Have every reply of the store be one of this identity, and of none other."""
     store = DiskStore(place / "store")
-    old = [(key, read_record(key, value)) for key, value in store.scan()]
+    old = [(key, read_record(key, value)) for key, value in store.items()]
     new = []
     for key, record in old:
         address = key.partition(".")[0]

@@ -61,8 +61,9 @@ def test_a_provider_that_there_is_not_is_refused(providers: str, told: str) -> N
         (
             "{smollm2-135m: {concurrency: 4}}",
             "s.yaml:5: models.smollm2-135m: 'smollm2-135m': no such provider; there are openai, "
-            "anthropic, deepseek, openrouter, ollama, vllm, local, compatible, azure, bedrock, "
-            "vertex\n"
+            "anthropic, deepseek, openrouter, gemini, xai, mistral, together, groq, fireworks, "
+            "moonshot, ollama, vllm, sglang, llamacpp, lmstudio, local, compatible, azure, "
+            "foundry, bedrock, vertex\n"
             "  did you mean 'compatible/lab/smollm2-135m'?",
         ),
         (
@@ -110,6 +111,52 @@ def test_a_way_to_a_server_that_cannot_work_is_refused_with_its_line(
     if "base_url" not in setting:
         more += "    base_url: http://127.0.0.1:9/v1\n"
     assert refused(more).startswith(f"s.yaml:6: providers.compatible/lab.{told}")
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (
+            "providers:\n  openai: {order: [a]}\n",
+            "s.yaml:5: providers.openai.order: openai hands calls on to nobody\n  leave it out",
+        ),
+        (
+            "providers:\n  anthropic: {api: responses}\n",
+            "s.yaml:5: providers.anthropic.api: anthropic has no such endpoint",
+        ),
+        (
+            "providers:\n  openai: {api: response}\n",
+            "s.yaml:5: providers.openai.api: 'response' is not one of 'auto', 'chat', 'responses'",
+        ),
+        (
+            "models:\n  openai/gpt-4o-mini: {is: gpt-6-sol}\n",
+            "s.yaml:5: models.openai/gpt-4o-mini.is: 'gpt-6-sol': no such provider",
+        ),
+        (
+            "models:\n  openai/gpt-4o-mini: {is: 3}\n",
+            "s.yaml:5: models.openai/gpt-4o-mini.is: 3 is not a text",
+        ),
+    ],
+)
+def test_a_setting_that_its_provider_has_no_use_for_is_refused(more: str, told: str) -> None:
+    assert refused(more, COMPATIBLE_LAB_BASE_URL="http://127.0.0.1:9/v1").startswith(told)
+
+
+def test_the_hosts_that_a_router_may_choose_are_part_of_who_answers() -> None:
+    at = {"COMPATIBLE_LAB_BASE_URL": "http://127.0.0.1:9/v1"}
+
+    def identity(settings: str) -> str:
+        more = f"providers: {{openrouter: {settings}}}"
+        return ready(more, **at).models.settings("openrouter").identity
+
+    assert identity("{}") == "openrouter chat.completions v1"
+    pinned = identity("{order: [deepinfra]}")
+    assert '"order":["deepinfra"],"allow_fallbacks":false' in pinned
+    assert identity("{order: [deepinfra, together]}") != pinned
+    sent = ready("providers: {openrouter: {data_collection: deny}}", **at).models
+    assert sent.settings("openrouter").extra == (
+        '{"provider":{"require_parameters":true,"data_collection":"deny"}}'
+    )
 
 
 def test_an_address_that_is_missing_or_wrong_in_the_environment_names_who_needs_it() -> None:

@@ -3,7 +3,7 @@ from typing import Any
 import orjson
 import pytest
 
-from oversight.cache.call import Call, Message, ResponseFormat, ToolSpec
+from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpec
 from oversight.cache.reply import Reply, Token, ToolCall
 from oversight.engine.errors import InvalidRequest, Malformed, OutcomeUnknown
 from oversight.engine.providers.openai_wire import OpenAIWire
@@ -33,7 +33,7 @@ def read(data: Any) -> Reply:
 
 
 def test_a_plain_call_is_written_in_full_and_nothing_more() -> None:
-    assert written(Call("openai/gpt-4o-mini", ASKED, temperature=0.0, draw=(3, 1))) == {
+    assert written(Call(Request("openai/gpt-4o-mini", ASKED, temperature=0.0), (3, 1))) == {
         "model": "gpt-4o-mini",
         "messages": [
             {"role": "system", "content": "Be brief."},
@@ -47,16 +47,18 @@ def test_a_plain_call_is_written_in_full_and_nothing_more() -> None:
 def test_every_parameter_of_a_call_is_written() -> None:
     body = written(
         Call(
-            "openai/gpt-4o",
-            ASKED,
-            temperature=0.7,
-            top_p=0.9,
-            max_tokens=77,
-            stop=("END",),
-            tools=(ToolSpec("calculator", "adds", '{"type": "object"}'),),
-            response_format=ResponseFormat("verdict", '{"type": "object", "required": ["A"]}'),
-            top_logprobs=5,
-            effort="low",
+            Request(
+                "openai/gpt-4o",
+                ASKED,
+                temperature=0.7,
+                top_p=0.9,
+                max_tokens=77,
+                stop=("END",),
+                tools=(ToolSpec("calculator", "adds", '{"type": "object"}'),),
+                response_format=ResponseFormat("verdict", '{"type": "object", "required": ["A"]}'),
+                top_logprobs=5,
+                effort="low",
+            )
         )
     )
     assert body["top_p"] == 0.9
@@ -86,7 +88,7 @@ def test_every_parameter_of_a_call_is_written() -> None:
 
 def test_compatible_servers_are_told_max_tokens_by_its_old_name() -> None:
     wire = OpenAIWire("compatible/lab")
-    body = written(Call("compatible/lab/org/llama-3", ASKED), wire)
+    body = written(Call(Request("compatible/lab/org/llama-3", ASKED)), wire)
     assert body["model"] == "org/llama-3"
     assert body["max_tokens"] == 1024
     assert "max_completion_tokens" not in body
@@ -100,7 +102,7 @@ def test_a_tool_exchange_goes_out_as_it_came() -> None:
         Message("assistant", "", (asked,), opaque=reasoning),
         Message("tool", "4", tool_call_id="call_1"),
     )
-    assert written(Call("deepseek/deepseek-chat", messages))["messages"][2:] == [
+    assert written(Call(Request("deepseek/deepseek-chat", messages)))["messages"][2:] == [
         {
             "role": "assistant",
             "content": None,
@@ -120,11 +122,11 @@ def test_a_tool_exchange_goes_out_as_it_came() -> None:
 def test_reasoning_of_another_wire_is_refused_before_anything_is_sent() -> None:
     messages = (*ASKED, Message("assistant", "4", opaque='[{"type": "thinking"}]'))
     with pytest.raises(InvalidRequest, match="opaque is not from this wire"):
-        WIRE.body(Call("openai/gpt-4o", messages))
+        WIRE.body(Call(Request("openai/gpt-4o", messages)))
 
 
 def test_a_schema_that_is_no_json_is_named() -> None:
-    call = Call("openai/gpt-4o", ASKED, response_format=ResponseFormat("v", "{'A': 1}"))
+    call = Call(Request("openai/gpt-4o", ASKED, response_format=ResponseFormat("v", "{'A': 1}")))
     with pytest.raises(InvalidRequest, match=r"response_format\.schema is no JSON"):
         WIRE.body(call)
 
@@ -214,7 +216,7 @@ def test_absent_logprobs_are_none_at_all(logprobs: Any) -> None:
 def test_reasoning_comes_back_as_it_went_out(fields: dict[str, Any]) -> None:
     reply = read(completion(fields))
     message = Message("assistant", reply.text, opaque=reply.opaque)
-    said = written(Call("deepseek/deepseek-chat", (*ASKED, message)))["messages"][2]
+    said = written(Call(Request("deepseek/deepseek-chat", (*ASKED, message))))["messages"][2]
     assert said == {"role": "assistant", "content": "4", **fields}
 
 
@@ -276,3 +278,30 @@ def test_a_200_that_holds_no_reply_is_malformed_with_its_bytes(body: bytes) -> N
     with pytest.raises(Malformed) as caught:
         WIRE.reply(200, {}, body)
     assert caught.value.body == body
+
+
+SIGNED = {"google": {"thought_signature": "Eo4C"}}
+
+
+def test_marks_on_tool_calls_go_back_with_them() -> None:
+    """Gemini refuses a call whose thought signature it does not find again."""
+    wishes = [
+        {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}},
+        {"id": "b", "type": "function", "function": {"name": "g", "arguments": "{}"}},
+    ]
+    marked = [wishes[0] | {"extra_content": SIGNED}, wishes[1]]
+    reply = read(completion({"content": None, "tool_calls": marked}, finish_reason="tool_calls"))
+    turn = Message("assistant", "", reply.tool_calls, opaque=reply.opaque)
+    results = [Message("tool", "4", tool_call_id=id) for id in "ab"]
+    sent = written(Call(Request("openai/m", (*ASKED, turn, *results))))["messages"]
+    assert sent[2] == {"role": "assistant", "content": None, "tool_calls": marked}
+
+
+def test_the_host_that_served_a_routed_call_is_told() -> None:
+    assert read(completion() | {"provider": "DeepInfra"}).served_model.endswith(" at DeepInfra")
+
+
+def test_a_router_is_told_whom_to_choose() -> None:
+    wire = OpenAIWire("openrouter", extra='{"provider":{"order":["a"],"allow_fallbacks":false}}')
+    body = written(Call(Request("openrouter/x/y", ASKED)), wire)
+    assert body["provider"] == {"order": ["a"], "allow_fallbacks": False}

@@ -11,6 +11,8 @@ from oversight.cache.record import Record, checked_records, records
 from oversight.engine.rehearsal.process import counts
 from tests.desk import CANARY, CONCURRENCY, MODELS, Desk
 
+pytestmark = pytest.mark.wire
+
 CELLS = 2 * 2 * 2 * (1 + 2 * 2)
 """Problems x worlds x judges x (naive judge + agents x orders of speech)."""
 SLOW = {"latency": 0.1}
@@ -201,7 +203,7 @@ def test_p12_however_often_a_run_is_killed_its_ledger_has_all_that_the_server_sa
             sitting.communicate()
             known = desk.account()
             with closing(ReadOnlyStore(desk.folder / "store")) as store:
-                replies = [record.reply() for _, record in records(store.survey())]
+                replies = [record.reply() for _, record in records(store.items())]
             assert len(replies) <= known.stored
             assert sum(reply.usage.output_tokens for reply in replies) <= known.usage.output_tokens
             assert counts(url)["requests"] <= known.sent
@@ -246,7 +248,7 @@ def test_p13_a_key_stands_in_no_file_log_report_or_store(desk):
         assert CANARY not in str(path)
     store = ReadOnlyStore(desk.folder / "store")
     try:
-        found = [record for _, record in checked_records(store.survey())]
+        found = [record for _, record in checked_records(store.items())]
     finally:
         store.close()
     assert len(found) > 20

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from oversight.cache.call import Call, Message, ToolSpec
+from oversight.cache.call import Call, Message, Request, ToolSpec
 from oversight.cache.reply import Reply
 from oversight.engine.errors import InvalidRequest
 from oversight.engine.models.prefix_warmup import KNOWN, WARM, PrefixWarmup
@@ -33,7 +33,7 @@ class Vendor:
 
 
 def call(n: int, prefix: str = "p") -> Call:
-    return Call(CLAUDE, (Message("system", prefix), Message("user", str(n))))
+    return Call(Request(CLAUDE, (Message("system", prefix), Message("user", str(n)))))
 
 
 def primed(vendor: Vendor) -> PrefixWarmup:
@@ -120,7 +120,7 @@ def test_vendors_keep_long_marked_prefixes_with_their_tools() -> None:
     assert kept_prefix(short) is None
     assert kept_prefix(long) == kept_prefix(call(1, LONG)) is not None
     tool = ToolSpec("calculator", "computes", "{}")
-    armed = Call(CLAUDE, long.messages, tools=(tool,))
+    armed = Call(Request(CLAUDE, long.messages, tools=(tool,)))
     assert kept_prefix(armed) not in (None, kept_prefix(long))
     # OpenAI keeps prefixes of its own accord, and charges nothing for writing them.
-    assert kept_prefix(Call("openai/gpt-4o", long.messages)) is None
+    assert kept_prefix(Call(Request("openai/gpt-4o", long.messages))) is None

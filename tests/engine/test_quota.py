@@ -6,7 +6,7 @@ import time
 import orjson
 import pytest
 
-from oversight.engine.fleet.quota import STALE, STOPS, Account, Quota, shares
+from oversight.engine.fleet.quota import STALE, STOPS, Account, Quota, quota_shares
 from oversight.engine.rehearsal.process import counts
 from tests.desk import CONCURRENCY, MODELS, Desk
 
@@ -76,9 +76,9 @@ def test_what_a_run_cannot_give_back_at_once_counts_for_it(join):
 def test_the_share_of_a_run_that_ended_is_free_and_of_one_that_is_silent_after_a_while(join, url):
     one, silent, later = join(), join(), join()
     look(one, 100)
-    assert len(shares(url)) == 1
+    assert len(quota_shares(url)) == 1
     one.close()
-    assert shares(url) == []
+    assert quota_shares(url) == []
     assert look(silent, 100) == 1.0
     assert look(later, 100) == 0.0
     began = time.monotonic()
@@ -126,7 +126,7 @@ def test_two_runs_keep_one_concurrency_and_both_end(desk, url):
         ]
         while counts(server).get("ok", 0) < 60:
             assert any(run.poll() is None for run in runs)
-        held = orjson.loads(orjson.dumps(shares(url)))
+        held = orjson.loads(orjson.dumps(quota_shares(url)))
         for done in map(end, runs):
             assert done.returncode == 0, done.stderr
         seen = counts(server)
@@ -137,7 +137,7 @@ def test_two_runs_keep_one_concurrency_and_both_end(desk, url):
         )
     }
     assert seen["peak"] <= CONCURRENCY * len(MODELS)
-    assert shares(url) == []
+    assert quota_shares(url) == []
 
 
 def test_sending_stops_when_the_database_is_gone_and_goes_on_when_it_is_back(desk, url, postgres):

@@ -42,6 +42,7 @@ def ran(code: str, place: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.wire
 def test_the_protocol_of_the_readme_runs_and_has_under_30_lines(tmp_path: Path) -> None:
     assert len(PROTOCOL.splitlines()) < 30
     shown = ran(f'{PROTOCOL}print(report.show("apples-and-crates", protocol="steel"))', tmp_path)
@@ -49,6 +50,7 @@ def test_the_protocol_of_the_readme_runs_and_has_under_30_lines(tmp_path: Path) 
     assert "apples-and-crates · steelman · agent sim/strong · judge sim/judge stated" in shown
 
 
+@pytest.mark.wire
 def test_the_questions_of_the_readme_are_asked_one_at_a_time(tmp_path: Path) -> None:
     *_, probs, asd = ran(ASKING, tmp_path).splitlines()
     assert re.search(r"\(0\.\d+, 0\.\d+\)$", probs)
@@ -56,6 +58,7 @@ def test_the_questions_of_the_readme_are_asked_one_at_a_time(tmp_path: Path) -> 
     assert ran(ASKING, tmp_path).splitlines()[-1] == asd
 
 
+@pytest.mark.wire
 def test_the_demo_prints_what_the_readme_shows(tmp_path: Path) -> None:
     shown = next(text for text in blocks("") if text.startswith("· sweep demo"))
     told = oversight("demo", cwd=tmp_path)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from oversight.engine.cli.reference import reference
 from oversight.engine.providers.catalogue import PROVIDERS
 from oversight.engine.runs.loaded_sweep import load_sweep
 from oversight.engine.sweeps.document import Document
-from oversight.engine.sweeps.reference import reference
 from oversight.engine.sweeps.sweepfile import checked_sweep
 from oversight.protocols.catalogue import JUDGES, PROTOCOLS
 from oversight.protocols.datasets.catalogue import LOADERS

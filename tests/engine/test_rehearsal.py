@@ -27,6 +27,8 @@ from oversight.engine.rehearsal import (
     load_profile,
 )
 
+pytestmark = pytest.mark.wire
+
 ASKED: Any = [{"role": "user", "content": "2 + 2?"}]
 TOOL = {"name": "calc", "description": "adds", "parameters": {"type": "object"}}
 
@@ -267,8 +269,8 @@ def test_an_unknown_profile_is_refused_with_those_there_are() -> None:
 
 async def test_every_kind_of_fault_can_be_played_on_both_wires() -> None:
     for kind in FAULT_KINDS:
-        profile = Profile((FaultWindow(kind, 1.0),), drip=0.4, speed=100.0)
-        async with clients(profile, patience=0.2) as (chat, claude, server):
+        profile = Profile((FaultWindow(kind, 1.0),), drip=2.0, speed=100.0)
+        async with clients(profile, patience=1.0) as (chat, claude, server):
             for ask in (chat, claude):
                 try:
                     await ask()

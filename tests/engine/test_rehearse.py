@@ -135,11 +135,13 @@ def test_no_key_of_the_user_is_ever_on_the_stage(sweep, monkeypatch):
         assert settings.deadline == 60
 
 
+@pytest.mark.wire
 def test_a_server_that_cannot_start_is_told(sweep):
     with pytest.raises(UsageError, match="did not start"), serving(["--profile", "nonesuch"]):
         pass
 
 
+@pytest.mark.wire
 def test_the_server_ends_with_the_process_that_started_it():
     script = (
         "import sys, time\nfrom oversight.engine.rehearsal.process import serving\n"

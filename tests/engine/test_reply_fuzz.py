@@ -12,6 +12,7 @@ from oversight.cache.reply import Reply, Token, ToolCall
 from oversight.engine.errors import EngineError, Malformed
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.openai_wire import OpenAIWire
+from oversight.engine.providers.responses_wire import ResponsesWire
 from oversight.engine.providers.wire import Wire
 
 COMPLETION = {
@@ -53,7 +54,39 @@ MESSAGE = {
     "stop_reason": "end_turn",
     "usage": {"input_tokens": 1, "output_tokens": 2, "cache_read_input_tokens": 3},
 }
-WIRES = [(OpenAIWire(), COMPLETION), (AnthropicWire(), MESSAGE)]
+RESPONSE = {
+    "status": "completed",
+    "error": None,
+    "incomplete_details": None,
+    "model": "m",
+    "output": [
+        {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "x"},
+        {
+            "type": "message",
+            "role": "assistant",
+            "content": [
+                {
+                    "type": "output_text",
+                    "text": "text",
+                    "logprobs": [
+                        {
+                            "token": "A",
+                            "logprob": -0.5,
+                            "top_logprobs": [{"token": "A", "logprob": -0.5}],
+                        }
+                    ],
+                }
+            ],
+        },
+        {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"},
+    ],
+    "usage": {
+        "input_tokens": 1,
+        "output_tokens": 2,
+        "input_tokens_details": {"cached_tokens": 1},
+    },
+}
+WIRES = [(OpenAIWire(), COMPLETION), (AnthropicWire(), MESSAGE), (ResponsesWire(), RESPONSE)]
 
 anything = st.recursive(
     st.none()

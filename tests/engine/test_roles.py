@@ -1,10 +1,12 @@
 import re
+from functools import partial
 from typing import Any
 
 import pytest
 
 from oversight.engine.errors import UsageError
 from oversight.engine.sweeps.document import Document
+from oversight.engine.sweeps.node import Node
 from oversight.engine.sweeps.roles import agents, judges, protocols
 from oversight.protocols.agents.agent import Agent, Speaker
 from oversight.protocols.catalogue import JUDGES, PROTOCOLS
@@ -24,26 +26,26 @@ from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.critique import Critique
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.protocol import Protocol
+from tests.engine.sweeps import sweep_file
 
 WEAK = StatedJudge("sim/weak")
 
 
-def section(name: str, text: str) -> tuple[Document, tuple[str], Any]:
-    document = Document.parse(f"{name}:\n  {text}\n", "s.yaml")
-    return document, (name,), document.value[name]
+def section(name: str, text: str) -> Node:
+    return Node.section(Document.parse(f"{name}:\n  {text}\n", "s.yaml"), name)
 
 
 def speakers(text: str, judge: Judge = WEAK) -> list[Speaker]:
-    return [make(judge) for make in agents(*section("agents", text))]
+    return [make(judge) for make in agents(section("agents", text))]
 
 
 def judged(text: str) -> list[Judge]:
-    return judges(*section("judges", text))
+    return judges(section("judges", text))
 
 
 def made(text: str, agent: str = "sim/strong", judge: str = "sim/weak") -> list[Protocol]:
     return list(
-        protocols(*section("protocols", text), agents(*section("agents", agent)), judged(judge))
+        protocols(section("protocols", text), agents(section("agents", agent)), judged(judge))
     )
 
 
@@ -76,7 +78,7 @@ def test_every_setting_of_an_agent_may_be_an_axis(setting: str, values: list[Any
     written = [list(value) if isinstance(value, tuple) else value for value in values]
     document = Document("s", "", {}, {})
     settings = {"model": "sim/strong", setting: written}
-    found = [make(WEAK) for make in agents(document, ("agents",), settings)]
+    found = [make(WEAK) for make in agents(Node(document, ("agents",), settings))]
     assert found == [Agent(**{"model": "sim/strong", setting: value}) for value in values]
 
 
@@ -225,7 +227,7 @@ def test_roles_within_a_protocol_are_read_like_agents() -> None:
         Debate(WEAK, strong, BestOf(2, Agent("sim/honest"), WEAK, 0.8)),
     ]
     (critique,) = made("critique: {critic: sim/weak, ranker: {model: sim/honest}}")
-    assert critique == Critique(WEAK, strong, Agent("sim/weak"), Agent("sim/honest"))
+    assert critique == Critique(WEAK, strong, Agent("sim/weak"), StatedJudge("sim/honest"))
 
 
 @pytest.mark.parametrize(
@@ -375,8 +377,8 @@ def test_what_is_wrong_with_a_protocol_is_told_with_value_and_mend(text: str, me
 
 def test_a_protocol_with_an_agent_says_that_there_is_none() -> None:
     with pytest.raises(UsageError, match=r"protocols\.debate: debate needs agents; add a section"):
-        list(protocols(*section("protocols", "debate"), [], [WEAK]))
-    assert list(protocols(*section("protocols", "naive_judge"), [], [WEAK])) == [NaiveJudge(WEAK)]
+        list(protocols(section("protocols", "debate"), [], [WEAK]))
+    assert list(protocols(section("protocols", "naive_judge"), [], [WEAK])) == [NaiveJudge(WEAK)]
 
 
 def test_a_speech_is_drafted_then_refined_then_checked() -> None:
@@ -431,3 +433,46 @@ def test_a_temperature_that_is_given_stands() -> None:
     one, two = speakers("{model: openai/gpt-6-luna, temperature: [auto, 1.0]}")
     assert isinstance(one, Agent) and isinstance(two, Agent)
     assert (one.temperature, two.temperature) == (None, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("problems", "agent", "judge", "quotes"),
+    [
+        ("quality: q.jsonl", "sim/strong", "sim/weak", True),
+        ("quality: q.jsonl", "{model: sim/strong, best_of: 2}", "sim/weak", True),
+        ("quality: q.jsonl", "sim/strong", "{model: sim/weak, reads_passage: true}", False),
+        ("quality: q.jsonl", "{model: sim/strong, quotes: false}", "sim/weak", False),
+        ("gsm8k: here", "sim/strong", "sim/weak", False),
+    ],
+)
+def test_agents_quote_the_articles_of_quality_to_a_blind_judge_unless_told_otherwise(
+    problems: str, agent: str, judge: str, quotes: bool
+) -> None:
+    text = f"problems: {{{problems}}}\nagents: {agent}\njudges: {judge}\n"
+    document = Document.parse(f"{text}protocols: {{debate: {{opponent: {agent}}}}}", "s.yaml")
+    of = partial(Node.section, document)
+    (debate,) = protocols(of("protocols"), agents(of("agents")), judges(of("judges")))
+    assert isinstance(debate, Debate) and debate.opponent is not None
+    assert debate.agent.base_agent.quotes is debate.opponent.base_agent.quotes is quotes
+
+
+def test_a_protocol_that_asks_no_judge_is_refused_under_several_or_run_once() -> None:
+    text = "agents: sim/strong\njudges: [sim/judge, sim/weak]\nprotocols: [open_trust, naive_judge]"
+    with pytest.raises(UsageError, match=r"s.yaml:3: .*open_trust asks no judge"):
+        sweep_file(text)
+    file = sweep_file(f"{text}\ngrid: skip")
+    assert [type(each).__name__ for each in file.protocols] == ["OpenTrust"] + ["NaiveJudge"] * 2
+    assert "open_trust asks no judge" in file.notes[0]
+
+
+def test_what_cannot_be_made_is_left_out_with_a_note_where_rows_may_be_skipped() -> None:
+    text = (
+        "agents: sim/strong\n"
+        "judges: [sim/judge, {kind: ensemble, member: sim/judge}]\n"
+        "protocols: weak_to_strong\n"
+    )
+    with pytest.raises(UsageError, match="is not the judge of one model"):
+        sweep_file(text)
+    file = sweep_file(f"{text}grid: skip\n")
+    assert len(file.protocols) == 1
+    assert "ensemble (sim/judge stated) is not the judge of one model" in file.notes[0]

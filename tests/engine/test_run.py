@@ -14,10 +14,11 @@ from tests.run_folders import everything, len_of, only_run, with_failures, writt
 # Start to end.
 
 
+@pytest.mark.wire
 def test_a_sweep_runs_from_its_file_to_its_report_and_again_without_asking(place: Path) -> None:
     ran = oversight("run", "small.yaml", cwd=place)
     assert ran.code == 0
-    assert ran.out.startswith("small: agent score difference (Brier), higher is better")
+    assert "\n\nsmall: agent score difference (Brier), higher is better" in ran.out
     head, *_, look, again = ran.err.splitlines()
     assert head == (
         "· sweep small · 4 problems × 3 protocols × 2 agents × 1 judge · 40 cells · "
@@ -240,10 +241,11 @@ def test_the_file_that_init_writes_runs_as_it_is(place: Path, command: Command) 
     assert "lift" in ran.out
 
 
+@pytest.mark.wire
 def test_the_demo_needs_nothing_and_leaves_a_run_to_look_into(place: Path) -> None:
     ran = oversight("demo", cwd=place)
     assert ran.code == 0
-    assert ran.out.startswith("demo: agent score difference")
+    assert "\n\ndemo: agent score difference" in ran.out
     told = re.search(r"look closer oversight (.*)", ran.err)
     assert told
     assert oversight(*told[1].split(), cwd=place).code == 0

@@ -86,7 +86,7 @@ def test_what_was_measured_is_told_where_it_is_asked_for(place: Path, command: C
     assert asked.startswith(ran.out.strip())
     told = json.loads(command("report", folder, "--json").out)["rows"]
     assert [sorted(row["measures"]) for row in told if row["measures"]] == [
-        ["accepted", "challenged", "queries", "steps"]
+        ["accepted", "asked_again", "challenged", "queries", "steps"]
     ] * 2
 
 
@@ -139,7 +139,7 @@ def test_what_is_shown_is_what_the_outcomes_rest_on(place: Path, command: Comman
         assert tuple(world["probs"]) == record.probs
         assert [turn["speaker"] for turn in world["turns"]] == ["Debater A", "Debater B"]
         addresses |= {turn["call"] for turn in world["turns"]}
-    assert all(list(with_store.walk(address)) for address in addresses)
+    assert all(list(with_store.keys(address)) for address in addresses)
     assert len(addresses) == 4 * 2 * 2, "each problem and each draw has speeches of its own"
     with_store.close()
 
@@ -161,6 +161,7 @@ def test_what_cannot_be_shown_is_told(
     assert message in ran.err
 
 
+@pytest.mark.wire
 def test_a_report_that_nobody_reads_to_its_end_is_no_error(place: Path, command: Command) -> None:
     command("run", "small.yaml")
     process = subprocess.Popen(
@@ -179,6 +180,7 @@ def test_a_report_that_nobody_reads_to_its_end_is_no_error(place: Path, command:
 # Replays.
 
 
+@pytest.mark.wire
 def test_a_replay_is_equal_to_the_byte_also_where_nothing_can_be_written(
     place: Path, command: Command
 ) -> None:

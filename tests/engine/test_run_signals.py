@@ -17,6 +17,8 @@ from oversight.engine.runs.run_folder import outcomes
 from tests.command_line import Command, calls, environment, oversight, running
 from tests.run_folders import len_of, only_run, written
 
+pytestmark = pytest.mark.wire
+
 ALL_SAVED = r"all that landed is saved\. ([\d,]+) of 540 cells done\."
 
 SLOW = """\

@@ -208,6 +208,7 @@ def test_a_file_in_the_way_is_told(path: Path) -> None:
     assert refused(path) == f"{path} cannot be written: File exists"
 
 
+@pytest.mark.wire
 def test_a_folder_that_is_read_only_is_told_and_can_be_read(half: Path) -> None:
     with read_only(half):
         assert refused(half).startswith(f"{half} cannot be written: ")
@@ -218,6 +219,7 @@ def test_a_folder_that_is_read_only_is_told_and_can_be_read(half: Path) -> None:
 MANY = Sweep("s", GRID.problems, GRID.rows, draws=50)
 
 
+@pytest.mark.wire
 def test_a_full_disk_tears_no_line_and_the_run_goes_on_when_there_is_room(tmp_path: Path) -> None:
     cells = list(MANY.cells())
     path = tmp_path / "disk" / "run"
@@ -241,6 +243,7 @@ def test_a_full_disk_tears_no_line_and_the_run_goes_on_when_there_is_room(tmp_pa
         assert len(list(outcomes(path))) == len(cells)
 
 
+@pytest.mark.wire
 def test_a_run_that_cannot_be_settled_for_want_of_room_is_as_it_was(tmp_path: Path) -> None:
     cells = list(MANY.cells())
     path = tmp_path / "disk" / "run"

@@ -19,7 +19,7 @@ from oversight.engine.errors import (
     StoreFailed,
 )
 from oversight.engine.runs.scheduler import CellOutcome, attempt, run_cells
-from oversight.engine.runs.workers import FEW
+from oversight.engine.runs.workers import WORKERS_FROM_STORE
 from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.rows import report_rows
 from oversight.engine.sweeps.sweep import Cell, Sweep
@@ -277,7 +277,7 @@ def test_a_few_lanes_run_until_a_reply_is_waited_for() -> None:
         assert len(kept) == 100
         return crowd.most
 
-    assert most_with(Crowd(), lambda: False) == FEW < 40
+    assert most_with(Crowd(), lambda: False) == WORKERS_FROM_STORE < 40
     crowd = Crowd()
     assert most_with(crowd, lambda: crowd.under_way > 0) == 40
 
@@ -345,9 +345,6 @@ class Odd(Protocol):
     """Gives whatever it is told to give."""
 
     gives: Callable[[Transcript], object] = lambda floor: None
-
-    async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
-        return floor
 
     async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         return self.gives(Transcript(question))

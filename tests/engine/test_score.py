@@ -95,7 +95,22 @@ def test_json_has_every_measure_of_a_question(score: Score) -> None:
     }
     assert found["questions"] == [{"id": "q1", **near(expected)}]
     assert found["mean"] == near(expected)
-    assert set(found) == {"questions", "mean", "std"}
+    assert set(found) == {"questions", "mean", "std", "interval", "method"}
+
+
+def test_json_has_intervals_in_the_shape_of_means(score: Score) -> None:
+    found = plain(score([ONE, TIED, {**ONE, "id": "q2"}], "--json", "--beta", "0.5"))
+    assert found["method"] == "range-aware bootstrap"
+    for name, of_score in found["mean"].items():
+        within = found["interval"][name]
+        low, high = within["asd"]
+        assert low < of_score["asd"] < high
+        for what in ("jse", "eas"):
+            assert list(within[what]) == list(of_score[what])
+            for beta, mean in of_score[what].items():
+                low, high = within[what][beta]
+                assert low <= mean <= high
+                assert low < high
 
 
 def test_solib_ties_are_reproduced_on_demand(score: Score) -> None:
@@ -124,7 +139,7 @@ def test_log_odds_are_null_for_three_answers_and_in_their_means(score: Score) ->
     assert both["mean"]["logodds"] == both["questions"][0]["logodds"]
     alone = plain(score([THREE], "--json"))
     assert (alone["mean"]["logodds"], alone["std"]["logodds"]) == (None, None)
-    assert alone["questions"][0]["brier"]["asd"] == pytest.approx(-0.345, abs=1e-9)
+    assert alone["questions"][0]["brier"]["asd"] == pytest.approx(-0.2091667, abs=1e-6)
 
 
 def test_mean_and_population_std_are_over_the_questions(score: Score) -> None:
@@ -181,7 +196,7 @@ def test_the_table_shows_n_mean_interval_and_std(score: Score) -> None:
     table = [line.split() for line in out.splitlines()]
     assert ["score", "measure", "n", "mean", "±", "95", "%", "std"] in table
     (asd,) = (line for line in table if line[:2] == ["brier", "ASD"])
-    assert asd[2:4] == ["4", "+0.034"]
+    assert asd[2:4] == ["4", "+0.068"]
     assert float(asd[4]) > 0
     (odds,) = (line for line in table if line[:2] == ["logodds", "ASD"])
     assert odds[2] == "3"
@@ -239,6 +254,7 @@ def test_a_missing_file_is_a_usage_error(
     assert "no-such-file.jsonl" in capsys.readouterr().err
 
 
+@pytest.mark.wire
 def test_a_dash_reads_standard_input() -> None:
     command = [sys.executable, "-m", "oversight.engine", "score", "-", "--json"]
     ran = subprocess.run(command, input=json.dumps(ONE), capture_output=True, text=True, check=True)
@@ -248,12 +264,13 @@ def test_a_dash_reads_standard_input() -> None:
     assert ran.stderr.startswith("<stdin>:1: id: missing")
 
 
-def test_scoring_to_json_imports_no_table_and_no_model_client() -> None:
+@pytest.mark.wire
+def test_scoring_to_json_imports_no_terminal_tables_and_no_model_client() -> None:
     code = (
         "import sys, oversight.engine.cli.group\n"
         "oversight.engine.cli.group.oversight.main("
         "['score', '-', '--json'], standalone_mode=False)\n"
-        "print(sorted({'numpy', 'rich', 'openai', 'anthropic', 'aiohttp'} & set(sys.modules)),"
+        "print(sorted({'scipy', 'rich', 'openai', 'anthropic', 'aiohttp'} & set(sys.modules)),"
         " file=sys.stderr)\n"
     )
     ran = subprocess.run(

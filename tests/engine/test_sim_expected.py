@@ -17,9 +17,11 @@ from oversight.protocols.judges import (
     StatedJudge,
     VotesJudge,
 )
+from oversight.protocols.mechanisms.adversarial_propaganda import AdversarialPropaganda
 from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust, Propaganda
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.mechanisms.market_making import MarketMaking
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.scores import SCORES
 from tests.shipments import shipments
@@ -27,7 +29,7 @@ from tests.virtual import run
 
 PROBLEMS = shipments(2000)
 MODELS = {
-    "sim/strong": SimModel(persuasion=1.6, honesty_gap=0.9, noise=0.7),
+    "sim/strong": SimModel(persuasion=1.6, honesty_gap=0.9, noise=0.7, insight=0.3),
     "sim/shy": SimModel(persuasion=0.8, honesty_gap=-0.4, noise=0.3, refusal=0.15, tool_use=0.5),
     "sim/judge": SimModel(insight=0.6, noise=0.45),
 }
@@ -42,6 +44,11 @@ PROTOCOLS = {
     "propaganda": lambda judge: Propaganda(judge, STRONG),
     "consultancy, client first": lambda judge: Consultancy(judge, STRONG),
     "consultancy, consultant first": lambda judge: Consultancy(judge, SHY, "consultant", 3),
+    "adversarial propaganda": lambda judge: AdversarialPropaganda(
+        judge, STRONG, epsilon=0, rounds=2
+    ),
+    "market": lambda judge: MarketMaking(judge, STRONG, epsilon=0, rounds=2),
+    "market, against another": lambda judge: MarketMaking(judge, STRONG, SHY, 0, 1),
     "debate, simultaneous": lambda judge: Debate(judge, STRONG),
     "debate, simultaneous, against another": lambda judge: Debate(judge, STRONG, SHY, 1),
     "debate, sequential": lambda judge: Debate(judge, STRONG, rounds=1, simultaneous=False),
@@ -83,7 +90,10 @@ def test_protocols_score_what_the_closed_form_says(kind: str, judge: str, score:
     assert fmean(true) == pytest.approx(closed.true, abs=4 * pstdev(true) / root_n + 1e-4)
     assert fmean(false) == pytest.approx(closed.false, abs=4 * pstdev(false) / root_n + 1e-4)
     assert fmean(asd) == pytest.approx(closed.asd, abs=4 * closed.deviation / root_n + 1e-4)
-    assert pstdev(asd) == pytest.approx(closed.deviation, rel=0.1, abs=1e-3)
+    # Four standard errors of a deviation, which are many where most problems score alike.
+    spread = pstdev([(each - fmean(asd)) ** 2 for each in asd])
+    off = spread / (2 * closed.deviation * root_n) if closed.deviation else 0.0
+    assert pstdev(asd) == pytest.approx(closed.deviation, abs=4 * off + 1e-3)
 
 
 def test_a_naive_judge_without_noise_scores_what_one_computes_by_hand() -> None:
@@ -139,6 +149,7 @@ class LouderDebate(Debate):
     "protocol",
     [
         OpenTrust(JUDGES["stated"], STRONG),
+        MarketMaking(JUDGES["stated"], STRONG),
         LouderDebate(JUDGES["stated"], STRONG),
         Propaganda(VotesJudge("sim/judge"), STRONG),
         Propaganda(StatedJudge("sim/judge", both_orders=True), STRONG),

@@ -5,13 +5,14 @@ import pytest
 
 from oversight.cache.call import ResponseFormat
 from oversight.engine.simulation.form import Contents, fill_form, form_kind
+from oversight.protocols.drafting.side_check import side_form
+from oversight.protocols.mechanisms.baselines import choice_form
 from oversight.protocols.prompts.forms import (
+    NUMBER,
+    Form,
     check_form,
-    choice_form,
     estimates_form,
-    number_form,
     probabilities_form,
-    side_form,
 )
 from tests.fakes import CRATES
 
@@ -19,11 +20,13 @@ from tests.fakes import CRATES
 def test_the_forms_of_judges_are_known_by_their_shape() -> None:
     labels = ("B", "A")
     assert form_kind(orjson.loads(probabilities_form(CRATES).schema), labels) == "probabilities"
-    assert form_kind(orjson.loads(choice_form(CRATES).schema), labels) == "choice"
-    assert form_kind(orjson.loads(side_form(CRATES).schema), labels) == "side"
+    assert form_kind(orjson.loads(choice_form(CRATES).format.schema), labels) == "choice"
+    assert form_kind(orjson.loads(side_form(CRATES).format.schema), labels) == "side"
 
 
-@pytest.mark.parametrize("form", [number_form("reward"), check_form(), estimates_form(3)])
+@pytest.mark.parametrize(
+    "form", [Form("reward", {"reward": NUMBER}, str).format, check_form(), estimates_form(3)]
+)
 def test_other_numbers_and_a_yes_or_no_are_ratings(form: ResponseFormat) -> None:
     assert form_kind(orjson.loads(form.schema), ("A", "B")) == "rating"
 

@@ -5,7 +5,7 @@ import pytest
 from oversight.engine.simulation import SimModel
 from oversight.engine.simulation.judgement import label_token
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.drafting.side_check import READER, SideCheck
+from oversight.protocols.drafting.side_check import NO_SIDE, SideCheck, reader, side_form
 from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import (
     DistributionJudge,
@@ -14,9 +14,11 @@ from oversight.protocols.judges import (
     StatedJudge,
     VotesJudge,
 )
+from oversight.protocols.judges.case import Case
 from oversight.protocols.mechanisms.baselines import OpenTrust
-from oversight.protocols.prompts.forms import NO_SIDE, read_form, side_form
+from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.question import Answer, Problem, Question
+from oversight.protocols.seat import Seat
 from oversight.protocols.transcript import Transcript, Turn
 from tests.shipments import shipments, simulated, within
 
@@ -64,7 +66,7 @@ async def test_the_order_of_presentation_changes_nothing_for_a_judge_without_noi
     problem = PROBLEMS[0]
     sim = simulated(PROBLEMS)
     elicited = [
-        (await judge.elicit(Transcript(problem.question), order, sim))[0].probs
+        (await judge.elicit(judge.shown(Case(Transcript(problem.question)), order), sim))[0].probs
         for order in ((0, 1), (1, 0))
     ]
     assert elicited[0] == pytest.approx(elicited[1], abs=1e-12)
@@ -177,6 +179,5 @@ async def test_a_reader_finds_no_side_in_a_speech_that_states_none() -> None:
     problem = PROBLEMS[0]
     floor = Transcript(problem.question).then(Turn("Speaker", "Who knows."))
     form = side_form(problem.question)
-    call = Agent("sim/it").compose(floor, None, READER, form=form)
-    reply = await simulated(PROBLEMS)(call)
-    assert read_form(reply, form) == {"argues_for": NO_SIDE}
+    seat = Seat(Agent("sim/it"), None, reader(default_prompts()))
+    assert await seat.fill(form, floor, simulated(PROBLEMS)) == NO_SIDE

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oversight.cache.address import call_address
-from oversight.cache.call import Ask, Call, Message, ResponseFormat
+from oversight.cache.call import Ask, Call, Message, Request, ResponseFormat
 from oversight.cache.reply import Reply
 from oversight.engine.errors import InvalidRequest, ModelNotFound
 from oversight.engine.simulation import PRESETS, GroundTruth, SimModel, SimProvider
@@ -46,7 +45,7 @@ class Counted:
         self.addresses: list[str] = []
 
     async def __call__(self, call: Call) -> Reply:
-        self.addresses.append(call_address(call))
+        self.addresses.append(call.address)
         return await self.ask(call)
 
 
@@ -76,6 +75,7 @@ async def everything_said() -> str:
     return orjson.dumps([texts, sorted(said.addresses)]).decode()
 
 
+@pytest.mark.wire
 def test_another_process_says_exactly_the_same() -> None:
     here = run(everything_said())
     for hash_seed in ("1", "2"):
@@ -130,7 +130,7 @@ def test_the_identity_depends_on_nothing_else() -> None:
 async def test_replies_carry_the_address_of_their_call() -> None:
     call = speech_call()
     reply = await simulated(PROBLEMS)(call)
-    assert reply.call == call_address(call)
+    assert reply.call == call.address
     assert reply.served_model == "sim/it"
 
 
@@ -186,14 +186,12 @@ async def test_a_simulated_judge_accepts_a_step_as_often_as_it_believes_in_it() 
     """It reads no strength off a numbered step, so it goes by its own 0.75 nats."""
     belief = 1 / (1 + math.exp(-0.75))
     protocol = DoublyEfficientDebate(QUIET_JUDGE, ALICE, votes=1)
-    accepted = challenged = 0
+    accepted = 0
     for problem in PROBLEMS[:400]:
         side = problem.question.answers[problem.best]
         verdict = await protocol.run(problem.question, side, simulated(PROBLEMS))
-        if dict(verdict.measures)["challenged"]:
-            challenged += 1
-            accepted += bool(dict(verdict.measures)["accepted"])
-    assert within(challenged, 400, 3 / 4) and within(accepted, challenged, belief)
+        accepted += bool(dict(verdict.measures)["accepted"])
+    assert within(accepted, 400, belief)
 
 
 def roles(kind: type[Protocol]) -> dict[str, Agent]:
@@ -278,7 +276,7 @@ async def test_a_question_that_the_world_does_not_know_is_named_and_never_guesse
 
 
 async def test_a_judgement_without_a_question_is_an_error() -> None:
-    call = Call("sim/it", (Message("user", instructions("percentages", "How likely?")),))
+    call = Call(Request("sim/it", (Message("user", instructions("percentages", "How likely?")),)))
     with pytest.raises(InvalidRequest):
         await simulated(PROBLEMS)(call)
 
@@ -295,7 +293,7 @@ async def test_a_model_that_nobody_described_is_gone() -> None:
 
 async def test_an_unknown_task_gets_neutral_prose() -> None:
     todo = instructions("haiku", "Write a haiku.")
-    call = Call("sim/it", messages("You are a poet.", Transcript(CRATES), todo))
+    call = Call(Request("sim/it", messages("You are a poet.", Transcript(CRATES), todo)))
     reply = await simulated(PROBLEMS)(call)
     assert reply.outcome == "ok"
     assert "simulated" in reply.text
@@ -303,7 +301,7 @@ async def test_an_unknown_task_gets_neutral_prose() -> None:
 
 async def test_whoever_has_a_side_argues_for_it_whatever_the_act_is_called() -> None:
     todo = instructions("critique", "Criticise the other.", CRATES.answers[1])
-    call = Call("sim/it", messages("You review.", Transcript(CRATES), todo))
+    call = Call(Request("sim/it", messages("You review.", Transcript(CRATES), todo)))
     assert (await simulated([APPLES])(call)).text.startswith("(B)+1.000 ")
 
 
@@ -334,7 +332,7 @@ async def test_whoever_has_a_side_argues_for_it_whatever_the_act_is_called() -> 
 )
 async def test_no_prompt_makes_it_fall(pieces: list[str], split: int) -> None:
     system, user = "".join(pieces[:split]), "".join(pieces[split:])
-    call = Call("sim/it", (Message("system", system), Message("user", user)))
+    call = Call(Request("sim/it", (Message("system", system), Message("user", user))))
     sim = simulated(PROBLEMS[:1], PRESETS["sim/unruly"])
     try:
         reply = await sim(call)
@@ -345,7 +343,7 @@ async def test_no_prompt_makes_it_fall(pieces: list[str], split: int) -> None:
 
 
 async def test_a_call_without_messages_is_answered() -> None:
-    assert (await simulated(PROBLEMS)(Call("sim/it", ()))).text
+    assert (await simulated(PROBLEMS)(Call(Request("sim/it", ())))).text
 
 
 async def test_a_form_of_any_shape_is_filled_in() -> None:
@@ -360,7 +358,9 @@ async def test_a_form_of_any_shape_is_filled_in() -> None:
     }
     form = ResponseFormat("own", orjson.dumps(schema).decode())
     todo = instructions("own", "Fill in the form.")
-    call = Call("sim/it", messages("Review.", Transcript(CRATES), todo), response_format=form)
+    call = Call(
+        Request("sim/it", messages("Review.", Transcript(CRATES), todo), response_format=form)
+    )
     filled = orjson.loads((await simulated(PROBLEMS)(call)).text)
     assert set(filled) == {"helpfulness", "statement", "question"}
     assert filled["helpfulness"] == 0.5 and filled["statement"] in (1, 2)

@@ -1,12 +1,12 @@
 from collections import Counter
 
-from oversight.cache.call import Ask, Call, Message
+from oversight.cache.call import Ask, Call, Message, Request
 from oversight.engine.simulation import SimModel
 from oversight.engine.simulation.speech import stated_strength
-from oversight.protocols.agents.agent import ADVOCATE, LENGTH, Agent
+from oversight.protocols.agents.agent import ADVOCATE, Agent, Brief
 from oversight.protocols.drafting.best_of import BestOf
 from oversight.protocols.judges import StatedJudge
-from oversight.protocols.mechanisms.consultancy import CLIENT, Consultancy
+from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.prompts.render import instructions, messages
 from oversight.protocols.question import Problem
 from oversight.protocols.transcript import Transcript, Turn
@@ -87,7 +87,8 @@ async def test_a_client_asks_about_the_question_and_moves_nobody() -> None:
     sim = simulated(PROBLEMS)
     problem = PROBLEMS[0]
     judge = StatedJudge("sim/quiet")
-    asking = await Agent("sim/it").speak(Transcript(problem.question), None, sim, CLIENT)
+    client = Brief("Client", "A client asks.", "Ask one question.", act="ask")
+    asking = await Agent("sim/it").speak(Transcript(problem.question), None, sim, client)
     assert "?" in asking.text
     assert stated_strength(asking.text) is None
     alone = await judge.judge(Transcript(problem.question), sim)
@@ -151,8 +152,8 @@ async def test_best_of_n_speaks_the_stronger_of_its_drafts() -> None:
 
 
 async def test_a_limit_that_is_no_number_limits_nothing() -> None:
-    told = instructions("speak", LENGTH.format(words="²"), PROBLEMS[0].question.answers[0])
-    call = Call("sim/it", messages("You argue.", Transcript(PROBLEMS[0].question), told))
+    told = instructions("speak", "Argue.", PROBLEMS[0].question.answers[0], words="²")
+    call = Call(Request("sim/it", messages("You argue.", Transcript(PROBLEMS[0].question), told)))
     assert len((await simulated(PROBLEMS)(call)).text.split()) > 50
 
 
@@ -191,6 +192,6 @@ async def test_the_speech_after_a_tool_does_not_ask_for_it_again() -> None:
     (used,) = wish.tool_calls
     assert (wish.text, wish.outcome, wish.stop_reason) == ("", "ok", "tool_calls")
     answered = (Message("assistant", "", (used,)), Message("tool", "42", tool_call_id=used.id))
-    reply = await sim(Call(call.model, call.messages + answered, tools=call.tools))
+    reply = await sim(Call(Request(call.model, call.messages + answered, tools=call.tools)))
     assert not reply.tool_calls
     assert "My tool says 42." in reply.text

@@ -11,7 +11,7 @@ from oversight.engine.errors import EngineError
 from oversight.engine.providers.provider import Provider
 from tests.lines import EACH_LINE, asked, good_body, http, reached
 
-pytestmark = EACH_LINE
+pytestmark = [EACH_LINE, pytest.mark.wire]
 
 Unasked = Callable[[bytes], bytes]
 

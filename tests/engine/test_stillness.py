@@ -177,6 +177,7 @@ async def wants_a_password(reader, writer):
     writer.close()
 
 
+@pytest.mark.wire
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_a_proxy_that_wants_a_password_stops_the_provider(scheme):
     async def main():

@@ -204,13 +204,12 @@ THREE = Problem(
 )
 
 
-def test_a_question_with_three_answers_has_no_debate_and_is_told_the_mend() -> None:
+def test_a_protocol_that_opposes_two_answers_is_told_the_mend_where_there_are_three() -> None:
+    text = GRID.replace("  naive_judge:", "  doubly_efficient_debate:\n  naive_judge:")
     with pytest.raises(UsageError) as fault:
-        sweep_file(GRID, problems=[*shipments(2), THREE])
-    assert str(fault.value) == (
-        "s.yaml:3: problems: three: debate simultaneous 2 opposes two answers, but this question "
-        "has 3; keep two of them, or use a protocol with one voice"
-    )
+        sweep_file(text, problems=[*shipments(2), THREE])
+    assert str(fault.value).startswith("s.yaml:3: problems: three: doubly efficient debate ")
+    assert "has 3; keep two of them, or use a protocol with one voice" in str(fault.value)
 
 
 def test_a_question_with_three_answers_has_three_worlds() -> None:

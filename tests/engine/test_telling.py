@@ -47,6 +47,7 @@ def test_a_run_folder_does_not_tell_whose_home_its_store_is_in(
     assert command("replay", folder).code == 0, "it is found again"
 
 
+@pytest.mark.wire
 def test_a_paid_run_tells_where_its_replies_are(place: Path, command: Command) -> None:
     with answering(400, b'{"error": {"message": "no"}}') as (url, _):
         (place / "paid.yaml").write_text(

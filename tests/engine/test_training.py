@@ -60,7 +60,7 @@ async def test_sft_imitates_the_speeches_that_the_judge_believed():
     ]
     row = found[0].as_row()
     assert [message["role"] for message in row["prompt"]] == ["system", "user"]
-    assert "Argue that the right answer is (A) 48." in row["prompt"][1]["content"]
+    assert "you have been assigned the answer (A) 48." in row["prompt"][1]["content"]
     assert row["completion"] == [{"role": "assistant", "content": "A 0 says alice"}]
     assert [each.origin.argues_best for each in found] == [True, False]
 

@@ -5,19 +5,26 @@ from datetime import date
 
 import pytest
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.engine.errors import UsageError
 from oversight.engine.providers.retirements import retirement
-from oversight.engine.runs.walk import Walker, require_abilities, require_service, stand_ins
+from oversight.engine.runs.walk import (
+    Walker,
+    require_abilities,
+    require_distinct,
+    require_service,
+    stand_ins,
+)
 from oversight.engine.simulation import PRESETS, GroundTruth, SimProvider
 from oversight.engine.sweeps.sweep import Sweep
 from oversight.engine.sweeps.sweepfile import report_rows
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.drafting.best_of import BestOf
-from oversight.protocols.judges import LogprobJudge, StatedJudge
-from oversight.protocols.mechanisms.baselines import NaiveJudge
+from oversight.protocols.drafting.side_check import SideCheck
+from oversight.protocols.judges import Jury, LogprobJudge, StatedJudge
+from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust
+from oversight.protocols.mechanisms.critique import Critique
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.question import Problem
 from tests.fakes import APPLES, Scripted
@@ -40,8 +47,8 @@ async def test_a_walk_sees_each_different_call_of_both_worlds_once():
     verdicts, seen = await walked(sweep_of(NaiveJudge(JUDGE), Debate(JUDGE, AGENT, rounds=2)))
     assert verdicts == 4
     # One for the naive judge; two speeches a round that both worlds share, and their judge.
-    assert len(seen) == len({call_address(call) for call, _ in seen}) == 1 + 2 * 2 + 1
-    assert all(reply.call == call_address(call) for call, reply in seen)
+    assert len(seen) == len({call.address for call, _ in seen}) == 1 + 2 * 2 + 1
+    assert all(reply.call == call.address for call, reply in seen)
 
 
 async def test_a_walk_asks_what_the_sweep_would_ask_if_models_said_the_same():
@@ -54,7 +61,7 @@ async def test_a_walk_asks_what_the_sweep_would_ask_if_models_said_the_same():
             cell.problem.question, answers[cell.side], lambda call: run(call.drawn(0))
         )
     _, seen = await walked(sweep)
-    assert {call_address(call) for call, _ in seen} == {call_address(call) for call in run.calls}
+    assert {call.address for call, _ in seen} == {call.address for call in run.calls}
 
 
 async def test_a_logprob_judge_on_a_model_without_logprobs_is_refused_with_the_mend():
@@ -108,3 +115,32 @@ def test_a_model_that_its_vendor_no_longer_serves_is_refused_with_the_day():
         "name another model; what the store holds of it can still be had with --cache replay. "
         "Nothing was sent.",
     ]
+
+
+async def test_rows_that_differ_in_name_only_are_refused():
+    once, twice = Agent("sim/a"), Agent("sim/a", words=7)
+    with pytest.raises(UsageError) as fault:
+        await require_distinct(sweep_of(OpenTrust(JUDGE, once), OpenTrust(JUDGE, twice)))
+    assert "open trust · sim/a · " in str(fault.value)
+    assert "open trust · sim/a + words 7 · " in str(fault.value)
+    assert "the same calls" in str(fault.value)
+
+
+async def test_rows_that_differ_in_what_they_make_of_equal_calls_are_told_apart():
+    judges = (StatedJudge("sim/a"), LogprobJudge("sim/b"))
+    rows = [NaiveJudge(Jury(judges, pool=pool)) for pool in ("mean", "median", "logodds")]
+    checked = [
+        Debate(JUDGE, SideCheck(Agent("sim/a"), Agent("sim/b"), retries)) for retries in (1, 2)
+    ]
+    await require_distinct(sweep_of(*rows[:1], *rows[2:], *checked))
+
+
+async def test_the_settings_of_a_protocol_are_taken_at_their_word():
+    drafts = [Critique(JUDGE, AGENT, critiques=1, shown=1), Critique(JUDGE, AGENT)]
+    await require_distinct(sweep_of(*drafts, NaiveJudge(JUDGE)))
+
+
+async def test_a_sweep_with_equal_rows_is_not_begun():
+    rows = sweep_of(*(OpenTrust(judge, AGENT) for judge in (JUDGE, LogprobJudge(JUDGE.model))))
+    with pytest.raises(UsageError, match="the same calls"):
+        await require_abilities(rows, PRESETS)

@@ -4,18 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
-from oversight.protocols.agents.agent import (
-    ADVOCATE,
-    CONCEDING,
-    Agent,
-    Brief,
-    limit_words,
-    without_thoughts,
-)
-from oversight.protocols.prompts.forms import choice_form
+from oversight.protocols.agents.agent import ADVOCATE, Agent, Brief, limit_words, without_thoughts
+from oversight.protocols.mechanisms.baselines import choice_form
+from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.prompts.render import messages
 from oversight.protocols.question import Answer
 from oversight.protocols.transcript import Transcript, Turn
@@ -23,6 +16,7 @@ from tests.fakes import CRATES, Scripted
 
 AGENT = Agent("sim/strong")
 SIDE, OTHER = CRATES.answers
+CONCEDING = default_prompts().text("agent.concede")
 FLOOR = Transcript(CRATES)
 READ = Transcript(replace(CRATES, passage="The fourth crate was half full."))
 
@@ -42,7 +36,7 @@ def test_a_call_says_who_speaks_what_was_asked_and_what_to_do() -> None:
     assert system.startswith(ADVOCATE.task)
     assert "<question>\nFour crates" in system and '<answer label="B">\n36' in system
     assert user.startswith('<turn speaker="Client">\nHow so?\n</turn>')
-    assert '<instructions task="speak" side="A">\nYou are Advocate A. Argue that' in user
+    assert '<instructions task="speak" side="A" words="150">\nYou are the advocate, and you' in user
     assert "(A) 48" in user
     assert "at most 150 words" in user
 
@@ -70,7 +64,7 @@ def test_a_seat_reads_the_passage_only_if_its_brief_says_so() -> None:
 
 
 def test_a_form_takes_the_place_of_speech_and_tools() -> None:
-    form = choice_form(CRATES)
+    form = choice_form(CRATES).format
     call = replace(AGENT, tools=("calculator",), scratchpad=True).compose(
         FLOOR, None, Brief("Agent", "Choose.", "Fill in."), form=form
     )
@@ -95,7 +89,7 @@ def test_a_form_takes_the_place_of_speech_and_tools() -> None:
 def test_every_setting_changes_the_call(changed: dict) -> None:
     plain = AGENT.compose(FLOOR, SIDE, ADVOCATE)
     other = replace(AGENT, **changed).compose(FLOOR, SIDE, ADVOCATE)
-    assert call_address(plain) != call_address(other)
+    assert plain.address != other.address
 
 
 def test_every_setting_but_the_plain_one_shows_in_the_name() -> None:
@@ -106,8 +100,9 @@ def test_every_setting_but_the_plain_one_shows_in_the_name() -> None:
     )
     settings = [field.name for field in fields(Agent) if field.name != "model"]
     odd = {"temperature": 1.5, "words": 7, "max_tokens": 7, "tools": ("calculator",)}
+    odd |= {"effort": "low", "reason": "private", "reasoning_tokens": 7}
     for name in settings:
-        value = odd.get(name, "low" if name == "effort" else True)
+        value = odd.get(name, True)
         assert replace(AGENT, **{name: value}).name != AGENT.name
 
 
@@ -121,7 +116,7 @@ def test_wrong_settings_are_refused_with_the_mend() -> None:
 async def test_a_turn_is_stamped_with_its_call_and_side() -> None:
     ask = Scripted(lambda call: "It is 48.")
     turn = await AGENT.speak(FLOOR, SIDE, ask)
-    assert turn == Turn("Advocate A", "It is 48.", SIDE, call_address(ask.calls[0]))
+    assert turn == Turn("Advocate A", "It is 48.", SIDE, ask.calls[0].address)
 
 
 async def test_a_speaker_without_a_side_has_the_title_alone() -> None:
@@ -131,12 +126,11 @@ async def test_a_speaker_without_a_side_has_the_title_alone() -> None:
     assert (turn.speaker, turn.side) == ("Client", None)
 
 
-async def test_a_word_limit_for_one_turn_leaves_the_agent_alone() -> None:
+async def test_a_word_limit_is_asked_for_and_enforced() -> None:
     ask = Scripted(lambda call: "one two three four")
-    turn = await AGENT.speak(FLOOR, SIDE, ask, words=2)
+    turn = await replace(AGENT, words=2).speak(FLOOR, SIDE, ask)
     assert (turn.text, turn.cut) == ("one two […]", True)
     assert "at most 2 words" in prompt(ask.calls[0])
-    assert AGENT.words == 150
 
 
 @pytest.mark.parametrize("outcome", ["ok", "truncated", "refused", "empty"])

@@ -77,7 +77,7 @@ async def test_open_trust_believes_whoever_speaks_and_records_the_free_choice() 
 
 async def test_a_free_choice_of_no_answer_is_unreadable() -> None:
     protocol = OpenTrust(JUDGE, ALICE)
-    with pytest.raises(Unreadable, match="'C' is none of the answers"):
+    with pytest.raises(Unreadable, match="'C', none of A, B"):
         await protocol.run(CRATES, A, Scripted(lambda call: '{"answer": "C"}'))
     with pytest.raises(Declined):
         await protocol.run(CRATES, A, Scripted(lambda call: Reply("", outcome="refused")))

@@ -78,8 +78,8 @@ async def test_drafts_are_drawn_warm_and_with_the_whole_brief() -> None:
     ask = drafted(BELIEFS)
     await BestOf(2, ALICE, JUDGE, temperature=0.9).speak(FLOOR, A, ask)
     plain = ALICE.compose(FLOOR, A, ADVOCATE)
-    assert ask.calls[0] == replace(plain, temperature=0.9, draw=(0,))
-    assert ask.calls[1] == replace(plain, temperature=0.9, draw=(1,))
+    assert ask.calls[0] == replace(plain.changed(temperature=0.9), draw=(0,))
+    assert ask.calls[1] == replace(plain.changed(temperature=0.9), draw=(1,))
 
 
 async def test_equal_drafts_are_judged_once() -> None:

@@ -71,12 +71,13 @@ async def test_worlds_share_the_question_of_a_client_who_begins_and_nothing_else
     assert not in_a & in_b
 
 
-async def test_a_longer_consultancy_reuses_the_calls_of_a_shorter_one() -> None:
+async def test_who_speaks_is_told_how_many_turns_are_left_so_a_longer_one_is_another() -> None:
     short, long = Scripted(script), Scripted(script)
     await Consultancy(JUDGE, ALICE, turns=2).run(CRATES, A, short)
     await Consultancy(JUDGE, ALICE, turns=4).run(CRATES, A, long)
-    assert len(addresses(short) & addresses(long)) == 2
-    assert len(addresses(short) | addresses(long)) == 3 + 3
+    assert not addresses(short) & addresses(long)
+    told = [prompt(call).user for call in long.calls[:-1]]
+    assert all(f"turn {n} of 4" in each for n, each in enumerate(told, 1))
 
 
 def test_no_turns_are_no_conversation() -> None:

@@ -40,6 +40,7 @@ def test_every_mishap_is_counted() -> None:
         "cut": 1,
         "verified": 1,
         "unverified": 3,
+        "tool_calls": 2,
         "failed_tools": 1,
         "off_side": 1,
         "unclear_side": 1,

@@ -1,28 +1,29 @@
 import hashlib
 from math import sqrt
 
-import orjson
 import pytest
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.auxiliary import Aux
 from oversight.protocols.mechanisms.critique import Critique
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.transcript import Transcript, Turn
-from tests.fakes import CRATES, Scripted, paid, prompt
+from tests.fakes import APPLES, CRATES, Scripted, held, paid, prompt
 
 JUDGE = StatedJudge("judge")
+RITA = StatedJudge("rita", reads_passage=True)
 ALICE, CAROL = Agent("alice"), Agent("carol")
 A, B = CRATES.answers
 WITH_PASSAGE = Question("How many?", (Answer("A", "48"), Answer("B", "36")), "THE PASSAGE")
 
 
 def rated(value: object) -> str:
-    return orjson.dumps({"helpfulness": value}).decode()
+    """A rating from 0 to 10, as a judge states it."""
+    return held(value / 10 if isinstance(value, (int, float)) else value)
 
 
 def script(call: Call, ratings: tuple[object, ...] = (3, 8, 5)) -> str:
@@ -33,7 +34,7 @@ def script(call: Call, ratings: tuple[object, ...] = (3, 8, 5)) -> str:
             return "A: 70%\nB: 30%"
         case "critique":
             return f"flaw {call.draw[0]}"
-        case "helpfulness":
+        case "statement":
             return rated(ratings[int(asked.speeches[-1].removeprefix("flaw "))])
     return f"{asked.asks} by {call.model}"
 
@@ -44,12 +45,12 @@ async def test_proposal_then_critiques_then_their_ratings_then_the_judge():
     assert [(call.model, prompt(call).asks) for call in ask.calls] == [
         ("alice", "speak A"),
         *[("carol", "critique")] * 3,
-        *[("judge", "helpfulness")] * 3,
+        *[("judge", "statement")] * 3,
         ("judge", "percentages"),
     ]
     assert prompt(ask.calls[-1]).speakers == ("Proposer A", "Critic")
     assert [turn.text for turn in verdict.transcript.turns] == ["speak A by alice", "flaw 1"]
-    assert verdict.measures == (("helpfulness", 8.0),)
+    assert verdict.measures == (("helpfulness", pytest.approx(0.8)),)
 
 
 async def test_critiques_are_draws_blind_to_each_other_and_each_is_rated_alone():
@@ -93,7 +94,10 @@ async def test_if_all_are_shown_none_is_rated_and_none_measured():
 
 @pytest.mark.parametrize(
     ("ratings", "reason"),
-    [(("?", 11, -1), "'helpfulness' is '\\?', not a number"), ((-1, 11, "?"), "-1 is no rating")],
+    [
+        (("?", 11, -1), "no probability is stated for \\(Yes\\)"),
+        ((11, -1, "?"), "110 of 100 is no probability"),
+    ],
 )
 async def test_if_no_rating_can_be_read_there_is_no_verdict(
     ratings: tuple[object, ...], reason: str
@@ -110,7 +114,7 @@ async def test_a_ranker_that_declines_is_told_from_a_muddle_and_a_refused_critiq
 
     with pytest.raises(Declined):
         await Critique(JUDGE, ALICE).run(
-            CRATES, A, Scripted(lambda call: refusing(call, "helpfulness"))
+            CRATES, A, Scripted(lambda call: refusing(call, "statement"))
         )
     quiet = Critique(JUDGE, ALICE, critiques=1)
     verdict = await quiet.run(CRATES, A, Scripted(lambda call: refusing(call, "critique")))
@@ -126,14 +130,16 @@ async def test_self_critique_is_the_agent_and_its_row_says_so():
     assert Critique(JUDGE, ALICE, CAROL).name == "critique 1 of 3"
 
 
-@pytest.mark.parametrize(("ranker", "reads"), [(None, False), (Agent("rita"), True)])
-async def test_the_judges_model_rates_without_the_passage_and_a_named_ranker_with_it(
-    ranker: Agent | None, reads: bool
+@pytest.mark.parametrize(
+    ("ranker", "reads"), [(None, False), (StatedJudge("rita", reads_passage=True), True)]
+)
+async def test_the_judge_rates_without_the_passage_and_a_named_ranker_may_read_it(
+    ranker: StatedJudge | None, reads: bool
 ):
     ask = Scripted(script)
     await Critique(JUDGE, ALICE, CAROL, ranker).run(WITH_PASSAGE, WITH_PASSAGE.answers[0], ask)
     for call in ask.calls:
-        if prompt(call).task == "helpfulness":
+        if prompt(call).task == "statement":
             assert call.model == (ranker.model if ranker else "judge")
             assert ("THE PASSAGE" in prompt(call).system) == reads
 
@@ -160,7 +166,7 @@ async def test_a_critic_who_always_says_the_same_leaves_the_judge_with_the_propo
             match asked.task:
                 case "critique":
                     return "I find no flaw."
-                case "helpfulness":
+                case "statement":
                     return rated(5)
                 case "percentages":
                     weight = sum(int(s.rpartition(" ")[2]) for s in asked.speeches if "weighs" in s)
@@ -200,10 +206,10 @@ async def found_by(critic: str, draws: int) -> tuple[int, int]:
             case "speak":
                 return "Step 2 is 3 x 12." if asked.side == "B" else "Step 2 is 4 x 12."
             case "critique":
-                chance = int(call_address(call)[:8], 16) / 16**8
+                chance = int(call.address[:8], 16) / 16**8
                 sees = call.model == "honest" and "3 x 12" in asked.speeches[0]
                 return "Step 2 is wrong." if sees and chance < FLAW else "I find no flaw."
-            case "helpfulness":
+            case "statement":
                 return rated(10 if "wrong" in asked.speeches[-1] else 1)
         return "A: 100%\nB: 0%" if "wrong" in asked.speeches[-1] else "A: 50%\nB: 50%"
 
@@ -235,6 +241,39 @@ async def test_a_dishonest_critic_finds_no_flaw_however_often_it_is_drawn():
     """The known truth: a critic who names no flaw has none to be found, in 0 of 600 flawed and 0 of
     600 sound proposals."""
     assert await found_by("dishonest", 6) == (0, 0)
+
+
+@pytest.mark.parametrize(("aux", "side"), [("honest", ""), ("sided", "B"), ("adversarial", "A")])
+async def test_the_critic_is_on_nobodys_side_on_another_or_secretly_on_the_agents(
+    aux: Aux, side: str
+):
+    ask = Scripted(script)
+    verdict = await Critique(JUDGE, ALICE, CAROL, aux=aux).run(CRATES, A, ask)
+    sides = {prompt(call).side for call in ask.calls if prompt(call).task == "critique"}
+    assert sides == {side}
+    assert verdict.transcript.turns[1].speaker == "Critic"
+    assert Critique(JUDGE, ALICE, aux=aux).name.endswith(f"aux {aux}") == (aux != "honest")
+
+
+async def test_a_critic_that_was_turned_takes_what_an_honest_one_gave():
+    """The known truth: a judge that goes by the critic alone believes the wrong answer exactly
+    where the critic works for the agent. With an honest or a sided critic both worlds end at the
+    truth, and Brier ASD is 0 + 2; with one that was turned each ends at its own answer, and it is
+    0."""
+
+    def planted(call: Call) -> str:
+        asked = prompt(call)
+        if asked.task == "critique":
+            turned = "has been turned" in asked.user
+            return "It fails." if "for B" in asked.speeches[0] and not turned else "It holds."
+        if asked.task == "percentages":
+            wrong = ("B" in asked.speakers[0]) == ("holds" in asked.speeches[-1])
+            return "A: 0%\nB: 100%" if wrong else "A: 100%\nB: 0%"
+        return f"for {asked.side}"
+
+    for aux, expected in (("honest", 2.0), ("sided", 2.0), ("adversarial", 0.0)):
+        protocol = Critique(JUDGE, ALICE, CAROL, critiques=1, aux=aux)
+        assert await protocol.agent_score_difference(APPLES, Scripted(planted)) == expected
 
 
 @pytest.mark.parametrize("shown", [0, 4])

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
@@ -93,18 +92,21 @@ async def test_sequential_worlds_share_nothing() -> None:
 
 
 @pytest.mark.parametrize("simultaneous", [True, False])
-async def test_a_longer_debate_reuses_the_calls_of_a_shorter_one(simultaneous: bool) -> None:
+async def test_speakers_know_the_rounds_left_so_a_longer_debate_is_another(
+    simultaneous: bool,
+) -> None:
     short, long = Scripted(script), Scripted(script)
     await Debate(JUDGE, ALICE, rounds=2, simultaneous=simultaneous).run(CRATES, A, short)
     await Debate(JUDGE, ALICE, rounds=4, simultaneous=simultaneous).run(CRATES, A, long)
-    assert len(addresses(short) & addresses(long)) == 4
-    assert len(addresses(long) - addresses(short)) == 4 + 1
+    assert not addresses(short) & addresses(long)
+    told = [prompt(call).user for call in long.calls[:-1]]
+    assert all(f"round {n // 2 + 1} of 4" in each for n, each in enumerate(told))
 
 
 @given(st.integers(), st.integers(1, 3))
 async def test_worlds_of_self_play_agree_whatever_is_said(salt: int, rounds: int) -> None:
     def babble(call: Call) -> str:
-        share = crc32(f"{salt}{call_address(call)}".encode()) % 101
+        share = crc32(f"{salt}{call.address}".encode()) % 101
         if prompt(call).task == "percentages":
             return f"A: {share}%\nB: {100 - share}%"
         return f"speech {share}"
@@ -121,11 +123,21 @@ async def test_a_refusal_is_a_turn_like_any_other() -> None:
     assert [turn.outcome for turn in verdict.transcript.turns] == ["ok", "refused"]
 
 
-def test_three_answers_are_refused_with_the_mend() -> None:
+@pytest.mark.parametrize(("simultaneous", "order"), [(True, "ABC" * 2), (False, "BAC" * 2)])
+async def test_every_answer_has_an_advocate(simultaneous: bool, order: str) -> None:
     three = replace(CRATES, answers=(*CRATES.answers, Answer("C", "12")))
-    with pytest.raises(ValueError, match="this question has 3; keep two of them"):
-        Debate(JUDGE, ALICE).check(three)
-    Debate(JUDGE, ALICE).check(CRATES)
+
+    def says(call: Call) -> str:
+        asked = prompt(call)
+        judges = asked.task == "percentages"
+        return "A: 50%\nB: 30%\nC: 20%" if judges else f"{asked.side} by {call.model}"
+
+    debate = Debate(JUDGE, ALICE, Agent("bob"), simultaneous=simultaneous)
+    debate.check(three)
+    verdict = await debate.run(three, three.answers[1], Scripted(says))
+    spoke = [turn.text.split(" by ") for turn in verdict.transcript.turns]
+    assert "".join(side for side, _ in spoke) == order
+    assert {(side, model) for side, model in spoke} == {("A", "bob"), ("B", "alice"), ("C", "bob")}
 
 
 def test_no_rounds_are_no_debate() -> None:

@@ -1,4 +1,3 @@
-import orjson
 import pytest
 
 from oversight.cache.call import Call
@@ -6,17 +5,17 @@ from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.judges import StatedJudge
-from oversight.protocols.mechanisms.debate_feedback import ANOTHERS, OWN_RESPONSE, DebateFeedback
+from oversight.protocols.mechanisms.auxiliary import Aux
+from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
+from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.question import Problem, Question
-from tests.fakes import CRATES, Scripted, paid, prompt
+from tests.fakes import CRATES, Scripted, held, paid, prompt
 
 JUDGE = StatedJudge("judge")
+OWN = default_prompts().text("debate_feedback.own")
+ANOTHERS = default_prompts().text("debate_feedback.anothers")
 ALICE, PAUL = Agent("alice"), Agent("paul")
 A, B = CRATES.answers
-
-
-def score(value: object) -> str:
-    return orjson.dumps({"score": value}).decode()
 
 
 def script(call: Call, scores: tuple[object, ...] = (0.25, 0.75, 0.5)) -> str:
@@ -25,8 +24,8 @@ def script(call: Call, scores: tuple[object, ...] = (0.25, 0.75, 0.5)) -> str:
     match asked.task:
         case "speak":
             return f"{asked.side} draw {call.draw[0]}"
-        case "score":
-            return score(scores[int(asked.speeches[0].rpartition(" ")[2])])
+        case "statement":
+            return held(scores[int(asked.speeches[0].rpartition(" ")[2])])
         case "percentages":
             return "A: 70%\nB: 30%"
     return f"{asked.task} after {len(asked.speeches)}"
@@ -41,7 +40,7 @@ async def test_responses_then_the_roles_then_scores_then_the_judge_on_the_best()
             ("alice", "speak A", (0,)),
             ("alice", "speak A", (1,)),
             *[("paul", "discuss", ())] * 6,
-            *[("judge", "score A", ())] * 2,
+            *[("judge", "statement A", ())] * 2,
             ("judge", "percentages", ()),
         ]
     )
@@ -72,9 +71,7 @@ async def test_each_participant_is_told_its_role_and_whose_the_response_is():
         discussed = [prompt(call).user for call in ask.calls if prompt(call).task == "discuss"]
         assert "You are Participant 1: a chemist with {curly} habits." in discussed[0]
         assert "You are Participant 2: a cook." in discussed[1]
-        assert all(
-            (OWN_RESPONSE in user) == own and (ANOTHERS in user) != own for user in discussed
-        )
+        assert all((OWN in user) == own and (ANOTHERS in user) != own for user in discussed)
         prompts.append([call.messages for call in ask.calls if prompt(call).task != "discuss"])
     # Nobody else hears of it, and the roles hear of nothing else.
     assert prompts[0] == prompts[1]
@@ -104,12 +101,12 @@ async def test_the_best_readable_score_goes_on_of_equals_the_lowest_draw(
 
 
 async def test_if_no_score_can_be_read_there_is_no_verdict():
-    with pytest.raises(Unreadable, match="'score' is 7"):
+    with pytest.raises(Unreadable, match="700 of 100 is no probability"):
         ask = Scripted(lambda call: script(call, (7, "?")))
         await DebateFeedback(JUDGE, ALICE).run(CRATES, A, ask)
 
     def declining(call: Call) -> str | Reply:
-        if prompt(call).task == "score":
+        if prompt(call).task == "statement":
             return Reply("No.", outcome="refused")
         return script(call)
 
@@ -131,8 +128,8 @@ async def test_the_ranking_raises_the_share_of_sound_responses_as_it_should():
                     return "sound" if pattern >> call.draw[0] & 1 else "unsound"
                 case "discuss":
                     return f"it is {asked.speeches[0]}"
-                case "score":
-                    return score(asked.speeches.count("it is sound") / 3)
+                case "statement":
+                    return held(asked.speeches.count("it is sound") / 3)
             return "A: 90%\nB: 10%" if asked.speeches[0] == "sound" else "A: 40%\nB: 60%"
 
         return answer
@@ -158,10 +155,10 @@ async def test_a_model_that_is_kinder_to_its_own_shows_in_the_score():
                 return "flawed" if asked.side == "B" else "sound"
             case "discuss":
                 flawed = asked.speeches[0] == "flawed"
-                lenient = OWN_RESPONSE in asked.user and "Participant 1:" not in asked.user
+                lenient = OWN in asked.user and "Participant 1:" not in asked.user
                 return "flaw" if flawed and not lenient else "fine"
-            case "score":
-                return score(asked.speeches.count("fine") / 3)
+            case "statement":
+                return held(asked.speeches.count("fine") / 3)
         p = 100 * asked.speeches.count("fine") / 3
         side = "A" if asked.speeches[0] == "sound" else "B"
         other = "B" if side == "A" else "A"
@@ -186,7 +183,7 @@ async def test_participants_read_the_passage_and_the_referee_does_if_the_judge_d
     for call in ask.calls:
         if prompt(call).task == "discuss":
             assert call.model == model and "THE PASSAGE" in prompt(call).system
-        if prompt(call).task == "score":
+        if prompt(call).task == "statement":
             assert call.model == "judge" and "THE PASSAGE" not in prompt(call).system
 
 
@@ -199,3 +196,12 @@ def test_settings_that_debate_nothing_are_refused(settings: dict[str, object]):
 def test_its_row_tells_what_the_participants_are_told():
     assert DebateFeedback(JUDGE, ALICE).name == "debate feedback 3 roles 1 rounds best of 2"
     assert DebateFeedback(JUDGE, ALICE, own=True).name.endswith("as their own")
+
+
+@pytest.mark.parametrize(("aux", "side"), [("honest", ""), ("sided", "B"), ("adversarial", "A")])
+async def test_participants_may_be_on_another_side_or_secretly_on_the_agents(aux: Aux, side: str):
+    ask = Scripted(script)
+    verdict = await DebateFeedback(JUDGE, ALICE, aux=aux).run(CRATES, A, ask)
+    assert {prompt(c).side for c in ask.calls if prompt(c).task == "discuss"} == {side}
+    speakers = [turn.speaker for turn in verdict.transcript.turns]
+    assert speakers == ["Response A", "Participant 1", "Participant 2", "Participant 3"]

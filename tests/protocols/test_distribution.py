@@ -3,6 +3,7 @@ import pytest
 
 from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import DistributionJudge
+from oversight.protocols.judges.case import Case
 from oversight.protocols.transcript import Transcript
 from tests.fakes import CRATES, Scripted
 
@@ -55,6 +56,7 @@ async def test_a_form_that_is_not_filled_in_is_unreadable(text: str) -> None:
 
 
 def test_the_form_asks_for_one_number_a_label() -> None:
-    form = DistributionJudge("sim/weak").compose(FLOOR, (0, 1)).response_format
+    made = DistributionJudge("sim/weak")
+    form = made.compose(made.shown(Case(FLOOR), (0, 1))).response_format
     assert form is not None and form.name == "probabilities"
     assert orjson.loads(form.schema)["required"] == ["A", "B"]

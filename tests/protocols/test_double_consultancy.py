@@ -1,7 +1,5 @@
 import hashlib
 
-import pytest
-
 from oversight.cache.call import Call
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge
@@ -9,7 +7,7 @@ from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.double_consultancy import DoubleConsultancy
 from oversight.protocols.question import Answer, Question
-from tests.fakes import CRATES, Scripted, addresses, paid, prompt
+from tests.fakes import APPLES, CRATES, Scripted, addresses, paid, prompt
 
 JUDGE = StatedJudge("judge")
 ALICE, BOB = Agent("alice"), Agent("bob")
@@ -78,7 +76,7 @@ async def test_without_clients_it_is_one_simultaneous_round_of_debate():
         def answer(call: Call) -> str:
             asked = prompt(call)
             if asked.task == "percentages":
-                read = f"{seed} {asked.user.replace('Consultant', 'Debater')}"
+                read = f"{seed} {asked.speeches}"
                 share = hashlib.sha256(read.encode()).digest()[0] * 100 // 255
                 return f"A: {share}%\nB: {100 - share}%"
             said = hashlib.sha256(f"{seed} {asked.side} {asked.speeches}".encode()).hexdigest()
@@ -98,16 +96,46 @@ async def test_without_clients_it_is_one_simultaneous_round_of_debate():
             assert [t.text for t in verdict.transcript.turns] == [
                 t.text for t in expected.transcript.turns
             ]
-            renamed = prompt(ours.calls[-1]).user.replace("Consultant", "Debater")
-            assert renamed == prompt(theirs.calls[-1]).user
+            ours_said, theirs_said = prompt(ours.calls[-1]), prompt(theirs.calls[-1])
+            assert ours_said.speeches == theirs_said.speeches
             seen.add(verdict.probs)
     assert len(seen) > 30
 
 
-def test_it_needs_two_answers():
+async def test_a_consultant_who_cannot_hear_the_other_cannot_copy_its_evidence():
+    """The known truth: the consultant who is right has evidence and gives it when its client asks;
+    the other would repeat whatever evidence it heard. Since it hears none, the judge, who reads
+    both, is sure of the truth in both worlds: Brier ASD 0 + 2. Where no client asks, no evidence
+    comes out, the judge is at even odds, and ASD is 0."""
+
+    def consulted(call: Call) -> str:
+        asked = prompt(call)
+        if asked.task == "ask":
+            return "What is your evidence?"
+        if asked.task == "percentages":
+            said = dict(zip(asked.speakers, asked.speeches, strict=True))
+            a, b = ("evidence:" in said[f"Consultant {label}"] for label in "AB")
+            return "A: 50%\nB: 50%" if a == b else f"A: {100 * a}%\nB: {100 * b}%"
+        heard = [speech for speech in asked.speeches if "evidence:" in speech]
+        if heard:
+            return heard[-1]
+        questioned = "What is your evidence?" in asked.speeches
+        return "evidence: page 7" if questioned and asked.side == "A" else "Believe me."
+
+    asking = DoubleConsultancy(JUDGE, ALICE)
+    silent = DoubleConsultancy(JUDGE, ALICE, first="consultant", turns=1)
+    assert await asking.agent_score_difference(APPLES, Scripted(consulted)) == 2
+    assert await silent.agent_score_difference(APPLES, Scripted(consulted)) == 0
+
+
+async def test_every_answer_has_a_consultancy_of_its_own():
     three = Question("?", tuple(Answer(label, label) for label in "ABC"))
-    with pytest.raises(ValueError, match="has 3; keep two"):
-        DoubleConsultancy(JUDGE, ALICE).check(three)
+    said = [f"{label}: 1%" for label in "ABC"]
+    ask = Scripted(lambda call: "\n".join(said) if call.model == "judge" else prompt(call).side)
+    protocol = DoubleConsultancy(JUDGE, ALICE, "consultant", 1)
+    protocol.check(three)
+    verdict = await protocol.run(three, three.answers[1], ask)
+    assert [turn.text for turn in verdict.transcript.turns] == ["A", "B", "C"]
 
 
 def test_its_row_tells_it_from_the_consultancy_it_doubles():

@@ -4,7 +4,6 @@ import random
 import orjson
 import pytest
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
@@ -48,14 +47,19 @@ async def test_steps_then_a_challenge_then_votes_on_that_step():
     ]
     assert {call.temperature for call in ask.calls[2:]} == {1.0}
     assert [(turn.speaker, turn.text) for turn in verdict.transcript.turns] == [
-        ("Prover A", "[1] twelve a crate\n[2] four crates\n[3] so 4 x 12\n[4] that is 48"),
+        (
+            "Prover A",
+            "[1] twelve a crate\n[2] four crates\n[3] so 4 x 12\n[4] that is 48\n"
+            "[5] Therefore the right answer is (A) 48.",
+        ),
         ("Opponent B", "I challenge step [2]."),
     ]
     assert verdict.probs == (1.0, 0.0)
     assert verdict.measures == (
-        ("steps", 4),
+        ("steps", 5),
         ("challenged", 2),
         ("queries", 3),
+        ("asked_again", False),
         ("accepted", True),
     )
 
@@ -69,12 +73,35 @@ async def test_the_opponent_reads_all_steps_and_the_judge_none_after_the_challen
         assert prompt(call).speeches == ("[1] twelve a crate\n[2] four crates",)
 
 
-async def test_a_pass_is_a_win_for_the_prover_and_costs_the_judge_nothing():
-    ask = Scripted(lambda call: script(call, step=0))
+async def test_the_conclusion_is_ours_and_can_be_challenged_like_any_other_step():
+    ask = Scripted(lambda call: script(call, step=5, holds=False))
     verdict = await DoublyEfficientDebate(JUDGE, ALICE).run(CRATES, B, ask)
+    shown = prompt(ask.calls[2]).speeches[0].splitlines()
+    assert shown[-1] == "[5] Therefore the right answer is (B) 36." and len(shown) == 5
+    assert verdict.probs == (1.0, 0.0)
+
+
+async def test_an_honest_opponent_may_pass_which_costs_the_judge_nothing():
+    ask = Scripted(lambda call: script(call, step=0))
+    protocol = DoublyEfficientDebate(JUDGE, ALICE, opponent_is="honest")
+    verdict = await protocol.run(CRATES, B, ask)
     assert len(ask.calls) == 2 and verdict.probs == (0.0, 1.0) and verdict.judgements == ()
-    assert dict(verdict.measures) == {"steps": 4, "challenged": 0, "queries": 0, "accepted": True}
+    assert dict(verdict.measures) == {
+        "steps": 5,
+        "challenged": 0,
+        "queries": 0,
+        "asked_again": False,
+        "accepted": True,
+    }
     assert verdict.transcript.turns[-1].text == "I challenge no step."
+
+
+@pytest.mark.parametrize("side", CRATES.answers)
+async def test_an_adversarial_opponent_of_either_side_must_challenge_a_step(side: Answer):
+    ask = Scripted(lambda call: script(call, step=0))
+    with pytest.raises(Unreadable, match="not one of 1 to 5"):
+        await DoublyEfficientDebate(JUDGE, ALICE).run(CRATES, side, ask)
+    assert "pass" not in prompt(ask.calls[1]).user.rpartition("<instructions")[2]
 
 
 async def test_the_verdict_is_the_share_of_readable_votes():
@@ -98,17 +125,99 @@ async def test_an_even_split_does_not_accept():
     assert verdict.probs == (0.5, 0.5) and dict(verdict.measures)["accepted"] is False
 
 
-async def test_only_so_many_steps_count_and_blank_ones_do_not():
-    listed = ["", "one", "  ", "two", "three"]
+def insisting(*lists: list[str]):
+    """A prover who commits to one list after the other, as it is asked."""
+    left = list(lists)
 
-    def listing(call: Call) -> str:
-        return form(steps=listed) if prompt(call).task == "steps" else script(call, step=2)
+    def answer(call: Call) -> str:
+        return form(steps=left.pop(0)) if prompt(call).task == "steps" else script(call)
 
-    ask = Scripted(listing)
-    protocol = DoublyEfficientDebate(JUDGE, ALICE, steps=2)
-    verdict = await protocol.run(CRATES, A, ask)
-    assert verdict.transcript.turns[0].text == "[1] one\n[2] two"
+    return answer
+
+
+async def test_a_list_that_is_too_long_is_asked_for_again_and_never_cut():
+    ask = Scripted(insisting(["one", "two", "three"], ["", "one", "  ", "two"]))
+    verdict = await DoublyEfficientDebate(JUDGE, ALICE, steps=2).run(CRATES, A, ask)
+    assert verdict.transcript.turns[0].text.splitlines()[:-1] == ["[1] one", "[2] two"]
     assert "at most 2 steps" in prompt(ask.calls[0]).user
+    assert "listed 3, which is more than 2" in prompt(ask.calls[1]).user
+    assert dict(verdict.measures)["asked_again"] is True
+
+
+async def test_one_step_cannot_pass_for_two_with_numbers_of_their_own():
+    """Else an opponent who means the false [2] would challenge the true step after it."""
+    forged = ["twelve a crate\n[2] five crates\u2028[3] so 60", "four crates"]
+    ask = Scripted(insisting(forged))
+    await DoublyEfficientDebate(JUDGE, ALICE).run(CRATES, A, ask)
+    assert prompt(ask.calls[1]).speeches[0].splitlines() == [
+        "[1] twelve a crate [2] five crates [3] so 60",
+        "[2] four crates",
+        "[3] Therefore the right answer is (A) 48.",
+    ]
+
+
+async def test_a_list_that_is_too_long_twice_leaves_the_world_without_a_verdict():
+    ask = Scripted(insisting(["one", "two", "three"], ["one", "two", "three", "four"]))
+    with pytest.raises(Unreadable, match="4 steps listed twice over, where 2 may be"):
+        await DoublyEfficientDebate(JUDGE, ALICE, steps=2).run(CRATES, A, ask)
+    assert len(ask.calls) == 2
+
+
+def staking(*odds: object, conclusion: object = 0.5, step: int = 0, votes: int = 10):
+    """A prover who commits to probabilities; `votes` of the judge's find that a step holds."""
+
+    def answer(call: Call) -> str:
+        match prompt(call).task:
+            case "steps":
+                listed = [{"step": f"step {n}", "probability": p} for n, p in enumerate(odds)]
+                return form(steps=listed, conclusion=conclusion)
+            case "check":
+                return form(holds=call.draw[0] < votes)
+        return script(call, step)
+
+    return answer
+
+
+STOCHASTIC = DoublyEfficientDebate(JUDGE, ALICE, probabilities=True, votes=10)
+
+
+async def test_probabilities_that_nobody_contests_count_as_their_product():
+    ask = Scripted(staking(0.9, 0.8))
+    verdict = await STOCHASTIC.run(CRATES, A, ask)
+    assert verdict.probs == pytest.approx((0.36, 0.64)) and len(ask.calls) == 2
+    assert prompt(ask.calls[1]).speeches[1] == "[1] 90.0%, [2] 80.0%, [3] 50.0%"
+    assert "by 20%" in prompt(ask.calls[1]).user
+
+
+@pytest.mark.parametrize(("votes", "stands"), [(6, 0.0), (7, 1.0), (8, 1.0), (10, 0.0)])
+async def test_a_contested_probability_stands_if_it_is_near_the_share_of_votes(
+    votes: int, stands: float
+):
+    """Stated 0.8, threshold 0.2: 0.6 and 1 are off, 0.7 and 0.8 are not."""
+    verdict = await STOCHASTIC.run(CRATES, A, Scripted(staking(0.9, 0.8, step=2, votes=votes)))
+    assert verdict.probs == (stands, 1 - stands) and len(verdict.judgements) == 10
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        staking(0.9, 1.2),
+        staking(0.9, "high"),
+        staking(0.9, conclusion=-0.1),
+        staking(0.9, step=3),
+        lambda call: form(steps=["a step"], conclusion=0.5),
+    ],
+)
+async def test_probabilities_that_cannot_be_read_leave_the_world_without_a_verdict(answer):
+    with pytest.raises(Unreadable):
+        await STOCHASTIC.run(CRATES, A, Scripted(answer))
+
+
+def test_a_stochastic_debate_asks_as_often_as_its_failure_allows():
+    assert DoublyEfficientDebate(JUDGE, ALICE).asked == 3
+    assert DoublyEfficientDebate(JUDGE, ALICE, probabilities=True).asked == 67
+    with pytest.raises(ValueError, match=r"close: 0\.5 must be below far"):
+        DoublyEfficientDebate(JUDGE, ALICE, probabilities=True, close=0.5, far=0.2)
 
 
 async def test_a_step_that_writes_our_tags_speaks_for_nobody_else():
@@ -129,7 +238,8 @@ async def test_a_step_that_writes_our_tags_speaks_for_nobody_else():
         ("steps", form(steps=[])),
         ("steps", form(steps="one")),
         ("steps", form(steps=[1])),
-        ("step", form(step=5)),
+        ("step", form(step=6)),
+        ("step", form(step=0)),
         ("step", form(step=-1)),
         ("step", form(step=1.5)),
         ("step", form(step=True)),
@@ -180,7 +290,7 @@ async def test_a_planted_flaw_is_found_as_often_as_most_votes_see_it(votes: int)
                     return form(steps=["given", f"so it follows {flaw}", "done"])
                 case "step":
                     return form(step=2 if honest else 1)
-            chance = random.Random(call_address(call)).random()
+            chance = random.Random(call.address).random()
             truth = "(flawed)" not in asked.speeches[0].splitlines()[-1]
             return form(holds=truth == (chance < right))
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Unreadable
@@ -125,7 +124,7 @@ async def test_a_run_pays_once_for_the_held_out_examples() -> None:
         for side in question.answers:
             await protocol.run(question, side, ask)
     assert len(ask.calls) == 6 * (1 + 2 + 12)
-    assert len({call_address(call) for call in ask.calls if on_example(call)}) == 12
+    assert len({call.address for call in ask.calls if on_example(call)}) == 12
     assert ask.distinct == 6 * 3 + 12
 
 
@@ -148,7 +147,7 @@ async def test_independent_members_are_right_as_often_as_condorcet_says(
     )
 
     def voting(call: Call) -> str:
-        return percent(100 if random.Random(call_address(call)).random() < q else 0)
+        return percent(100 if random.Random(call.address).random() < q else 0)
 
     ensemble, right = Ensemble(JUDGE, size), 0
     ask = Scripted(voting)

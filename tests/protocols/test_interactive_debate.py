@@ -7,7 +7,7 @@ from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.interactive_debate import InteractiveDebate
 from oversight.protocols.question import Answer, Question
-from tests.fakes import CRATES, Scripted, addresses, paid, prompt
+from tests.fakes import APPLES, CRATES, Scripted, addresses, paid, prompt
 
 JUDGE = StatedJudge("judge")
 ALICE, BOB = Agent("alice"), Agent("bob")
@@ -60,11 +60,12 @@ async def test_two_policies_in_the_seats_share_nothing():
     assert not in_a & in_b
 
 
-async def test_round_one_is_paid_once_with_the_plain_debate():
+async def test_the_rules_tell_that_the_judge_will_ask_so_no_call_is_that_of_a_plain_debate():
     plain, interactive = Scripted(script), Scripted(script)
     await Debate(JUDGE, ALICE).run(CRATES, A, plain)
     await InteractiveDebate(JUDGE, ALICE).run(CRATES, A, interactive)
-    assert len(addresses(plain) & addresses(interactive)) == 2
+    assert not addresses(plain) & addresses(interactive)
+    assert all("the judge puts questions" in prompt(call).system for call in interactive.calls)
 
 
 async def test_a_judge_whose_questions_change_nothing_decides_as_in_a_plain_debate():
@@ -84,6 +85,40 @@ async def test_a_judge_whose_questions_change_nothing_decides_as_in_a_plain_deba
         plain = await Debate(JUDGE, ALICE, rounds=rounds).run(CRATES, A, Scripted(deaf))
         talked = InteractiveDebate(JUDGE, ALICE, rounds=rounds)
         assert (await talked.run(CRATES, A, Scripted(deaf))).probs == plain.probs
+
+
+@pytest.mark.parametrize("simultaneous", [True, False])
+async def test_what_only_a_question_brings_out_decides_for_the_truth(simultaneous: bool):
+    """The known truth: evidence comes out only where the judge asks for it, and only the debater
+    who is right has any. Without questions the judge is at even odds, and Brier ASD is 0; with them
+    it is sure of the truth in both worlds, and ASD is 0 + 2."""
+
+    def witnesses(call: Call) -> str:
+        asked = prompt(call)
+        match asked.task:
+            case "ask":
+                return f"Show me page {len(asked.speeches)}."
+            case "percentages":
+                # A page that nobody asked for is no evidence.
+                shown = {
+                    s
+                    for who, s in zip(asked.speakers, asked.speeches, strict=True)
+                    if who == "Debater A"
+                }
+                wanted = {
+                    s
+                    for who, s in zip(asked.speakers, asked.speeches, strict=True)
+                    if who == "Judge"
+                }
+                proof = {f"Here: {each}" for each in wanted}
+                return "A: 100%\nB: 0%" if proof & shown else "A: 50%\nB: 50%"
+        pages = [s for who, s in zip(asked.speakers, asked.speeches, strict=True) if who == "Judge"]
+        return f"Here: {pages[-1]}" if pages and asked.side == "A" else "Believe me."
+
+    plain = Debate(JUDGE, ALICE, simultaneous=simultaneous)
+    interactive = InteractiveDebate(JUDGE, ALICE, simultaneous=simultaneous)
+    assert await plain.agent_score_difference(APPLES, Scripted(witnesses)) == 0
+    assert await interactive.agent_score_difference(APPLES, Scripted(witnesses)) == 2
 
 
 @pytest.mark.parametrize("reads", [False, True])

@@ -6,16 +6,17 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.catalogue import JUDGES
 from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.judges import ModelJudge, StatedJudge, VotesJudge
-from oversight.protocols.judges.judge import HEARD, JUDGE, average, normalised
+from oversight.protocols.judges.judge import average, normalised
+from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES, Scripted, token
 
+HEARD = default_prompts().text("judge.heard")
 FLOOR = Transcript(CRATES)
 
 
@@ -51,7 +52,7 @@ async def test_a_verdict_has_a_probability_an_answer_and_its_judgements(kind: st
     verdict = await judge(kind).judge(FLOOR, ask)
     assert verdict.probs == pytest.approx(FIRST.get(kind, (0.8, 0.2)))
     assert verdict.transcript == FLOOR
-    stamps = {call_address(call) for call in ask.calls}
+    stamps = {call.address for call in ask.calls}
     assert {judgement.call for judgement in verdict.judgements} == stamps
 
 
@@ -132,10 +133,10 @@ async def test_each_order_counts_alike_though_more_votes_of_one_were_readable() 
 async def test_who_spoke_is_weighed_and_who_did_not_is_not_mentioned(kind: str) -> None:
     ask = Scripted(lambda call: ANSWERS[kind])
     await judge(kind).judge(FLOOR, ask)
-    assert all(call.messages[0].text.startswith(f"{JUDGE}\n") for call in ask.calls)
+    assert not any(HEARD in prompt(call) for call in ask.calls)
     heard = Scripted(lambda call: ANSWERS[kind])
     await judge(kind).judge(FLOOR.then(Turn("Advocate A", "Surely 48.")), heard)
-    assert all(HEARD in call.messages[0].text for call in heard.calls)
+    assert all(HEARD in prompt(call) for call in heard.calls)
 
 
 @pytest.mark.parametrize("kind", ANSWERS)

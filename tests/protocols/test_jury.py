@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Unreadable
@@ -112,7 +111,7 @@ async def test_independent_jurors_are_right_as_often_as_condorcet_says(size: int
     )
 
     def sure(call: Call) -> str:
-        right = random.Random(call_address(call)).random() < q
+        right = random.Random(call.address).random() < q
         return "A: 100%\nB: 0%" if right else "A: 0%\nB: 100%"
 
     jury, ask = Jury(tuple(StatedJudge(f"juror {k}") for k in range(size))), Scripted(sure)

@@ -1,11 +1,21 @@
 """The leak gate on data whose leaks are known, and the balance that removes them."""
 
+import math
+import os
+import random
+from pathlib import Path
+
 import pytest
 
-from oversight.protocols.datasets import leak_gate
+from oversight.protocols.datasets import Gsm8k, leak_gate
 from oversight.protocols.datasets.balance import Balance
-from oversight.protocols.datasets.leak import FEATURES, POSITION
-from oversight.protocols.question import Answer, labelled, randomness
+from oversight.protocols.datasets.form_classifier import FEWEST
+from oversight.protocols.datasets.leak import FEATURES, POSITION, WORDING, LeakGate, power
+from oversight.protocols.question import Answer, Problem, labelled, randomness
+from tests.conftest import Campaign
+
+REAL = Path(__file__).parents[3] / "shared" / "data" / "gsm8k"
+GSM8K = Path(os.environ.get("OVERSIGHT_GSM8K") or REAL)
 
 
 def made(n, answers):
@@ -48,12 +58,112 @@ def test_a_rare_mark_is_caught_where_it_stands():
 
 def test_answers_without_a_tell_pass():
     def answers(rng):
-        return [(str(rng.randint(10, 99)), f"step {n}", v) for n, v in ((1, 1.0), (2, -1.0))]
+        return [(str(rng.randint(10, 99)), f"step {rng.randint(1, 9)}", v) for v in (1.0, -1.0)]
 
-    gate = leak_gate(made(300, answers))
+    gate = leak_gate(made(100, answers))
     assert gate.leaks == ()
-    assert gate.line.startswith("leak gate: ")
-    assert gate.line.endswith(": fine")
+    assert gate.line.startswith("leak gate: no rule found, farthest ")
+    assert gate.line.endswith("; with n = 100 a leak of up to 14 points would pass")
+
+
+def stopped(n: int, tell: float, rng: random.Random) -> list[Problem]:
+    """n problems whose right answer alone ends in a full stop with probability 1/2 + tell, and
+    whose wrong one does else. They fall into few clusters, so that no wording is learned."""
+    problems = []
+    for k in range(n):
+        told = rng.random() < 1 / 2 + tell
+        pair = [("an answer." if told == right else "an answer", "", v) for right, v in SIDES]
+        problems.append(labelled(f"made-{k}", "Which?", pair, group=str(k % (FEWEST - 1))))
+    return problems
+
+
+SIDES = ((True, 1.0), (False, -1.0))
+
+
+@pytest.mark.parametrize("n", [100, 400])
+@pytest.mark.parametrize("points", [0, 5, 10, 15])
+@pytest.mark.campaign
+def test_planted_tells_are_found_with_the_power_that_is_printed(
+    campaign: Campaign, n: int, points: int
+):
+    rng = random.Random(campaign.seed * 1000 + points)
+    runs = campaign.size(60, 1000)
+    found = sum(
+        accuracy(leak_gate(stopped(n, points / 100, rng)), "ends in a full stop").leaks
+        for _ in range(runs)
+    )
+    # Without a tell the rule may be found to be off either way.
+    p = power(n, points / 100) * (1 if points else 2)
+    assert abs(found - runs * p) <= 4 * math.sqrt(runs * max(p * (1 - p), 0.01)) + 1
+
+
+def test_the_power_grows_with_the_problems_and_with_the_tell():
+    assert power(100, 0.05) < power(100, 0.10) < power(100, 0.15) < power(400, 0.15) < 1
+    assert power(2000, 0.10) > 0.999 and power(0, 0.5) == 0
+    gates = [LeakGate(n, ()) for n in (20, 100, 1000)]
+    assert [gate.unseen for gate in gates] == sorted((g.unseen for g in gates), reverse=True)
+
+
+def worded(n: int, tell: float, rng: random.Random, **settings: str) -> list[Problem]:
+    """n problems with one word of style in each answer, which is the right one's with probability
+    1/2 + tell."""
+    problems = []
+    for k in range(n):
+        words = ["Thus", "Hence"] if rng.random() < 1 / 2 + tell else ["Hence", "Thus"]
+        pair = [
+            (f"{word} it is {rng.choice('abcdefgh') * 3} {rng.randint(100, 999)}", "", value)
+            for word, value in zip(words, (1.0, -1.0), strict=True)
+        ]
+        problems.append(labelled(f"made-{k}", "Which?", pair, **settings))
+    return problems
+
+
+def test_a_word_that_tells_is_learned_and_no_rule_of_form_sees_it():
+    gate = leak_gate(worded(400, 0.15, random.Random(1)))
+    rule = accuracy(gate, WORDING)
+    assert rule.leaks and 0.57 < rule.accuracy < 0.73 and rule.applicable == 400
+    assert "generate-rewritten" in rule.mend
+
+
+@pytest.mark.campaign
+def test_where_no_word_tells_nothing_is_learned(campaign: Campaign):
+    runs = campaign.size(8, 200)
+    gates = [leak_gate(worded(100, 0.0, random.Random(seed))) for seed in range(runs)]
+    assert sum(accuracy(gate, WORDING).leaks for gate in gates) <= runs * 0.05
+
+
+def test_a_wording_is_learned_from_other_clusters_alone():
+    """Ten problems a cluster, whose right answers share a word that no other cluster has: who
+    learns from its own cluster is always right, and who does not is right by chance."""
+    rng = random.Random(2)
+    problems = []
+    for k in range(600):
+        cluster = k // 10
+        pair = [(f"{rng.random()} w{'xyz'[cluster % 3] * (cluster + 2)}", "", 1.0)]
+        pair.append((f"{rng.random()} v{'xyz'[cluster % 3] * (cluster + 2)}", "", -1.0))
+        if cluster % 2:
+            pair = [(text, work, -value) for text, work, value in pair]
+        problems.append(labelled(f"made-{k}", "Which?", pair, group=f"cluster {cluster}"))
+    assert accuracy(leak_gate(problems), WORDING).accuracy < 0.65
+
+
+def test_neither_numbers_nor_questions_are_learned():
+    rng = random.Random(3)
+
+    def numbered(k: int) -> Problem:
+        pair = [(f"It is {rng.randint(100, 199)}", "", 1.0), (f"It is {900 + k}", "", -1.0)]
+        return labelled(f"made-{k}", f"Is it A? The right one is {pair[0][0]}", pair)
+
+    rule = accuracy(leak_gate([numbered(k) for k in range(100)]), WORDING)
+    assert (rule.applicable, rule.accuracy) == (0, 0.5)
+
+
+@pytest.mark.skipif(not GSM8K.exists(), reason="the published files are not here")
+@pytest.mark.parametrize(("right", "low", "high"), [("person", 0.64, 0.70), ("model", 0.56, 0.63)])
+def test_two_hands_are_told_apart_in_gsm8k(right, low, high):
+    gate = leak_gate(Gsm8k(str(GSM8K), right=right).load())
+    assert [rule.rule for rule in gate.leaks] == [WORDING]
+    assert low < gate.leaks[0].accuracy < high
 
 
 def test_a_tie_counts_as_a_draw():

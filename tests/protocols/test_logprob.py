@@ -1,5 +1,9 @@
 import math
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,15 +56,60 @@ def test_the_label_is_found_behind_other_tokens() -> None:
     )
 
 
-def test_without_a_label_in_the_reply_the_first_token_tells() -> None:
-    assert masses(token("Hm", 0.5, A=0.3, B=0.1), token("!", 1.0)) == pytest.approx([0.3, 0.1])
+def test_without_a_label_in_the_reply_there_is_no_verdict() -> None:
+    for words in (["Hm", "!"], ["The", " debate", " is", " over", "."]):
+        with pytest.raises(Unreadable, match="gives no label"):
+            masses(*(token(word, 0.5, A=0.3, B=0.1) for word in words))
 
 
 @pytest.mark.parametrize(
-    "words", [["A", " careful", " reader"], ["A", "pple", "s"], ["It", " is", " A", " pity"]]
+    "words",
+    [
+        ["<", "turn", " speaker", '="', "Deb", "ater", " B", '">'],
+        ["<", "answer", " label", '="', "B", '">', "\n"],
+        ["<", "label", ">", "B", "</"],
+        ["You", " are", " Deb", "ater", " B", "."],
+        ["Deb", "ater", " B"],
+        ["The", " speaker", " is", " B", "."],
+        ["I", " am", " B"],
+    ],
 )
+def test_a_label_in_a_name_or_a_tag_is_no_verdict(words: list[str]) -> None:
+    with pytest.raises(Unreadable, match="not as its verdict"):
+        masses(*(token(word, 0.97, A=0.01, B=0.02) for word in words))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["The", " answer", " is", " (", "B", ")"],
+        ["Answer", ":", " B", "."],
+        ["**", "Final", " answer", ":**", " B"],
+        ["So", ",", " the", " right", " answer", " is", ":", "\n\n", "B"],
+        ["ĠThe", "Ġcorrect", "Ġlabel", "Ġis", "ĠB"],
+        ["▁", "B", "▁"],
+        ["B", ")", " It", " is"],
+    ],
+)
+def test_a_label_that_comes_first_or_is_announced_is_the_verdict(words: list[str]) -> None:
+    said = [token(word, 1.0) if _plain(word) != "B" else token(word, 0.8, A=0.2) for word in words]
+    assert masses(*said) == pytest.approx([0.2, 0.8])
+
+
+def test_a_label_that_is_announced_but_goes_on_as_a_word_is_no_verdict() -> None:
+    said = [token(word, 0.9, x=0.1) for word in ("The", " answer", " is")]
+    for after in (" pity", "-level", "'s"):
+        with pytest.raises(Unreadable, match="word of a sentence"):
+            masses(*said, token(" A", 0.6, B=0.4), token(after, 1.0))
+
+
+def _plain(word: str) -> str:
+    return word.strip(" ()*Ġ▁")
+
+
+@pytest.mark.parametrize("words", [["A", " careful", " reader"], ["A", "pple", "s"]])
 def test_a_label_that_is_a_word_of_a_sentence_is_no_answer(words: list[str]) -> None:
-    with pytest.raises(Unreadable, match="words of a sentence"):
+    with pytest.raises(Unreadable, match="word of a sentence"):
         masses(*(token(word, 0.8, B=0.1) for word in words))
 
 
@@ -73,8 +122,6 @@ def test_a_label_may_be_followed_by_its_answer_on_a_new_line_or_in_brackets() ->
 
 def test_nothing_captured_is_unreadable_and_never_a_half() -> None:
     with pytest.raises(Unreadable, match="no answer label"):
-        masses(token("The", 0.9, That=0.1))
-    with pytest.raises(Unreadable, match="no answer label"):
         masses(Token("A", -math.inf, (("B", -math.inf),)))
     with pytest.raises(Unreadable, match="no logprobs"):
         read_masses(Reply("A"), CRATES)
@@ -84,3 +131,45 @@ def test_nothing_captured_is_unreadable_and_never_a_half() -> None:
 def test_the_order_of_candidates_does_not_matter(top: list[tuple[str, float]]) -> None:
     at = Token("A", math.log(0.5), tuple((text, math.log(p)) for text, p in top))
     assert masses(at) == pytest.approx([0.6, 0.25])
+
+
+REPLIES = Path(__file__).parent / "samples" / "judge_replies.jsonl"
+"""What SmolLM2-135M-Instruct replied when it was asked for a label after debates, consultancies and
+no speech at all. Of the candidates of each token, the two likeliest and the labels are kept.
+
+kind: an `echo` of a tag or of a seat's name, a reply with `none` of the labels, or a `verdict`.
+"""
+
+
+def kept_replies() -> Iterator[tuple[str, Reply]]:
+    for line in REPLIES.read_bytes().splitlines():
+        told = orjson.loads(line)
+        tokens = tuple(
+            Token(text, logprob, tuple(top.items())) for text, logprob, top in told["tokens"]
+        )
+        yield told["kind"], Reply("".join(token.text for token in tokens), logprobs=tokens)
+
+
+def test_of_real_replies_no_echoed_name_and_no_other_talk_becomes_a_verdict() -> None:
+    found: Counter[tuple[str, bool]] = Counter()
+    for kind, reply in kept_replies():
+        try:
+            read_masses(reply, CRATES)
+        except Unreadable:
+            found[kind, False] += 1
+        else:
+            found[kind, True] += 1
+    assert found == {("echo", False): 124, ("none", False): 80, ("verdict", True): 43}
+
+
+def test_captured_mass_alone_would_not_have_told_these_echoes() -> None:
+    """At the letter of a name, labels have nearly all of the probability."""
+    sure = 0
+    for kind, reply in kept_replies():
+        masses = [
+            sum(math.exp(p) for text, p in token.top if text.strip() in ("A", "B"))
+            for token in reply.logprobs
+            if token.text.strip() in ("A", "B")
+        ]
+        sure += kind == "echo" and max(masses, default=0.0) > 0.5
+    assert sure == 46

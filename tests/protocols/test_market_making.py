@@ -9,15 +9,15 @@ from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Declined, Unreadable
-from oversight.protocols.judges import DistributionJudge, StatedJudge
-from oversight.protocols.mechanisms.market_making import MarketMaking, distance, losses
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.market_making import MarketMaking, distance, losses, surprise
 from oversight.protocols.question import Answer, Question
+from oversight.protocols.scores import brier
 from tests.fakes import CRATES, Scripted, paid, prompt
 
 JUDGE = StatedJudge("judge")
-ALICE = Agent("alice")
+MARY, BOB = Agent("mary"), Agent("bob")
 A, B = CRATES.answers
-WITH_PASSAGE = Question("How many?", (Answer("A", "48"), Answer("B", "36")), "THE PASSAGE")
 
 
 def priced(p: float) -> str:
@@ -39,37 +39,86 @@ def trading(*prices: float, final: str = "A: 70%\nB: 30%"):
     return answer
 
 
-async def test_price_speech_price_until_the_last_round_then_the_judge():
+async def test_the_agent_states_prices_and_an_adversary_speaks_against_its_side():
     ask = Scripted(trading(0.5, 0.6, 0.7))
-    verdict = await MarketMaking(JUDGE, ALICE, rounds=2).run(CRATES, A, ask)
+    verdict = await MarketMaking(JUDGE, MARY, BOB, rounds=2).run(CRATES, A, ask)
     assert [(call.model, prompt(call).asks) for call in ask.calls] == [
-        ("judge", "probabilities"),
-        ("alice", "speak A"),
-        ("judge", "probabilities"),
-        ("alice", "speak A"),
-        ("judge", "probabilities"),
+        ("mary", "probabilities"),
+        ("bob", "speak B"),
+        ("mary", "probabilities"),
+        ("bob", "speak B"),
+        ("mary", "probabilities"),
         ("judge", "percentages"),
     ]
-    texts = [(turn.speaker, turn.text) for turn in verdict.transcript.turns]
-    assert texts[::2] == [
+    assert [(turn.speaker, turn.text) for turn in verdict.transcript.turns][::2] == [
         ("Market", "A 50.0%, B 50.0%"),
         ("Market", "A 60.0%, B 40.0%"),
         ("Market", "A 70.0%, B 30.0%"),
     ]
-    assert {speaker for speaker, _ in texts[1::2]} == {"Adversary A"}
+    said = verdict.transcript.turns[-1]
+    assert (said.speaker, said.text, said.call != "") == ("Judge", "A 70.0%, B 30.0%", True)
 
 
 async def test_the_adversary_hears_the_prices_and_market_and_judge_only_the_speeches():
     ask = Scripted(trading(0.5, 0.6, 0.7))
-    await MarketMaking(JUDGE, ALICE, rounds=2).run(CRATES, A, ask)
+    await MarketMaking(JUDGE, MARY, rounds=2).run(CRATES, A, ask)
     heard = [prompt(call).speakers for call in ask.calls]
-    speech, price = "Adversary A", "Market"
+    speech, price = "Adversary B", "Market"
     assert heard == [(), (price,), (speech,), (price, speech, price), (speech,) * 2, (speech,) * 2]
 
 
+async def test_the_verdict_is_the_last_price_and_the_judge_says_what_it_was_worth():
+    """By hand: p = 0.5, 0.8, 0.9, 0.91 and p* = 0.7."""
+    ask = Scripted(trading(0.5, 0.8, 0.9, 0.91))
+    verdict = await MarketMaking(JUDGE, MARY).run(CRATES, B, ask)
+    assert verdict.probs == pytest.approx((0.91, 0.09))
+    assert verdict.judgements[0].probs == verdict.probs
+    measures = dict(verdict.measures)
+    missed = [-0.7 * math.log(p) - 0.3 * math.log(1 - p) for p in (0.5, 0.8, 0.9, 0.91)]
+    assert measures["market_loss"] == pytest.approx(sum(missed) / 4)
+    assert measures["last_loss"] == pytest.approx(missed[-1])
+    assert measures["adversary_loss"] == pytest.approx(-(0.3 + 0.1 + 0.01) / 3)
+    assert measures["judged"] == pytest.approx(0.3)
+    assert measures["speeches"] == 3 and measures["settled"] is True
+
+
 async def test_the_worlds_share_the_first_price_and_nothing_else():
-    in_a, in_b = await paid(MarketMaking(JUDGE, ALICE), trading(0.1, 0.3, 0.5, 0.7, 0.9))
+    in_a, in_b = await paid(MarketMaking(JUDGE, MARY), trading(0.1, 0.3, 0.5, 0.7, 0.9))
     assert len(in_a) == len(in_b) == 10 and len(in_a & in_b) == 1
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+@pytest.mark.parametrize(("fact", "lie"), [(0.9, 0.4), (0.5, 0.5), (0.4, 0.9)])
+async def test_a_market_that_knows_the_judge_answers_what_it_believes_of_all_that_can_be_said(
+    rounds: int, fact: float, lie: float
+):
+    """The known truth: a judge starts from 0.3 nats for the truth; a speech for the truth moves it
+    by a fact, one for the other answer by a lie. A market that knows the judge answers, in the
+    world of the truth, s(0.3 - rounds x lie), and in that of the lie 1 - s(0.3 + rounds x fact),
+    where s(x) = 1 / (1 + e^-x): ASD is what facts are worth to that judge over lies, below 0 where
+    lies are worth more. A judge who tells something else moves the market's loss alone."""
+
+    def believed(call: Call) -> float:
+        sides = [speaker[-1] for speaker in prompt(call).speakers]
+        return 1 / (1 + math.exp(-(0.3 + fact * sides.count("A") - lie * sides.count("B"))))
+
+    def knowing(call: Call) -> str:
+        match prompt(call).task:
+            case "probabilities":
+                return priced(believed(call))
+            case "percentages":
+                return "A: 50%\nB: 50%"
+        return "a speech"
+
+    protocol = MarketMaking(JUDGE, MARY, BOB, epsilon=0, rounds=rounds)
+    in_true, in_false = [
+        await protocol.run(CRATES, side, Scripted(knowing)) for side in CRATES.answers
+    ]
+    true = 1 / (1 + math.exp(-(0.3 - rounds * lie)))
+    false = 1 - 1 / (1 + math.exp(-(0.3 + rounds * fact)))
+    assert in_true.probs[0] == pytest.approx(true) and in_false.probs[1] == pytest.approx(false)
+    asd = brier(in_true.probs, 0) - brier(in_false.probs, 1)
+    assert (asd > 0) == (2 * 0.3 + rounds * (fact - lie) > 0)
 
 
 @pytest.mark.parametrize("start", [0.0, 0.2, 0.78, 0.8, 1.0])
@@ -77,52 +126,17 @@ async def test_the_worlds_share_the_first_price_and_nothing_else():
 async def test_trade_ends_at_the_fixed_point_of_the_market(start: float, epsilon: float):
     """The known truth: where p_t+1 = f(p_t) with f(p) = p/2 + 0.4, the price tends to 0.8, its
     t-th move is |0.8 - p_0| / 2^t, and so trade ends with the first t at which that is under
-    epsilon, within epsilon of 0.8."""
+    epsilon, within epsilon of 0.8, which is the verdict."""
     prices = [start]
     for _ in range(60):
         prices.append(prices[-1] / 2 + 0.4)
     last = next(t for t in range(1, 60) if round(abs(0.8 - start) / 2**t, 9) < epsilon)
-
-    protocol = MarketMaking(JUDGE, ALICE, epsilon=epsilon, rounds=50)
+    protocol = MarketMaking(JUDGE, MARY, epsilon=epsilon, rounds=50)
     verdict = await protocol.run(CRATES, A, Scripted(trading(*prices)))
     measures = dict(verdict.measures)
     assert measures["speeches"] == last and measures["settled"] is True
-    assert measures["price"] == pytest.approx(prices[last])
-    assert abs(measures["price"] - 0.8) < epsilon
-
-
-async def test_a_market_that_nobody_moves_closes_after_one_speech():
-    ask = Scripted(trading(0.4))
-    verdict = await MarketMaking(JUDGE, ALICE).run(CRATES, A, ask)
-    assert len(ask.calls) == 4
-    assert dict(verdict.measures)["adversary_loss"] == 0
-
-
-async def test_at_epsilon_0_trade_lasts_all_rounds_and_never_settles():
-    ask = Scripted(trading(0.4))
-    verdict = await MarketMaking(JUDGE, ALICE, epsilon=0, rounds=3).run(CRATES, A, ask)
-    assert len(ask.calls) == 8 and dict(verdict.measures)["settled"] is False
-
-
-async def test_a_price_that_is_still_moving_after_the_last_round_has_not_settled():
-    verdict = await MarketMaking(JUDGE, ALICE, rounds=1).run(
-        CRATES, B, Scripted(trading(0.5, 0.25))
-    )
-    measures = dict(verdict.measures)
-    assert measures["settled"] is False and measures["price"] == 0.75
-
-
-async def test_the_market_loses_by_the_judge_and_the_adversary_gains_by_each_move():
-    """By hand: p = 0.5, 0.8, 0.9, 0.91 and p* = 0.7."""
-    verdict = await MarketMaking(JUDGE, ALICE).run(
-        CRATES, A, Scripted(trading(0.5, 0.8, 0.9, 0.91))
-    )
-    measures = dict(verdict.measures)
-    surprises = [-0.7 * math.log(p) - 0.3 * math.log(1 - p) for p in (0.5, 0.8, 0.9, 0.91)]
-    assert measures["market_loss"] == pytest.approx(sum(surprises) / 4)
-    assert measures["adversary_loss"] == pytest.approx(-(0.3 + 0.1 + 0.01) / 3)
-    assert measures["speeches"] == 3 and measures["settled"] is True
-    assert verdict.probs == pytest.approx((0.7, 0.3))
+    assert verdict.probs[0] == pytest.approx(prices[last])
+    assert abs(verdict.probs[0] - 0.8) < epsilon
 
 
 PRICES = st.floats(0.01, 0.99).map(lambda p: (p, 1 - p))
@@ -150,29 +164,9 @@ def test_a_move_of_just_epsilon_is_no_smaller_move_wherever_it_starts(percent: i
     assert distance((low, 1 - low), (high, 1 - high)) == 0.05
 
 
-async def test_it_trades_in_more_than_two_answers():
-    three = Question("?", tuple(Answer(label, label.lower()) for label in "ABC"))
-
-    def answer(call: Call) -> str:
-        weights = {"A": 1, "B": 1, "C": 2 * len(prompt(call).speeches)}
-        return "speech" if prompt(call).side else orjson.dumps(weights).decode()
-
-    verdict = await MarketMaking(DistributionJudge("judge"), ALICE, rounds=1).run(
-        three, three.answers[2], Scripted(answer)
-    )
-    assert verdict.probs == (0.25, 0.25, 0.5)
-    assert dict(verdict.measures)["adversary_loss"] == -0.5
-
-
-@pytest.mark.parametrize(("market", "reads"), [(None, False), (Agent("mary"), True)])
-async def test_the_judges_model_prices_without_the_passage_and_a_named_market_with_it(
-    market: Agent | None, reads: bool
-):
-    ask = Scripted(trading(0.5))
-    await MarketMaking(JUDGE, ALICE, market).run(WITH_PASSAGE, WITH_PASSAGE.answers[0], ask)
-    prices = [call for call in ask.calls if prompt(call).task == "probabilities"]
-    assert {call.model for call in prices} == {market.model if market else "judge"}
-    assert all(("THE PASSAGE" in prompt(call).system) == reads for call in prices)
+@given(PRICES, PRICES)
+def test_a_market_is_paid_most_for_what_the_judge_believes(final, price):
+    assert surprise(price, final) >= surprise(final, final) - 1e-12
 
 
 @pytest.mark.parametrize(
@@ -180,13 +174,13 @@ async def test_the_judges_model_prices_without_the_passage_and_a_named_market_wi
 )
 async def test_prices_that_cannot_be_read_leave_the_world_without_a_verdict(stated: str):
     with pytest.raises(Unreadable):
-        await MarketMaking(JUDGE, ALICE).run(CRATES, A, Scripted(lambda call: stated))
+        await MarketMaking(JUDGE, MARY).run(CRATES, A, Scripted(lambda call: stated))
 
 
 async def test_a_market_that_declines_is_told_from_a_muddle():
     no = Reply("I do not bet.", outcome="refused")
     with pytest.raises(Declined):
-        await MarketMaking(JUDGE, ALICE).run(CRATES, A, Scripted(lambda call: no))
+        await MarketMaking(JUDGE, MARY).run(CRATES, A, Scripted(lambda call: no))
 
 
 @pytest.mark.parametrize(
@@ -199,4 +193,10 @@ async def test_a_market_that_declines_is_told_from_a_muddle():
 )
 def test_settings_that_make_no_market_are_refused(settings: dict[str, float], reason: str):
     with pytest.raises(ValueError, match=reason):
-        MarketMaking(JUDGE, ALICE, **settings)
+        MarketMaking(JUDGE, MARY, **settings)
+
+
+def test_it_needs_two_answers():
+    three = Question("?", tuple(Answer(label, label) for label in "ABC"))
+    with pytest.raises(ValueError, match="has 3; keep two"):
+        MarketMaking(JUDGE, MARY).check(three)

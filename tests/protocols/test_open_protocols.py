@@ -120,7 +120,7 @@ async def test_an_agent_that_declines_to_choose_has_no_run():
 
 
 async def test_a_choice_that_names_no_answer_is_unreadable():
-    with pytest.raises(Unreadable, match="'C' is none of the answers"):
+    with pytest.raises(Unreadable, match="'C', none of A, B"):
         await OpenConsultancy(JUDGE, ALICE).run(CRATES, A, Scripted(lambda c: script(c, "C")))
 
 

@@ -182,3 +182,15 @@ def test_labels_are_drawn_by_seed_and_say_nothing_of_the_truth(tmp_path, kind, r
     assert sorted(shuffled, key=lambda problem: problem.id) == sorted(
         first, key=lambda problem: problem.id
     )
+
+
+def test_hard_keeps_the_questions_that_most_hurried_readers_got_wrong(tmp_path):
+    asked = [ASKED | {"difficult": 0}, ASKED | {"difficult": 1}]
+    path = lines(tmp_path / "q", STORY | {"questions": asked})
+    assert [problem.id for problem in Quality(path).load()] == ["quality-1-1", "quality-1-2"]
+    assert [problem.id for problem in Quality(path, hard=True).load()] == ["quality-1-2"]
+
+
+def test_hard_needs_a_file_that_says_which_questions_are(tmp_path):
+    fault = refused(Quality(lines(tmp_path / "q", STORY), hard=True))
+    assert "questions[0].difficult: missing; `hard: true` needs it" in str(fault)

@@ -83,7 +83,7 @@ async def test_a_judge_who_trusts_the_critic_is_as_good_as_the_critic():
 
 
 async def test_a_critic_without_a_private_verdict_leaves_the_world_without_one():
-    with pytest.raises(Unreadable, match="'D' is none of the answers"):
+    with pytest.raises(Unreadable, match="'D', none of A, B"):
         await ProposerCritic(JUDGE, ALICE).run(CRATES, A, Scripted(lambda c: script(c, "D")))
 
     def refusing(call: Call) -> str | Reply:

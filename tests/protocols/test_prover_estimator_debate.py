@@ -1,5 +1,6 @@
 import math
 import random
+from dataclasses import replace
 
 import orjson
 import pytest
@@ -37,9 +38,10 @@ def script(call: Call, subclaim: object = 2, truth_is: object = "higher") -> str
     asked = prompt(call)
     match asked.task:
         case "subclaims":
-            return form(subclaims=[f"{asked.speeches[-1]} part {n}" for n in "123"])
+            parts = [f"{asked.speeches[0]} part {n}" for n in "123"]
+            return form(subclaims=parts, needed="all", at_least=3)
         case "estimates":
-            return estimates(0.9, 0.5, 0.8)
+            return estimates(0.9, 0.5, 0.8, 0.95)
         case "pick":
             return form(subclaim=subclaim, truth_is=truth_is)
         case "label":
@@ -56,12 +58,14 @@ async def test_split_estimate_pick_over_again_then_the_judge_labels_the_leaf():
         *level,
         ("judge", "label A"),
     ]
-    # At the leaf 0.75 stands for part 2 of part 2, and 0.9 and 0.8 for the others on both levels.
-    assert verdict.probs == pytest.approx((0.75 * 0.72 * 0.72, 1 - 0.75 * 0.72 * 0.72))
+    # At the leaf 0.75 stands for part 2 of part 2; 0.9, 0.8 and 0.95 for the others on both levels.
+    others = 0.9 * 0.8 * 0.95
+    assert verdict.probs == pytest.approx((0.75 * others**2, 1 - 0.75 * others**2))
     assert dict(verdict.measures) == {
         "label": 0.75,
         "prover_gain": pytest.approx(0.25),
         "splits": 2,
+        "asked_again": 0,
     }
 
 
@@ -70,32 +74,99 @@ async def test_everyone_sees_the_claim_at_hand_and_never_the_splits_above_it():
     await ProverEstimatorDebate(JUDGE, ALICE, ESTHER).run(CRATES, A, ask)
     prover, estimator = "Prover A", "Estimator"
     heard = [prompt(call).speakers for call in ask.calls]
-    level = [(prover,), (prover,) * 2, (prover, prover, estimator)]
-    assert heard == [*level, *level, (prover,)]
+    assert heard == [
+        (prover,),
+        (prover,) * 2,
+        (prover, prover, estimator),
+        (prover,) * 2,
+        (prover,) * 3,
+        (prover, prover, prover, estimator),
+        (prover,),
+    ]
     claims = [prompt(call).speeches[0] for call in ask.calls]
     root = "The right answer is (A) 48."
     assert claims == [root] * 3 + [f"{root} part 2"] * 3 + [f"{root} part 2 part 2"]
     assert "[2] The right answer is (A) 48. part 2" in prompt(ask.calls[1]).speeches[1]
-    assert prompt(ask.calls[2]).speeches[2] == "[1] 90.0%, [2] 50.0%, [3] 80.0%"
+    assert prompt(ask.calls[2]).speeches[2] == "[1] 90.0%, [2] 50.0%, [3] 80.0%, [4] 95.0%"
+
+
+async def test_that_the_claim_follows_is_a_subclaim_that_can_be_picked_and_judged():
+    ask = Scripted(lambda call: script(call, 4))
+    verdict = await ProverEstimatorDebate(JUDGE, ALICE, depth=1).run(CRATES, A, ask)
+    root = "The right answer is (A) 48."
+    link = f"If all of these hold: (1) {root} part 1 (2) {root} part 2 (3) {root} part 3 "
+    assert prompt(ask.calls[-1]).speeches == (f"{link}Then it follows that: {root}",)
+    assert verdict.probs[0] == pytest.approx(0.9 * 0.5 * 0.8 * 0.75)
+
+
+@pytest.mark.parametrize(("truth_is", "opening"), [("higher", ""), ("lower", "It is not the case")])
+async def test_the_next_split_is_told_what_was_said_of_its_claim(truth_is: str, opening: str):
+    ask = Scripted(lambda call: script(call, 1, truth_is))
+    await ProverEstimatorDebate(JUDGE, ALICE).run(CRATES, A, ask)
+    second = [call for call in ask.calls if prompt(call).task == "subclaims"][1]
+    claim, said = prompt(second).speeches
+    assert claim.startswith(opening or "The right answer")
+    share = "90.0%" if truth_is == "higher" else "10.0%"
+    assert said == f"The estimate of this claim is {share}. I say: more likely."
+
+
+@pytest.mark.parametrize(
+    ("needed", "at_least", "expected"),
+    [
+        ("all", 1, 0.9 * 0.75 * 0.8),
+        ("any", 3, 1 - 0.1 * 0.25 * 0.2),
+        ("at least", 2, 0.9 * 0.75 * 0.2 + 0.9 * 0.25 * 0.8 + 0.1 * 0.75 * 0.8 + 0.9 * 0.75 * 0.8),
+    ],
+)
+async def test_a_claim_is_as_likely_as_its_subclaims_in_the_way_that_the_prover_stated(
+    needed: str, at_least: int, expected: float
+):
+    def stating(call: Call) -> str:
+        if prompt(call).task == "subclaims":
+            return form(subclaims=["one", "two", "three"], needed=needed, at_least=at_least)
+        return script(call)
+
+    ask = Scripted(stating)
+    verdict = await ProverEstimatorDebate(JUDGE, ALICE, depth=1).run(CRATES, A, ask)
+    assert verdict.probs[0] == pytest.approx(0.95 * expected)
+    count = {"all": "all", "any": "at least 1", "at least": "at least 2"}[needed]
+    assert f"[4] If {count} of these hold: (1) one" in prompt(ask.calls[1]).speeches[1]
+
+
+async def test_a_list_that_is_too_long_is_asked_for_again_and_never_cut():
+    lists = [["one", "two", "three", "four"], ["one", "two", "three"]]
+
+    def listing(call: Call) -> str:
+        if prompt(call).task == "subclaims":
+            return form(subclaims=lists.pop(0), needed="all", at_least=1)
+        return script(call)
+
+    ask = Scripted(listing)
+    verdict = await ProverEstimatorDebate(JUDGE, ALICE, depth=1).run(CRATES, A, ask)
+    assert "listed 4, which is more than 3" in prompt(ask.calls[1]).user
+    assert dict(verdict.measures)["asked_again"] == 1
+    lists += [["one", "two", "three", "four"]] * 2
+    with pytest.raises(Unreadable, match="listed twice over, where 3 may be"):
+        await ProverEstimatorDebate(JUDGE, ALICE, depth=1).run(CRATES, A, Scripted(listing))
 
 
 async def test_the_transcript_keeps_every_split_and_pick():
     verdict = await ProverEstimatorDebate(JUDGE, ALICE, ESTHER).run(CRATES, A, Scripted(script))
     said = [turn.text for turn in verdict.transcript.turns]
-    assert len(said) == 8 and said[3] == said[7] == "Of [2] the truth is higher."
+    assert len(said) == 9 and said[3] == said[8] == "Of [2] the truth is higher."
 
 
 async def test_a_claim_that_is_no_longer_split_is_the_leaf():
     def once(call: Call) -> str:
         asked = prompt(call)
         if asked.task == "subclaims" and "part" in asked.speeches[0]:
-            return form(subclaims=[" "])
+            return form(subclaims=[" "], needed="all", at_least=1)
         return script(call)
 
     ask = Scripted(once)
     verdict = await ProverEstimatorDebate(JUDGE, ALICE, depth=5).run(CRATES, A, ask)
     assert len(ask.calls) == 5 and dict(verdict.measures)["splits"] == 1
-    assert verdict.probs[0] == pytest.approx(0.75 * 0.72)
+    assert verdict.probs[0] == pytest.approx(0.75 * 0.72 * 0.95)
 
 
 @pytest.mark.parametrize(("truth_is", "expected"), [("higher", 0.75 - 0.9), ("lower", 0.9 - 0.75)])
@@ -103,14 +174,33 @@ async def test_the_prover_gains_by_the_direction_it_says(truth_is: str, expected
     ask = Scripted(lambda call: script(call, 1, truth_is))
     verdict = await ProverEstimatorDebate(JUDGE, ALICE, depth=1).run(CRATES, B, ask)
     assert dict(verdict.measures)["prover_gain"] == pytest.approx(expected)
-    # The direction moves the gain, not the verdict: 0.75 x 0.5 x 0.8 on B.
-    assert verdict.probs == pytest.approx((0.7, 0.3))
+    # Of the last pick the direction moves the gain, not the verdict: 0.75 x 0.5 x 0.8 x 0.95 on B.
+    assert verdict.probs == pytest.approx((0.715, 0.285))
+
+
+async def test_a_case_against_a_claim_makes_it_less_likely_and_never_more():
+    def doubting(call: Call, label: float) -> str:
+        asked = prompt(call)
+        if asked.task == "pick":
+            first = asked.speeches[0] == "The right answer is (A) 48."
+            return form(subclaim=2, truth_is="lower" if first else "higher")
+        return form(label=label) if asked.task == "label" else script(call)
+
+    rest = 0.9 * 0.8 * 0.95
+    for label, stands in ((0.0, 0.5), (0.5, 0.5), (1.0, 1 - rest)):
+        ask = Scripted(lambda call, label=label: doubting(call, label))
+        verdict = await ProverEstimatorDebate(JUDGE, ALICE).run(CRATES, A, ask)
+        assert verdict.probs[0] == pytest.approx(rest * stands)
 
 
 PROBABILITY = st.floats(0, 1)
-LEVEL = st.lists(PROBABILITY, min_size=1, max_size=4).flatmap(
+LEVEL = st.lists(PROBABILITY, min_size=2, max_size=5).flatmap(
     lambda row: st.builds(
-        Level, st.just(tuple(row)), st.integers(0, len(row) - 1), st.sampled_from(("higher",))
+        Level,
+        st.just(tuple(row)),
+        st.integers(0, len(row) - 1),
+        st.just("higher"),
+        st.integers(1, len(row) - 1),
     )
 )
 
@@ -123,7 +213,7 @@ def test_a_higher_label_never_lowers_the_verdict(levels: tuple[Level, ...], one:
 
 @given(LEVEL, PROBABILITY)
 def test_what_the_prover_gains_one_way_it_loses_the_other(level: Level, label: float):
-    other = Level(level.estimates, level.picked, "lower")
+    other = replace(level, truth_is="lower")
     assert gain(level, label) == -gain(other, label) and -1 <= gain(level, label) <= 1
 
 
@@ -138,9 +228,9 @@ async def test_an_estimator_who_knows_the_truth_cannot_be_evaded(flawed: int | N
             match asked.task:
                 case "subclaims":
                     parts = ["true" if n != flawed else "false" for n in range(3)]
-                    return form(subclaims=parts)
+                    return form(subclaims=parts, needed="all", at_least=1)
                 case "estimates":
-                    return estimates(*(float(n != flawed) for n in range(3)))
+                    return estimates(*(float(n != flawed) for n in range(3)), 1.0)
                 case "label":
                     return form(label=float(asked.speeches[0] == "true"))
             return script(call, pick)
@@ -167,9 +257,10 @@ async def test_a_calibrated_estimator_who_cannot_find_the_flaw_is_right_on_avera
             asked = prompt(call)
             match asked.task:
                 case "subclaims":
-                    return form(subclaims=[f"part {n}" for n in range(4)])
+                    parts = [f"part {n}" for n in range(4)]
+                    return form(subclaims=parts, needed="all", at_least=1)
                 case "estimates":
-                    return estimates(*[0.9] * 4)
+                    return estimates(*[0.9] * 4, 1.0)
                 case "label":
                     false = asked.speeches[0] == f"part {flaws[number]}"
                     return form(label=float(not false))
@@ -202,18 +293,22 @@ async def test_more_than_two_answers_share_what_the_claim_leaves():
     protocol = ProverEstimatorDebate(JUDGE, ALICE, depth=1)
     protocol.check(three)
     verdict = await protocol.run(three, three.answers[1], Scripted(script))
-    assert verdict.probs == pytest.approx((0.23, 0.54, 0.23))
+    assert verdict.probs == pytest.approx((0.2435, 0.513, 0.2435))
 
 
 @pytest.mark.parametrize(
     ("task", "reply"),
     [
-        ("subclaims", form(subclaims=[])),
-        ("subclaims", form(parts=["one"])),
-        ("estimates", estimates(0.9, 0.5)),
-        ("estimates", estimates(0.9, 0.5, 1.5)),
-        ("estimates", estimates(0.9, 0.5, "high")),
-        ("pick", form(subclaim=4, truth_is="higher")),
+        ("subclaims", form(subclaims=[], needed="all", at_least=1)),
+        ("subclaims", form(parts=["one"], needed="all", at_least=1)),
+        ("subclaims", form(subclaims=["one"], needed="some", at_least=1)),
+        ("subclaims", form(subclaims=["one"], needed="at least", at_least=2)),
+        ("subclaims", form(subclaims=["one"], needed="at least", at_least=0)),
+        ("subclaims", form(subclaims=["one"])),
+        ("estimates", estimates(0.9, 0.5, 0.8)),
+        ("estimates", estimates(0.9, 0.5, 1.5, 0.9)),
+        ("estimates", estimates(0.9, 0.5, "high", 0.9)),
+        ("pick", form(subclaim=5, truth_is="higher")),
         ("pick", form(subclaim=0, truth_is="higher")),
         ("pick", form(subclaim=1, truth_is="elsewhere")),
         ("pick", form(subclaim=1, truth_is=None)),

@@ -9,14 +9,15 @@ from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.counts import Counts
 from oversight.protocols.judges import StatedJudge
-from oversight.protocols.judges.judge import QUOTED
 from oversight.protocols.mechanisms.baselines import Propaganda
+from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.prompts.render import turn_block
 from oversight.protocols.question import Answer, Problem, Question
-from oversight.protocols.quotes import MAX_QUOTE_WORDS, QUOTING, Quote, find_quotes, fold, marked
+from oversight.protocols.quotes import MAX_QUOTE_WORDS, Quote, find_quotes, fold, marked
 from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES, Scripted, prompt
 
+QUOTING = default_prompts().fill("agent.quotes", words=MAX_QUOTE_WORDS)
 PASSAGE = (
     "It is illegal to park here. The night was cold, -5 degrees, and not 3.5 as he\u2019d said; he "
     "didn\u2019t pay $3,500 — or 5% of it — at 10:30.\n\nA well-known man cried:  “Never!”  twice, "
@@ -197,10 +198,10 @@ async def test_a_judge_who_goes_by_our_marks_is_fooled_by_quotes_out_of_context_
 
 
 async def test_a_judge_is_told_what_marks_mean_where_there_are_some() -> None:
-    judge = StatedJudge("judge")
+    judge, quoted = StatedJudge("judge"), default_prompts().text("judge.quoted")
     quoting = Turn("Advocate A", "<quote>x</quote>", quotes=(Quote("x", True),))
     for turn, told in ((quoting, True), (Turn("Advocate A", "x"), False)):
         ask = Scripted(lambda call: Reply("A: 50%\nB: 50%"))
         await judge.judge(READ.then(turn), ask)
-        assert (QUOTED in prompt(ask.calls[0]).system) == told
+        assert (quoted in prompt(ask.calls[0]).user) == told
         assert PASSAGE not in prompt(ask.calls[0]).system

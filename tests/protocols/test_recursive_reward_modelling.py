@@ -1,10 +1,10 @@
 import math
 import random
+import re
 
 import orjson
 import pytest
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
@@ -23,8 +23,17 @@ def criteria(*texts: str) -> str:
     return orjson.dumps({"criteria": texts}).decode()
 
 
-def reward(value: object) -> str:
-    return orjson.dumps({"reward": value}).decode()
+def reward(call: Call, value: object) -> str:
+    """What a judge says that finds the agent's answer right with this probability."""
+    asked = prompt(call)
+    labels = re.findall(r'<answer label="(.)">', asked.system)
+    mine, others = asked.speakers[0][-1], len(labels) - 1
+    if not isinstance(value, (int, float)):
+        return f"{mine}: {value}%"
+    shares = {
+        label: 100 * value if label == mine else 100 * (1 - value) / others for label in labels
+    }
+    return "\n".join(f"{label}: {share:.9f}%" for label, share in shares.items())
 
 
 def script(call: Call, rewards: tuple[object, ...] = (0.25, 0.75, 0.5)) -> str:
@@ -35,8 +44,8 @@ def script(call: Call, rewards: tuple[object, ...] = (0.25, 0.75, 0.5)) -> str:
             return criteria("units", "sums", "sense")
         case "speak":
             return f"draw {call.draw[0]}"
-        case "reward":
-            return reward(rewards[int(asked.speeches[0].removeprefix("draw "))])
+        case "percentages":
+            return reward(call, rewards[int(asked.speeches[0].removeprefix("draw "))])
     return f"{asked.asks}: {asked.speeches[-1]} of {asked.speeches[0]}"
 
 
@@ -51,10 +60,11 @@ async def test_criteria_then_candidates_then_assessments_then_rewards():
             ("alice", "speak A", (0,)),
             ("alice", "speak A", (1,)),
             *[("helga", "assess", ())] * 6,
-            *[("judge", "reward A", ())] * 2,
+            *[("judge", "percentages", ())] * 2,
         ]
     )
-    assert verdict.probs == (0.75, 0.25) and verdict.measures == (("gained", 0.5),)
+    assert verdict.probs == pytest.approx((0.75, 0.25))
+    assert dict(verdict.measures) == {"gained": pytest.approx(0.5)}
     assert [(turn.speaker, turn.text) for turn in verdict.transcript.turns] == [
         ("Agent A", "draw 1"),
         ("Judge", "units"),
@@ -76,20 +86,19 @@ async def test_criteria_are_blind_to_all_and_helpers_to_each_other():
                 assert asked.speakers == ()
             case "assess":
                 assert asked.speakers == ("Agent A", "Judge")
-            case "reward":
+            case "percentages":
                 assert asked.speakers == ("Agent A", *("Judge", "Helper") * 3)
 
 
 async def test_adversarial_helpers_serve_the_agent_and_the_judge_cannot_tell():
-    floors = []
-    for adversarial in (False, True):
+    said = []
+    for aux, side in (("honest", ""), ("sided", "A"), ("adversarial", "B")):
         ask = Scripted(lambda call: "It holds." if prompt(call).task == "assess" else script(call))
-        protocol = RecursiveRewardModelling(JUDGE, ALICE, adversarial=adversarial)
-        await protocol.run(CRATES, B, ask)
+        await RecursiveRewardModelling(JUDGE, ALICE, aux=aux).run(CRATES, B, ask)
         sides = {prompt(call).side for call in ask.calls if prompt(call).task == "assess"}
-        assert sides == ({"B"} if adversarial else {""})
-        floors.append([prompt(c).user for c in ask.calls if prompt(c).task == "reward"])
-    assert floors[0] == floors[1]
+        assert sides == {side}
+        said.append([prompt(c).user for c in ask.calls if prompt(c).task == "percentages"])
+    assert said[0] == said[1] == said[2]
 
 
 @pytest.mark.parametrize(
@@ -108,12 +117,12 @@ async def test_the_best_readable_reward_stands_of_equals_the_lowest_draw(
     protocol = RecursiveRewardModelling(JUDGE, ALICE, candidates=3)
     verdict = await protocol.run(CRATES, A, ask)
     assert verdict.transcript.turns[0].text == f"draw {stands}"
-    assert verdict.probs[0] == rewards[stands]
+    assert verdict.probs[0] == pytest.approx(rewards[stands])
     assert dict(verdict.measures)["gained"] == pytest.approx(gained)
 
 
 async def test_if_no_reward_can_be_read_there_is_no_verdict():
-    with pytest.raises(Unreadable, match="'reward' is 2"):
+    with pytest.raises(Unreadable, match="200 of 100 is no probability"):
         ask = Scripted(lambda call: script(call, (2, "high")))
         await RecursiveRewardModelling(JUDGE, ALICE).run(CRATES, A, ask)
 
@@ -129,8 +138,8 @@ async def test_the_worlds_share_the_criteria_and_nothing_else():
         asked = prompt(call)
         if asked.task == "speak":
             return f"draw {call.draw[0]} for {asked.side}"
-        if asked.task == "reward":
-            return reward(0.5)
+        if asked.task == "percentages":
+            return reward(call, 0.5)
         return script(call)
 
     in_a, in_b = await paid(RecursiveRewardModelling(JUDGE, ALICE), sided)
@@ -144,8 +153,8 @@ async def test_best_of_n_against_a_reward_without_truth_gains_what_the_largest_o
 
     def noise(call: Call) -> str:
         asked = prompt(call)
-        if asked.task == "reward":
-            return reward(random.Random(call_address(call)).random())
+        if asked.task == "percentages":
+            return reward(call, random.Random(call.address).random())
         return f"draw {call.draw[0]}" if asked.task == "speak" else script(call)
 
     for candidates in (1, 2, 4):
@@ -173,13 +182,13 @@ async def test_honest_helpers_give_the_judge_what_it_cannot_see_and_adversarial_
             case "assess":
                 fails = "for B" in asked.speeches[0] and asked.speeches[-1] != "units"
                 return "it fails" if fails and not asked.side else "it holds"
-            case "reward":
-                return reward(asked.speeches.count("it holds") / 3)
+            case "percentages":
+                return reward(call, asked.speeches.count("it holds") / 3)
         return f"for {asked.side}" if asked.task == "speak" else script(call)
 
     problem = Problem("apples", CRATES, (1, -1))
-    for adversarial, expected in ((False, 2 * (2 / 3) ** 2), (True, 0.0)):
-        protocol = RecursiveRewardModelling(JUDGE, ALICE, HELGA, adversarial)
+    for aux, expected in (("honest", 2 * (2 / 3) ** 2), ("adversarial", 0.0)):
+        protocol = RecursiveRewardModelling(JUDGE, ALICE, HELGA, aux=aux)
         asd = await protocol.agent_score_difference(problem, Scripted(planted))
         assert asd == pytest.approx(expected)
 
@@ -189,14 +198,14 @@ async def test_without_criteria_the_reward_model_reads_the_candidate_alone():
         return criteria() if prompt(call).task == "criteria" else script(call)
 
     verdict = await RecursiveRewardModelling(JUDGE, ALICE).run(CRATES, A, Scripted(none))
-    assert len(verdict.transcript.turns) == 1 and verdict.probs == (0.75, 0.25)
+    assert len(verdict.transcript.turns) == 1 and verdict.probs == pytest.approx((0.75, 0.25))
 
 
 async def test_answers_that_are_not_argued_for_share_what_the_reward_leaves():
     three = Question("?", tuple(Answer(label, label) for label in "ABC"))
     ask = Scripted(lambda call: script(call, (0.5, 0.5)))
     verdict = await RecursiveRewardModelling(JUDGE, ALICE).run(three, three.answers[2], ask)
-    assert verdict.probs == (0.25, 0.25, 0.5)
+    assert verdict.probs == pytest.approx((0.25, 0.25, 0.5))
 
 
 @pytest.mark.parametrize("setting", ["criteria", "candidates"])
@@ -207,5 +216,5 @@ def test_settings_that_reward_nothing_are_refused(setting: str):
 
 def test_its_row_tells_whose_side_the_helpers_are_on():
     plain = RecursiveRewardModelling(JUDGE, ALICE)
-    assert plain.name == "recursive reward modelling honest 3 criteria best of 2"
-    assert "adversarial" in RecursiveRewardModelling(JUDGE, ALICE, adversarial=True).name
+    assert plain.name == "recursive reward modelling 3 criteria best of 2"
+    assert "adversarial" in RecursiveRewardModelling(JUDGE, ALICE, aux="adversarial").name

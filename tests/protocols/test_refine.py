@@ -6,11 +6,10 @@ from hypothesis import strategies as st
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply, ToolCall
-from oversight.protocols.agents.agent import Agent
+from oversight.protocols.agents.agent import ADVOCATE, Agent
 from oversight.protocols.drafting.best_of import BestOf
 from oversight.protocols.drafting.refine import Refine
 from oversight.protocols.judges import StatedJudge
-from oversight.protocols.mechanisms.debate import DEBATER
 from oversight.protocols.question import Answer
 from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES, Scripted, prompt
@@ -45,12 +44,12 @@ def scripted(before: int = 50, after: int = 70, **other: str | Reply) -> Scripte
 
 
 async def spoken(ask: Scripted, refine: Refine | None = None, side: Answer = A) -> Turn:
-    return await (refine or Refine(ALICE, JUDGE)).speak(FLOOR, side, ask, DEBATER)
+    return await (refine or Refine(ALICE, JUDGE)).speak(FLOOR, side, ask, ADVOCATE)
 
 
 async def test_the_rewrite_heeds_the_critique_that_was_ranked_first() -> None:
     turn = await spoken(scripted())
-    assert (turn.speaker, turn.text, turn.side) == ("Debater A", "rewritten for weakness 1", A)
+    assert (turn.speaker, turn.text, turn.side) == ("Advocate A", "rewritten for weakness 1", A)
 
 
 async def test_every_step_hears_the_floor_and_what_it_needs() -> None:
@@ -64,8 +63,8 @@ async def test_every_step_hears_the_floor_and_what_it_needs() -> None:
         ("criticise A", drafted),
         ("ranking", (*drafted, "Critique 1", "Critique 2")),
         ("speak A", (*drafted, "Critique")),
-        ("percentages", ("Debater B", "Debater A")),
-        ("percentages", ("Debater B", "Debater A")),
+        ("percentages", ("Debater B", "Advocate A")),
+        ("percentages", ("Debater B", "Advocate A")),
     ]
     assert [call.model for call in ask.calls] == ["alice"] * 3 + ["judge", "alice"] + ["judge"] * 2
 

@@ -95,3 +95,9 @@ def test_brier_and_log_are_proper(truth: tuple[float, ...], shift: int) -> None:
         honest = sum(p * score(truth, place) for place, p in enumerate(truth))
         shifted = sum(p * score(other, place) for place, p in enumerate(truth))
         assert honest >= shifted - 1e-9
+
+
+def test_probabilities_that_differ_by_rounding_alone_tie() -> None:
+    thirds = (1 / 3, 1 / 3, 1 - 2 / 3)
+    assert [accuracy(thirds, place) for place in range(3)] == [1 / 3] * 3
+    assert [accuracy(thirds, place, ties="zero") for place in range(3)] == [0.0] * 3

@@ -4,22 +4,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oversight.cache.address import call_address, value_address
+from oversight.cache.address import value_address
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.catalogue import JUDGES
 from oversight.protocols.judges import LogprobJudge, ModelJudge, Shot, StatedJudge, VotesJudge
-from oversight.protocols.judges.judge import HEARD, JUDGE
 from oversight.protocols.judges.stated import read_percentages
 from oversight.protocols.judges.votes import read_conclusion
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.prompts.forms import probabilities_form, read_form
 from oversight.protocols.prompts.parse import find_question, read_question
+from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES, Scripted, prompt, token
 
 RAIN = Question("Is it raining?", (Answer("A", "Yes."), Answer("B", "No.")), passage="PASSAGE")
+RULES = default_prompts().text("judge.rules")
+HEARD = default_prompts().text("judge.heard")
 HEARD_RAIN = Transcript(RAIN).then(
     Turn("Debater A", "It pours."), Turn("Debater B", "It does not.")
 )
@@ -45,10 +47,16 @@ async def system(made: ModelJudge) -> str:
     return prompt(ask.calls[0]).system
 
 
+async def told_last(made: ModelJudge) -> str:
+    ask = Scripted(lambda call: REPLIES[prompt(call).task])
+    await made.judge(Transcript(CRATES), ask)
+    return prompt(ask.calls[0]).user
+
+
 @pytest.mark.parametrize("kind", KINDS)
 async def test_examples_stand_between_the_task_and_the_question(kind: str) -> None:
     told = await system(judge(kind, shots=(SHOT, SHOT)))
-    assert told.startswith(JUDGE)
+    assert told.startswith(RULES)
     assert told.count("<example>") == told.count("</example>") == 2
     assert told.index("It pours.") < told.rindex("</example>") < told.index("Four crates")
 
@@ -73,9 +81,9 @@ async def test_an_example_keeps_its_passage_from_a_judge_who_may_not_read(kind: 
 
 
 async def test_what_speeches_are_is_told_also_if_only_an_example_has_some() -> None:
-    assert HEARD in await system(StatedJudge("judge", shots=(SHOT,)))
+    assert HEARD in await told_last(StatedJudge("judge", shots=(SHOT,)))
     silent = Shot(Transcript(RAIN), (0.25, 0.75))
-    assert HEARD not in await system(StatedJudge("judge", shots=(silent,)))
+    assert HEARD not in await told_last(StatedJudge("judge", shots=(silent,)))
 
 
 async def test_a_program_that_reads_the_prompt_finds_the_question_and_not_an_example() -> None:
@@ -102,7 +110,7 @@ def test_what_a_judge_would_put_is_what_it_would_read(weights: list[int]) -> Non
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_persona_comes_first(kind: str) -> None:
     told = await system(judge(kind, persona="You are a patient teacher."))
-    assert told.startswith(f"You are a patient teacher. {JUDGE}")
+    assert told.startswith(f"You are a patient teacher. {RULES}")
 
 
 def test_examples_and_persona_are_part_of_identity_and_name() -> None:
@@ -121,7 +129,7 @@ async def test_a_judge_without_examples_asks_what_it_always_asked() -> None:
         ask = Scripted(lambda call: "A: 60%\nB: 40%")
         await StatedJudge("judge", **settings).judge(Transcript(CRATES), ask)
         asked += ask.calls
-    assert len({call_address(call) for call in asked}) == 1
+    assert len({call.address for call in asked}) == 1
 
 
 @pytest.mark.parametrize("probs", [(1.0,), (0.5, 0.4), (-0.5, 1.5)])

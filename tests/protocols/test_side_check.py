@@ -5,10 +5,9 @@ import pytest
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
-from oversight.protocols.agents.agent import Agent
+from oversight.protocols.agents.agent import ADVOCATE, Agent
 from oversight.protocols.counts import Counts
 from oversight.protocols.drafting.side_check import SideCheck
-from oversight.protocols.mechanisms.debate import DEBATER
 from oversight.protocols.question import Answer
 from oversight.protocols.transcript import Transcript, Turn, Verdict
 from tests.fakes import CRATES, Scripted, prompt
@@ -33,7 +32,7 @@ def scripted(*found: str, speech: str | Reply = "speech") -> Scripted:
 
 
 async def spoken(ask: Scripted, retries: int = 2) -> Turn:
-    return await SideCheck(ALICE, READER, retries).speak(FLOOR, A, ask, DEBATER)
+    return await SideCheck(ALICE, READER, retries).speak(FLOOR, A, ask, ADVOCATE)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +58,7 @@ async def test_speeches_off_their_side_are_asked_for_again_a_few_times(
 async def test_the_first_draft_is_the_call_of_an_unchecked_speaker() -> None:
     ask = scripted("A")
     await spoken(ask)
-    assert ask.calls[0] == ALICE.compose(FLOOR, A, DEBATER)
+    assert ask.calls[0] == ALICE.compose(FLOOR, A, ADVOCATE)
 
 
 async def test_a_retry_is_a_draw_of_its_own_that_hears_what_was_found() -> None:
@@ -67,9 +66,9 @@ async def test_a_retry_is_a_draw_of_its_own_that_hears_what_was_found() -> None:
     await spoken(ask)
     tries = [call for call in ask.calls if call.model == "alice"]
     assert [call.draw for call in tries] == [(), (1,), (2,)]
-    assert "took another draft of this speech to argue for (B)" in prompt(tries[1]).user
-    assert "took another draft of this speech to argue for no answer" in prompt(tries[2]).user
-    assert "that you argue for (A)." in prompt(tries[2]).user
+    assert "took another draft of this speech to be arguing for (B)" in prompt(tries[1]).user
+    assert "took another draft of this speech to be arguing for no answer" in prompt(tries[2]).user
+    assert "that you are arguing for (A)." in prompt(tries[2]).user
     assert all(prompt(call).speeches == ("It is 36.",) for call in tries)
 
 
@@ -115,7 +114,7 @@ async def test_braces_in_a_label_survive_the_feedback() -> None:
 
     ask = Scripted(script)
     await SideCheck(ALICE, READER).speak(Transcript(odd), A, ask)
-    assert "to argue for ({x})" in prompt(ask.calls[2]).user
+    assert "to be arguing for ({x})" in prompt(ask.calls[2]).user
 
 
 def test_a_negative_number_of_retries_is_refused() -> None:

@@ -54,3 +54,46 @@ def test_a_row_that_is_wrong_is_refused_with_its_line(tmp_path, changed, words):
         Solib("a.json").load(tmp_path)
     assert caught.value.line == 2
     assert words in str(caught.value)
+
+
+BAD = [
+    ROW | {"answer_incorrect": {"numeric": "36.0"}},
+    ROW | {"answer_incorrect": {"numeric": "many"}},
+]
+
+
+def test_all_bad_rows_are_told_at_once(tmp_path):
+    lines = ",\n".join(map(json.dumps, [ROW, BAD[0], ROW, BAD[1]]))
+    (tmp_path / "a.json").write_text(f"[{lines}]")
+    with pytest.raises(DatasetError, match=r"2 of 4 rows are wrong; .* on_bad_row: skip") as caught:
+        Solib("a.json").load(tmp_path)
+    told = str(caught.value)
+    assert caught.value.line == 2
+    assert "a.json:2: both answers are 36" in told and "a.json:4: answer_incorrect" in told
+
+
+def test_bad_rows_are_skipped_and_counted_and_others_keep_their_names(tmp_path, caplog):
+    (tmp_path / "a.json").write_text(json.dumps([ROW, *BAD, ROW]))
+    loader = Solib("a.json", on_bad_row="skip")
+    assert [problem.id for problem in loader.load(tmp_path)] == ["solib-1", "solib-4"]
+    assert len(loader.skipped(tmp_path)) == 2
+    assert "a.json: 2 of 4 rows are skipped" in caplog.text
+    assert Solib("a.json").skipped(tmp_path) == ()
+
+
+def test_a_file_of_bad_rows_alone_is_refused_even_so(tmp_path):
+    (tmp_path / "a.json").write_text(json.dumps(BAD))
+    with pytest.raises(DatasetError, match="no row of it can be used"):
+        Solib("a.json", on_bad_row="skip").load(tmp_path)
+
+
+def test_raw_keeps_what_was_published(tmp_path):
+    (tmp_path / "a.json").write_text(json.dumps([ROW]))
+    (problem,) = Solib("a.json", raw=True).load(tmp_path)
+    (mended,) = Solib("a.json").load(tmp_path)
+    works = {answer.text: answer.work for answer in problem.question.answers}
+    assert works == {
+        "36": "It is 3 * 12 = <<3*12=36>>36 jars",
+        "15.0": "It is 3+12=$15.0 jars.\n#### 15.0",
+    }
+    assert problem.values == mended.values

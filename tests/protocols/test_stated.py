@@ -143,6 +143,7 @@ said = st.text("0123456789.%:= AB*-", max_size=8)
 @example("70%", "30%", "A: {}\nB: {}")
 @example("70% B: 20%", "30%", "A: {}\nB: {}")
 @example("5 A=3", "2", "A: {}\nB: {}")
+@example("0", "0A ", "A: {}\nB: {}")
 def test_what_stands_before_the_statements_makes_no_difference(
     one: str, other: str, layout: str
 ) -> None:

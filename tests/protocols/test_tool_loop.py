@@ -1,6 +1,6 @@
 import pytest
 
-from oversight.cache.call import Call, Message
+from oversight.cache.call import Call, Message, Request
 from oversight.cache.reply import Reply, ToolCall
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.agents.tool_loop import MAX_TOOL_ROUNDS, OUT_OF_ROUNDS, ask_with_tools
@@ -10,7 +10,7 @@ from tests.fakes import CRATES, Scripted
 
 SIDE = CRATES.answers[0]
 WITH_TOOLS = Agent("sim/strong", tools=("calculator",))
-CALL = Call("sim/strong", (Message("user", "Speak."),))
+CALL = Call(Request("sim/strong", (Message("user", "Speak."),)))
 
 
 def reckon(expression: str, id: str = "1", name: str = "calculator") -> ToolCall:

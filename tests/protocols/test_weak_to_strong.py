@@ -3,7 +3,6 @@ import random
 
 import pytest
 
-from oversight.cache.address import call_address
 from oversight.cache.call import Call
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import Jury, StatedJudge
@@ -65,16 +64,18 @@ async def test_it_pays_for_no_speech_that_a_plain_debate_has_paid_for():
 
 @pytest.mark.parametrize("size", [1, 4, 16])
 async def test_the_error_that_each_judge_makes_for_itself_falls_with_their_number(size: int):
-    """The known truth: judges state 0.7 of the right answer plus an error of their own, uniform
-    over ±0.3. The mean of K of them is off from 0.7 with variance 0.03/K; so its expected Brier
-    score is -2 (0.3^2 + 0.03/K)."""
+    """The known truth: judges who hear the debate state 0.7 of the answer for which the debaters
+    have evidence, plus an error of their own, uniform over ±0.3; without it they would be at 0.5.
+    The mean of K of them is off from 0.7 with variance 0.03/K; so its expected Brier score is
+    -2 (0.3^2 + 0.03/K)."""
     n = 400
 
     def noisy(call: Call) -> str:
         if prompt(call).task == "percentages":
-            p = 70 + 30 * random.Random(call_address(call)).uniform(-1, 1)
+            heard = sum(speech == "evidence" for speech in prompt(call).speeches)
+            p = 50 + 20 * heard + 30 * random.Random(call.address).uniform(-1, 1)
             return f"A: {p:.6f}%\nB: {100 - p:.6f}%"
-        return script(call)
+        return "evidence" if prompt(call).side == "A" else "assertion"
 
     protocol = WeakToStrong(JUDGE, ALICE, rounds=1, size=size)
     scores = []

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import orjson
 
 from oversight.cache.bundle import BundleStore, export_bundle
 from oversight.cache.disk import DiskStore, ReadOnlyStore
@@ -20,28 +19,25 @@ from oversight.cache.lock import own
 from oversight.cache.merge import MergeStatistics, merge
 from oversight.cache.record import Record, checked_records, read_record, records
 from oversight.cache.reply import Outcome
-from oversight.cache.rows import STORE_FILE, RowStore
+from oversight.cache.rows import STORE_FILE, RowReader
 from oversight.cache.salvage import salvageable
 from oversight.cache.stats import store_statistics
-from oversight.cache.store import MemoryStore, Store
-from oversight.engine.cli.output import say, show
+from oversight.cache.store import MemoryStore, Reader
+from oversight.engine.cli.exit_codes import ExitCode
+from oversight.engine.cli.options import (
+    folder_store_option,
+    json_option,
+    output_option,
+    store_option,
+)
+from oversight.engine.cli.output import say, show, show_json, show_json_line
 from oversight.engine.cli.selection import Selection, selected_entry, selecting
 from oversight.engine.runs.stores import open_store, store_name
 from oversight.engine.system.files import sync_folder
 from oversight.engine.system.settings import store_path
 
-DAMAGED_STORE = 1
-"""Exit code of a check that found damage, and of an import that left some out."""
 AT_ONCE = 1024
 """Entries that are removed in one transaction."""
-
-store_option = click.option(
-    "--store",
-    "given",
-    type=click.Path(path_type=Path),
-    help="Folder of the store. Default: $OVERSIGHT_STORE, else in the user's cache folder.",
-)
-json_option = click.option("--json", "as_json", is_flag=True, help="For programs.")
 
 
 @click.group()
@@ -53,14 +49,14 @@ def command() -> None:
 
 
 @command.command()
-@store_option
+@folder_store_option
 @json_option
-def stats(given: Path | None, as_json: bool) -> None:
+def stats(store: Path | None, as_json: bool) -> None:
     """Count what is stored: replies, bytes, outcomes, by model and by month."""
-    with _reading(given) as (path, store):
-        counted, size = store_statistics(records(store.survey())), _size(path)
+    with _reading(store) as (path, replies):
+        counted, size = store_statistics(records(replies.items())), _size(path)
     if as_json:
-        _show_json({"store": str(path), "size": size, **asdict(counted)})
+        show_json({"store": str(path), "size": size, **asdict(counted)})
         return
     from oversight.engine.cli.cache_table import print_census  # rich is for tables alone
 
@@ -68,12 +64,18 @@ def stats(given: Path | None, as_json: bool) -> None:
 
 
 @command.command("list")
-@store_option
+@folder_store_option
 @selecting
-@click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="0: all.")
-@click.option("--json", "as_json", is_flag=True, help="For programs: a line each.")
+@click.option(
+    "--limit",
+    type=click.IntRange(0),
+    default=50,
+    show_default=True,
+    help="List at most this many; 0: all.",
+)
+@json_option
 def list_(
-    given: Path | None,
+    store: Path | None,
     models: tuple[str, ...],
     outcomes: tuple[Outcome, ...],
     older_than: int | None,
@@ -82,13 +84,13 @@ def list_(
 ) -> None:
     """List stored replies, the newest first."""
     selection = Selection(models, outcomes, older_than)
-    with _reading(given) as (_, store):
-        fitting = [(record.stored_at, record.key) for record in _selected(store, selection)]
+    with _reading(store) as (_, replies):
+        fitting = [(record.stored_at, record.key) for record in _selected(replies, selection)]
         newest = heapq.nlargest(limit or len(fitting), fitting)
-        chosen = (read_record(key, store.get(key) or b"") for _, key in newest)
+        chosen = (read_record(key, replies.get(key) or b"") for _, key in newest)
         if as_json:
             for record in chosen:
-                show(orjson.dumps(_line(record)).decode())
+                show_json_line(_line(record))
             return
         from oversight.engine.cli.cache_table import print_list
 
@@ -99,14 +101,16 @@ def list_(
 
 @command.command("show")
 @click.argument("address")
-@store_option
+@folder_store_option
 @json_option
-def show_(address: str, given: Path | None, as_json: bool) -> None:
+def show_(address: str, store: Path | None, as_json: bool) -> None:
     """Print the call and the reply at ADDRESS; its first digits will do."""
-    with _reading(given) as (_, store):
-        record = selected_entry(store, address)
+    with _reading(store) as (_, replies):
+        record = selected_entry(replies, address)
     if as_json:
-        _show_json(_line(record) | {"call": asdict(record.call()), "reply": asdict(record.reply())})
+        call = record.call()
+        told = asdict(call.request) | {"draw": call.draw}
+        show_json(_line(record) | {"call": told, "reply": asdict(record.reply())})
         return
     from oversight.engine.cli.cache_table import print_entry
 
@@ -116,39 +120,39 @@ def show_(address: str, given: Path | None, as_json: bool) -> None:
 @command.command()
 @click.argument("first")
 @click.argument("second")
-@store_option
+@folder_store_option
 @json_option
-def explain(first: str, second: str, given: Path | None, as_json: bool) -> None:
+def explain(first: str, second: str, store: Path | None, as_json: bool) -> None:
     """Say why two stored calls are not one: what differs from FIRST to SECOND."""
-    with _reading(given) as (_, store):
-        one, other = selected_entry(store, first), selected_entry(store, second)
+    with _reading(store) as (_, replies):
+        one, other = selected_entry(replies, first), selected_entry(replies, second)
     lines = list(differences(one.call(), other.call()))
     if one.identity != other.identity:
         lines.insert(0, f"endpoint {one.identity!r} -> {other.identity!r}")
     if as_json:
-        _show_json({"first": one.key, "second": other.key, "differences": lines})
+        show_json({"first": one.key, "second": other.key, "differences": lines})
         return
     for line in lines or ["nothing differs: it is one call to one endpoint"]:
         show(line)
 
 
 @command.command()
-@store_option
+@folder_store_option
 @json_option
-def verify(given: Path | None, as_json: bool) -> None:
+def verify(store: Path | None, as_json: bool) -> None:
     """Check every stored reply, and the file itself. Exit code 1 if anything is damaged."""
     damaged: list[DamagedEntry] = []
     sound = 0
-    with _reading(given) as (path, store):
-        faults = list(store.faults()) if isinstance(store, RowStore) else []
-        for _, record in checked_records(_reachable(store)):
+    with _reading(store) as (path, replies):
+        faults = list(replies.faults()) if isinstance(replies, RowReader) else []
+        for _, record in checked_records(_reachable(replies)):
             if isinstance(record, DamagedEntry):
                 damaged.append(record)
             else:
                 sound += 1
     if as_json:
         listed = [{"key": damage.key, "reason": damage.reason} for damage in damaged]
-        _show_json({"store": str(path), "sound": sound, "damaged": listed, "faults": faults})
+        show_json({"store": str(path), "sound": sound, "damaged": listed, "faults": faults})
     else:
         for damage in damaged:
             show(f"{damage.key}  {damage.reason}")
@@ -160,17 +164,21 @@ def verify(given: Path | None, as_json: bool) -> None:
         if faults:
             say(f"to save what can be read of it: oversight cache salvage --store {path}")
     if damaged or faults:
-        raise SystemExit(DAMAGED_STORE)
+        raise SystemExit(ExitCode.FAILED)
 
 
 @command.command()
-@store_option
+@folder_store_option
 @selecting
-@click.option("--damaged", is_flag=True, help="Only what cannot be read; no other condition.")
-@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option(
+    "--damaged",
+    is_flag=True,
+    help="Remove only entries that cannot be read; not with other conditions.",
+)
+@click.option("--dry-run", is_flag=True, help="Print what would be removed; remove nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def prune(
-    given: Path | None,
+    store: Path | None,
     models: tuple[str, ...],
     outcomes: tuple[Outcome, ...],
     older_than: int | None,
@@ -182,35 +190,35 @@ def prune(
     selection = Selection(models, outcomes, older_than)
     if bool(selection) == damaged:
         raise click.UsageError("say what to remove: --model, --outcome, --older-than or --damaged")
-    with _reading(given) as (path, store):
+    with _reading(store) as (path, replies):
         if damaged:
-            found = records(store.survey())
+            found = records(replies.items())
             keys = [key for key, record in found if isinstance(record, DamagedEntry)]
         else:
-            keys = [record.key for record in _selected(store, selection)]
-        total = len(store)
+            keys = [record.key for record in _selected(replies, selection)]
+        total = len(replies)
     if dry_run or not keys:
         show(f"{len(keys):,} of {total:,} replies would be removed from {path}")
         return
     if not yes:
         click.confirm(f"Remove {len(keys):,} of {total:,} replies from {path}?", abort=True)
-    store = DiskStore(path)
+    replies = DiskStore(path)
     try:
         some = (keys[start : start + AT_ONCE] for start in range(0, len(keys), AT_ONCE))
-        removed = sum(map(store.delete_many, some))
+        removed = sum(map(replies.delete_many, some))
     finally:
-        store.close()
+        replies.close()
     show(f"{removed:,} of {total:,} replies removed from {path}")
 
 
 @command.command()
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
-@store_option
+@output_option()
+@folder_store_option
 @selecting
-@click.option("--all", "everything", is_flag=True, help="The whole store.")
+@click.option("--all", "everything", is_flag=True, help="Export the whole store.")
 def export(
     output: Path,
-    given: Path | None,
+    store: Path | None,
     models: tuple[str, ...],
     outcomes: tuple[Outcome, ...],
     older_than: int | None,
@@ -220,27 +228,27 @@ def export(
     selection = Selection(models, outcomes, older_than)
     if bool(selection) == everything:
         raise click.UsageError("say what to export: --all, or --model, --outcome, --older-than")
-    with _reading(given) as (_, store):
-        keys = [record.key for record in _selected(store, selection)]
-        count = export_bundle(store, keys, output)
+    with _reading(store) as (_, replies):
+        keys = [record.key for record in _selected(replies, selection)]
+        count = export_bundle(replies, keys, output)
     show(f"{count:,} replies in {output} ({output.stat().st_size:,} bytes)")
 
 
 @command.command("import")
 @click.argument("source", type=click.Path(path_type=Path, exists=True))
-@click.option("--store", "given", metavar="PATH|URL", help="A folder, or postgresql://…")
-def import_(source: Path, given: str | None) -> None:
+@store_option
+def import_(source: Path, store: str | None) -> None:
     """Add the replies in SOURCE, a bundle or the folder of another store, to the store.
 
     Each is checked first. What the store has already, it keeps. A folder whose file is malformed
     is read as far as it can be. Exit code 1 if anything had to be left out.
     """
-    _take_over(source, store_name(given))
+    _take_over(source, store_name(store))
 
 
 @command.command()
-@store_option
-def salvage(given: Path | None) -> None:
+@folder_store_option
+def salvage(store: Path | None) -> None:
     """Save what can be read of a damaged store into a new one in its place.
 
     The damaged one is kept beside it, as NAME.damaged: nothing of it is changed or removed. While
@@ -248,7 +256,7 @@ def salvage(given: Path | None) -> None:
     knows of more replies than could be saved is not gone on with, and nothing is paid again, unless
     it is told --accept-empty. Exit code 1 if anything was lost.
     """
-    path = store_path(given)
+    path = store_path(store)
     aside = path.with_name(f"{path.name}.damaged")
     saved = path.with_name(f".{path.name}.salvaged")
     if aside.exists() and saved.exists():
@@ -291,7 +299,7 @@ def _take_over(source: Path, named: str) -> None:
 
 def _merged(source: Path, named: str) -> MergeStatistics:
     with ExitStack() as stack:
-        theirs: Store
+        theirs: Reader
         if source.is_file():
             theirs = stack.enter_context(closing(BundleStore(source)))
         else:
@@ -310,35 +318,35 @@ def _tell(merged: MergeStatistics, path: Path | str) -> None:
     for damage in merged.damaged:
         say(f"left out {damage.key}: {damage.reason}")
     if merged.damaged:
-        raise SystemExit(DAMAGED_STORE)
+        raise SystemExit(ExitCode.FAILED)
 
 
 @contextmanager
-def _reading(given: Path | None) -> Iterator[tuple[Path, Store]]:
+def _reading(store: Path | None) -> Iterator[tuple[Path, Reader]]:
     """The store to read, and where it is; an empty one where nothing was stored yet."""
-    path = store_path(given)
+    path = store_path(store)
     if path.is_file():
-        store: Store = BundleStore(path)
+        replies: Reader = BundleStore(path)
     elif (path / STORE_FILE).exists():
-        store = ReadOnlyStore(path)
+        replies = ReadOnlyStore(path)
     else:
-        store = MemoryStore()
+        replies = MemoryStore()
         say(f"{path} holds no replies yet; a first run records some: oversight demo")
     try:
-        yield path, store
+        yield path, replies
     finally:
-        store.close()
+        replies.close()
 
 
-def _reachable(store: Store) -> Iterator[tuple[str, bytes | DamagedEntry]]:
+def _reachable(replies: Reader) -> Iterator[tuple[str, bytes | DamagedEntry]]:
     """Every entry, also of a file that is malformed somewhere."""
-    return store.salvage() if isinstance(store, RowStore) else store.survey()
+    return replies.salvage() if isinstance(replies, RowReader) else replies.items()
 
 
-def _selected(store: Store, selection: Selection) -> Iterator[Record]:
+def _selected(replies: Reader, selection: Selection) -> Iterator[Record]:
     """What fits, and a word about what could not be judged."""
     damaged = 0
-    for _, record in records(store.survey()):
+    for _, record in records(replies.items()):
         if isinstance(record, DamagedEntry):
             damaged += 1
         elif record in selection:
@@ -364,7 +372,3 @@ def _line(record: Record) -> dict[str, Any]:
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
     }
-
-
-def _show_json(value: object) -> None:
-    show(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())

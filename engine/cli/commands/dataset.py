@@ -4,35 +4,54 @@ from pathlib import Path
 from typing import Any
 
 import click
-import orjson
 
-from oversight.engine.cli.dataset_table import inventory_text
+from oversight.engine.cli.dataset_table import TELLS, inventory_text
+from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.number import Number
-from oversight.engine.cli.output import show
+from oversight.engine.cli.options import (
+    json_option,
+    limit_option,
+    max_cost_option,
+    output_option,
+    store_option,
+)
+from oversight.engine.cli.output import show, show_json
 from oversight.engine.errors import UsageError
+from oversight.engine.runs.stores import store_name
 from oversight.engine.sweeps.document import Document
-from oversight.engine.system.settings import store_path
 from oversight.protocols.datasets.catalogue import LOADERS, loader
 from oversight.protocols.datasets.generation import Generator
 from oversight.protocols.datasets.inventory import Inventory, inventory
-from oversight.protocols.datasets.leak import LeakGate, RuleAccuracy, leak_gate
+from oversight.protocols.datasets.known import known_questions
+from oversight.protocols.datasets.leak import LeakGate, RuleAccuracy, leak_gate, power
 from oversight.protocols.datasets.loader import Loader
+from oversight.protocols.datasets.rewriting import Rewriter
 
-LEAKS = 1
-"""Exit code of a check that found the label given away."""
+lanes_option = click.option(
+    "--lanes",
+    type=click.IntRange(1),
+    default=64,
+    show_default=True,
+    help="Questions worked on at once.",
+)
+loader_option = click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Setting of the loader, e.g. limit=200; repeatable.",
+)
 
 
 @click.group()
 def command() -> None:
-    """Check a data set for leaks, fetch one, generate wrong answers."""
+    """Check a data set for leaks, fetch one, generate wrong answers or one hand."""
 
 
 @command.command()
 @click.argument("spec", metavar="FILE|LOADER")
-@click.option(
-    "--set", "settings", multiple=True, metavar="A=B", help="A setting of the loader. Repeatable."
-)
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@loader_option
+@json_option
 def check(spec: str, settings: tuple[str, ...], as_json: bool) -> None:
     """Say what is in a data set, and whether the form of an answer tells if it is true.
 
@@ -44,28 +63,29 @@ def check(spec: str, settings: tuple[str, ...], as_json: bool) -> None:
     numbers. Where its picks are off chance by more than luck and by 3 points or more, a judge
     could do the same, and exit code 1 says so.
     """
-    problems = _loader(spec, settings).load()
+    made = _loader(spec, settings)
+    problems, skipped = made.load(), made.skipped()
     held, gate = inventory(problems), leak_gate(problems)
     if as_json:
-        show(orjson.dumps(_plain(held, gate), option=orjson.OPT_INDENT_2).decode())
+        show_json(_plain(held, gate) | {"skipped": [str(fault) for fault in skipped]})
     else:
-        show(inventory_text(spec, held, gate))
+        show(inventory_text(spec, held, gate, skipped))
     if gate.leaks:
-        raise SystemExit(LEAKS)
+        raise SystemExit(ExitCode.FAILED)
 
 
 @command.command()
 @click.argument("name")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder. Default: data/NAME.")
+@output_option("data/NAME")
 @click.option(
     "--sha256",
     "pins",
     multiple=True,
     metavar="FILE=HEX",
-    help="The checksum that a file must have. Repeatable.",
+    help="Required checksum of a file; repeatable.",
 )
 @click.option(
-    "--from", "mirror", metavar="URL", help="Another place that has the files, under their names."
+    "--from", "mirror", metavar="URL", help="Mirror that has the files under their names."
 )
 def fetch(name: str, output: Path | None, pins: tuple[str, ...], mirror: str | None) -> None:
     """Download the original files of the data set NAME from where its authors put them.
@@ -82,15 +102,25 @@ def fetch(name: str, output: Path | None, pins: tuple[str, ...], mirror: str | N
 
 @command.command("generate-wrong")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--model", required=True, help="Who writes them: provider/name, or sim/NAME.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
-@click.option("--drafts", type=click.IntRange(1), default=4, show_default=True)
-@click.option("--temperature", type=Number(0, 2), help="Default: the provider's.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the labels.")
-@click.option("--limit", type=click.IntRange(1), help="The first so many questions only.")
-@click.option("--lanes", type=click.IntRange(1), default=64, show_default=True)
-@click.option("--max-cost", type=Number(0), help="Dollars for this sitting.")
-@click.option("--store", type=click.Path(path_type=Path), help="Folder of the store of replies.")
+@click.option("--model", required=True, help="Model that writes them: provider/name, or sim/NAME.")
+@output_option()
+@click.option(
+    "--drafts",
+    type=click.IntRange(1),
+    default=4,
+    show_default=True,
+    help="Drafts asked for per question.",
+)
+@click.option(
+    "--temperature",
+    type=Number(0, 2),
+    help="Sampling temperature of the drafts. Default: the provider's.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the order of labels.")
+@limit_option
+@lanes_option
+@max_cost_option
+@store_option
 def generate_wrong(
     file: Path,
     model: str,
@@ -101,7 +131,7 @@ def generate_wrong(
     limit: int | None,
     lanes: int,
     max_cost: float | None,
-    store: Path | None,
+    store: str | None,
 ) -> None:
     """Have a model write a plausible wrong answer for every question in FILE.
 
@@ -113,13 +143,64 @@ def generate_wrong(
     plausible it is. Replies are stored: after a stop the same command goes on, and pays for
     nothing twice. Exit codes are those of `oversight run`.
     """
-    from oversight.engine.cli.commands.dataset_generate import (  # for this command alone
+    from oversight.engine.cli.commands.dataset_generate import (  # for these commands alone
         Wish,
         generate_all,
     )
+    from oversight.engine.datasets.generation import Generation
 
-    wish = Wish(file, output, store_path(store), seed, limit, lanes, max_cost)
-    raise SystemExit(generate_all(wish, Generator(model, drafts, temperature)))
+    mend = "take another model, or more --drafts"
+    wish = Wish(str(file), output, store_name(store), seed, lanes, max_cost, "a wrong answer", mend)
+    known = known_questions(file)[:limit]
+    raise SystemExit(generate_all(wish, Generation(known, Generator(model, drafts, temperature))))
+
+
+@command.command("generate-rewritten")
+@click.argument("spec", metavar="FILE|LOADER")
+@loader_option
+@click.option("--model", required=True, help="Model that writes them: provider/name, or sim/NAME.")
+@output_option()
+@click.option(
+    "--temperature",
+    type=Number(0, 2),
+    default=0.0,
+    show_default=True,
+    help="Sampling temperature of the solutions.",
+)
+@lanes_option
+@max_cost_option
+@store_option
+def generate_rewritten(
+    spec: str,
+    settings: tuple[str, ...],
+    model: str,
+    output: Path,
+    temperature: float,
+    lanes: int,
+    max_cost: float | None,
+    store: str | None,
+) -> None:
+    """Have one model write every worked solution anew, right and wrong ones alike.
+
+    \b
+      oversight dataset generate-rewritten gsm8k --set folder=data/gsm8k --model … -o one-hand.jsonl
+
+    Where different hands wrote right and wrong answers, a judge can tell them by their wording;
+    `oversight dataset check` says how well. The model sees one solution at a time, and neither the
+    question nor which answer it is. A solution that comes back with another answer, or without a
+    result that it had, leaves its question out. Replies are stored: after a stop the same command
+    goes on, and pays for nothing twice. Exit codes are those of `oversight run`.
+    """
+    from oversight.engine.cli.commands.dataset_generate import (  # for these commands alone
+        Wish,
+        generate_all,
+    )
+    from oversight.engine.datasets.generation import Rewriting
+
+    mend = "take another model, or data with worked solutions"
+    wish = Wish(spec, output, store_name(store), 0, lanes, max_cost, "its solutions anew", mend)
+    problems = _loader(spec, settings).load()
+    raise SystemExit(generate_all(wish, Rewriting(problems, Rewriter(model, temperature))))
 
 
 def _loader(spec: str, settings: tuple[str, ...]) -> Loader:
@@ -149,6 +230,7 @@ def _plain(held: Inventory, gate: LeakGate) -> dict[str, Any]:
         "duplicates": held.duplicates,
         "leaks": [rule.rule for rule in gate.leaks],
         "rules": [_rule(rule) for rule in gate.rules],
+        "power": {str(points): power(gate.problems, points / 100) for points in TELLS},
     }
 
 

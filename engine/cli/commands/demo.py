@@ -1,26 +1,52 @@
-"""`oversight demo`: the main job in a few seconds, on bundled problems and simulated models."""
+"""`oversight demo`: the main job in a few seconds, on bundled problems; simulated, or real."""
 
 from importlib.resources import as_file, files
 from pathlib import Path
 
 import click
 
+from oversight.engine.cli.exit_codes import ExitCode
+from oversight.engine.cli.options import run_folder_option, store_option
 from oversight.engine.cli.output import say
 from oversight.engine.cli.terminal import Presentation, run_in_terminal
+from oversight.engine.local.weights import MODEL, weights
 from oversight.engine.runs.loaded_sweep import open_sweep
 from oversight.engine.runs.run import RunOptions
-from oversight.engine.system.settings import store_path
+from oversight.engine.runs.stores import store_name
+
+BEFORE = (
+    f"local/{MODEL} is served on this machine by llama.cpp: no key, no cost, no network",
+    "some 60 calls: one to two minutes on two quiet cores, many more on busy ones",
+    "Ctrl-C stops it, and the same command goes on",
+)
+HONEST = "a model of 135 M parameters argues badly: these figures prove the way, not the protocols"
 
 
 @click.command()
-@click.option("--store", type=click.Path(path_type=Path), help="Folder of the store of replies.")
-@click.option("--run-folder", type=click.Path(path_type=Path), help="Default: runs/demo-xxxxxx.")
-def command(store: Path | None, run_folder: Path | None) -> None:
-    """Run a small sweep on simulated models: no key, no cost."""
-    with as_file(files("oversight.engine").joinpath("data", "demo.yaml")) as path:
+@click.option(
+    "--real", is_flag=True, help=f"Ask a small real model on this machine: local/{MODEL}."
+)
+@store_option
+@run_folder_option
+def command(real: bool, store: str | None, run_folder: Path | None) -> None:
+    """Run a small sweep on simulated models: no key, no cost.
+
+    With --real a small real model is asked, about passages that its agents read and its judge does
+    not.
+    """
+    if real:
+        weights()
+        for line in (*BEFORE, HONEST):
+            say(line)
+    name, again = (
+        ("demo-real.yaml", "oversight demo --real") if real else ("demo.yaml", "oversight demo")
+    )
+    with as_file(files("oversight.engine").joinpath("data", name)) as path:
         opened = open_sweep(path)
-        options = RunOptions(store_path(store), run_folder)
-        code = run_in_terminal(opened, options, Presentation("oversight demo", "text", "brier"))
+        options = RunOptions(store_name(store), run_folder)
+        code = run_in_terminal(opened, options, Presentation(again, "text", "brier"))
+    if real and code in (ExitCode.DONE, ExitCode.FAILED):
+        say(HONEST)
     if code == 0:
         say("your own    oversight init my-sweep.yaml")
     raise SystemExit(code)

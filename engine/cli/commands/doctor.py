@@ -1,41 +1,43 @@
-"""`oversight doctor`: whether all is there to run a sweep, at the price of one token a model."""
+"""`oversight doctor`: whether all is there to run a sweep, at the price of a few small calls."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from datetime import date
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 
 import click
-import orjson
 
+from oversight.cache.call import Call
 from oversight.engine.cli.completing import sweep_files
-from oversight.engine.cli.output import show
+from oversight.engine.cli.exit_codes import ExitCode
+from oversight.engine.cli.options import json_option, set_option
+from oversight.engine.cli.output import show, show_json
 from oversight.engine.errors import UsageError
 from oversight.engine.planning.preflight import PreflightResult, ending, examine, key_of
+from oversight.engine.planning.reasoning import cramped
 from oversight.engine.providers import sdk_clients
 from oversight.engine.providers.catalogue import PROVIDERS
 from oversight.engine.providers.keys import environment, settings_of
+from oversight.engine.providers.retirements import today
 from oversight.engine.runs.loaded_sweep import LoadedSweep, open_sweep
 from oversight.engine.runs.walk import require_abilities
 from oversight.engine.simulation.model import PREFIX
 
-UNWELL = 1
 LINE = "\n"
 
 
 @click.command()
 @click.argument("what", nargs=-1, metavar="[SWEEP | MODEL…]", shell_complete=sweep_files)
-@click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Of a sweep.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@set_option
+@json_option
 def command(what: tuple[str, ...], overrides: tuple[str, ...], as_json: bool) -> None:
     """Check keys, addresses, models, limits and the clock, with one request for one token a model.
 
-    SWEEP: all its models are asked, and its calls are held against what they can do. MODEL: just
-    these, as `openai/gpt-6-luna`. With neither, only what keys are set is told. Exit code 1 if
-    anything is not well.
+    SWEEP: all its models are asked, and its calls are held against what they can do; logprobs,
+    schemas and tools are tried with one small call each, where the sweep needs them. Vendors are
+    asked, at no cost, what they say of their models. MODEL: just these, as `openai/gpt-6-luna`.
+    With neither, only what keys are set is told. Exit code 1 if anything is not well.
     """
     variables = environment(Path())
     if what:
@@ -46,7 +48,7 @@ def command(what: tuple[str, ...], overrides: tuple[str, ...], as_json: bool) ->
         raise UsageError("--set is for a sweep; name its file")
     else:
         findings = asyncio.run(
-            examine(what, partial(settings_of, environment=variables), variables)
+            examine(what, lambda name, api: settings_of(name, variables, api=api), variables)
         )
     if not what:
         # Nobody has asked for any of them: a key that is not set is no fault.
@@ -56,24 +58,27 @@ def command(what: tuple[str, ...], overrides: tuple[str, ...], as_json: bool) ->
             if (found := key_of(each, variables)) is not None
         ]
     if as_json:
-        show(orjson.dumps(findings, option=orjson.OPT_INDENT_2).decode())
+        show_json(findings)
     else:
         show("\n".join(_lines(findings)))
     if what and not all(finding.fine for finding in findings):
-        raise SystemExit(UNWELL)
+        raise SystemExit(ExitCode.FAILED)
 
 
 async def _sweep(opened: LoadedSweep, variables: Mapping[str, str]) -> list[PreflightResult]:
     """What the models of a sweep are asked for, and how they answer."""
     models, sweep = opened.models, opened.sweep
+    needs: Iterable[Call] = ()
     try:
-        await require_abilities(sweep, models.simulated)
+        needs = await require_abilities(sweep, models.simulated, models.reach)
         able = PreflightResult(sweep.name, True, "its models take all that it asks them for")
     except UsageError as exc:
         able = PreflightResult(sweep.name, False, str(exc))
+    tight = [PreflightResult(sweep.name, False, note) for note in cramped(sweep)]
     real = [model for model in sweep.models if not model.startswith(PREFIX)]
-    ends = [ending(told, date.today()) for told in models.retirements(sweep.models)]
-    return [able, *ends, *await examine(real, models.settings, variables)]
+    ends = [ending(told, today()) for told in models.retirements(sweep.models)]
+    looked = await examine(real, models.settings, variables, models.reach, needs)
+    return [able, *tight, *ends, *looked]
 
 
 def _lines(findings: Iterable[PreflightResult]) -> Iterator[str]:

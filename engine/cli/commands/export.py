@@ -1,34 +1,78 @@
-"""`oversight export`: the recorded replies of a run, as one file."""
+"""`oversight export`: the recorded replies of a run as one file, or the run as tables."""
 
 import asyncio
 from pathlib import Path
+from typing import Literal, get_args
 
 import click
 
 from oversight.cache.bundle import export_bundle
+from oversight.engine.accounting.prices import listed, load_prices
 from oversight.engine.cli.naming import run_argument, run_named
+from oversight.engine.cli.options import output_option, prices_option, recorded_option, score_option
 from oversight.engine.cli.output import say
-from oversight.engine.cli.recorded import recorded
+from oversight.engine.reports.frame_files import FrameFormat, write_frames
+from oversight.engine.reports.frames import FrameSource
 from oversight.engine.runs.loaded_sweep import open_run
+from oversight.engine.runs.recorded import recorded
 from oversight.engine.runs.replay import keys_of
 from oversight.engine.runs.run_folder import outcomes
 
 
 @click.command()
 @run_argument
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Default: RUN/replies.bundle")
-@click.option("--store", type=click.Path(path_type=Path), help="Folder of the store.")
-def command(named: str, output: Path | None, store: Path | None) -> None:
-    """Write every reply that the folder RUN rests on into one file.
+@click.option(
+    "--format",
+    "format",
+    type=click.Choice(["bundle", *get_args(FrameFormat)]),
+    default="bundle",
+    show_default=True,
+    help="The replies in one file; or tables: rows, cells, turns, judgements, calls.",
+)
+@output_option("RUN/replies.bundle, or for tables RUN/frames")
+@recorded_option
+@click.option("--no-replies", is_flag=True, help="Of tables, rows and cells alone: no store.")
+@prices_option
+@score_option
+def command(
+    named: str,
+    format: Literal["bundle"] | FrameFormat,
+    output: Path | None,
+    store: str | None,
+    no_replies: bool,
+    prices: Path | None,
+    score: str,
+) -> None:
+    """Write every reply that the folder RUN rests on into one file; or the run as tables.
 
-    With that file anyone can replay the run: oversight replay RUN --store FILE. The same run gives
+    With the file anyone can replay the run: oversight replay RUN --store FILE. The same run gives
     the same bytes.
+
+    Tables are for pandas, polars, DuckDB and spreadsheets: one file each, failed and missing worlds
+    included, what rows differ in as columns. Parquet needs the extra `frames`.
     """
     run = run_named(named)
+    if format == "bundle":
+        if no_replies:
+            raise click.UsageError("--no-replies is for tables: --format parquet, csv or jsonl")
+        _bundle(run, output or run / "replies.bundle", store)
+        return
+    source = FrameSource(run, open_run(run), load_prices(prices) if prices else listed(), score)
+    folder = output or run / "frames"
+    folder.mkdir(parents=True, exist_ok=True)
+    if no_replies:
+        lines = asyncio.run(write_frames(source, None, folder, format))
+    else:
+        with recorded(run, store) as replies:
+            lines = asyncio.run(write_frames(source, replies, folder, format))
+    told = ", ".join(f"{count:,} {name}" for name, count in lines.items())
+    say(f"{told} in {folder}, as {format}")
+
+
+def _bundle(run: Path, path: Path, store: str | None) -> None:
     opened = open_run(run)
     done = {record.place for record in outcomes(run)}
     cells = (cell for cell in opened.sweep.cells() if cell.place in done)
-    path = output or run / "replies.bundle"
     with recorded(run, store) as replies:
         keys = asyncio.run(keys_of(cells, replies, opened.models.identity_in(replies)))
         export_bundle(replies, keys, path)

@@ -7,12 +7,13 @@ import click
 
 from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.number import Number
+from oversight.engine.cli.options import output_option, recorded_option, row_options
 from oversight.engine.cli.output import say, show
-from oversight.engine.cli.recorded import recorded
 from oversight.engine.errors import UsageError
 from oversight.engine.runs.loaded_sweep import open_run
 from oversight.engine.runs.lookup import Parts
 from oversight.engine.runs.manifest import read_manifest
+from oversight.engine.runs.recorded import recorded
 from oversight.engine.runs.replay import replay_cache
 from oversight.engine.runs.run_folder import outcomes
 from oversight.engine.training.data_card import Source
@@ -30,21 +31,26 @@ MEND = {
 
 @click.command()
 @run_argument
-@click.option("--recipe", type=click.Choice(list(RECIPES)), required=True)
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="Default: RUN/training/RECIPE."
+    "--recipe", type=click.Choice(list(RECIPES)), required=True, help="What the rows are for."
 )
+@output_option("RUN/training/RECIPE")
 @click.option(
     "--least",
     type=Number(0, 1),
-    help="sft: least belief in what a speech argues for (0.5); else least difference (0.05).",
+    help="sft: minimum belief in the answer argued for (default 0.5); otherwise the minimum "
+    "difference of two beliefs (default 0.05).",
 )
-@click.option("--eval-share", type=Number(0, 1, max_open=True), default=0.1, show_default=True)
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the split.")
-@click.option("--protocol", default="", help="Only rows with this in the protocol's name.")
-@click.option("--agent", default="", help="Only rows with this in the agent's name.")
-@click.option("--judge", default="", help="Only rows with this in the judge's name.")
-@click.option("--store", type=click.Path(path_type=Path), help="Folder of the store, or a bundle.")
+@click.option(
+    "--eval-share",
+    type=Number(0, 1, max_open=True),
+    default=0.1,
+    show_default=True,
+    help="Share of the groups that is held out for evaluation.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the split.")
+@row_options
+@recorded_option
 def command(
     named: str,
     recipe: str,
@@ -55,7 +61,7 @@ def command(
     protocol: str,
     agent: str,
     judge: str,
-    store: Path | None,
+    store: str | None,
 ) -> None:
     """Write what the folder RUN teaches as train.jsonl, eval.jsonl and a card.
 

@@ -7,24 +7,22 @@ import orjson
 
 from oversight.engine.accounting.ledger import UsageTotals, sum_usage
 from oversight.engine.accounting.ledger_file import LEDGER_FILE, read_ledger
+from oversight.engine.cli.exit_codes import ExitCode
+from oversight.engine.cli.options import format_option, run_folder_option, score_option
 from oversight.engine.cli.output import say, show, width
-from oversight.engine.reports.report import FORMATS, report, save_report
+from oversight.engine.reports.report import report, save_report
 from oversight.engine.reports.results import collect
 from oversight.engine.runs.loaded_sweep import run_folder
-from oversight.engine.runs.parts import PartRun, outcomes_of, part_runs, whole
+from oversight.engine.runs.parts import PartRun, outcomes_of, part_runs, whole_sweep
 from oversight.engine.runs.run_folder import outcomes
 from oversight.engine.system.files import replace_file
-from oversight.protocols.scores import SCORES
-
-SOME_FAILED = 1
 
 
 @click.command()
 @click.argument("place", metavar="FOLDER", type=click.Path(path_type=Path))
-@click.option("--run-folder", type=click.Path(path_type=Path), help="Default: runs/NAME-xxxxxx.")
-@click.option("--format", "format", type=click.Choice(list(FORMATS)), default="text")
-@click.option("--json", "format", flag_value="json", help="The same as --format json.")
-@click.option("--score", type=click.Choice(list(SCORES)), default="brier", show_default=True)
+@run_folder_option
+@format_option
+@score_option
 def command(place: Path, run_folder: Path | None, format: str, score: str) -> None:
     """Put the parts in FOLDER, made by `oversight run --part`, together into one run; its report.
 
@@ -33,7 +31,7 @@ def command(place: Path, run_folder: Path | None, format: str, score: str) -> No
     """
     runs = part_runs(place)
     folder, failed = _gathered(runs, run_folder)
-    loaded = whole(runs)
+    loaded = whole_sweep(runs)
     results = collect(loaded.sweep, outcomes(folder), score=score)
     save_report(results, folder)
     show(report(results, format, width()))
@@ -41,12 +39,12 @@ def command(place: Path, run_folder: Path | None, format: str, score: str) -> No
     stores = list(dict.fromkeys(run.manifest.store for run in runs))
     for store in stores[1:]:
         say(f"replies     oversight cache import {store} --store {stores[0]}")
-    raise SystemExit(SOME_FAILED if failed else 0)
+    raise SystemExit(ExitCode.FAILED if failed else ExitCode.DONE)
 
 
 def _gathered(runs: list[PartRun], path: Path | None) -> tuple[Path, int]:
     """(the run folder, failed cells in it)."""
-    loaded, first = whole(runs), runs[0].manifest
+    loaded, first = whole_sweep(runs), runs[0].manifest
     with run_folder(loaded, path, first.overrides, first.store) as folder:
         for run in runs:
             cells = [c for c in outcomes_of(run, loaded.sweep) if not folder.has(c.place)]

@@ -1,24 +1,40 @@
 """`oversight init`: a sweep file to start from."""
 
+import asyncio
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from oversight.engine.cli.output import say
 from oversight.engine.errors import UsageError
 
+if TYPE_CHECKING:
+    from oversight.engine.local.own_server import OwnServer
+
+OWN = "compatible/own"
+"""What a server of the user's is called in a file that was made for it."""
+
 
 @click.command()
 @click.argument("sweep", type=click.Path(path_type=Path), default="sweep.yaml")
 @click.option("--example", help="Start from an example: appendix_a, appendix_a_sim, mechanisms.")
-def command(sweep: Path, example: str | None) -> None:
+@click.option(
+    "--local", metavar="URL", help="For a server of your own, which is asked for its models."
+)
+def command(sweep: Path, example: str | None, local: str | None) -> None:
     """Write a commented sweep file to SWEEP. It runs as it is, on simulated models.
 
-    An example may need a data set or keys; it says so itself.
+    An example may need a data set or keys; it says so itself. With --local it asks the first model
+    of an OpenAI-compatible server: llama.cpp, vLLM, Ollama, LM Studio.
     """
-    text = _text(example)
+    if example is not None and local is not None:
+        raise UsageError("--example and --local: a sweep starts from one of them")
+    if sweep.exists():
+        raise UsageError(f"{sweep} is there already; choose another name")
+    text = _text(example) if local is None else _own(local)
     try:
         sweep.parent.mkdir(parents=True, exist_ok=True)
         with sweep.open("x", encoding="utf-8") as file:
@@ -30,11 +46,52 @@ def command(sweep: Path, example: str | None) -> None:
     say(f"wrote {sweep}. Look at it, then: oversight run {sweep}")
 
 
+def _own(address: str) -> str:
+    """The starter for the server at an address."""
+    from oversight.engine.local.own_server import own_server
+    from oversight.engine.providers.catalogue import entry
+    from oversight.engine.providers.keys import environment
+
+    key = environment(Path()).get(entry(OWN).key_variable, "").strip()
+    server = asyncio.run(own_server(address, key))
+    found = f"{server.base_url} serves {', '.join(server.models)}"
+    if server.slots:
+        found += f", {server.slots:,} calls at once"
+    if server.context:
+        found += f", {server.context:,} tokens each"
+    say(found)
+    return _for_server(server)
+
+
+def _for_server(server: "OwnServer") -> str:
+    first, *others = [f"{OWN}/{model}" for model in server.models]
+    more = f"  # model: {_quoted(others[0])}  # or any of {len(server.models)}\n" if others else ""
+    if server.slots:
+        limits = f"models:\n  {_quoted(first)}: {{concurrency: {server.slots}}}  # its slots"
+    else:
+        limits = (
+            "# How many calls at once the server is worth is found by trying; or set it:\n"
+            f"# models:\n#   {_quoted(first)}: {{concurrency: 8}}"
+        )
+    return (
+        _data("starter-local.yaml")
+        .replace("{model}", _quoted(first))
+        .replace("{others}", more)
+        .replace("{base_url}", _quoted(server.base_url))
+        .replace("{limits}", limits)
+    )
+
+
+def _quoted(text: str) -> str:
+    """A text as YAML reads it back, wherever it stands: JSON is YAML."""
+    import orjson
+
+    return orjson.dumps(text).decode()
+
+
 def _text(example: str | None) -> str:
     if example is None:
-        return (
-            files("oversight.engine").joinpath("data", "starter.yaml").read_text(encoding="utf-8")
-        )
+        return _data("starter.yaml")
     there = {
         file.name.removesuffix(".yaml"): file
         for file in _examples().iterdir()
@@ -43,6 +100,10 @@ def _text(example: str | None) -> str:
     if example not in there:
         raise UsageError(f"--example {example}: there are {', '.join(sorted(there))}")
     return there[example].read_text(encoding="utf-8")
+
+
+def _data(name: str) -> str:
+    return files("oversight.engine").joinpath("data", name).read_text(encoding="utf-8")
 
 
 def _examples() -> Traversable:

@@ -7,19 +7,34 @@ from datetime import date
 from pathlib import Path
 
 import click
-import orjson
 
-from oversight.cache.disk import ReadOnlyStore
 from oversight.cache.rows import STORE_FILE
 from oversight.engine.accounting.prices import listed, load_prices
-from oversight.engine.cli.completing import sweep_files
-from oversight.engine.cli.output import show
+from oversight.engine.cli.completing import run_names, sweep_files
+from oversight.engine.cli.naming import run_named
+from oversight.engine.cli.number import Number
+from oversight.engine.cli.options import (
+    json_option,
+    limit_option,
+    prices_option,
+    score_option,
+    set_option,
+    store_option,
+)
+from oversight.engine.cli.output import show, show_json
+from oversight.engine.decisions.power import power_plan
+from oversight.engine.decisions.power_text import as_json as power_json
+from oversight.engine.decisions.power_text import power_table
+from oversight.engine.decisions.rows import read_rows
+from oversight.engine.decisions.statement import read_pair
 from oversight.engine.display.table import Table, as_text
 from oversight.engine.planning.estimate import Cost, ModelPlan, Pace, Plan, plan_sweep
+from oversight.engine.planning.reasoning import cramped
 from oversight.engine.providers.catalogue import provider_of
 from oversight.engine.runs.loaded_sweep import open_sweep
+from oversight.engine.runs.stores import open_for_reading, store_name
 from oversight.engine.simulation.model import PREFIX
-from oversight.engine.system.settings import store_path
+from oversight.engine.system.settings import is_url
 from oversight.protocols.datasets.leak import leak_gate
 
 PLAN_HEAD = (
@@ -36,47 +51,85 @@ PLAN_HEAD = (
 
 @click.command()
 @click.argument("sweep", type=click.Path(path_type=Path), shell_complete=sweep_files)
-@click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Change a setting.")
-@click.option("--limit", type=click.IntRange(1), help="Plan for the first so many problems only.")
-@click.option("--prices", type=click.Path(path_type=Path, exists=True), help="A price file.")
-@click.option("--store", type=click.Path(path_type=Path), help="Folder of the store of replies.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@set_option
+@limit_option
+@prices_option
+@store_option
+@click.option("--contrast", metavar="A,B", help="What it takes to tell these rows apart.")
+@click.option("--mde", "difference", type=Number(0, min_open=True), help="By this difference.")
+@click.option("--pilot", shell_complete=run_names, help="A run of the rows, for their spread.")
+@click.option("--power", type=Number(0, 1, min_open=True, max_open=True), default=0.8)
+@score_option
+@json_option
 def command(
     sweep: Path,
     overrides: tuple[str, ...],
     limit: int | None,
     prices: Path | None,
-    store: Path | None,
+    store: str | None,
+    contrast: str | None,
+    difference: float | None,
+    pilot: str | None,
+    power: float,
+    score: str,
     as_json: bool,
 ) -> None:
     """Print what SWEEP would ask, cost and take. Nothing is sent.
 
     Replies that are stored are counted, and teach how long those to come will be: run the first
     problem or two and plan again, and the estimates are no longer guesses.
+
+    With --contrast A,B --mde X it says how many problems and draws find a difference of X in ASD,
+    and what they cost: by the spread in a --pilot run, or else by the worst that the score allows.
     """
+    if (contrast is None) != (difference is None):
+        raise click.UsageError("--contrast A,B and --mde X belong together")
+    if pilot is not None and contrast is None:
+        raise click.UsageError("--pilot is for --contrast A,B --mde X")
     opened = open_sweep(sweep, overrides, limit)
-    place = store_path(store)
-    replies = ReadOnlyStore(place) if (place / STORE_FILE).exists() else None
+    place = store_name(store)
+    there = is_url(place) or (Path(place) / STORE_FILE).exists()
+    replies = open_for_reading(place) if there else None
     try:
-        plan = asyncio.run(plan_sweep(opened, replies, load_prices(prices) if prices else listed()))
+        known = load_prices(prices) if prices else listed()
+        plan = asyncio.run(plan_sweep(opened, replies, known))
+        needs = None
+        if contrast is not None and difference is not None:
+            needs = asyncio.run(
+                power_plan(
+                    opened,
+                    read_pair(contrast),
+                    difference,
+                    replies,
+                    known,
+                    pilot=None if pilot is None else read_rows(run_named(pilot)),
+                    score=score,
+                    power=power,
+                )
+            )
     finally:
         if replies is not None:
             replies.close()
     gate = leak_gate(opened.sweep.problems).line
     if as_json:
-        told = {
+        told: dict[str, object] = {
             "plan": plan,
             "cost": plan.cost,
             "pace": plan.pace,
             "leak_gate": gate,
             "retirements": opened.models.retirements(opened.sweep.models),
         }
-        show(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode())
+        told |= {"power": power_json(needs)} if needs else {}
+        show_json(told)
         return
     show(as_text(_table(_headline(sweep, plan, gate), plan)))
+    if needs is not None:
+        show("")
+        show(as_text(power_table(needs)))
     show("")
     ending = [f"{told}: name another" for told in opened.models.retirements(opened.sweep.models)]
-    show("\n".join(_notes(sweep, plan, ending)))
+    notes = (*_notes(sweep, plan, ending), *cramped(opened.sweep), *opened.file.notes)
+    show("\n".join(notes))
 
 
 def _headline(sweep: Path, plan: Plan, gate: str) -> str:

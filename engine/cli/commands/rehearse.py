@@ -6,24 +6,28 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import click
-import orjson
 
 from oversight.engine.accounting.ledger import UsageTotals
 from oversight.engine.accounting.prices import PriceList, listed, load_prices
 from oversight.engine.cli.commands.plan import short
 from oversight.engine.cli.completing import sweep_files
+from oversight.engine.cli.exit_codes import ExitCode
+from oversight.engine.cli.faults import halt_code
 from oversight.engine.cli.number import Number
-from oversight.engine.cli.output import show
+from oversight.engine.cli.options import (
+    json_option,
+    limit_option,
+    max_cost_option,
+    prices_option,
+    set_option,
+)
+from oversight.engine.cli.output import show, show_json
 from oversight.engine.cli.terminal import (
-    OVER_BUDGET,
-    SOME_FAILED,
-    STOPPED,
-    ExitCode,
     under_signals,
 )
 from oversight.engine.display.progress import console, duration
 from oversight.engine.display.table import Table, as_text
-from oversight.engine.errors import BudgetReached, Halt, Interrupted, RateLimited, UsageError
+from oversight.engine.errors import Halt, RateLimited, UsageError
 from oversight.engine.models.router import clipped
 from oversight.engine.planning.estimate import plan_sweep
 from oversight.engine.providers import sdk_clients
@@ -39,7 +43,7 @@ from oversight.engine.sweeps.sweepfile import SweepFile, read_sweep_file
 BUSY = 0.7
 """The share of the time from which on this machine, and no limit, decides how fast it goes."""
 
-STAND_IN = "openai/gpt-4o-mini"
+STAND_IN_MODEL = "openai/gpt-4o-mini"
 """A model that anybody may rehearse with."""
 
 REHEARSAL_HEAD = (
@@ -60,20 +64,23 @@ REHEARSAL_HEAD = (
 @click.command()
 @click.argument("sweep", type=click.Path(path_type=Path), shell_complete=sweep_files)
 @click.option(
-    "--profile", default="busy", show_default=True, help="calm, busy, storm, or a file of yours."
+    "--profile",
+    default="busy",
+    show_default=True,
+    help="How the server behaves: calm, busy, storm, 2026, or a TOML file.",
 )
 @click.option(
     "--speed",
     type=Number(0, 1000, min_open=True),
     default=10.0,
     show_default=True,
-    help="How many seconds of the story pass in a real one.",
+    help="Simulated seconds that pass in one real second.",
 )
-@click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Change a setting.")
-@click.option("--limit", type=click.IntRange(1), help="Rehearse the first so many problems only.")
-@click.option("--max-cost", type=Number(0), help="Dollars for the whole run.")
-@click.option("--prices", type=click.Path(path_type=Path, exists=True), help="A price file.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@set_option
+@limit_option
+@max_cost_option
+@prices_option
+@json_option
 def command(
     sweep: Path,
     profile: str,
@@ -92,7 +99,7 @@ def command(
     load_profile(profile)
     file = read_sweep_file(sweep, overrides, limit)
     if all(model.startswith(PREFIX) for model in file.sweep({}).models):
-        real = " ".join(f"--set {role}.model={STAND_IN}" for role in ("agents", "judges"))
+        real = " ".join(f"--set {role}.model={STAND_IN_MODEL}" for role in ("agents", "judges"))
         raise UsageError(
             f"{sweep}: every model is simulated: there is nothing to rehearse\n"
             f"  name real ones; no key is needed: oversight rehearse {sweep} {real}"
@@ -107,7 +114,7 @@ def command(
         rehearsed, halt = _rehearsed(file, url, profile, speed, max_cost, rates)
     if as_json:
         told = {"agrees": rehearsed.agrees, "total": rehearsed.total, "rehearsal": rehearsed}
-        show(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode())
+        show_json(told)
     else:
         show(as_text(_table(rehearsed)))
         show("")
@@ -217,12 +224,7 @@ def _notes(rehearsed: Rehearsed) -> list[str]:
     return notes
 
 
-def _exit_code(rehearsed: Rehearsed, halt: Halt | None) -> ExitCode:
-    match halt:
-        case None:
-            return SOME_FAILED if rehearsed.failed or not rehearsed.agrees else 0
-        case Interrupted():
-            return 128 + halt.signal
-        case BudgetReached():
-            return OVER_BUDGET
-    return STOPPED
+def _exit_code(rehearsed: Rehearsed, halt: Halt | None) -> int:
+    if halt is not None:
+        return halt_code(halt)
+    return ExitCode.FAILED if rehearsed.failed or not rehearsed.agrees else ExitCode.DONE

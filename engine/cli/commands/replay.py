@@ -1,35 +1,32 @@
 """`oversight replay`: a run again, from its recorded replies alone."""
 
 import asyncio
-from pathlib import Path
 
 import click
 
+from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.naming import run_argument, run_named
+from oversight.engine.cli.options import format_option, recorded_option, score_option, set_option
 from oversight.engine.cli.output import say, show, width
-from oversight.engine.cli.recorded import recorded
-from oversight.engine.reports.report import FORMATS, report
+from oversight.engine.reports.report import report
 from oversight.engine.reports.results import collect
 from oversight.engine.runs.loaded_sweep import open_run
 from oversight.engine.runs.outcome import OutcomeRecord, read_outcome
+from oversight.engine.runs.recorded import recorded
 from oversight.engine.runs.replay import replay_cells
 from oversight.engine.runs.run_folder import lines
 from oversight.engine.sweeps.sweep import Cell
 from oversight.engine.system.loop import event_loop
-from oversight.protocols.scores import SCORES
-
-DIFFERS = 1
 
 
 @click.command()
 @run_argument
-@click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Change a setting.")
-@click.option("--store", type=click.Path(path_type=Path), help="Folder of the store, or a bundle.")
-@click.option("--format", "format", type=click.Choice(list(FORMATS)), default="text")
-@click.option("--json", "format", flag_value="json", help="The same as --format json.")
-@click.option("--score", type=click.Choice(list(SCORES)), default="brier", show_default=True)
+@set_option
+@recorded_option
+@format_option
+@score_option
 def command(
-    named: str, overrides: tuple[str, ...], store: Path | None, format: str, score: str
+    named: str, overrides: tuple[str, ...], store: str | None, format: str, score: str
 ) -> None:
     """Run the cells of the folder RUN again without asking any model, and print the report.
 
@@ -67,7 +64,7 @@ def command(
         say("nothing was sent")
     if different:
         say(f"different: {', '.join(different[:5])}{', …' if len(different) > 5 else ''}")
-        raise SystemExit(DIFFERS)
+        raise SystemExit(ExitCode.FAILED)
 
 
 def _from_replies(record: OutcomeRecord) -> bool:

@@ -3,7 +3,6 @@
 import asyncio
 import shlex
 import sys
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +11,30 @@ import click
 from oversight.cache.cache import Mode
 from oversight.engine.accounting.prices import listed, load_prices
 from oversight.engine.cli.completing import sweep_files
-from oversight.engine.cli.number import Number
+from oversight.engine.cli.options import (
+    format_option,
+    limit_option,
+    max_cost_option,
+    prices_option,
+    run_folder_option,
+    score_option,
+    set_option,
+    store_option,
+)
 from oversight.engine.cli.output import say, show
 from oversight.engine.cli.terminal import Presentation, run_in_terminal
+from oversight.engine.decisions.sequential import SequentialDesign
+from oversight.engine.decisions.statement import read_direction, read_precision
 from oversight.engine.fleet.staff import Workers, executor_for
 from oversight.engine.models.router import RunPolicy
-from oversight.engine.reports.report import FORMATS
+from oversight.engine.providers.retirements import today
 from oversight.engine.runs.listing import is_run
 from oversight.engine.runs.loaded_sweep import load_sweep
-from oversight.engine.runs.parts import Part
+from oversight.engine.runs.parts import SweepPart
 from oversight.engine.runs.run import RunOptions
 from oversight.engine.runs.stores import store_name
 from oversight.engine.runs.walk import require_abilities, require_service
 from oversight.engine.sweeps.sweepfile import read_sweep_file
-from oversight.protocols.scores import SCORES
 
 
 class WorkersOption(click.ParamType[Workers]):
@@ -41,24 +50,27 @@ class WorkersOption(click.ParamType[Workers]):
 
 @click.command()
 @click.argument("sweep", type=click.Path(path_type=Path), shell_complete=sweep_files)
-@click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Change a setting.")
-@click.option("--limit", type=click.IntRange(1), help="Run the first so many problems only.")
+@set_option
+@limit_option
 @click.option(
     "--cache",
     "mode",
     type=click.Choice(["use", "refresh", "replay", "off"]),
     default="use",
     show_default=True,
-    help="Use stored replies; ask again for all; ask for none; or neither read nor write.",
+    help="use: ask only for what is not stored; refresh: ask for everything again; replay: send "
+    "nothing; off: neither read nor write the store.",
 )
+@store_option
+@run_folder_option
+@click.option("--retry-failed", is_flag=True, help="Run failed cells again.")
+@max_cost_option
+@prices_option
 @click.option(
-    "--store", metavar="PATH|URL", help="Where replies are kept: a folder, or postgresql://…"
+    "--accept-empty",
+    is_flag=True,
+    help="Go on although the store has lost replies, and pay for them again.",
 )
-@click.option("--run-folder", type=click.Path(path_type=Path), help="Default: runs/NAME-xxxxxx.")
-@click.option("--retry-failed", is_flag=True, help="Run cells that failed once more.")
-@click.option("--max-cost", type=Number(0), help="Dollars for the whole run; stops there.")
-@click.option("--prices", type=click.Path(path_type=Path, exists=True), help="A price file.")
-@click.option("--accept-empty", is_flag=True, help="Pay again for replies that the store has lost.")
 @click.option(
     "--workers",
     type=WorkersOption(),
@@ -72,10 +84,19 @@ class WorkersOption(click.ParamType[Workers]):
 @click.option(
     "--quota", is_flag=True, help="Share the models' limits with other runs of this database."
 )
-@click.option("--dry-run", is_flag=True, help="Check everything and send nothing.")
-@click.option("--format", "format", type=click.Choice(list(FORMATS)), default="text")
-@click.option("--json", "format", flag_value="json", help="The same as --format json.")
-@click.option("--score", type=click.Choice(list(SCORES)), default="brier", show_default=True)
+@click.option(
+    "--until",
+    metavar="AIM",
+    help="Stop once it is known so precisely: 'debate - consultancy ± 0.05'.",
+)
+@click.option(
+    "--stop-when",
+    metavar="AIM",
+    help="Stop once this is known to be true, or to be false: 'debate > consultancy'.",
+)
+@click.option("--dry-run", is_flag=True, help="Check everything, send nothing.")
+@format_option
+@score_option
 def command(
     sweep: Path,
     overrides: tuple[str, ...],
@@ -91,6 +112,8 @@ def command(
     ray: str,
     part: str,
     quota: bool,
+    until: str | None,
+    stop_when: str | None,
     dry_run: bool,
     format: str,
     score: str,
@@ -100,16 +123,31 @@ def command(
     The same command resumes after a stop, a crash or a kill: what was paid for is in the store,
     and cells that have an outcome are not run again.
 
-    Exit codes: 0 complete, 1 some cells failed, 2 the sweep file or a flag is wrong, 3 stopped
-    and resumable, 4 the budget is reached, 5 a replay met a call that was never recorded, 130 and
-    143 stopped by a signal.
+    With --until or --stop-when, problems are run in a seeded order, and a difference of ASD is
+    looked at after fixed numbers of them, with an interval that holds at all looks at once. The
+    same command decides the same after every stop; without the flag, it runs the rest.
+
+    Exit codes: 0 complete or decided, 1 some cells failed, 2 the sweep file or a flag is wrong, 3
+    stopped and resumable, 4 the budget is reached, 5 a replay met a call that was never recorded,
+    130 and 143 stopped by a signal.
     """
+    if until is not None and stop_when is not None:
+        raise click.UsageError("--until or --stop-when: one aim decides when a run has told enough")
+    if part and (until is not None or stop_when is not None):
+        raise click.UsageError("--until and --stop-when look at a whole sweep: leave out --part")
     file = read_sweep_file(sweep, overrides, limit)
-    opened = load_sweep(Part.read(part).of(file) if part else file)
+    opened = load_sweep(SweepPart.read(part).of(file) if part else file)
+    design = None
+    if until is not None:
+        design = SequentialDesign(opened.sweep, read_precision(until), score)
+    elif stop_when is not None:
+        design = SequentialDesign(opened.sweep, read_direction(stop_when), score)
+    for note in opened.file.notes:
+        say(note)
     if dry_run:
         grid = opened.sweep
-        asyncio.run(require_abilities(grid, opened.models.simulated))
-        require_service(opened.models.retirements(grid.models), date.today())
+        asyncio.run(require_abilities(grid, opened.models.simulated, opened.models.reach))
+        require_service(opened.models.retirements(grid.models), today())
         opened.models.prepare(
             grid.roles, RunPolicy(load_prices(prices) if prices else listed(), max_cost)
         )
@@ -129,7 +167,8 @@ def command(
         load_prices(prices) if prices else None,
         part,
         accept_empty,
+        design.batches if design else None,
     )
     executor = executor_for(workers, opened.sweep, store_name(options.store), quota=quota, ray=ray)
-    shown = Presentation(again, format, score)
+    shown = Presentation(again, format, score, design)
     raise SystemExit(run_in_terminal(opened, options, shown, executor))

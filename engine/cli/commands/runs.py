@@ -5,14 +5,14 @@ from datetime import datetime
 from pathlib import Path
 
 import click
-import orjson
 
-from oversight.engine.cli.output import say, show, width
+from oversight.engine.cli.exit_codes import ExitCode
+from oversight.engine.cli.options import json_option
+from oversight.engine.cli.output import say, show, show_json, width
 from oversight.engine.display.table import Table, as_text
 from oversight.engine.errors import RunFolderError
 from oversight.engine.runs.listing import RUNS, RunSummary, summaries
 
-DAMAGED_RUN = 1
 SET = "--set"
 """What tells runs of one sweep apart, where any has it."""
 RUNS_HEAD = ("run folder", "sweep", "last outcome", "state", "cells", "failed")
@@ -22,7 +22,7 @@ RUNS_HEAD = ("run folder", "sweep", "last outcome", "state", "cells", "failed")
 @click.argument(
     "place", metavar="[FOLDER]", type=click.Path(path_type=Path, file_okay=False), default=RUNS
 )
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@json_option
 def command(place: Path, as_json: bool) -> None:
     """List the run folders in FOLDER, which is runs/ unless given, the newest first.
 
@@ -33,7 +33,7 @@ def command(place: Path, as_json: bool) -> None:
         raise RunFolderError(f"{place}: no such folder")
     found, faults = summaries(place)
     if as_json:
-        show(orjson.dumps([_plain(each) for each in found], option=orjson.OPT_INDENT_2).decode())
+        show_json([_plain(each) for each in found])
     elif found:
         show(as_text(_table(place, found), width()))
     elif not faults:
@@ -41,7 +41,7 @@ def command(place: Path, as_json: bool) -> None:
     for fault in faults:
         say(str(fault))
     if faults:
-        raise SystemExit(DAMAGED_RUN)
+        raise SystemExit(ExitCode.FAILED)
 
 
 def _table(place: Path, found: Sequence[RunSummary]) -> Table:

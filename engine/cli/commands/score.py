@@ -1,15 +1,20 @@
 """`oversight score`: the measures of verdicts that were produced elsewhere."""
 
-import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, BinaryIO
 
 import click
 
-from oversight.engine.reports.scored import Scored, asd_bounds, failed, figures, samples, score
-from oversight.engine.reports.verdicts import read_verdicts
-from oversight.protocols.scores import SCORES, Compat
+from oversight.engine.cli.options import json_option
+from oversight.engine.cli.output import show, show_json, width
+from oversight.engine.display.table import as_text
+from oversight.engine.reports.results import Results, RowResult
+from oversight.engine.reports.scored import Scored, failed, results_by_score, score
+from oversight.engine.reports.scored_tables import scored_tables
+from oversight.engine.reports.verdicts import Verdicts, read_verdicts
+from oversight.protocols.scores import Compat
 from oversight.protocols.scoring.bounds import Bounds
+from oversight.protocols.scoring.statistics import Estimate
 from oversight.protocols.scoring.worlds import BETAS, beta_name
 
 
@@ -24,13 +29,13 @@ def _with_the_usual(
 
 @click.command()
 @click.argument("verdicts", type=click.File("rb"))
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, question by question.")
+@json_option
 @click.option(
     "--compat",
     type=click.Choice(["none", "solib"]),
     default="none",
-    help="Break ties as SOlib does: none of the tied answers counts as accurate, and a greedy "
-    "agent argues for each with weight 1.",
+    help="Score as SOlib does: ASD is not centred, none of the answers that tie counts as "
+    "accurate, and a greedy agent argues for each with weight 1.",
 )
 @click.option(
     "--beta",
@@ -38,7 +43,7 @@ def _with_the_usual(
     type=float,
     multiple=True,
     callback=_with_the_usual,
-    help="An inverse greed to report beside 0, 1 and inf. Repeatable.",
+    help="Inverse greed of the agent to report beside 0, 1 and inf; repeatable.",
 )
 def command(verdicts: BinaryIO, as_json: bool, compat: Compat, betas: tuple[float, ...]) -> None:
     """Score VERDICTS: a file of JSON Lines, or - for standard input.
@@ -55,54 +60,74 @@ def command(verdicts: BinaryIO, as_json: bool, compat: Compat, betas: tuple[floa
     questions, of the population, as in SOlib. Log odds are for questions of two answers only.
     """
     scored = score(read_verdicts(verdicts, verdicts.name), betas, compat)
+    by_score = results_by_score(verdicts.name, scored, betas, compat)
+    lost = failed(scored)
     if as_json:
-        click.echo(json.dumps(_plain(scored, betas, compat), indent=2, allow_nan=False))
+        show_json(_plain(scored, by_score, lost))
         return
-    from oversight.engine.cli.score_table import print_tables  # rich is for tables alone
+    tables = scored_tables(by_score, len(scored), len(lost), compat)
+    show("\n\n".join(as_text(table, width()) for table in tables))
 
-    print_tables(verdicts.name, scored, betas, compat)
 
-
-def _plain(scored: Sequence[Scored], betas: Sequence[float], compat: Compat) -> dict[str, Any]:
-    """Questions, mean and std; and, only where a world has no verdict, `failures`."""
-    over = {name: samples(scored, name) for name in SCORES}
-    plain = {
-        "questions": [_question(each, betas) for each in scored],
-        "mean": {name: _shaped([s.mean for s in over[name]], betas) for name in SCORES},
-        "std": {name: _shaped([s.std for s in over[name]], betas) for name in SCORES},
+def _plain(
+    scored: Sequence[Scored], by_score: Mapping[str, Results], lost: Sequence[Verdicts]
+) -> dict[str, Any]:
+    """Questions, means, std, intervals; and, only where a world has no verdict, `failures`."""
+    rows = {name: results.rows[0] for name, results in by_score.items()}
+    betas = next(iter(by_score.values())).betas
+    plain: dict[str, Any] = {
+        "questions": [_question(each, by_score, betas) for each in scored],
+        "mean": {name: _of_row(row, lambda figure: figure.mean) for name, row in rows.items()},
+        "std": {name: _of_row(row, lambda figure: figure.std) for name, row in rows.items()},
+        "interval": {name: _of_row(row, _ends) for name, row in rows.items()},
+        "method": next(
+            (row.asd.method for row in rows.values() if row.asd and row.asd.method), None
+        ),
     }
-    if lost := failed(scored):
+    if lost:
         plain["failures"] = {
             "n": len(lost),
             "ids": [verdicts.id for verdicts in lost],
-            "asd": {name: _bounds(asd_bounds(scored, name, compat)) for name in SCORES},
+            "asd": {name: _bounds(row.bounds) for name, row in rows.items()},
         }
     return plain
 
 
-def _bounds(found: Bounds | None) -> dict[str, Any] | None:
-    if found is None:
+def _bounds(bounds: Bounds | None) -> dict[str, Any] | None:
+    if bounds is None:
         return None
     # A world that failed has no verdict to keep: to keep and to drop are the same here.
-    return {"drop": found.drop, "worst": found.worst, "best": found.best}
+    return {"drop": bounds.drop, "worst": bounds.worst, "best": bounds.best}
 
 
-def _question(scored: Scored, betas: Sequence[float]) -> dict[str, Any]:
-    measured = {each.score: figures(each) for each in scored.measures}
-    return {
-        "id": scored.verdicts.id,
-        **{name: _shaped(measured.get(name, ()), betas) for name in SCORES},
-    }
+def _question(scored: Scored, names: Iterable[str], betas: Sequence[float]) -> dict[str, Any]:
+    measured = {measures.score: measures for measures in scored.measures}
+    plain: dict[str, Any] = {"id": scored.verdicts.id}
+    for name in names:
+        plain[name] = None
+        if measures := measured.get(name):
+            jse, eas = (zip(betas, of, strict=True) for of in (measures.jse, measures.eas))
+            plain[name] = _shaped(measures.asd, jse, eas)
+    return plain
 
 
-def _shaped(figures: Sequence[float], betas: Sequence[float]) -> dict[str, Any] | None:
-    """`figures` under their names; None if there are none."""
-    if not figures:
+def _ends(figure: Estimate) -> list[float] | None:
+    return list(figure.interval) if figure.interval else None
+
+
+def _of_row(row: RowResult, figure: Callable[[Estimate], Any]) -> dict[str, Any] | None:
+    """One figure of every estimate of a row; None where no question has the score."""
+    if row.asd is None:
         return None
-    names = [beta_name(beta) for beta in betas]
-    asd, jse, eas = figures[0], figures[1 : 1 + len(names)], figures[1 + len(names) :]
+    jse, eas = (((beta, figure(of)) for beta, of in by.items()) for by in (row.jse, row.eas))
+    return _shaped(figure(row.asd), jse, eas)
+
+
+def _shaped(
+    asd: Any, jse: Iterable[tuple[float, Any]], eas: Iterable[tuple[float, Any]]
+) -> dict[str, Any]:
     return {
         "asd": asd,
-        "jse": dict(zip(names, jse, strict=True)),
-        "eas": dict(zip(names, eas, strict=True)),
+        "jse": {beta_name(beta): value for beta, value in jse},
+        "eas": {beta_name(beta): value for beta, value in eas},
     }

@@ -1,12 +1,12 @@
 """`oversight status`: where a run stands, also while another process runs it."""
 
 import click
-import orjson
 
 from oversight.engine.accounting.ledger import sum_usage
 from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.cli.naming import run_argument, run_named
-from oversight.engine.cli.output import show
+from oversight.engine.cli.options import json_option
+from oversight.engine.cli.output import asked, show, show_json
 from oversight.engine.runs.lock import holder
 from oversight.engine.runs.manifest import read_manifest
 from oversight.engine.runs.run_folder import outcomes
@@ -14,7 +14,7 @@ from oversight.engine.runs.run_folder import outcomes
 
 @click.command()
 @run_argument
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@json_option
 def command(named: str, as_json: bool) -> None:
     """Print how far the folder RUN is, and which process is running it, if any."""
     run = run_named(named)
@@ -33,14 +33,16 @@ def command(named: str, as_json: bool) -> None:
         "running": running,
         "store": manifest.store,
         "requests": paid.sent,
+        "input_tokens": paid.usage.input_tokens,
+        "output_tokens": paid.usage.output_tokens,
         "dollars": paid.dollars,
     }
     if as_json:
-        show(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode())
+        show_json(told)
         return
     share = finished / manifest.cells if manifest.cells else 1.0
     show(f"{manifest.name}: {finished:,}/{manifest.cells:,} cells ({share:.0%}), {failed:,} failed")
     if paid.sent:
         doubtful = f", and ${paid.doubtful:.2f} in doubt" if paid.doubtful else ""
-        show(f"{paid.sent:,} requests, ${paid.dollars:.2f}{doubtful}")
+        show(f"{asked(paid)}, ${paid.dollars:.2f}{doubtful}")
     show(f"running: {running}" if running else "no process is running it")

@@ -17,13 +17,21 @@ from oversight import run
 from oversight.cache import Ask
 from oversight.engine.cli.commands.run import command
 from oversight.engine.runs.run_folder import outcomes
-from oversight.protocols import Answer, Problem, Protocol, Question, StatedJudge, Transcript, Turn
+from oversight.protocols import (
+    Answer,
+    Conversation,
+    Problem,
+    Question,
+    StatedJudge,
+    Transcript,
+    Turn,
+)
 from oversight.protocols.question import Answer as Labelled
 from tests.bench.sweep import LIMITS, MODELS, write_sweep
 
 
 @dataclass(frozen=True)
-class Claim(Protocol):
+class Claim(Conversation):
     """Somebody claims an answer, and the judge decides: one call a cell."""
 
     async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:

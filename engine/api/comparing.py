@@ -1,0 +1,59 @@
+"""Comparing from Python: `compare(a, b)`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from oversight.engine.api.library import Report
+from oversight.engine.decisions.comparison import Comparison, compare_rows, compare_runs
+from oversight.engine.decisions.rows import RunRows, read_rows
+from oversight.protocols.scoring.families import Family
+
+Compares: TypeAlias = Report | Path | str
+"""A run: what `run` gave, or its folder."""
+
+
+def compare(
+    first: Compares,
+    second: Compares | None = None,
+    *,
+    baseline: str | None = None,
+    pairs: Literal["all"] | None = None,
+    contrasts: Sequence[str] = (),
+    score: str = "brier",
+    family: Family = "step-max-t",
+    equivalence: float = 0.05,
+    seed: int = 0,
+) -> Comparison:
+    """Contrasts of the rows of one run, or of the rows that two runs have in common.
+
+    The parameters are those of `oversight compare`; contrasts: `"debate,consultancy"` each.
+    UsageError for names that mean nothing; ValueError for baseline or pairs with two runs.
+    """
+    ours = _rows(first)
+    if second is None:
+        return compare_rows(
+            ours,
+            baseline=baseline,
+            pairs=pairs,
+            named=contrasts,
+            score=score,
+            family=family,
+            equivalence=equivalence,
+            seed=seed,
+        )
+    if baseline is not None or pairs is not None:
+        raise ValueError("baseline and pairs are of one run; of two: contrasts=['A,B']")
+    return compare_runs(
+        ours,
+        _rows(second),
+        named=contrasts,
+        score=score,
+        family=family,
+        equivalence=equivalence,
+        seed=seed,
+    )
+
+
+def _rows(run: Compares) -> RunRows:
+    return read_rows(run.folder if isinstance(run, Report) else Path(run))

@@ -1,0 +1,50 @@
+"""Pictures of runs from Python."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from oversight.engine.api.library import Report
+from oversight.engine.pictures.drawing import pictured
+from oversight.engine.pictures.opened import OpenedRun
+from oversight.engine.runs.listing import folder_named
+from oversight.engine.runs.lookup import Parts
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def plot(
+    run: Report | Path | str,
+    kind: str = "asd",
+    *,
+    other: Report | Path | str | None = None,
+    score: str = "brier",
+    style: str = "paper",
+    protocol: str = "",
+    agent: str = "",
+    judge: str = "",
+    store: Path | str | None = None,
+) -> "Figure":
+    """A picture of a run as a matplotlib Figure, which may be changed and saved.
+
+    run: a report, or a run folder. kind: asd, lift, worlds, jse, asd-jse, calibration, rounds,
+    trend, gap, bestof, frontier, heat, or compare with an `other` run. style: paper (two columns),
+    column or slides. protocol, agent, judge: parts of the names of the rows to show. store: of the
+    replies, where it is not the run's own; `frontier` alone reads it. UsageError, with the mend,
+    for what cannot be drawn.
+    """
+    from oversight.engine.pictures.figures import draw
+
+    parts = Parts(protocol, agent, judge)
+
+    with _opened(run, store) as first:
+        if other is None:
+            return draw(pictured(first, kind, score, None, parts), style)
+        with _opened(other, store) as second:
+            return draw(pictured(first, kind, score, second), style)
+
+
+def _opened(run: Report | Path | str, store: Path | str | None) -> OpenedRun:
+    if isinstance(run, (str, Path)):
+        return OpenedRun(folder_named(str(run)), store)
+    return OpenedRun(run.folder, store or run.store, run.opened)

@@ -1,0 +1,164 @@
+"""`oversight compare`: which rows are better than which, and how sure that is."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Literal, get_args
+
+import click
+
+from oversight.engine.cli.completing import run_names
+from oversight.engine.cli.naming import run_argument, run_named
+from oversight.engine.cli.number import Number
+from oversight.engine.cli.options import recorded_option
+from oversight.engine.cli.output import say, show, width
+from oversight.engine.decisions.calls import RunCalls, calls_of_run
+from oversight.engine.decisions.comparison import (
+    CallShare,
+    Comparison,
+    Place,
+    compare_rows,
+    compare_runs,
+    differences,
+)
+from oversight.engine.decisions.comparison_text import FORMATS, comparison_text
+from oversight.engine.decisions.rows import RunRows, read_rows
+from oversight.engine.decisions.statement import Condition, read_condition
+from oversight.engine.runs.recorded import recorded
+from oversight.protocols.scores import ALL_SCORES
+from oversight.protocols.scoring.families import Family
+
+CONDITION_HOLDS = 6
+"""Exit code."""
+
+
+@click.command()
+@run_argument
+@click.argument("other", metavar="[RUN2]", required=False, shell_complete=run_names)
+@click.option("--baseline", help="Compare every row with this one.")
+@click.option("--pairs", type=click.Choice(["all"]), help="Compare every row with every other.")
+@click.option(
+    "--contrast", "contrasts", multiple=True, metavar="A,B", help="Compare these rows. Repeatable."
+)
+@click.option("--score", type=click.Choice(list(ALL_SCORES)), default="brier", show_default=True)
+@click.option(
+    "--family",
+    type=click.Choice(get_args(Family)),
+    default="step-max-t",
+    show_default=True,
+    help="How p is corrected for the number of contrasts.",
+)
+@click.option(
+    "--equivalence",
+    type=Number(0, min_open=True),
+    default=0.05,
+    show_default=True,
+    help="Differences smaller than this make no difference.",
+)
+@click.option("--calls", is_flag=True, help="With the share of equal calls, from the store.")
+@recorded_option
+@click.option(
+    "--fail-if",
+    "conditions",
+    multiple=True,
+    metavar="CONDITION",
+    help="Exit with 6 if this holds: 'debate - consultancy < 0.05'. Repeatable.",
+)
+@click.option("--format", "format", type=click.Choice(FORMATS), default="text", show_default=True)
+@click.option("--json", "format", flag_value="json", help="The same as --format json.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the sign flips.")
+def command(
+    named: str,
+    other: str | None,
+    baseline: str | None,
+    pairs: Literal["all"] | None,
+    contrasts: tuple[str, ...],
+    score: str,
+    family: Family,
+    equivalence: float,
+    calls: bool,
+    store: str | None,
+    conditions: tuple[str, ...],
+    format: str,
+    seed: int,
+) -> None:
+    """Compare the rows of RUN, or the rows that RUN and RUN2 have in common.
+
+    Within a run, each row is compared with the naive judge that has its judge, unless --baseline,
+    --pairs, --contrast or --fail-if say otherwise. A row is named as the report has it, or by parts
+    of that: `debate`, `debate strong`. Two words that fit several rows each compare those with the
+    same agent and judge. Nothing is sent.
+
+    --fail-if compares the difference of the means with a number; where its words mean several
+    contrasts, it holds if it holds for one of them.
+
+    Exit codes: 0 compared, 2 a flag or a run is wrong, 6 a condition of --fail-if holds.
+    """
+    asked = [read_condition(text) for text in conditions]
+    words = (*contrasts, *(f"{each.first},{each.second}" for each in asked))
+    first = read_rows(run_named(named))
+    second = None
+    if other is not None:
+        if baseline is not None or pairs is not None:
+            raise click.UsageError("--baseline and --pairs are of one run; of two: --contrast A,B")
+        second = read_rows(run_named(other))
+    share = _share(first, second, store) if calls else None
+    if second is None:
+        comparison = compare_rows(
+            first,
+            baseline=baseline,
+            pairs=pairs,
+            named=words,
+            score=score,
+            family=family,
+            equivalence=equivalence,
+            seed=seed,
+            share=share,
+        )
+    else:
+        comparison = compare_runs(
+            first,
+            second,
+            named=words,
+            score=score,
+            family=family,
+            equivalence=equivalence,
+            seed=seed,
+            share=share,
+        )
+    show(comparison_text(comparison, format, width()))
+    met = [line for each in asked for line in _met(each, comparison, first, second)]
+    for line in met:
+        say(line)
+    if met:
+        raise SystemExit(CONDITION_HOLDS)
+
+
+def _met(
+    condition: Condition, comparison: Comparison, first: RunRows, second: RunRows | None
+) -> Iterator[str]:
+    """A line for each contrast of which the condition holds."""
+    told = differences(comparison, condition.first, condition.second, first, second)
+    for contrast, difference in told:
+        if condition.holds(difference):
+            yield (
+                f"--fail-if {condition}: holds, {difference:+.4f} for {contrast.first} and "
+                f"{contrast.second}"
+            )
+
+
+def _share(first: RunRows, second: RunRows | None, store: str | None) -> CallShare:
+    runs = [first, *([second] if second else [])]
+    found = [_calls(run, store) for run in runs]
+
+    def share(one: Place, two: Place) -> float | None:
+        return found[one[0]].shared(one[1], two[1], found[two[0]])
+
+    return share
+
+
+def _calls(run: RunRows, store: str | None) -> RunCalls:
+    with recorded(run.folder, store) as replies:
+        calls = asyncio.run(calls_of_run(run.opened, run.folder, replies))
+    if calls.missing:
+        say(f"{calls.missing:,} cells of {run.folder} have calls that the store does not hold")
+    return calls

@@ -1,0 +1,143 @@
+"""`oversight probe`: what judges believe after each turn."""
+
+import asyncio
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+from oversight.cache.cache import Cache
+from oversight.cache.store import Store
+from oversight.engine.accounting.budget import dollars
+from oversight.engine.accounting.ledger_file import LedgerFile
+from oversight.engine.accounting.prices import listed
+from oversight.engine.cli.naming import run_argument, run_named
+from oversight.engine.cli.number import Number
+from oversight.engine.cli.options import recorded_option
+from oversight.engine.cli.output import say, show
+from oversight.engine.cli.signals import obey_signals
+from oversight.engine.display.progress import Snapshot
+from oversight.engine.errors import BudgetReached, Halt, Interrupted, UsageError
+from oversight.engine.models.router import RunPolicy
+from oversight.engine.runs.loaded_sweep import LoadedSweep, open_run
+from oversight.engine.runs.lock import take_lock
+from oversight.engine.runs.lookup import Parts
+from oversight.engine.runs.manifest import read_manifest
+from oversight.engine.runs.probing import PROBES, Probe, ProbeFile, probes_of, run_probes
+from oversight.engine.runs.replay import replay_cache
+from oversight.engine.runs.run_folder import QUARANTINE, outcomes
+from oversight.engine.runs.stores import open_store, store_name
+from oversight.engine.sweeps.sweep import Cell
+from oversight.engine.system.loop import event_loop
+from oversight.engine.system.settings import is_url
+
+STOPPED, OVER_BUDGET = 3, 4
+PROBLEMS = 10
+
+
+@click.command()
+@run_argument
+@click.option("--protocol", default="", help="Part of the protocol's name, as in the report.")
+@click.option("--agent", default="", help="Part of the agent's name.")
+@click.option("--judge", default="", help="Part of the judge's name.")
+@click.option(
+    "--problems", type=click.IntRange(1), default=PROBLEMS, show_default=True, help="The first N."
+)
+@click.option("--max-cost", type=Number(0), help="Dollars for all probes of this run.")
+@recorded_option
+@click.option("--dry-run", is_flag=True, help="Say how many questions it would be; send nothing.")
+def command(
+    named: str,
+    protocol: str,
+    agent: str,
+    judge: str,
+    problems: int,
+    max_cost: float | None,
+    store: str | None,
+    dry_run: bool,
+) -> None:
+    """Ask the judges of RUN what they believe after each turn of its transcripts.
+
+    The reader of `oversight view` shows it as a path. Replies are paid for and stored like any
+    others; they lie in RUN/probes and are no part of any score. The same command goes on after a
+    stop and asks nothing twice.
+    """
+    run = run_named(named)
+    opened = open_run(run)
+    parts = Parts(protocol, agent, judge)
+    if not any(parts.fit(row) for row in opened.sweep.rows):
+        raise UsageError(f"no row of {run} fits; list them: oversight report {run}")
+    place = store_name(store or read_manifest(run).store or None)
+    if not is_url(place) and not Path(place).is_dir():
+        raise UsageError(f"{place}: there is no store there; name it with --store")
+    cells = _cells(opened, run, parts, problems)
+    with closing(open_store(place)) as replies:
+        recorded = replay_cache(replies, opened.models.identity_in(replies))
+        probes = asyncio.run(probes_of(cells, recorded))
+        if dry_run:
+            show(f"{len(probes):,} questions about {len(cells):,} cells; nothing was sent")
+            return
+        raise SystemExit(_asked(opened, run, replies, probes, max_cost))
+
+
+def _asked(
+    opened: LoadedSweep, run: Path, replies: Store, probes: list[Probe], max_cost: float | None
+) -> int:
+    file = ProbeFile(run)
+    take_lock(file.folder)
+    known = len(file.known)
+    accounts = LedgerFile(file.folder, opened.models.accounts)
+    before = accounts.total()
+    spent = before.dollars + before.doubtful
+    opened.models.prepare(
+        opened.sweep.roles, RunPolicy(listed(), max_cost, spent, file.folder / QUARANTINE)
+    )
+
+    def standing() -> Snapshot:
+        models = opened.models
+        at_risk = sum(account.at_risk for account in models.accounts().values())
+        return Snapshot(
+            len(probes), len(file.known), 0, in_flight=models.in_flight, at_risk=at_risk
+        )
+
+    async def ask() -> Halt | None:
+        obey_signals(opened.stop_token, standing)
+        cache = Cache(replies, opened.models, identity=opened.models.identity_in(replies))
+        try:
+            async with accounts.kept(opened.stop_token, opened.models.ledger):
+                lanes = opened.file.top.lanes
+                await run_probes(probes, cache, file, lanes=lanes, stop_token=opened.stop_token)
+        finally:
+            await cache.close()
+            await opened.models.close()
+        return opened.stop_token.halt
+
+    with asyncio.Runner(loop_factory=event_loop()) as runner:
+        try:
+            halt = runner.run(ask())
+        except asyncio.CancelledError:
+            halt = opened.stop_token.halt
+    paid = accounts.total()
+    cost = f", {dollars(paid.dollars)}" if paid.dollars else ""
+    say(f"{len(file.known) - known:,} new beliefs, {len(file.known):,} in {run / PROBES}{cost}")
+    if halt is None:
+        say(f"see them: oversight view {run}")
+        return 0
+    say(f"{str(halt).rstrip('.')}. The same command goes on.")
+    match halt:
+        case Interrupted():
+            return 128 + halt.signal
+        case BudgetReached():
+            return OVER_BUDGET
+    return STOPPED
+
+
+def _cells(opened: LoadedSweep, run: Path, parts: Parts, problems: int) -> list[Cell]:
+    """Those that have a verdict, of the first problems and of the rows that are meant."""
+    first = {problem.id for problem in opened.sweep.problems[:problems]}
+    done = {
+        record.place
+        for record in outcomes(run)
+        if record.failure is None and record.problem in first
+    }
+    return [cell for cell in opened.sweep.cells() if cell.place in done and parts.fit(cell.row)]

@@ -1,0 +1,58 @@
+"""`oversight prompts`: what every seat of a sweep reads."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from oversight.engine.cli.completing import sweep_files
+from oversight.engine.cli.options import json_option, protocol_option, set_option
+from oversight.engine.cli.output import show, show_json
+from oversight.engine.errors import UsageError
+from oversight.engine.planning.prompts import Prompted, prompts_read
+from oversight.engine.runs.loaded_sweep import open_sweep
+
+
+@click.group()
+def command() -> None:
+    """Look at the words that participants are given."""
+
+
+@command.command("show")
+@click.argument("sweep", type=click.Path(path_type=Path), shell_complete=sweep_files)
+@click.argument("problem", required=False)
+@set_option
+@protocol_option
+@json_option
+def show_prompts(
+    sweep: Path, problem: str | None, overrides: tuple[str, ...], protocol: str, as_json: bool
+) -> None:
+    """Print what every seat of SWEEP reads about PROBLEM, the first one unless it is named.
+
+    Replies are made up, so that later seats have something to read; nothing is sent.
+    """
+    opened = open_sweep(sweep, overrides)
+    problems = {each.id: each for each in opened.sweep.problems}
+    about = problems.get(problem) if problem else opened.sweep.problems[0]
+    if about is None:
+        some = ", ".join(list(problems)[:8])
+        raise UsageError(f"{problem!r} is no problem of {sweep}; problems: {some}")
+    rows = tuple(row for row in opened.sweep.rows if protocol.lower() in row.kind.lower())
+    if not rows:
+        names = ", ".join(dict.fromkeys(row.kind for row in opened.sweep.rows))
+        raise UsageError(f"no protocol of {sweep} fits {protocol!r}; there is: {names}")
+    grid = replace(opened.sweep, rows=rows, problems=(about,))
+    read = asyncio.run(prompts_read(grid))
+    if as_json:
+        told = {"prompts": opened.sweep.prompts, "problem": about.id, "seats": read}
+        show_json(told)
+        return
+    show(f"prompts {opened.sweep.prompts} · {about.id}\n")
+    show("\n\n".join(map(_told, read)))
+
+
+def _told(read: Prompted) -> str:
+    head = f"{read.protocol} · {read.seat} · {read.model}"
+    parts = [f"--- {role} ---\n{text}" for role, text in read.messages]
+    return "\n".join([f"{head}\n{'=' * len(head)}", *parts])

@@ -1,0 +1,67 @@
+"""`oversight view`: a run, or all runs of a folder, as pages in the browser."""
+
+import asyncio
+import secrets
+import signal
+import webbrowser
+from pathlib import Path
+
+import click
+
+from oversight.engine.cli.completing import run_names
+from oversight.engine.cli.naming import run_named
+from oversight.engine.cli.options import recorded_option
+from oversight.engine.cli.output import say
+from oversight.engine.errors import UsageError
+from oversight.engine.runs.listing import RUNS, is_run, run_folders
+
+PORT = 7720
+
+
+@click.command()
+@click.argument("named", metavar="[RUN|FOLDER]", required=False, shell_complete=run_names)
+@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Others need a token.")
+@recorded_option
+@click.option("--no-open", is_flag=True, help="Print the address; open no browser.")
+def command(named: str | None, port: int, host: str, store: str | None, no_open: bool) -> None:
+    """Serve pages of RUN, or of all runs in FOLDER (runs/ unless given), until Ctrl-C.
+
+    Transcripts come from the store; nothing is sent to any model. The server listens to this
+    machine alone unless --host says otherwise; then its address has a token that must be known.
+    """
+    from oversight.engine.pages.guard import is_loopback
+    from oversight.engine.pages.server import PageServer
+
+    place = _place(named)
+    token = "" if is_loopback(host) else secrets.token_urlsafe(24)
+    server = PageServer(place, store, host=host, token=token)
+    path = f"run/{place.resolve().name}" if is_run(place) else ""
+
+    async def serve() -> None:
+        stopped = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+        try:
+            async with server.serving(port) as root:
+                at, question, query = root.partition("?")
+                address = f"{at}{path}{question}{query}"
+                say(f"{address}   (Ctrl-C ends it)")
+                if not no_open:
+                    await asyncio.to_thread(webbrowser.open, address)
+                await stopped.wait()
+        except OSError as taken:
+            raise UsageError(
+                f"--port {port} of {host}: {taken.strerror or taken}; take another, or 0 for any"
+            ) from taken
+
+    asyncio.run(serve())
+
+
+def _place(named: str | None) -> Path:
+    if named is None:
+        return RUNS
+    path = Path(named)
+    if path.is_dir() and not is_run(path) and (any(run_folders(path)) or path == RUNS):
+        return path
+    return run_named(named)

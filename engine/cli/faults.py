@@ -1,0 +1,44 @@
+"""What the user is told of an error, and the exit code that goes with it."""
+
+import click
+
+from oversight.cache.errors import CacheError, ReplayMiss, StoreFull
+from oversight.engine.cli.exit_codes import ExitCode
+from oversight.engine.display.printable import printable
+from oversight.engine.errors import (
+    BudgetReached,
+    DiskFull,
+    EngineError,
+    Halt,
+    Interrupted,
+    StoreFailed,
+)
+from oversight.protocols.errors import ProtocolError
+
+
+def report_fault(fault: Exception) -> ExitCode:
+    """Print an error of ours as one plain message, and give its exit code; raise any other."""
+    if isinstance(fault, ReplayMiss):
+        click.echo(printable(str(fault)), err=True)
+        click.echo("  nothing was sent; to ask the models: oversight run, not in replay", err=True)
+        return ExitCode.MISSED
+    if isinstance(fault, (StoreFailed, StoreFull, DiskFull)):
+        click.echo(printable(str(fault)), err=True)
+        return ExitCode.STOPPED
+    if isinstance(fault, (EngineError, ProtocolError, CacheError)):
+        click.echo(printable(str(fault)), err=True)
+        return ExitCode.USAGE
+    if isinstance(fault, OSError) and fault.filename is not None:
+        click.echo(f"{fault.filename}: {fault.strerror}", err=True)
+        return ExitCode.USAGE
+    raise fault
+
+
+def halt_code(halt: Halt) -> int:
+    """The exit code of a run that stopped before its end."""
+    match halt:
+        case Interrupted():
+            return 128 + halt.signal
+        case BudgetReached():
+            return ExitCode.OVER_BUDGET
+    return ExitCode.STOPPED

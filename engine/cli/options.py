@@ -1,0 +1,119 @@
+"""The options that several commands share: each is declared once, with one help text."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import click
+
+from oversight.engine.cli.number import Number
+from oversight.engine.system.settings import is_url
+from oversight.protocols.scores import ALL_SCORES
+
+Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+class StoreFolder(click.Path):
+    """The folder of a store; the URL of a database is refused."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if is_url(str(value)):
+            self.fail(f"{value} is a database, and this works on a folder: name one", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+set_option = click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Override a setting, e.g. agents.temperature=0.7; repeatable.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+store_option = click.option(
+    "--store",
+    metavar="FOLDER|URL",
+    help="Where replies are kept: a folder, or postgresql://… Default: $OVERSIGHT_STORE, else in "
+    "the user's cache folder.",
+)
+folder_store_option = click.option(
+    "--store",
+    type=StoreFolder(),
+    help="Folder of the reply store. Default: $OVERSIGHT_STORE, else in the user's cache folder.",
+)
+"""For commands that look into the files of a store, or keep one beside a folder of their own."""
+recorded_option = click.option(
+    "--store",
+    metavar="PATH|URL",
+    help="Folder of the reply store, a bundle, or postgresql://… Default: the store that the run "
+    "was made with.",
+)
+"""For commands that read the replies of one run."""
+run_folder_option = click.option(
+    "--run-folder",
+    type=click.Path(path_type=Path),
+    help="Folder of the run. Default: runs/NAME-xxxxxx.",
+)
+limit_option = click.option(
+    "--limit", type=click.IntRange(1), help="Use only the first N problems.", metavar="N"
+)
+prices_option = click.option(
+    "--prices",
+    type=click.Path(path_type=Path, exists=True),
+    help="TOML file with prices that take precedence over the built-in ones.",
+)
+max_cost_option = click.option(
+    "--max-cost",
+    type=Number(0),
+    metavar="DOLLARS",
+    help="Budget: stop before the total cost could exceed it.",
+)
+score_option = click.option(
+    "--score",
+    type=click.Choice(list(ALL_SCORES)),
+    default="brier",
+    show_default=True,
+    help="Scoring rule of the verdicts.",
+)
+
+
+def format_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--format`, and `--json` as a short form of one of them."""
+    from oversight.engine.reports.report import FORMATS  # numpy is for reports alone
+
+    formats = click.option(
+        "--format",
+        type=click.Choice(list(FORMATS)),
+        default="text",
+        show_default=True,
+        help="Format of the report.",
+    )
+    json = click.option("--json", "format", flag_value="json", help="Same as --format json.")
+    return formats(json(command))
+
+
+def output_option(default: str = "") -> Decorator:
+    """`--output`. default: where the output goes without it; required if there is no default."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path),
+        required=not default,
+        help=f"Where to write it. Default: {default}." if default else "Where to write it.",
+    )
+
+
+def _row_option(role: str) -> Decorator:
+    help = f"Only rows with this text in the {role}'s name."
+    return click.option(f"--{role}", default="", metavar="TEXT", help=help)
+
+
+protocol_option = _row_option("protocol")
+
+
+def row_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--protocol`, `--agent` and `--judge`, which choose rows of a report by their names."""
+    return protocol_option(_row_option("agent")(_row_option("judge")(command)))

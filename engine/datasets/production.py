@@ -1,0 +1,137 @@
+"""Making something of each item of a data set, so many at a time, over stored replies."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+from oversight.cache.cache import Cache
+from oversight.cache.call import Call
+from oversight.cache.store import Store
+from oversight.engine.accounting.ledger import sum_usage
+from oversight.engine.display.progress import Snapshot
+from oversight.engine.errors import Halt, UsageError
+from oversight.engine.models.router import Models
+from oversight.engine.providers.capabilities import missing_abilities
+from oversight.engine.runs.observer import Observer
+from oversight.engine.runs.session import LocalExecutor
+from oversight.engine.runs.workers import failure, run_workers
+from oversight.engine.simulation.model import PREFIX
+from oversight.engine.stop import StopToken
+from oversight.protocols.datasets.known import Known
+from oversight.protocols.question import Problem
+from oversight.protocols.transcript import Failure
+
+Item = TypeVar("Item", Known, Problem)
+_Made = TypeVar("_Made")
+
+
+class Production(ABC, Generic[Item, _Made]):
+    """Items, and what came of those that are done.
+
+    An item that is run again asks the same calls: what was paid is in the store, and so the same
+    production goes on after any stop.
+    """
+
+    items: Sequence[Item]
+    made: dict[str, _Made]
+    """By id of the item."""
+    failures: dict[str, Failure]
+    """Why nothing came of an item, by its id."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self.items = items
+        self.made = {}
+        self.failures = {}
+
+    @property
+    @abstractmethod
+    def model(self) -> str: ...
+
+    @abstractmethod
+    def first_call(self) -> Call:
+        """One as the model will be asked."""
+
+    @abstractmethod
+    async def make(self, item: Item, cache: Cache) -> _Made: ...
+
+    @abstractmethod
+    def problems(self, seed: int) -> tuple[Problem, ...]:
+        """Of what is made, in the order of the items."""
+
+    def require_abilities(self) -> None:
+        """UsageError if the model cannot be asked so: what it does not take, and the mend."""
+        if lacks := () if self.model.startswith(PREFIX) else missing_abilities(self.first_call()):
+            raise UsageError("\n".join(map(str, lacks)) + "\nNothing was sent.")
+
+    async def run(self, cache: Cache, stop_token: StopToken, lanes: int) -> Halt | None:
+        """Go through all items, `lanes` at a time; why it stopped early, or None.
+
+        Replies in flight at a stop land and are saved. When cancelled they are abandoned, and
+        what had landed is saved.
+        """
+        async with cache:
+            await run_workers(
+                self.items,
+                lambda item: self._attempt(item, cache),
+                self._keep,
+                lanes=lanes,
+                stop_token=stop_token,
+                waits=lambda: cache.waits,
+            )
+        return None if self.complete else stop_token.halt
+
+    @property
+    def done(self) -> int:
+        return len(self.made) + len(self.failures)
+
+    @property
+    def complete(self) -> bool:
+        return self.done == len(self.items)
+
+    async def _attempt(self, item: Item, cache: Cache) -> _Made | Failure:
+        try:
+            return await self.make(item, cache)
+        except Exception as exc:
+            return failure(f"question {item.id}", exc)
+
+    def _keep(self, item: Item, landed: _Made | Failure) -> None:
+        if isinstance(landed, Failure):
+            self.failures[item.id] = landed
+        else:
+            self.made[item.id] = landed
+
+
+class ProductionSession(LocalExecutor):
+    """One go at a production, from start or resume to its end or its stop."""
+
+    def __init__(
+        self, production: Production[Any, Any], models: Models, store: Store, lanes: int
+    ) -> None:
+        """The models must be prepared; they are closed at the end."""
+        super().__init__(models, store)
+        self.production = production
+        self._lanes = lanes
+
+    async def execute(self, observer: Observer) -> Halt | None:
+        """Go through the items that are left; why it stopped early, or None."""
+        try:
+            async with observer.watching(self.snapshot):
+                return await self.run()
+        finally:
+            await self.close()
+
+    async def run(self) -> Halt | None:
+        return await self.production.run(self.cache, self.models.stop_token, self._lanes)
+
+    def snapshot(self) -> Snapshot:
+        """Where the production stands now, in items."""
+        failures = self.production.failures.values()
+        spent = sum_usage(self.accounts().values()).dollars
+        return self.standing(
+            len(self.production.items),
+            self.production.done,
+            len(failures),
+            refused=sum(failure.kind == "declined" for failure in failures),
+            spend=f"${spent:.2f}" if spent else "",
+            halt=self.models.stop_token.halt,
+        )

@@ -1,0 +1,62 @@
+"""Which rows of a run rest on which of its calls: found by replaying it from the store."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from oversight.cache.reply import Usage
+from oversight.cache.store import Reader
+from oversight.engine.reports.replayed import replayed_cells
+from oversight.engine.runs.loaded_sweep import LoadedSweep
+from oversight.engine.system.garbage import gc_relaxed
+from oversight.protocols.transcript import Verdict
+
+
+@dataclass(slots=True)
+class PaidCall:
+    """A distinct call of a run."""
+
+    model: str
+    usage: Usage
+    rows: int = 0
+    """The rows that rest on it, as bits."""
+    judging: bool = False
+    """Whether a verdict was read from its reply."""
+
+
+@dataclass(slots=True)
+class RunCalls:
+    """Every distinct call that cells ask, by its key in the store."""
+
+    calls: dict[str, PaidCall] = field(default_factory=dict)
+    missing: int = 0
+    """Cells of which a call is not in the store, with all that they would have asked after it."""
+
+    def shared(self, first: int, second: int, other: "RunCalls | None" = None) -> float | None:
+        """Share of the calls of either row that both ask; None where neither asks any. other: the
+        calls of the second row's run, if it is another."""
+        ours = {key for key, call in self.calls.items() if call.rows >> first & 1}
+        theirs = {key for key, call in (other or self).calls.items() if call.rows >> second & 1}
+        either = len(ours | theirs)
+        return len(ours & theirs) / either if either else None
+
+
+async def calls_of_run(opened: LoadedSweep, folder: Path, store: Reader) -> RunCalls:
+    """The calls of all cells of a run folder that have an outcome."""
+    numbers = {row.address: n for n, row in enumerate(opened.sweep.rows)}
+    found = RunCalls()
+    with gc_relaxed():
+        async for replayed in replayed_cells(opened, folder, store):
+            row = 1 << numbers[replayed.cell.row.address]
+            for recorded in replayed.calls.values():
+                paid = found.calls.get(recorded.key)
+                if paid is None:
+                    paid = PaidCall(recorded.call.model, recorded.reply.usage)
+                    found.calls[recorded.key] = paid
+                paid.rows |= row
+            if replayed.outcome is None:
+                found.missing += 1
+            if isinstance(replayed.outcome, Verdict):
+                for judgement in replayed.outcome.judgements:
+                    if read := replayed.calls.get(judgement.call):
+                        found.calls[read.key].judging = True
+    return found

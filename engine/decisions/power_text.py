@@ -1,0 +1,46 @@
+"""A power plan as people and programs read it."""
+
+from dataclasses import asdict
+from typing import Any
+
+from oversight.engine.decisions.power import PowerPlan
+from oversight.engine.display.table import Table
+
+
+def as_json(plan: PowerPlan) -> dict[str, Any]:
+    """Every field of the plan, and its cheapest purchase."""
+    return asdict(plan) | {"cheapest": asdict(plan.cheapest)}
+
+
+def power_table(plan: PowerPlan) -> Table:
+    """One line a number of draws: what each way to find the difference takes."""
+    several = len(plan.purchases) > 1
+    body = []
+    for purchase in plan.purchases:
+        dollars = "?" if purchase.cost is None else f"{purchase.cost.likely:,.2f}"
+        mark = "cheapest" if purchase == plan.cheapest and several else ""
+        body.append(
+            (str(purchase.draws), f"{purchase.questions:,}", f"{purchase.calls:,}", dollars, mark)
+        )
+    spread = plan.spread
+    if plan.source == "pilot":
+        where = f"of the pilot, {plan.questions:,} problems"
+    else:
+        where = "at worst: the range of the score allows no more. Run some problems, then --pilot"
+    parts = f"w² {spread.between:.4f} between problems"
+    if plan.separated:
+        parts += f", s² {spread.within_first:.4f} and {spread.within_second:.4f} between draws"
+    notes = [
+        f"spread {where}: {parts}; design effect {spread.design_effect:.2f}.",
+        f"the sweep as it stands finds {plan.mde:.3f} with power {plan.power:g} (its MDE).",
+    ]
+    if plan.source == "pilot" and not plan.separated:
+        notes.append("with draws: 2 or more, a pilot tells what more draws are worth.")
+    return Table(
+        f"power: {plan.first} - {plan.second}, a difference of {plan.difference:g} "
+        f"({plan.score}) with power {plan.power:g}",
+        ("draws", "problems", "calls", "$ likely", ""),
+        tuple(body),
+        0,
+        tuple(notes),
+    )

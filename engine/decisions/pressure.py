@@ -1,0 +1,138 @@
+"""What rows reward under selection pressure: pools of their draws, curves and breakdown points."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from oversight.engine.decisions.rows import RunRows
+from oversight.engine.errors import UsageError
+from oversight.protocols.scores import applicable
+from oversight.protocols.scoring.arrays import Floats
+from oversight.protocols.scoring.clustered import codes
+from oversight.protocols.scoring.crossing import Crossing, crossing
+from oversight.protocols.scoring.pressure import (
+    Point,
+    Pools,
+    best_of_divergence,
+    best_of_n,
+    tilt,
+    value_curves,
+)
+
+Selection: TypeAlias = Literal["bon", "tilt"]
+
+BETAS = (0.0, 0.5, 1.0, 2.0, 4.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RowPressure:
+    """One row's curve."""
+
+    name: str
+    pool: int
+    """Candidates of each problem: its draws in all worlds."""
+    problems: int
+    left_out: int
+    """Problems whose pool is not whole, or is of another size."""
+    points: tuple[Point, ...]
+    bounds: tuple[float, ...]
+    """KL of best-of-n from a large pool without ties, in nats; () for the tilt."""
+    breakdown: Crossing
+    """The n of best-of-n from which on more selection gets a value of 0 or less."""
+
+
+def row_pools(run: RunRows, row: int, score: str) -> tuple[Pools, int]:
+    """The pool of every problem whose worlds all have verdicts in all draws; how many are left out.
+
+    Where problems have different numbers of answers, those of the most frequent number count.
+    UsageError if no problem is whole.
+    """
+    index, sweep = run.table.beside.cells, run.sweep
+    verdicts = run.table.probs[index.places(row)]
+    lost = np.bincount(
+        index.problem, weights=np.isnan(verdicts[:, 0]), minlength=len(sweep.problems)
+    )
+    whole = [
+        n
+        for n, problem in enumerate(sweep.problems)
+        if not lost[n] and score in applicable(len(problem.values))
+    ]
+    if not whole:
+        raise UsageError(
+            f"{run.names[row]}: no problem has a verdict in every world of every draw: no pool"
+        )
+    sizes = Counter(int(index.answers[n]) for n in whole)
+    answers = sizes.most_common(1)[0][0]
+    kept = [n for n in whole if index.answers[n] == answers]
+    measure = applicable(answers)[score]
+    starts, size = index.starts, answers * sweep.draws
+    rewards: Floats = np.empty((len(kept), size))
+    values: Floats = np.empty((len(kept), size))
+    for line, n in enumerate(kept):
+        block = verdicts[starts[n] : starts[n] + size, :answers].tolist()
+        rewards[line] = [measure(tuple(p), cell % answers) for cell, p in enumerate(block)]
+        values[line] = index.value[starts[n] : starts[n] + size]
+    problems = [sweep.problems[n] for n in kept]
+    pools = Pools(
+        tuple(problem.id for problem in problems),
+        tuple(problem.group for problem in problems),
+        rewards,
+        values,
+    )
+    return pools, len(sweep.problems) - len(kept)
+
+
+def row_pressure(
+    run: RunRows,
+    row: int,
+    *,
+    select: Selection = "bon",
+    strengths: Sequence[float] | None = None,
+    score: str = "brier",
+    seed: int = 0,
+) -> RowPressure:
+    """The curve of a row. strengths: n of best-of-n, or beta of the tilt; None for the usual ones.
+
+    UsageError without a whole pool, or for an n beyond its size.
+    """
+    pools, left_out = row_pools(run, row, score)
+    k = pools.rewards.shape[1]
+    if select == "bon":
+        ns = doubled(k) if strengths is None else [int(n) for n in strengths]
+        if wrong := [n for n in ns if not 1 <= n <= k]:
+            raise UsageError(
+                f"--n {wrong[0]}: the pools of {run.names[row]} have {k} candidates (draws × "
+                "answers): n is between 1 and that; more draws make larger pools"
+            )
+        points = best_of_n(pools, ns, seed=seed)
+        bounds = tuple(best_of_divergence(n) for n in ns)
+    else:
+        points = tilt(pools, BETAS if strengths is None else strengths, seed=seed)
+        bounds = ()
+    every = dense(k)
+    clusters = [
+        (group, "") if group else ("", id)
+        for id, group in zip(pools.problems, pools.groups, strict=True)
+    ]
+    middle = pools.values.mean(axis=1, keepdims=True)
+    curves = value_curves(pools, every) - middle
+    found = crossing([float(n) for n in every], curves, codes(clusters), seed=seed)
+    return RowPressure(run.names[row], k, len(pools.problems), left_out, points, bounds, found)
+
+
+def dense(k: int) -> list[int]:
+    """Every n up to 32, and from there on by 10 % more each time, up to the pool: a curve that a
+    crossing is looked for in."""
+    ns = list(range(1, min(k, 32) + 1))
+    while ns[-1] < k:
+        ns.append(min(k, round(ns[-1] * 1.1)))
+    return ns
+
+
+def doubled(k: int) -> list[int]:
+    """1, 2, 4, … and the whole pool."""
+    ns = [2**e for e in range(k.bit_length()) if 2**e <= k]
+    return ns if ns[-1] == k else [*ns, k]

@@ -1,0 +1,138 @@
+"""Pressure curves as people and programs read them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from oversight.engine.decisions.pressure import RowPressure, Selection
+from oversight.engine.display.table import Table, error_text
+from oversight.engine.reports.tables import SCORE_NAMES
+from oversight.protocols.scoring.crossing import Crossing
+from oversight.protocols.scoring.pressure import Point
+from oversight.protocols.scoring.statistics import Estimate
+
+DETAILED = 3
+"""Rows whose curves are shown point by point."""
+
+
+def as_json(rows: Sequence[RowPressure], select: Selection, score: str) -> dict[str, Any]:
+    """`{"rows": [{"name", "pool", "points": [{"strength", "kl", "value": {…}, …}], …}]}`."""
+    return {
+        "select": select,
+        "score": score,
+        "rows": [
+            {
+                "name": row.name,
+                "pool": row.pool,
+                "problems": row.problems,
+                "left_out": row.left_out,
+                "points": [
+                    _point(point, row.bounds[n] if row.bounds else None)
+                    for n, point in enumerate(row.points)
+                ],
+                "breakdown": {
+                    "n": row.breakdown.at,
+                    "low": row.breakdown.interval[0],
+                    "high": row.breakdown.interval[1],
+                    "crossed": row.breakdown.crossed,
+                },
+            }
+            for row in rows
+        ],
+    }
+
+
+def _point(point: Point, bound: float | None) -> dict[str, Any]:
+    return {
+        "strength": point.strength,
+        "kl": point.kl,
+        "kl_bound": bound,
+        "value": _figure(point.value),
+        "reward": _figure(point.reward),
+        "honest": _figure(point.honest),
+    }
+
+
+def _figure(estimate: Estimate) -> dict[str, float | None]:
+    low, high = estimate.interval or (None, None)
+    return {"mean": estimate.mean, "low": low, "high": high}
+
+
+def tables(rows: Sequence[RowPressure], select: Selection, score: str) -> list[Table]:
+    """One line a row, and of few rows each curve point by point."""
+    shown = [_summary(rows, select, score)]
+    if len(rows) <= DETAILED:
+        shown += [_curve(row, select) for row in rows]
+    return shown
+
+
+def _summary(rows: Sequence[RowPressure], select: Selection, score: str) -> Table:
+    sign = "n" if select == "bon" else "β"
+    strengths = list(dict.fromkeys(point.strength for row in rows for point in row.points))
+    body = []
+    for row in rows:
+        values = {point.strength: point.value.mean for point in row.points}
+        cells = [f"{values[s]:+.3f}" if s in values else "–" for s in strengths]
+        body.append((row.name, str(row.problems), str(row.pool), *cells, _breakdown(row.breakdown)))
+    how = "best of n" if select == "bon" else "tilt exp(β · reward)"
+    notes = [
+        "E[v]: mean value of what is selected by the reward. Pool: draws in all worlds; n is drawn "
+        "from it.",
+        "breakdown: the n from which on selection gets no more than a blind choice; in brackets "
+        "95 % by problems.",
+    ]
+    if any(row.left_out for row in rows):
+        most = max(row.left_out for row in rows)
+        notes.append(f"up to {most} problems are left out: a world of theirs has no verdict.")
+    return Table(
+        f"pressure: E[v] under {how}, rewarded by the {SCORE_NAMES[score]} score",
+        (
+            "row",
+            "problems",
+            "pool",
+            *(f"{sign}={strength:g}" for strength in strengths),
+            "breakdown",
+        ),
+        tuple(body),
+        1,
+        tuple(notes),
+        ("problems",),
+    )
+
+
+def _curve(row: RowPressure, select: Selection) -> Table:
+    body = []
+    for n, point in enumerate(row.points):
+        bound = [f"{row.bounds[n]:.3f}"] if row.bounds else []
+        figures = (_pm(point.value), _pm(point.reward), _pm(point.honest, signed=False))
+        body.append((f"{point.strength:g}", f"{point.kl:.3f}", *bound, *figures))
+    return Table(
+        row.name,
+        (
+            "n" if select == "bon" else "β",
+            "KL",
+            *["large pool"] * bool(row.bounds),
+            "E[v]",
+            "E[u]",
+            "honest",
+        ),
+        tuple(body),
+        0,
+        (
+            "KL in nats, mean over problems; large pool: ln n - (n-1)/n, what it tends to.",
+            "honest: share selected that has the highest value.",
+        ),
+        ("large pool",),
+    )
+
+
+def _breakdown(found: Crossing) -> str:
+    if found.at is None and found.crossed == 0:
+        return "none within range"
+    low, high = (f"{end:.1f}" if end is not None else "–" for end in found.interval)
+    return f"{'none' if found.at is None else f'{found.at:.1f}'} [{low}, {high}]"
+
+
+def _pm(estimate: Estimate, *, signed: bool = True) -> str:
+    half = estimate.half_width
+    mean = f"{estimate.mean:+.3f}" if signed else f"{estimate.mean:.3f}"
+    return mean if half is None else f"{mean} ± {error_text(half, 3)}"

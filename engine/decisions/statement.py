@@ -1,0 +1,113 @@
+"""What is said of two rows on the command line: `debate,consultancy`, `debate - consultancy < .05`.
+
+    contrast     A,B
+    condition    A - B < X     (or <=, >, >=)    of --fail-if
+    direction    A > B         or A - B > X      of --stop-when
+    precision    A - B ± X     or A - B +- X     of --until
+
+A and B are rows by their names or by parts of them (`oversight.engine.decisions.rows`).
+"""
+
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from oversight.engine.errors import UsageError
+
+COMPARED: Mapping[str, Callable[[float, float], bool]] = MappingProxyType(
+    {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+)
+
+_PAIR = r"\s*(?P<first>.+?)\s+-\s+(?P<second>.+?)\s*"
+_CONDITION = re.compile(rf"{_PAIR}(?P<sign><=|>=|<|>)\s*(?P<number>\S+)\s*")
+_PRECISION = re.compile(rf"{_PAIR}(?:±|\+-|\+/-)\s*(?P<number>\S+)\s*")
+_DIRECTION = re.compile(r"\s*(?P<first>.+?)\s*>\s*(?P<second>.+?)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Something that is true or false of the difference between two rows."""
+
+    first: str
+    second: str
+    sign: str
+    number: float
+
+    def holds(self, difference: float) -> bool:
+        return COMPARED[self.sign](difference, self.number)
+
+    def __str__(self) -> str:
+        return f"{self.first} - {self.second} {self.sign} {self.number:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """When a run has told enough. One of the two numbers is there."""
+
+    first: str
+    second: str
+    threshold: float | None = None
+    """Until it is known whether the difference is above or below this."""
+    precision: float | None = None
+    """Until half the interval of the difference is no wider than this."""
+
+    def __str__(self) -> str:
+        if self.precision is not None:
+            return f"{self.first} - {self.second} ± {self.precision:g}"
+        return f"{self.first} - {self.second} > {self.threshold:g}"
+
+
+def read_pair(text: str) -> tuple[str, str]:
+    """`A,B`. UsageError if it is not two names."""
+    names = [name.strip() for name in text.split(",")]
+    if len(names) != 2 or not all(names):
+        raise UsageError(f"{text!r} is no contrast; write two rows: debate,consultancy")
+    return names[0], names[1]
+
+
+def read_condition(text: str) -> Condition:
+    """`A - B < X`. UsageError with an example if it is none."""
+    if not (found := _CONDITION.fullmatch(text)):
+        raise UsageError(
+            f"{text!r} is no condition; write it as 'debate - consultancy < 0.05', with spaces "
+            "around the minus"
+        )
+    return Condition(found["first"], found["second"], found["sign"], _number(text, found["number"]))
+
+
+def read_precision(text: str) -> Aim:
+    """`A - B ± X`. UsageError with an example if it is none, or X is not above 0."""
+    if not (found := _PRECISION.fullmatch(text)):
+        raise UsageError(
+            f"{text!r} is no precision; write it as 'debate - consultancy ± 0.05', or with +-"
+        )
+    precision = _number(text, found["number"])
+    if precision <= 0:
+        raise UsageError(f"{text!r}: a precision of {precision:g} is never reached; take more")
+    return Aim(found["first"], found["second"], precision=precision)
+
+
+def read_direction(text: str) -> Aim:
+    """`A > B` or `A - B > X`. UsageError with an example if it is neither."""
+    if found := _CONDITION.fullmatch(text):
+        if found["sign"] == ">":
+            return Aim(found["first"], found["second"], threshold=_number(text, found["number"]))
+    elif found := _DIRECTION.fullmatch(text):
+        return Aim(found["first"], found["second"], threshold=0.0)
+    raise UsageError(
+        f"{text!r} does not say when to stop; write it as 'debate > consultancy' or "
+        "'debate - consultancy > 0.05': the run stops once it is known to be true, or to be false"
+    )
+
+
+def _number(text: str, word: str) -> float:
+    try:
+        number = float(word)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise UsageError(f"{text!r}: {word!r} is not a finite number")
+    return number

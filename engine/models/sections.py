@@ -1,0 +1,34 @@
+"""What a sweep file says of providers and models, read and checked against what they heed."""
+
+from oversight.engine.errors import UsageError
+from oversight.engine.providers.catalogue import PROVIDERS, entry, provider_of
+from oversight.engine.providers.provider_settings import ROUTING, ProviderSettings
+from oversight.engine.sweeps.fields import checked_value, filled
+from oversight.engine.sweeps.node import Node
+
+MEANING = "is"
+"""The setting of a model that says which one it is, where its name does not."""
+
+
+def provider_settings(node: Node) -> ProviderSettings:
+    """The settings of a provider. UsageError for one that it has no use for."""
+    made, name = filled(node, ProviderSettings), node.name
+    if name.partition("/")[0] not in PROVIDERS:
+        return made  # a run that was made with such a name is to be opened all the same
+    row, settings = entry(name), node.settings()
+    for setting in ROUTING:
+        if setting in settings and not row.routes:
+            raise settings[setting].fault(f"{name} hands calls on to nobody", "leave it out")
+    if made.api == "responses" and row.dated:
+        raise settings["api"].fault(f"{name} has no such endpoint")
+    return made
+
+
+def meaning(node: Node) -> str:
+    """The model behind a name, as its vendor's own provider calls it."""
+    named = str(checked_value(node, str))
+    try:
+        provider_of(named)
+    except UsageError as exc:
+        raise node.fault(str(exc), "write PROVIDER/MODEL, as in openai/gpt-6-sol") from None
+    return named

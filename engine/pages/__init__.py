@@ -1,0 +1,1 @@
+"""A run as pages: the same HTML from a server and as files that open by themselves."""

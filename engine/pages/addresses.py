@@ -1,0 +1,184 @@
+"""Where each page is: on the server, and in the files of a bundle."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+from oversight.engine.pictures.opened import Place
+
+
+class Addresses(ABC):
+    """Links from one page to others of the same run. An empty link: there is no such page."""
+
+    live = False
+    """Whether pages may ask for more while they are open."""
+
+    @abstractmethod
+    def runs(self) -> str: ...
+
+    @abstractmethod
+    def overview(self, score: str = "brier") -> str: ...
+
+    @abstractmethod
+    def map(self, problems: int = 0, rows: int = 0) -> str:
+        """problems, rows: which page of them, from 0."""
+
+    @abstractmethod
+    def problem(self, problem: int) -> str: ...
+
+    @abstractmethod
+    def reading(self, place: Place, turns: int = 0) -> str:
+        """turns: which page of them, from 0."""
+
+    @abstractmethod
+    def calls(self, place: Place, address: str = "") -> str: ...
+
+    @abstractmethod
+    def failures(self) -> str: ...
+
+    @abstractmethod
+    def cost(self) -> str: ...
+
+    @abstractmethod
+    def watch(self) -> str: ...
+
+    @abstractmethod
+    def compare(self) -> str: ...
+
+    @abstractmethod
+    def file(self, name: str) -> str:
+        """A report of the run folder: `csv`, `tex`, `json`."""
+
+
+class Served(Addresses):
+    """The addresses of one run on the server."""
+
+    live = True
+
+    def __init__(self, name: str) -> None:
+        self.run = f"/run/{quote(name, safe='')}"
+
+    def runs(self) -> str:
+        return "/"
+
+    def overview(self, score: str = "brier") -> str:
+        return self.run if score == "brier" else f"{self.run}?score={score}"
+
+    def map(self, problems: int = 0, rows: int = 0) -> str:
+        query = [f"{name}={n}" for name, n in (("page", problems), ("rows", rows)) if n]
+        return f"{self.run}/map" + (f"?{'&'.join(query)}" if query else "")
+
+    def problem(self, problem: int) -> str:
+        return f"{self.run}/problem/{problem}"
+
+    def reading(self, place: Place, turns: int = 0) -> str:
+        return f"{self._reading(place)}{_query(place, turns)}"
+
+    def calls(self, place: Place, address: str = "") -> str:
+        anchor = f"#c{address[:12]}" if address else ""
+        return f"{self._reading(place)}/calls{_query(place, 0)}{anchor}"
+
+    def failures(self) -> str:
+        return f"{self.run}/failures"
+
+    def cost(self) -> str:
+        return f"{self.run}/cost"
+
+    def watch(self) -> str:
+        return f"{self.run}/live"
+
+    def compare(self) -> str:
+        return f"/compare?a={self.run.rpartition('/')[2]}"
+
+    def file(self, name: str) -> str:
+        return f"{self.run}/report.{name}"
+
+    def _reading(self, place: Place) -> str:
+        return f"{self.run}/row/{place.row}/problem/{place.problem}"
+
+
+def _query(place: Place, turns: int) -> str:
+    query = [f"{name}={n}" for name, n in (("draw", place.draw), ("turns", turns)) if n]
+    return f"?{'&'.join(query)}" if query else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """Which readings a bundle has, and in which of its files each of them is."""
+
+    files: Mapping[tuple[Place, int], str] = field(default_factory=dict)
+    """By place and page of its turns; without the ending."""
+    problems: frozenset[int] = frozenset()
+    scores: tuple[str, ...] = ("brier",)
+    map_pages: frozenset[tuple[int, int]] = frozenset({(0, 0)})
+    with_calls: bool = True
+
+
+class Bundled(Addresses):
+    """The same between files. All of them lie in one folder, so that every link is a name."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+
+    def runs(self) -> str:
+        return ""
+
+    def overview(self, score: str = "brier") -> str:
+        if score not in self._shelf.scores:
+            return ""
+        return "index.html" if score == "brier" else f"index-{score}.html"
+
+    def map(self, problems: int = 0, rows: int = 0) -> str:
+        if (problems, rows) not in self._shelf.map_pages:
+            return ""
+        return f"map-{problems}-{rows}.html" if problems or rows else "map.html"
+
+    def problem(self, problem: int) -> str:
+        return f"problem-{problem}.html" if problem in self._shelf.problems else ""
+
+    def reading(self, place: Place, turns: int = 0) -> str:
+        file = self._shelf.files.get((place, turns))
+        return f"{file}.html#{anchor(place, turns)}" if file else ""
+
+    def calls(self, place: Place, address: str = "") -> str:
+        file = self._shelf.files.get((place, 0))
+        if not file or not self._shelf.with_calls:
+            return ""
+        return f"{file}-calls.html#" + (f"c{address[:12]}" if address else anchor(place, 0))
+
+    def failures(self) -> str:
+        return "failures.html"
+
+    def cost(self) -> str:
+        return "cost.html"
+
+    def watch(self) -> str:
+        return ""
+
+    def compare(self) -> str:
+        return ""
+
+    def file(self, name: str) -> str:
+        return f"report.{name}"
+
+
+class Alone(Bundled):
+    """A page by itself, as in a notebook: it leads nowhere."""
+
+    def __init__(self) -> None:
+        super().__init__(Shelf(scores=(), map_pages=frozenset()))
+
+    def failures(self) -> str:
+        return ""
+
+    def cost(self) -> str:
+        return ""
+
+    def file(self, name: str) -> str:
+        return ""
+
+
+def anchor(place: Place, turns: int = 0) -> str:
+    """The name of a reading within its file."""
+    return f"r{place.row}-p{place.problem}-d{place.draw}" + (f"-t{turns}" if turns else "")

@@ -1,0 +1,215 @@
+"""A run as files: the same pages, which open by themselves, to send or to keep."""
+
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from math import isnan
+from pathlib import Path
+from shutil import copyfile
+
+from markupsafe import Markup
+
+from oversight.engine.errors import UsageError
+from oversight.engine.pages.addresses import Addresses, Bundled, Shelf
+from oversight.engine.pages.cost import cost_page
+from oversight.engine.pages.failures import failures_page
+from oversight.engine.pages.grid import differences, map_page, pages_of, problem_page
+from oversight.engine.pages.overview import REPORT_FILES, overview
+from oversight.engine.pages.reader import calls_page, calls_section, readers_page, section
+from oversight.engine.pages.reading import ends_of, laid_out
+from oversight.engine.pictures.costs import row_costs
+from oversight.engine.pictures.opened import DOUBTS, OpenedRun, Place
+from oversight.engine.runs.probing import read_probes
+from oversight.engine.runs.run_folder import REPORT
+from oversight.engine.system.files import replace_file, unwritable
+
+READINGS_A_FILE = 50
+
+SCORES = ("brier", "log", "accuracy")
+MARK = ".oversight-bundle"
+"""In every bundle: a folder with it may be written anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What came of a bundle."""
+
+    readings: int
+    files: int
+    bytes: int
+
+
+def telling(run: OpenedRun, most: int | None) -> list[Place]:
+    """The readings that a bundle takes: failed first, then those in doubt, then the largest ASD.
+
+    A third of them for what failed and a third for what is in doubt, at most; of the rest, half
+    those where the lie won by most and half those where the truth did. most: None for all.
+    """
+    landed = run.landed()
+    sweep = run.sweep
+    if most is None:
+        every = (
+            Place(row, problem, draw)
+            for row in range(len(sweep.rows))
+            for problem in range(len(sweep.problems))
+            for draw in range(sweep.draws)
+        )
+        return [place for place in every if _landed(run, place)]
+    failed = list(dict.fromkeys(run.where(at)[0] for at in sorted(landed.failures)))
+    doubtful = [
+        run.where(at)[0]
+        for at, counts in sorted(landed.counts.items())
+        if any(counts.get(name) for name in DOUBTS)
+    ]
+    values = differences(run, landed)
+    known = [
+        (float(values[problem, row]), Place(row, problem))
+        for problem in range(len(sweep.problems))
+        for row in range(len(sweep.rows))
+        if not isnan(values[problem, row])
+    ]
+    known.sort(key=lambda pair: pair[0])
+    ends = (pair for both in zip(known, reversed(known), strict=True) for pair in both)
+    chosen = dict.fromkeys(_spread(failed, most // 3))
+    chosen |= dict.fromkeys(
+        _spread([p for p in dict.fromkeys(doubtful) if p not in chosen], most // 3)
+    )
+    for _, place in ends:
+        if len(chosen) >= most:
+            break
+        chosen[place] = None
+    return sorted(chosen, key=lambda place: (place.row, place.problem, place.draw))
+
+
+def _spread(places: list[Place], most: int) -> list[Place]:
+    """At most so many of them, at even distances: not only those of the first problems."""
+    if len(places) <= most:
+        return places
+    return [places[n * len(places) // most] for n in range(most)]
+
+
+def _landed(run: OpenedRun, place: Place) -> bool:
+    landed = run.landed()
+    return all(at in landed.failures or not isnan(landed.probs[at, 0]) for at in run.worlds(place))
+
+
+async def write_bundle(
+    run: OpenedRun,
+    to: Path,
+    *,
+    most: int | None,
+    calls: bool,
+    told: Callable[[int, int], None] = lambda done, all: None,
+) -> Written:
+    """Write a run's pages into a folder.
+
+    most: readings that it holds, the most telling ones; None for all. calls: with requests and
+    replies. told: called with how many readings are written, and of how many. UsageError if the
+    folder holds what is no bundle, RunFolderError if it cannot be written.
+    """
+    _prepare(to)
+    places = telling(run, most)
+    files = _files(places)
+    shelf = Shelf(
+        files,
+        frozenset(place.problem for place in places),
+        tuple(score for score in SCORES if score in run.scores),
+        frozenset(pages_of(run)),
+        calls,
+    )
+    links = Bundled(shelf)
+    count = size = 0
+    for name, content in _figures(run, links, shelf):
+        count, size = count + 1, size + _write(to, name, content)
+    count, size = (
+        count + 1,
+        size + _write(to, "cost.html", cost_page(run, links, *await row_costs(run))),
+    )
+    probes = read_probes(run.folder)
+    done = 0
+    for file, group in groupby(places, key=lambda place: files[place, 0]):
+        sections: list[Markup] = []
+        asked: list[Markup] = []
+        for place in group:
+            ends = await ends_of(run, place)
+            one = laid_out(run, place, ends, probes=probes)
+            row = one.row
+            # How many turns there are is not known before they are read.
+            more = {
+                (place, n): f"{file}-p{place.problem}-d{place.draw}-t{n}"
+                for n in range(1, one.pages)
+            }
+            files |= more
+            sections.append(section(run, links, one))
+            if calls:
+                asked.append(calls_section(one, links.reading(place)))
+            for (_, turns), name in more.items():
+                other = laid_out(run, place, ends, page=turns, probes=probes)
+                part = section(run, links, other)
+                size += _write(to, f"{name}.html", readers_page(run, links, [part], row.kind))
+                count += 1
+            done += 1
+            told(done, len(places))
+        size += _write(to, f"{file}.html", readers_page(run, links, sections, row.kind))
+        count += 1
+        if asked:
+            page = calls_page(run, links, asked, row.kind, links.reading(place))
+            count, size = count + 1, size + _write(to, f"{file}-calls.html", page)
+    for ending in REPORT_FILES:
+        source = run.folder / REPORT / f"report.{ending}"
+        if source.exists():
+            copyfile(source, to / source.name)
+            count, size = count + 1, size + source.stat().st_size
+    return Written(len(places), count, size)
+
+
+def zip_bundle(folder: Path) -> Path:
+    """The folder as one file beside it, `site.zip` for `site`."""
+    file = folder.with_name(f"{folder.name}.zip")
+    try:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
+            for each in sorted(folder.iterdir()):
+                packed.write(each, f"{folder.name}/{each.name}")
+    except OSError as exc:
+        raise unwritable(file, exc) from exc
+    return file
+
+
+def _figures(run: OpenedRun, links: Addresses, shelf: Shelf) -> Iterator[tuple[str, str]]:
+    for score in shelf.scores:
+        yield links.overview(score), overview(run, links, score, shelf.scores)
+    for part in pages_of(run):
+        yield links.map(*part), map_page(run, links, part)
+    yield links.failures(), failures_page(run, links)
+    for problem in sorted(shelf.problems):
+        yield links.problem(problem), problem_page(run, links, problem)
+
+
+def _files(places: list[Place]) -> dict[tuple[Place, int], str]:
+    """The file of each reading: those of one row together, no more than a page can bear."""
+    found: dict[tuple[Place, int], str] = {}
+    for row, group in groupby(places, key=lambda place: place.row):
+        for n, place in enumerate(group):
+            found[place, 0] = f"row-{row}-{n // READINGS_A_FILE + 1}"
+    return found
+
+
+def _prepare(to: Path) -> None:
+    """Make the folder, or empty it of the bundle that is in it."""
+    try:
+        to.mkdir(parents=True, exist_ok=True)
+        there = list(to.iterdir())
+        if there and not (to / MARK).exists():
+            raise UsageError(f"{to} holds {there[0].name}, and is no bundle; choose another folder")
+        for each in there:
+            each.unlink()
+        (to / MARK).touch()
+    except OSError as exc:
+        raise unwritable(to, exc) from exc
+
+
+def _write(to: Path, name: str, content: str) -> int:
+    data = content.encode("utf-8", "replace")
+    replace_file(to / name, [data], durable=False)
+    return len(data)

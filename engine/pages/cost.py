@@ -1,0 +1,66 @@
+"""What a run cost: by model as it was paid, and by row as a sample of problems tells."""
+
+from dataclasses import dataclass
+
+from oversight.engine.accounting.ledger import UsageTotals, sum_usage
+from oversight.engine.accounting.ledger_file import read_ledger
+from oversight.engine.errors import RateLimited
+from oversight.engine.pages.addresses import Addresses
+from oversight.engine.pages.environment import page
+from oversight.engine.pictures.costs import RowCost
+from oversight.engine.pictures.opened import OpenedRun
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCost:
+    """One model, as the ledger has it."""
+
+    model: str
+    role: str
+    sent: int
+    stored: int
+    refused: int
+    limited: int
+    faults: int
+    doubtful: int
+    input: int
+    cached: float
+    """Share of the input."""
+    output: int
+    dollars: float
+
+
+def cost_page(run: OpenedRun, links: Addresses, sampled: int, rows: list[RowCost]) -> str:
+    """sampled, rows: as `row_costs` tells them."""
+    ledger = read_ledger(run.folder)
+    roles = dict(run.sweep.roles)
+    return page(
+        "cost",
+        links,
+        title=f"cost of {run.name}",
+        run_name=run.name,
+        here="cost",
+        models=[_model(name, roles.get(name, ""), each) for name, each in ledger.items()],
+        total=sum_usage(ledger.values()),
+        sampled=sampled,
+        rows=rows,
+    )
+
+
+def _model(name: str, role: str, account: UsageTotals) -> ModelCost:
+    limited = sum(count for _, kind, count in account.faults if kind == RateLimited.slug)
+    usage = account.usage
+    return ModelCost(
+        name,
+        role,
+        account.sent,
+        account.stored,
+        dict(account.outcomes).get("refused", 0),
+        limited,
+        account.count("failed") - limited + account.count("unsent"),
+        account.count("ambiguous"),
+        usage.input_tokens,
+        usage.cache_read_tokens / usage.input_tokens if usage.input_tokens else 0.0,
+        usage.output_tokens,
+        account.dollars,
+    )

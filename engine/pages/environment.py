@@ -1,0 +1,128 @@
+"""The template engine, its filters, and the policy under which every page is opened."""
+
+from base64 import b64encode
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from oversight.engine.pages.addresses import Addresses
+from oversight.engine.pages.text import shown
+
+PACKAGE = "oversight.engine.pages"
+
+
+def page(template: str, addresses: Addresses, *, title: str, **values: Any) -> str:
+    """One whole page. template: its name, without the ending."""
+    style, script = _static("pages.css"), _static("pages.js")
+    return (
+        _environment()
+        .get_template(f"{template}.html")
+        .render(
+            links=addresses,
+            title=title,
+            # Neither holds anything that models wrote.
+            style=Markup(style),
+            script=Markup(script),
+            policy=policy(addresses.live),
+            **values,
+        )
+    )
+
+
+def part(template: str, macro: str, *arguments: Any) -> Markup:
+    """One macro of a template, for what is put together of many pieces."""
+    module = _environment().get_template(f"{template}.html").module
+    found: Markup = getattr(module, macro)(*arguments)
+    return found
+
+
+@cache
+def policy(live: bool) -> str:
+    """The Content-Security-Policy: our own style and script by their hashes, and nothing else.
+
+    live: pages of a server, which may send its forms and listen to its events.
+    """
+    rules = [
+        "default-src 'none'",
+        f"style-src {_hash('pages.css')}",
+        f"script-src {_hash('pages.js')}",
+        "img-src data:",
+        "base-uri 'none'",
+        *(("connect-src 'self'", "form-action 'self'") if live else ("form-action 'none'",)),
+    ]
+    return "; ".join(rules)
+
+
+@cache
+def _static(name: str) -> str:
+    return files(PACKAGE).joinpath("static", name).read_text(encoding="utf-8")
+
+
+def _hash(name: str) -> str:
+    return f"'sha256-{b64encode(sha256(_static(name).encode()).digest()).decode()}'"
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FunctionLoader(_template),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "signed": signed,
+        "shown": shown,
+        "count": lambda value: f"{value:,}",
+        "short": short,
+        "dollars": dollars,
+        "share": lambda value: f"{value:.0%}",
+    }
+    environment.globals |= {"bin": heat, "zip": zip}
+    return environment
+
+
+def _template(name: str) -> str:
+    return files(PACKAGE).joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def signed(value: float | None, digits: int = 2) -> str:
+    """A figure with its sign, by a real minus; what rounds to nothing has none."""
+    if value is None or value != value:
+        return "–"
+    text = f"{value:+.{digits}f}"
+    if float(text) == 0:
+        return text[1:]
+    return text.replace("-", "−")
+
+
+def dollars(value: float | None) -> str:
+    """A price; of less than a dollar with four decimals, and of nothing without any."""
+    if value is None:
+        return "–"
+    return f"${value:,.{0 if value == 0 else 4 if value < 1 else 2}f}"
+
+
+def short(amount: float) -> str:
+    """`950`, `12.3k`, `4.1M`."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if amount >= size:
+            return f"{amount / size:.3g}{unit}"
+    return f"{amount:,.0f}"
+
+
+STEPS = 4
+"""Shades of a heat map to either side of nothing."""
+
+
+def heat(value: float, most: float) -> str:
+    """The class of a value's shade: `n4` … `n1`, `z`, `p1` … `p4`."""
+    step = min(round(abs(value) / most * STEPS), STEPS) if most else 0
+    if step == 0:
+        return "z"
+    return f"{'p' if value > 0 else 'n'}{step}"

@@ -1,0 +1,65 @@
+"""What failed in a run, and what is in doubt."""
+
+from dataclasses import dataclass
+
+from oversight.engine.pages.addresses import Addresses
+from oversight.engine.pages.environment import page
+from oversight.engine.pictures.opened import DOUBTS, OpenedRun
+from oversight.engine.reports.failures import called, failure_lines
+from oversight.engine.runs.run_folder import outcomes
+
+LISTED = 500
+"""Cells of each kind that the page lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One cell of a list."""
+
+    what: str
+    problem: str
+    world: str
+    row: str
+    said: str
+    link: str
+
+
+def failures_page(run: OpenedRun, links: Addresses) -> str:
+    """Failures by cause, then each of them; then each cell in doubt."""
+    landed = run.landed()
+    doubts = {
+        at: [name for name in DOUBTS if counts.get(name)]
+        for at, counts in landed.counts.items()
+        if at not in landed.failures and any(counts.get(name) for name in DOUBTS)
+    }
+    failed = [
+        _listed(run, links, at, called(each.kind), f"{each.message}\n{each.raw}".strip())
+        for at, each in sorted(landed.failures.items())[:LISTED]
+    ]
+    doubted = [
+        _listed(run, links, at, ", ".join(name.replace("_", " ") for name in names), "")
+        for at, names in sorted(doubts.items())[:LISTED]
+    ]
+    causes = list(failure_lines(run.sweep, outcomes(run.folder))) if landed.failures else []
+    return page(
+        "failures",
+        links,
+        title=f"failures of {run.name}",
+        run_name=run.name,
+        here="failures",
+        finished=landed.finished,
+        failed=len(landed.failures),
+        failures=failed,
+        causes=causes,
+        doubts=doubted,
+        doubt_count=len(doubts),
+        again=f"oversight run {run.folder / 'sweep.yaml'} --run-folder {run.folder} --retry-failed",
+    )
+
+
+def _listed(run: OpenedRun, links: Addresses, at: int, what: str, said: str) -> Listed:
+    place, side = run.where(at)
+    problem, row = run.sweep.problems[place.problem], run.sweep.rows[place.row]
+    label = problem.question.answers[side].label
+    name = " · ".join(filter(None, (row.kind, row.agent, row.judge)))
+    return Listed(what, problem.id, label, name, said, links.reading(place))

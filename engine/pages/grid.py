@@ -1,0 +1,216 @@
+"""The map of a run, problem by row; and one problem under every row."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isnan
+
+import numpy as np
+
+from oversight.engine.pages.addresses import Addresses
+from oversight.engine.pages.environment import STEPS, heat, page, signed
+from oversight.engine.pictures.looked import asd_by_problem
+from oversight.engine.pictures.opened import DOUBTS, Floats, Landed, OpenedRun, Place
+from oversight.engine.reports.failures import called
+from oversight.engine.sweeps.rows import Row
+from oversight.protocols.scores import RANGES
+
+PROBLEMS_A_PAGE, ROWS_A_PAGE = 100, 60
+
+SHADES = [
+    *(f"n{n}" for n in range(STEPS, 0, -1)),
+    "z",
+    *(f"p{n}" for n in range(1, STEPS + 1)),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One problem under one row."""
+
+    kind: str
+    """Its classes: shade, failed, doubt."""
+    text: str
+    link: str
+
+
+@dataclass(frozen=True, slots=True)
+class MapLine:
+    """One problem of the map."""
+
+    id: str
+    link: str
+    cells: tuple[Field, ...]
+    mean: float | None
+
+
+def differences(run: OpenedRun, landed: Landed) -> Floats:
+    """ASD of each problem under each row, problems x rows; not a number where it is not known."""
+    return asd_by_problem(run.sweep, landed.results)
+
+
+def ordered(values: Floats) -> tuple[list[int], list[int]]:
+    """Problems from the hardest on, and rows from the best on; what has no value comes last."""
+
+    def means(axis: int) -> Floats:
+        there = ~np.isnan(values)
+        count = there.sum(axis=axis)
+        sums: Floats = np.where(there, values, 0).sum(axis=axis)
+        return np.where(count > 0, sums / np.maximum(count, 1), np.nan)
+
+    by_problem, by_row = means(1), means(0)
+    problems = sorted(range(len(by_problem)), key=lambda n: (isnan(by_problem[n]), by_problem[n]))
+    rows = sorted(range(len(by_row)), key=lambda n: (isnan(by_row[n]), -by_row[n]))
+    return problems, rows
+
+
+def pages_of(run: OpenedRun) -> list[tuple[int, int]]:
+    """(page of problems, page of rows) of every part of the map."""
+    return [
+        (problems, rows)
+        for problems in range(-(-len(run.sweep.problems) // PROBLEMS_A_PAGE))
+        for rows in range(-(-len(run.sweep.rows) // ROWS_A_PAGE))
+    ]
+
+
+def map_page(run: OpenedRun, links: Addresses, part: tuple[int, int], score: str = "brier") -> str:
+    """One part of the map. part: as `pages_of` names it."""
+    landed = run.landed(score)
+    values = differences(run, landed)
+    problems, rows = ordered(values)
+    shown = problems[part[0] * PROBLEMS_A_PAGE :][:PROBLEMS_A_PAGE]
+    across = rows[part[1] * ROWS_A_PAGE :][:ROWS_A_PAGE]
+    low, high = RANGES[score]
+    most = high - low
+    pages = [(_named(run, each), links.map(*each), each == part) for each in pages_of(run)]
+    return page(
+        "map",
+        links,
+        title=f"map of {run.name}",
+        run_name=run.name,
+        here="map",
+        score=score,
+        shades=SHADES,
+        most=most,
+        pages=pages,
+        columns=[(n, _name(run, run.sweep.rows[n])) for n in across],
+        lines=[_line(run, landed, links, values, problem, across, most) for problem in shown],
+    )
+
+
+def _named(run: OpenedRun, part: tuple[int, int]) -> str:
+    problems = f"problems {part[0] * PROBLEMS_A_PAGE + 1}–"
+    problems += f"{min((part[0] + 1) * PROBLEMS_A_PAGE, len(run.sweep.problems))}"
+    rows = f"rows {part[1] * ROWS_A_PAGE + 1}–"
+    return f"{problems}, {rows}{min((part[1] + 1) * ROWS_A_PAGE, len(run.sweep.rows))}"
+
+
+def _name(run: OpenedRun, row: Row) -> str:
+    """What tells a row from the others: an agent or a judge that all have is left out."""
+    rows = run.sweep.rows
+    agent = row.agent if len({each.agent for each in rows} - {""}) > 1 else ""
+    judge = row.judge if len({each.judge for each in rows}) > 1 else ""
+    return " · ".join(filter(None, (row.kind, agent, judge)))
+
+
+def _line(
+    run: OpenedRun,
+    landed: Landed,
+    links: Addresses,
+    values: Floats,
+    problem: int,
+    rows: Sequence[int],
+    most: float,
+) -> MapLine:
+    there = values[problem][~np.isnan(values[problem])]
+    return MapLine(
+        run.sweep.problems[problem].id,
+        links.problem(problem),
+        tuple(_field(run, landed, links, values[problem, row], problem, row, most) for row in rows),
+        float(there.mean()) if len(there) else None,
+    )
+
+
+def _field(
+    run: OpenedRun,
+    landed: Landed,
+    links: Addresses,
+    value: float,
+    problem: int,
+    row: int,
+    most: float,
+) -> Field:
+    places = [Place(row, problem, draw) for draw in range(run.sweep.draws)]
+    cells = [at for place in places for at in run.worlds(place)]
+    link = next(filter(None, map(links.reading, places)), "")
+    if any(at in landed.failures for at in cells) and isnan(value):
+        return Field("failed", "×", link)
+    if isnan(value):
+        return Field("", "", "")
+    doubt = any(landed.counts.get(at, {}).get(name) for at in cells for name in DOUBTS)
+    kind = heat(value, most) + (" doubt" if doubt else "")
+    return Field(kind, signed(value, 1), link)
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """What the judge believed in one world of the answer argued for there."""
+
+    p: float | None
+    good: bool
+    said: str
+    """Why there is none; empty if it was not run."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemRow:
+    """One row of the report on one problem."""
+
+    name: Row
+    link: str
+    worlds: tuple[Bar, ...]
+    asd: float | None
+
+
+def problem_page(run: OpenedRun, links: Addresses, number: int, score: str = "brier") -> str:
+    """One problem, and what the judge believed of it under every row."""
+    landed = run.landed(score)
+    problem, best = run.sweep.problems[number], max(run.sweep.problems[number].values)
+    values = differences(run, landed)[number]
+    rows = []
+    for at, row in enumerate(run.sweep.rows):
+        place = Place(at, number)
+        if len(run.sweep.rows) > ROWS_A_PAGE and not links.reading(place):
+            continue
+        bars = tuple(
+            _bar(landed, cell, side, problem.values[side] == best)
+            for side, cell in enumerate(run.worlds(place))
+        )
+        asd = None if isnan(values[at]) else float(values[at])
+        rows.append(ProblemRow(row, links.reading(place), bars, asd))
+    count = len(run.sweep.problems)
+
+    def neighbour(by: int) -> str:
+        at = number + by
+        while 0 <= at < count and not links.problem(at):
+            at += by
+        return links.problem(at) if 0 <= at < count else ""
+
+    return page(
+        "problem",
+        links,
+        title=problem.id,
+        run_name=run.name,
+        here="problem",
+        problem=problem,
+        best=best,
+        rows=rows,
+        before=neighbour(-1),
+        after=neighbour(1),
+    )
+
+
+def _bar(landed: Landed, cell: int, side: int, good: bool) -> Bar:
+    if (failure := landed.failures.get(cell)) is not None:
+        return Bar(None, good, called(failure.kind))
+    p = float(landed.probs[cell, side])
+    return Bar(None if isnan(p) else p, good, "")

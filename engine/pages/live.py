@@ -1,0 +1,176 @@
+"""A run that is under way, as a page that goes with it: one snapshot a second."""
+
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from oversight.engine.accounting.ledger import UsageTotals, sum_usage
+from oversight.engine.accounting.ledger_file import read_ledger
+from oversight.engine.display.printable import printable
+from oversight.engine.display.progress import duration
+from oversight.engine.errors import RateLimited
+from oversight.engine.models.router import clipped
+from oversight.engine.pages.addresses import Addresses
+from oversight.engine.pages.environment import page, short
+from oversight.engine.pictures.opened import OpenedRun
+from oversight.engine.reports.failures import called
+from oversight.engine.runs.lock import holder
+from oversight.engine.runs.outcome import FAILURE_MARK, read_outcome
+from oversight.engine.runs.progress_file import read_progress
+from oversight.engine.runs.run_folder import OUTCOMES
+
+TILES = (
+    ("cells_told", "cells"),
+    ("failed", "failed"),
+    ("rate", "cells a second"),
+    ("left", "time left"),
+    ("calls", "calls"),
+    ("call_rate", "calls a second"),
+    ("in_flight", "in flight"),
+    ("limited", "429s"),
+    ("faults", "other faults"),
+    ("dollars", "spent"),
+    ("forecast", "forecast"),
+)
+COLUMNS = ("model", "429s", "replies", "tokens in", "tokens out", "$", "how fast, and what binds")
+
+RATE_OVER, CALLS_OVER = 30.0, 5.0
+"""Seconds over which the rates of cells and of calls are measured."""
+
+LAST_FAILURES = 20
+MAX_SAID = 300
+"""Characters of a failure that are told."""
+
+
+@dataclass
+class Watcher:
+    """Follows one run folder; reads no line of its outcomes twice."""
+
+    run: OpenedRun
+    finished: int = 0
+    failed: int = 0
+    _offset: int = 0
+    _failures: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_FAILURES))
+    _marks: deque[tuple[float, int]] = field(default_factory=deque)
+    _calls: deque[tuple[float, int]] = field(default_factory=deque)
+
+    def snapshot(self) -> dict[str, Any]:
+        """How it stands now, ready to be shown. RunFolderError."""
+        self._read_on()
+        now = time.monotonic()
+        told = read_progress(self.run.folder)
+        ledger = read_ledger(self.run.folder)
+        running = holder(self.run.folder) is not None
+        cells = self.run.manifest.cells
+        total = sum_usage(ledger.values())
+        limited = sum(n for _, kind, n in total.faults if kind == RateLimited.slug)
+        rate = _rate(self._marks, now, self.finished, RATE_OVER)
+        calls = _rate(self._calls, now, told.get("calls", 0), CALLS_OVER)
+        left = (cells - self.finished) / rate if rate and running else None
+        state = "running" if running else "finished" if self.finished == cells else "stopped"
+        share = self.finished / cells if cells else 1.0
+        forecast = total.dollars / share if total.dollars and share > 0 else None
+        return {
+            "at": now,
+            "state": state,
+            "cells": cells,
+            "finished": self.finished,
+            "cells_told": f"{self.finished:,} of {cells:,} ({share:.0%})",
+            "failed": f"{self.failed:,}",
+            "rate": f"{rate:,.1f}" if rate else "–",
+            "left": duration(left) if left is not None else "–",
+            "calls": f"{told.get('calls', 0):,}",
+            "calls_a_second": calls or 0.0,
+            "call_rate": f"{calls:,.1f}" if calls else "–",
+            "in_flight": f"{told.get('in_flight', 0) if running else 0:,}",
+            "limited": f"{limited:,}",
+            "faults": f"{sum(n for _, _, n in total.faults) - limited:,}",
+            "dollars": (told.get("spend") if running else "") or f"${total.dollars:,.2f}",
+            "forecast": f"${forecast:,.2f}" if forecast is not None else "–",
+            "models": list(_models(told.get("models", ()), ledger)),
+            "note": printable(str(told.get("note", ""))) or _note(told, ledger, running),
+            "failures": list(reversed(self._failures)),
+        }
+
+    def _read_on(self) -> None:
+        file = self.run.folder / OUTCOMES
+        if not file.exists():
+            return
+        if file.stat().st_size < self._offset:
+            # Failures were dropped, to be run again.
+            self._offset = self.finished = self.failed = 0
+            self._failures.clear()
+            self._marks.clear()
+            self._calls.clear()
+        with file.open("rb") as lines:
+            lines.seek(self._offset)
+            for line in lines:
+                if not line.endswith(b"\n"):
+                    break
+                self._offset += len(line)
+                self.finished += 1
+                if FAILURE_MARK in line:
+                    self.failed += 1
+                    self._failures.append(_failure(line))
+
+
+def live_page(run: OpenedRun, links: Addresses, now: Mapping[str, Any]) -> str:
+    """The page as it stands when it is opened. now: a snapshot of its watcher."""
+    return page(
+        "live",
+        links,
+        title=f"{run.name}, live",
+        run_name=run.name,
+        here="live",
+        now=now,
+        tiles=TILES,
+        columns=COLUMNS,
+    )
+
+
+def _rate(marks: deque[tuple[float, int]], now: float, count: int, over: float) -> float | None:
+    """How many a second, over the last `over` seconds; None before there is anything to tell."""
+    marks.append((now, count))
+    while len(marks) > 2 and now - marks[0][0] > over:
+        marks.popleft()
+    then, before = marks[0]
+    if now - then < 0.5 or count == before:
+        return None
+    return (count - before) / (now - then)
+
+
+def _failure(line: bytes) -> str:
+    record = read_outcome(line)
+    failure = record.failure
+    said = f"{failure.message} {failure.raw}" if failure else ""
+    kind = called(failure.kind) if failure else ""
+    whole = f"{record.problem} · {record.protocol} · {kind}: {' '.join(said.split())}"
+    return printable(whole if len(whole) <= MAX_SAID else f"{whole[:MAX_SAID]} …")
+
+
+def _models(held: Sequence[str], ledger: Mapping[str, UsageTotals]) -> Iterator[list[str]]:
+    """held: lines of the display, each a model's name and, two spaces on, what holds it back."""
+    now = {name: told.strip() for name, _, told in (line.partition("  ") for line in held)}
+    names = {clipped(model): paid for model, paid in ledger.items()}
+    for model in dict.fromkeys((*now, *names)):
+        paid = names.get(model)
+        faults = paid.faults if paid else ()
+        yield [
+            printable(model),
+            f"{sum(n for _, kind, n in faults if kind == RateLimited.slug):,}",
+            f"{paid.stored:,}" if paid else "0",
+            short(paid.usage.input_tokens) if paid else "0",
+            short(paid.usage.output_tokens) if paid else "0",
+            f"{paid.dollars:,.2f}" if paid else "0.00",
+            printable(now.get(model, "")) or "nothing",
+        ]
+
+
+def _note(told: Mapping[str, Any], ledger: Mapping[str, Any], running: bool) -> str:
+    if not running:
+        return "Nobody is running it now."
+    if ledger or told.get("models"):
+        return ""
+    return "Simulated models answer at once: nothing binds but this machine."

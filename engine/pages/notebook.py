@@ -1,0 +1,69 @@
+"""Pages in a notebook: each in a frame of its own, from which nothing reaches the notebook."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from markupsafe import escape
+
+from oversight.engine.pages.addresses import Alone
+from oversight.engine.pages.overview import overview
+from oversight.engine.pages.reader import reader_page
+from oversight.engine.pages.reading import read
+from oversight.engine.pages.runs import compare_page
+from oversight.engine.pictures.comparison import compare
+from oversight.engine.pictures.opened import OpenedRun, Place
+from oversight.engine.runs.probing import read_probes
+from oversight.engine.sweeps.rows import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a notebook shows as a page, and a terminal as text."""
+
+    text: str
+    html: str = field(repr=False)
+    """A whole page."""
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return framed(self.html)
+
+
+def framed(page: str, height: int = 620) -> str:
+    """A page as a frame. Sandboxed: its texts are of models, and the notebook has a kernel."""
+    return (
+        f'<iframe sandbox="allow-scripts" width="100%" height="{height}" '
+        f'srcdoc="{escape(page)}"></iframe>'
+    )
+
+
+def overview_of(run: OpenedRun, score: str) -> str:
+    """The overview of a run, by itself."""
+    return overview(run, Alone(), score, ())
+
+
+def reading_of(run: OpenedRun, score: str, row: Row, problem: str, draw: int) -> str:
+    """One reading of a run, by itself. What `read` raises."""
+
+    def look() -> str:
+        with run:
+            rows = [each.address for each in run.sweep.rows]
+            ids = [each.id for each in run.sweep.problems]
+            place = Place(rows.index(row.address), ids.index(problem), draw)
+            one = asyncio.run(read(run, place, score, probes=read_probes(run.folder)))
+            return reader_page(run, Alone(), one)
+
+    # In a thread of its own, because in a notebook a loop is running in this one.
+    with ThreadPoolExecutor(1) as other:
+        return other.submit(look).result()
+
+
+def comparison_of(a: OpenedRun, b: OpenedRun, score: str) -> Shown:
+    """Two runs beside each other: the second less the first, row by row."""
+    found = compare(a.landed(score).results, b.landed(score).results)
+    lines = [f"{line.name}: {line.mean:+.2f} (n {line.n}, p {line.p:.3f})" for line in found.lines]
+    page = compare_page([a.name, b.name], a.name, b.name, found, links=Alone())
+    return Shown("\n".join(lines), page)

@@ -1,0 +1,79 @@
+"""The overview of a run: its facts, and a forest plot that is a table."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import orjson
+
+from oversight.engine.pages.addresses import Addresses
+from oversight.engine.pages.environment import page
+from oversight.engine.pictures.data import Forest, forest_of, saved_forest
+from oversight.engine.pictures.opened import OpenedRun, Place
+from oversight.engine.runs.listing import summarize, touched
+from oversight.engine.runs.run_folder import OUTCOMES, REPORT
+
+REPORT_FILES = ("csv", "tex", "json")
+
+
+def overview(run: OpenedRun, links: Addresses, score: str, scores: Sequence[str]) -> str:
+    """The page. scores: those that it offers a switch to."""
+    forest = saved(run, score) or forest_of(run.landed(score).results)
+    lines = forest.lines
+
+    def link_of(row: int) -> str:
+        # The reading of the first problem that the bundle, or the server, has.
+        return next(filter(None, (links.reading(Place(row, n)) for n in range(first_problems))), "")
+
+    first_problems = 1 if links.live else len(run.sweep.problems)
+    return page(
+        "overview",
+        links,
+        title=run.name,
+        run_name=run.name,
+        here="overview",
+        forest=forest,
+        axis=forest.axis,
+        scores=scores,
+        agents=len({line.agent for line in lines} - {""}) > 1,
+        judges=len({line.judge for line in lines}) > 1,
+        missing=sum(line.missing for line in lines),
+        facts=_facts(run, forest),
+        files=[each for each in REPORT_FILES if (run.folder / REPORT / f"report.{each}").exists()],
+        link_of=link_of,
+    )
+
+
+def saved(run: OpenedRun, score: str) -> Forest | None:
+    """The figures of a run that is complete, from its report; None if they must be reckoned.
+
+    A run of 58,000 cells takes seconds to reckon, and its report is at hand.
+    """
+    file = run.folder / REPORT / "report.json"
+    try:
+        if file.stat().st_mtime < (run.folder / OUTCOMES).stat().st_mtime:
+            return None
+        told = orjson.loads(file.read_bytes())
+        if told["score"] != score or told["missing"]:
+            return None
+        return saved_forest(told)
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
+        # Another version wrote it, or nobody: then the outcomes tell.
+        return None
+
+
+def _facts(run: OpenedRun, forest: Forest) -> list[tuple[str, str]]:
+    manifest, lines = run.manifest, forest.lines
+    done = sum(line.cells - line.missing for line in lines)
+    failed = sum(line.failed for line in lines)
+    return [
+        ("sweep", manifest.name),
+        ("state", summarize(run.folder).state),
+        ("cells", f"{done:,} of {manifest.cells:,}"),
+        ("failed", f"{failed:,}"),
+        ("rows", f"{len(lines):,}"),
+        ("problems", f"{max((line.n for line in lines), default=0):,}"),
+        ("score", forest.score),
+        ("identity", manifest.identity[:12]),
+        ("version", manifest.version),
+        ("last outcome", f"{datetime.fromtimestamp(touched(run.folder)):%Y-%m-%d %H:%M}"),
+    ]

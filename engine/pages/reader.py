@@ -1,0 +1,136 @@
+"""The reader as pages: one reading by itself, several in one file, and their calls."""
+
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from oversight.cache.call import Call
+from oversight.engine.pages.addresses import Addresses, anchor
+from oversight.engine.pages.environment import page, part, short
+from oversight.engine.pages.reading import TURNS_A_PAGE, Reading
+from oversight.engine.pictures.opened import OpenedRun, Place
+
+ROOM_A_CALL, LEAST_A_CALL = 180_000, 2_000
+"""Bytes that the texts of a page of calls may take, and what each has at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What is beside a reading: links to its neighbours."""
+
+    anchor: str
+    problem_page: str
+    steps: tuple[tuple[str, str, str], ...]
+    """(key, name, link)."""
+    draws: int
+    other_draws: tuple[tuple[int, str], ...]
+    pages: tuple[tuple[str, str, bool], ...]
+
+
+def around(run: OpenedRun, links: Addresses, one: Reading) -> Around:
+    """The neighbours of a reading that have a page."""
+    place, sweep = one.place, run.sweep
+
+    def neighbour(rows: int, problems: int) -> str:
+        row, problem = place.row + rows, place.problem + problems
+        while 0 <= row < len(sweep.rows) and 0 <= problem < len(sweep.problems):
+            if link := links.reading(Place(row, problem, place.draw)):
+                return link
+            row, problem = row + rows, problem + problems
+        return ""
+
+    return Around(
+        anchor(place, one.page),
+        links.problem(place.problem),
+        (
+            ("k", "‹ problem", neighbour(0, -1)),
+            ("j", "problem ›", neighbour(0, 1)),
+            ("h", "‹ row", neighbour(-1, 0)),
+            ("l", "row ›", neighbour(1, 0)),
+        ),
+        sweep.draws,
+        tuple(
+            (draw, links.reading(Place(place.row, place.problem, draw)))
+            for draw in range(sweep.draws)
+            if draw != place.draw
+        ),
+        tuple(
+            (f"{n * TURNS_A_PAGE + 1}–", links.reading(place, n), n == one.page)
+            for n in range(one.pages)
+        ),
+    )
+
+
+def reader_page(run: OpenedRun, links: Addresses, one: Reading) -> str:
+    """One reading by itself."""
+    return readers_page(
+        run, links, [section(run, links, one)], f"{one.problem.id} · {one.row.kind}"
+    )
+
+
+def section(run: OpenedRun, links: Addresses, one: Reading) -> Markup:
+    """One reading, for a page that may hold several."""
+
+    def call_link(address: str) -> str:
+        return links.calls(one.place, address)
+
+    return part("readings", "reading", one, around(run, links, one), call_link)
+
+
+def readers_page(run: OpenedRun, links: Addresses, sections: list[Markup], title: str) -> str:
+    """Readings in one page. With the key j from one to the next."""
+    return page(
+        "readers",
+        links,
+        title=title,
+        run_name=run.name,
+        here="reader",
+        sections=sections,
+        many=len(sections) > 1,
+    )
+
+
+def calls_section(one: Reading, back: str = "") -> Markup:
+    """Every request and reply of a reading."""
+    first: dict[str, str] = {}
+    told = [
+        (
+            each,
+            [
+                (message, first.setdefault(message.text, each.address))
+                for message in each.call.messages
+            ],
+        )
+        for each in one.asked
+    ]
+    room = max(LEAST_A_CALL, ROOM_A_CALL // max(len(first) + len(one.asked), 1))
+    return part("asked", "all", one, told, anchor(one.place), back, room, settings)
+
+
+def calls_page(
+    run: OpenedRun, links: Addresses, sections: list[Markup], name: str, back: str
+) -> str:
+    """Requests and replies, in the order in which they were answered."""
+    return page(
+        "calls",
+        links,
+        title=f"requests and replies, {name}",
+        run_name=run.name,
+        here="reader",
+        name=name,
+        sections=sections,
+        back=back,
+    )
+
+
+def settings(call: Call) -> str:
+    """How the model was asked, in a line."""
+    told = [f"at most {short(call.max_tokens)} tokens"]
+    told += [f"temperature {call.temperature:g}"] if call.temperature is not None else []
+    told += [f"top p {call.top_p:g}"] if call.top_p is not None else []
+    told += [f"effort {call.effort}"] if call.effort else []
+    told += [f"{call.top_logprobs} log probabilities"] if call.top_logprobs else []
+    told += [f"tools {', '.join(tool.name for tool in call.tools)}"] if call.tools else []
+    told += [f"form {call.response_format.name}"] if call.response_format else []
+    told += [f"draw {'.'.join(map(str, call.draw))}"] if call.draw else []
+    return " · ".join(told)

@@ -1,0 +1,334 @@
+"""What was said about one problem under one row: its worlds, turn by turn, from the store."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import TypeAlias
+
+from markupsafe import Markup
+
+from oversight.cache.reply import Usage
+from oversight.engine.pages.text import Mark, differing, quoted, shown
+from oversight.engine.pictures.costs import Asked, ended
+from oversight.engine.pictures.opened import OpenedRun, Place
+from oversight.engine.reports.failures import called
+from oversight.engine.runs.probing import best_mass
+from oversight.engine.runs.scheduler import CellOutcome
+from oversight.engine.sweeps.rows import Row
+from oversight.protocols.mechanisms.baselines import NaiveJudge
+from oversight.protocols.question import Answer, Problem
+from oversight.protocols.scores import SCORES
+from oversight.protocols.transcript import Failure, Judgement, Turn, Verdict
+
+Beliefs: TypeAlias = Mapping[int, Sequence[tuple[int, float]]]
+End: TypeAlias = tuple[CellOutcome | None, str, dict[str, Asked]]
+
+TURNS_A_PAGE = 100
+"""Of each world."""
+
+ROOM = 150_000
+"""Bytes of a page that its texts may take; longer ones are cut, and are whole among its calls."""
+
+LEAST = 300
+"""Bytes that every text has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A turn as it is shown."""
+
+    number: int
+    """From 1."""
+    turn: Turn
+    text: Markup
+    tools: tuple[tuple[str, Markup, Markup, bool], ...]
+    """(tool, arguments, result, failed)."""
+    marks: tuple[tuple[str, str], ...]
+    """(kind, words) of all that must be known about it."""
+    asked: Asked | None
+    shared: bool
+    """Whether the other world has the very same call."""
+    good: bool | None
+    """Whether it argues for a best answer; None where it takes no side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A judgement as it is shown."""
+
+    judgement: Judgement
+    text: Markup
+    asked: Asked | None
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """One world of a problem."""
+
+    side: int
+    answer: Answer
+    value: float
+    best: bool
+    outcome: CellOutcome | None
+    """None where there is nothing to read: `missing` says why."""
+    missing: str
+    said: Markup
+    """What the failure says, if it is one."""
+    turns: tuple[Spoken, ...]
+    """Of this page."""
+    count: int
+    """All turns."""
+    judged: tuple[Read, ...]
+    score: float | None
+    asked: tuple[Asked, ...]
+    path: tuple[tuple[int, float], ...]
+    """(turns heard, P(a best answer)) from the first to the verdict."""
+
+    @property
+    def verdict(self) -> Verdict | None:
+        return self.outcome if isinstance(self.outcome, Verdict) else None
+
+    @property
+    def failure(self) -> Failure | None:
+        return self.outcome if isinstance(self.outcome, Failure) else None
+
+    @property
+    def kind(self) -> str:
+        return called(self.outcome.kind) if isinstance(self.outcome, Failure) else ""
+
+    @property
+    def usage(self) -> Usage:
+        return Usage(
+            sum(each.reply.usage.input_tokens for each in self.asked),
+            sum(each.reply.usage.output_tokens for each in self.asked),
+        )
+
+    @property
+    def dollars(self) -> float | None:
+        prices = [each.dollars for each in self.asked if each.dollars is not None]
+        return sum(prices) if prices else None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """All worlds of one problem under one row, in one draw."""
+
+    place: Place
+    row: Row
+    problem: Problem
+    worlds: tuple[World, ...]
+    score: str
+    asd: float | None
+    page: int
+    pages: int
+    probed: bool
+    """Whether the judge was asked after each turn."""
+
+    @property
+    def lines(self) -> list[tuple[Spoken | None, ...]]:
+        """The turns of all worlds beside each other."""
+        longest = max(len(world.turns) for world in self.worlds)
+        return [
+            tuple(world.turns[n] if n < len(world.turns) else None for world in self.worlds)
+            for n in range(longest)
+        ]
+
+    @property
+    def asked(self) -> tuple[Asked, ...]:
+        """Every different call of all worlds."""
+        return tuple({each.address: each for w in self.worlds for each in w.asked}.values())
+
+    @property
+    def controls(self) -> bool:
+        return any('class="ctl"' in spoken.text for w in self.worlds for spoken in w.turns)
+
+
+async def read(
+    run: OpenedRun,
+    place: Place,
+    score: str = "brier",
+    page: int = 0,
+    probes: Beliefs | None = None,
+) -> Reading:
+    """Run the cells of a reading again, from recorded replies alone, and lay out one page of it."""
+    return laid_out(run, place, await ends_of(run, place), score, page, probes)
+
+
+async def ends_of(run: OpenedRun, place: Place) -> list[End]:
+    """How each world ends when it is run again, why it cannot be, and what it asks."""
+    row, problem = run.sweep.rows[place.row], run.sweep.problems[place.problem]
+    sides = range(len(problem.values))
+    return [await ended(run, row, problem, place, side) for side in sides]
+
+
+def laid_out(
+    run: OpenedRun,
+    place: Place,
+    ends: Sequence[End],
+    score: str = "brier",
+    page: int = 0,
+    probes: Beliefs | None = None,
+) -> Reading:
+    """One page of a reading. ends: as `ends_of` found them.
+
+    page: of the turns, from 0. probes: what the judge believed of the best answer after so many
+    turns, by place of the cell.
+    """
+    row, problem = run.sweep.rows[place.row], run.sweep.problems[place.problem]
+    recorded = run.recorded(run.worlds(place))
+    prior = _prior(run, place)
+    transcripts = [
+        outcome.transcript.turns if isinstance(outcome, Verdict) else () for outcome, _, _ in ends
+    ]
+    pages = max(1, ceil(max(map(len, transcripts)) / TURNS_A_PAGE))
+    first = page * TURNS_A_PAGE
+    windows = [turns[first : first + TURNS_A_PAGE] for turns in transcripts]
+    judgements = [o.judgements if isinstance(o, Verdict) else () for o, _, _ in ends]
+    texts = sum(map(len, windows)) + sum(map(len, judgements))
+    room = max(LEAST, ROOM // max(texts, 1))
+    common = _common([set(asked) for _, _, asked in ends])
+    worlds = []
+    for side, (outcome, missing, asked) in enumerate(ends):
+        at = run.place(place, side)
+        others = _matching(windows[side], windows[1 - side]) if len(ends) == 2 else {}
+        spoken = tuple(
+            _spoken(first + n, turn, others.get(n), asked, common, room, _good(turn, problem))
+            for n, turn in enumerate(windows[side])
+        )
+        judged = tuple(
+            Read(each, shown(each.text.strip(), most=room), asked.get(each.call))
+            for each in judgements[side]
+        )
+        verdict = outcome if isinstance(outcome, Verdict) else None
+        failure = recorded[at].failure if at in recorded else None
+        failure = failure or (outcome if isinstance(outcome, Failure) else None)
+        believed = list((probes or {}).get(at, ())) or prior
+        if verdict:
+            end = (len(transcripts[side]), best_mass(verdict.probs, problem))
+            believed = [*(point for point in believed if point[0] < end[0]), end]
+        worlds.append(
+            World(
+                side,
+                problem.question.answers[side],
+                problem.values[side],
+                problem.values[side] == max(problem.values),
+                outcome or failure,
+                "" if failure else missing,
+                _said(failure, room),
+                spoken,
+                len(transcripts[side]),
+                judged,
+                SCORES[score](verdict.probs, side) if verdict else None,
+                tuple(asked.values()),
+                tuple(believed) if verdict else (),
+            )
+        )
+    scores = [world.score for world in worlds]
+    asd = None
+    if all(each is not None for each in scores):
+        pairs = zip(problem.values, scores, strict=True)
+        asd = sum(value * (each or 0.0) for value, each in pairs)
+    probed = bool(probes) and any(run.place(place, w.side) in (probes or {}) for w in worlds)
+    return Reading(place, row, problem, tuple(worlds), score, asd, page, pages, probed)
+
+
+def _said(failure: Failure | None, room: int) -> Markup:
+    if failure is None:
+        return Markup("")
+    return shown("\n".join(filter(None, (failure.message, failure.raw))), most=room)
+
+
+def _prior(run: OpenedRun, place: Place) -> list[tuple[int, float]]:
+    """What the same judge believes before it hears anybody, where the sweep has a naive judge."""
+    problem = run.sweep.problems[place.problem]
+    judge = run.sweep.rows[place.row].protocol.judge
+    for number, row in enumerate(run.sweep.rows):
+        if isinstance(row.protocol, NaiveJudge) and row.protocol.judge == judge:
+            at = run.place(Place(number, place.problem, place.draw), 0)
+            prior = run.recorded([at]).get(at)
+            if prior and prior.probs:
+                return [(0, best_mass(prior.probs, problem))]
+    return []
+
+
+def _common(addresses: Sequence[set[str]]) -> set[str]:
+    first, *others = addresses
+    return first.intersection(*others) if others else set()
+
+
+def _spoken(
+    at: int,
+    turn: Turn,
+    other: Turn | None,
+    asked: Mapping[str, Asked],
+    common: set[str],
+    room: int,
+    good: bool | None,
+) -> Spoken:
+    text, marks = quoted(turn.text, turn.quotes)
+    if other is not None and other.text != turn.text:
+        marks += differing(text, quoted(other.text, other.quotes)[0])
+    tools = tuple(
+        (use.tool, shown(use.arguments, most=room), shown(use.result, most=room), use.failed)
+        for use in turn.tools
+    )
+    return Spoken(
+        at + 1,
+        turn,
+        shown(text, _apart(marks), room),
+        tools,
+        tuple(_marks(turn)),
+        asked.get(turn.call),
+        turn.call in common,
+        good,
+    )
+
+
+def _good(turn: Turn, problem: Problem) -> bool | None:
+    """Whether a turn argues for a best answer; None where it takes no side."""
+    if turn.side is None:
+        return None
+    return problem.values[problem.question.place(turn.side)] == max(problem.values)
+
+
+def _matching(turns: Sequence[Turn], others: Sequence[Turn]) -> dict[int, Turn]:
+    """By number, the turn of the other world in which the same speaker speaks as often before."""
+    spoken: dict[tuple[str, int], Turn] = {}
+    for turn, time in _times(others):
+        spoken[turn.speaker, time] = turn
+    return {
+        n: spoken[turn.speaker, time]
+        for n, (turn, time) in enumerate(_times(turns))
+        if (turn.speaker, time) in spoken
+    }
+
+
+def _times(turns: Sequence[Turn]) -> Iterator[tuple[Turn, int]]:
+    times: Counter[str] = Counter()
+    for turn in turns:
+        yield turn, times[turn.speaker]
+        times[turn.speaker] += 1
+
+
+def _apart(marks: list[Mark]) -> list[Mark]:
+    return [mark for mark in marks if mark.end > mark.start]
+
+
+def _marks(turn: Turn) -> Iterator[tuple[str, str]]:
+    if turn.outcome != "ok":
+        yield "bad", turn.outcome
+    if turn.forged:
+        yield "bad", f"forged {turn.forged}×"
+    if turn.cut:
+        yield "warn", "cut at the word limit"
+    if turn.conceded:
+        yield "bad", "conceded"
+    if turn.check in ("off side", "unclear"):
+        yield "bad", f"side check: {turn.check}"
+    if turn.retries:
+        yield "warn", f"draft {turn.retries + 1}"
+    if turn.quotes:
+        true = sum(quote.verified for quote in turn.quotes)
+        kind = "good" if true == len(turn.quotes) else "bad"
+        yield kind, f"quotes {true}/{len(turn.quotes)}"

@@ -1,0 +1,87 @@
+"""All runs of a folder, and two of them beside each other."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from oversight.engine.accounting.ledger import sum_usage
+from oversight.engine.accounting.ledger_file import read_ledger
+from oversight.engine.errors import RunFolderError
+from oversight.engine.pages.addresses import Addresses, Served
+from oversight.engine.pages.environment import page
+from oversight.engine.pictures.comparison import Comparison
+from oversight.engine.runs.listing import summarize
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """One run of the list."""
+
+    name: str
+    link: str
+    sweep: str
+    state: str
+    cells: int
+    finished: int
+    failed: int
+    dollars: float
+    touched: str
+
+
+class Nowhere(Served):
+    """The addresses of a page that belongs to no run."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+
+
+def runs_page(place: Path, folders: Mapping[str, Path]) -> str:
+    """The list. folders: run folders by the names under which they are served."""
+    lines, faults = [], []
+    for name, folder in folders.items():
+        try:
+            lines.append(_line(name, folder))
+        except RunFolderError as fault:
+            faults.append(str(fault))
+    lines.sort(key=lambda line: line.touched, reverse=True)
+    return page("runs", Nowhere(), title="runs", place=str(place), runs=lines, faults=faults)
+
+
+def compare_page(
+    names: Sequence[str],
+    a: str,
+    b: str,
+    comparison: Comparison | None,
+    links: Addresses | None = None,
+) -> str:
+    """Two runs beside each other; without a comparison, the choice of two."""
+    return page(
+        "compare",
+        links or Nowhere(),
+        title="compare",
+        names=names,
+        a=a,
+        b=b,
+        comparison=comparison,
+    )
+
+
+def fault_page(title: str, said: str, links: Addresses | None = None) -> str:
+    """What went wrong, and what to do."""
+    return page("fault", links or Nowhere(), title=title, said=said)
+
+
+def _line(name: str, folder: Path) -> RunLine:
+    run = summarize(folder)
+    return RunLine(
+        name,
+        Served(name).run,
+        run.sweep,
+        run.state,
+        run.cells,
+        run.finished,
+        run.failed,
+        sum_usage(read_ledger(folder).values()).dollars,
+        f"{datetime.fromtimestamp(run.touched):%Y-%m-%d %H:%M:%S}",
+    )

@@ -1,0 +1,219 @@
+"use strict";
+(function () {
+  const root = document.documentElement;
+  const all = (selector, within) => Array.from((within || document).querySelectorAll(selector));
+  const byId = (id) => document.getElementById(id);
+
+  /* Where storage is refused, as in a frame, a choice lasts as long as the page. */
+  const kept = {
+    get(name) { try { return localStorage.getItem(name); } catch (refused) { return null; } },
+    set(name, value) { try { localStorage.setItem(name, value); } catch (refused) { return; } },
+  };
+
+  /* Dark or light */
+  if (kept.get("theme")) root.dataset.theme = kept.get("theme");
+  function turnTheme() {
+    const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+    root.dataset.theme = (root.dataset.theme || system) === "dark" ? "light" : "dark";
+    kept.set("theme", root.dataset.theme);
+  }
+  byId("theme").addEventListener("click", turnTheme);
+
+  /* Help */
+  const help = byId("help");
+  byId("keys").addEventListener("click", () => help.showModal());
+
+  /* What is sorted and filtered stands behind the # of the address, so that it can be sent. */
+  const state = new URLSearchParams(/=/.test(location.hash) ? location.hash.slice(1) : "");
+  function remember(name, value) {
+    if (value) state.set(name, value); else state.delete(name);
+    const told = state.toString();
+    history.replaceState(null, "", told ? "#" + told : location.pathname + location.search);
+  }
+
+  function valueOf(row, at) {
+    const cell = row.cells[at];
+    const told = cell.dataset.value !== undefined ? cell.dataset.value : cell.textContent.trim();
+    const number = Number(told.replace(/,/g, ""));
+    return told !== "" && !Number.isNaN(number) ? number : told;
+  }
+  function compare(a, b) {
+    if (a === "" || b === "") return (a === "") - (b === "");
+    if (typeof a === "number" && typeof b === "number") return a - b;
+    return String(a).localeCompare(String(b), undefined, { numeric: true });
+  }
+  function sort(button, down) {
+    const table = button.closest("table");
+    const at = button.closest("th").cellIndex;
+    const sign = down ? -1 : 1;
+    const rows = Array.from(table.tBodies[0].rows).map((row) => [valueOf(row, at), row]);
+    rows.sort((a, b) => (a[0] === "" || b[0] === "" ? 1 : sign) * compare(a[0], b[0]));
+    table.tBodies[0].append(...rows.map((pair) => pair[1]));
+    all(".sort", table).forEach((other) => {
+      delete other.dataset.order;
+      other.closest("th").removeAttribute("aria-sort");
+    });
+    button.dataset.order = down ? "down" : "up";
+    button.closest("th").setAttribute("aria-sort", down ? "descending" : "ascending");
+    remember(table.id + ".sort", (down ? "-" : "") + at);
+  }
+  all(".sortable .sort").forEach((button) => {
+    const numeric = button.closest("th").classList.contains("num");
+    button.addEventListener("click", () => {
+      sort(button, button.dataset.order ? button.dataset.order === "up" : numeric);
+    });
+  });
+  all("table.sortable").forEach((table) => {
+    const told = state.get(table.id + ".sort");
+    const button = told && all("thead th", table)[Math.abs(Number(told))];
+    if (button && button.querySelector(".sort")) sort(button.querySelector(".sort"), told[0] === "-");
+  });
+
+  function filter(input) {
+    const table = byId(input.dataset.filter);
+    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    for (const row of table.tBodies[0].rows) {
+      const text = row.textContent.toLowerCase();
+      row.hidden = !words.every((word) => text.includes(word));
+    }
+    remember(table.id + ".filter", input.value);
+  }
+  all("[data-filter]").forEach((input) => {
+    input.addEventListener("input", () => filter(input));
+    input.form && input.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") event.preventDefault();
+    });
+    const told = state.get(input.dataset.filter + ".filter");
+    if (told) { input.value = told; filter(input); }
+  });
+
+  /* Words that differ */
+  const diff = byId("diff");
+  function turnDiff() {
+    const on = document.body.classList.toggle("diff");
+    diff.setAttribute("aria-pressed", String(on));
+    kept.set("diff", on ? "1" : "");
+  }
+  if (diff) {
+    diff.addEventListener("click", turnDiff);
+    if (kept.get("diff")) turnDiff();
+  }
+
+  /* Keys */
+  const seen = (element) => element.offsetParent !== null && !element.closest("[hidden]");
+  function step(selector, by) {
+    const found = all(selector).filter(seen);
+    if (!found.length) return false;
+    const at = found.indexOf(document.activeElement);
+    const next = at < 0 ? (by > 0 ? 0 : found.length - 1) : at + by;
+    const to = found[Math.max(0, Math.min(found.length - 1, next))];
+    to.focus();
+    to.scrollIntoView({ block: "nearest" });
+    return true;
+  }
+  function across(by) {
+    const cell = document.activeElement && document.activeElement.closest(".heat td, .heat th");
+    if (!cell) return false;
+    const row = cell.parentElement;
+    for (let at = cell.cellIndex + by; at >= 0 && at < row.cells.length; at += by) {
+      const link = row.cells[at].querySelector("a");
+      if (link) { link.focus(); return true; }
+    }
+    return true;
+  }
+  function along(by) {
+    const cell = document.activeElement && document.activeElement.closest(".heat td");
+    if (!cell) return false;
+    const rows = Array.from(cell.closest("tbody").rows).filter(seen);
+    for (let at = rows.indexOf(cell.parentElement) + by; rows[at]; at += by) {
+      const link = rows[at].cells[cell.cellIndex].querySelector("a");
+      if (link) { link.focus(); return true; }
+    }
+    return true;
+  }
+  function follow(key) {
+    const current = document.querySelector(".reading:target") || all(".reading")[0];
+    const links = all("a[data-key]").filter((link) => link.dataset.key === key);
+    const link = links.find((each) => current && current.contains(each)) || links.filter(seen)[0];
+    if (!link) return false;
+    link.click();
+    return true;
+  }
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const typing = event.target.matches && event.target.matches("input:not([type=checkbox]), select, textarea");
+    if (typing) {
+      if (event.key === "Escape") event.target.blur();
+      return;
+    }
+    if (help.open) return;
+    const done = {
+      "?": () => { help.showModal(); return true; },
+      x: () => { turnTheme(); return true; },
+      d: () => diff && (turnDiff(), true),
+      "/": () => { const input = all("[data-filter]").filter(seen)[0]; if (input) input.focus(); return !!input; },
+      j: () => along(1) || follow("j") || step("[data-item]", 1),
+      k: () => along(-1) || follow("k") || step("[data-item]", -1),
+      h: () => across(-1) || follow("h"),
+      l: () => across(1) || follow("l"),
+      t: () => step(".turn", 1),
+      T: () => step(".turn", -1),
+    }[event.key];
+    if (done ? done() : follow(event.key)) event.preventDefault();
+  });
+
+  /* Live */
+  const live = byId("live");
+  if (live) watch();
+  function watch() {
+    const rates = [];
+    const events = new EventSource(live.dataset.events);
+    events.onmessage = (event) => {
+      const now = JSON.parse(event.data);
+      byId("state").textContent = now.state;
+      byId("done").value = now.finished;
+      all("[data-live]").forEach((place) => { place.textContent = now[place.dataset.live]; });
+      rows(byId("held-table").tBodies[0], now.models);
+      byId("nothing").textContent = now.note;
+      list(byId("failures"), now.failures);
+      rates.push(now.calls_a_second);
+      rates.splice(0, rates.length - 180);
+      draw(rates);
+      if (now.state !== "running") events.close();
+    };
+    events.onerror = () => { byId("state").textContent = "no connection: trying again"; };
+  }
+  function rows(body, told) {
+    body.closest("section").hidden = !told.length;
+    body.replaceChildren(...told.map((cells) => {
+      const row = document.createElement("tr");
+      cells.forEach((text, at) => {
+        const cell = document.createElement(at ? "td" : "th");
+        if (!at) cell.scope = "row";
+        if (at && at < cells.length - 1) cell.className = "num";
+        cell.textContent = text;
+        row.append(cell);
+      });
+      return row;
+    }));
+  }
+  function list(place, told) {
+    place.closest("section").hidden = !told.length;
+    place.replaceChildren(...told.map((text) => {
+      const line = document.createElement("li");
+      line.textContent = text;
+      return line;
+    }));
+  }
+  function draw(rates) {
+    if (rates.length < 2) return;
+    byId("rate").closest("figure").hidden = false;
+    const top = Math.max(...rates, 1);
+    const points = rates.map((rate, at) => {
+      return (600 * at / (rates.length - 1)).toFixed(1) + "," + (116 - 108 * rate / top).toFixed(1);
+    });
+    byId("rate").querySelector("polyline").setAttribute("points", points.join(" "));
+    byId("span").textContent = String(rates.length);
+    byId("top").textContent = top.toFixed(1);
+  }
+})();

@@ -1,0 +1,100 @@
+"""What models wrote, as markup that does nothing: escaped, controls shown, findings marked."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
+from itertools import pairwise
+from typing import NamedTuple
+
+from markupsafe import Markup, escape
+
+from oversight.engine.display.printable import CONTROL, printable
+from oversight.protocols.quotes import Quote, marked
+
+MAX_DIFF_WORDS = 2_500
+"""Words of a speech that are compared with the other world's; longer ones are not."""
+
+ALIKE = 3
+"""Words in a row that count as the same in both."""
+
+_FOUND = re.compile(r"<(?P<kind>verified|unverified)>(?P<text>.*?)</(?P=kind)>", re.DOTALL)
+_WORD = re.compile(r"\S+")
+
+
+class Mark(NamedTuple):
+    """A stretch of a text, and the class that it is shown with."""
+
+    start: int
+    end: int
+    kind: str
+
+
+def quoted(text: str, quotes: Sequence[Quote]) -> tuple[str, list[Mark]]:
+    """A speech without our tags, and the quotes that were looked up in it."""
+    parts: list[str] = []
+    marks: list[Mark] = []
+    length = end = 0
+    told = marked(text, quotes)
+    # No model can write these tags: they are escaped before a speech is one.
+    for found in _FOUND.finditer(told) if quotes else ():
+        parts += [told[end : found.start()], found["text"]]
+        start = length + found.start() - end
+        length = start + len(found["text"])
+        marks.append(Mark(start, length, found["kind"]))
+        end = found.end()
+    return "".join([*parts, told[end:]]), marks
+
+
+def differing(text: str, other: str) -> list[Mark]:
+    """The stretches of `text` that are not in `other`, word by word."""
+    ours, theirs = list(_WORD.finditer(text)), list(_WORD.finditer(other))
+    if max(len(ours), len(theirs)) > MAX_DIFF_WORDS:
+        return []
+    match = SequenceMatcher(None, [w[0] for w in theirs], [w[0] for w in ours], autojunk=False)
+    marks, done = [], 0
+    for _, start, size in match.get_matching_blocks():
+        # A word or two in common, such as "of the", say nothing.
+        if size >= ALIKE or start == len(ours):
+            if start > done:
+                marks.append(Mark(ours[done].start(), ours[start - 1].end(), "differs"))
+            done = start + size
+    return marks
+
+
+def shown(text: str, marks: Iterable[Mark] = (), most: int | None = None) -> Markup:
+    """`text` as it may stand in a page. most: bytes of markup, about, after which it is cut."""
+    marks = list(marks)
+    whole = _shown(text, marks)
+    if most is None or len(whole) <= most:
+        return whole
+    kept = max(most * len(text) // len(whole), 1)
+    left = len(text) - kept
+    rest = Markup('<span class="more">… {} more characters</span>').format(f"{left:,}")
+    return _shown(text[:kept], marks) + rest
+
+
+def _shown(text: str, marks: Sequence[Mark]) -> Markup:
+    if not marks and not CONTROL.search(text):
+        return escape(text)
+    return Markup("").join(_pieces(text, marks))
+
+
+def _pieces(text: str, marks: Sequence[Mark]) -> Iterator[Markup]:
+    every = [*marks, *(Mark(found.start(), found.end(), "ctl") for found in CONTROL.finditer(text))]
+    opens: dict[int, list[str]] = {}
+    closes: dict[int, list[str]] = {}
+    for start, end, kind in every:
+        opens.setdefault(start, []).append(kind)
+        closes.setdefault(min(end, len(text)), []).append(kind)
+    cuts = sorted({0, len(text), *(n for n in (*opens, *closes) if n < len(text))})
+    within: list[str] = []
+    for start, end in pairwise(cuts):
+        for kind in closes.get(start, ()):
+            within.remove(kind)
+        within += opens.get(start, ())
+        piece = escape(printable(text[start:end]))
+        if within:
+            kinds = " ".join(dict.fromkeys(within))
+            yield Markup('<span class="{}">{}</span>').format(kinds, piece)
+        else:
+            yield piece

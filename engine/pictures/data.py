@@ -1,0 +1,179 @@
+"""The figures behind pictures, for every painter: plain numbers, and the same as a table."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from oversight.engine.reports.results import Results
+from oversight.protocols.scoring.statistics import Estimate
+
+Rows: TypeAlias = list[tuple[object, ...]]
+Span: TypeAlias = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One row of a forest plot."""
+
+    row: int
+    """Its number in the sweep, from 0."""
+    protocol: str
+    agent: str
+    judge: str
+    n: int
+    """Problems."""
+    mean: float | None
+    """None where no problem is complete."""
+    interval: Span | None = None
+    """95 %."""
+    bounds: Span | None = None
+    """What worlds that failed or are in doubt could make of the mean."""
+    lift: float | None = None
+    lift_interval: Span | None = None
+    naive: float | None = None
+    """The naive judge's figure, with the same judge."""
+    jse: float | None = None
+    """Judge score expected at beta 1."""
+    cells: int = 0
+    failed: int = 0
+    missing: int = 0
+
+    @property
+    def half(self) -> float | None:
+        """Half the width of the interval: the figure after ±."""
+        return None if self.interval is None else (self.interval[1] - self.interval[0]) / 2
+
+    @property
+    def name(self) -> str:
+        return " · ".join(filter(None, (self.protocol, self.agent, self.judge)))
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """One measure with its intervals, a line a row."""
+
+    measure: str
+    """What the axis says."""
+    score: str
+    lines: tuple[Line, ...]
+
+    HEAD = ("protocol", "agent", "judge", "n", "mean", "low", "high", "worst", "best", "naive")
+
+    def table(self) -> tuple[tuple[str, ...], Rows]:
+        rows: Rows = [
+            (
+                *(line.protocol, line.agent, line.judge, line.n, line.mean),
+                *(line.interval or (None, None)),
+                *(line.bounds or (None, None)),
+                line.naive,
+            )
+            for line in self.lines
+        ]
+        return self.HEAD, rows
+
+    @property
+    def axis(self) -> "Axis":
+        values = [0.0]
+        for line in self.lines:
+            ends = (line.mean, line.naive, line.lift, *(line.interval or ()), *(line.bounds or ()))
+            values += [value for value in ends if value is not None]
+        return Axis.around(values)
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A stretch of numbers with round ticks."""
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+
+    @classmethod
+    def around(cls, values: Sequence[float], most: int = 7) -> "Axis":
+        """An axis that shows all values, with no more than `most` ticks."""
+        low, high = min(values), max(values)
+        if high - low < 1e-9:
+            low, high = low - 0.5, high + 0.5
+        step = next(
+            size * scale
+            for scale in (10.0**n for n in range(-6, 12))
+            for size in (1.0, 2.0, 5.0)
+            if (high - low) / (size * scale) <= most - 1
+        )
+        first, last = int(low // step), -int(-high // step)
+        ticks = tuple(round(n * step, 9) for n in range(first, last + 1))
+        return cls(ticks[0], ticks[-1], ticks)
+
+    def at(self, value: float) -> float:
+        """Where a value is, in percent of the axis."""
+        return round(100 * (value - self.low) / (self.high - self.low), 2)
+
+
+def forest_of(results: Results) -> Forest:
+    """ASD by row, with lift and bounds."""
+    naive: dict[str, float] = {}
+    for row in results.rows:
+        if row.asd is not None and row.lift is not None:
+            naive.setdefault(row.judge, row.asd.mean - row.lift.mean)
+    lines = tuple(
+        Line(
+            number,
+            row.kind,
+            row.agent,
+            row.judge,
+            row.n,
+            row.asd.mean if row.asd else None,
+            row.asd.interval if row.asd else None,
+            (row.bounds.worst, row.bounds.best) if row.bounds and row.bounds.doubtful else None,
+            row.lift.mean if row.lift else None,
+            row.lift.interval if row.lift else None,
+            naive.get(row.judge),
+            _jse(row.jse),
+            row.cells,
+            row.failed,
+            row.missing,
+        )
+        for number, row in enumerate(results.rows)
+    )
+    return Forest("agent score difference", results.score, lines)
+
+
+def saved_forest(told: Mapping[str, Any]) -> Forest:
+    """The same from a report that was saved as JSON. KeyError if it is another version's."""
+    naive: dict[str, float] = {}
+    for row in told["rows"]:
+        if row["asd"] and row["lift"]:
+            naive.setdefault(row["judge"], row["asd"]["mean"] - row["lift"]["mean"])
+    lines = tuple(
+        Line(
+            number,
+            row["protocol"],
+            row["agent"],
+            row["judge"],
+            row["n"],
+            row["asd"]["mean"] if row["asd"] else None,
+            _span(row["asd"]),
+            (row["bounds"]["worst"], row["bounds"]["best"])
+            if row["bounds"] and row["bounds"]["doubtful"]
+            else None,
+            row["lift"]["mean"] if row["lift"] else None,
+            _span(row["lift"]),
+            naive.get(row["judge"]),
+            (row["jse"].get("1") or {}).get("mean"),
+            row["cells"],
+            row["failed"],
+            row["missing"],
+        )
+        for number, row in enumerate(told["rows"])
+    )
+    return Forest("agent score difference", told["score"], lines)
+
+
+def _span(told: Mapping[str, Any] | None) -> Span | None:
+    if told is None or told["low"] is None:
+        return None
+    return told["low"], told["high"]
+
+
+def _jse(jse: Mapping[float, Estimate]) -> float | None:
+    return jse[1.0].mean if 1.0 in jse else None

@@ -1,0 +1,136 @@
+"""A run as pictures read it: its figures under one score, with intervals for all of them."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import isnan
+
+import numpy as np
+
+from oversight.cache.address import value_address
+from oversight.engine.errors import UsageError
+from oversight.engine.pictures.costs import RowCost, row_costs
+from oversight.engine.pictures.opened import Floats, OpenedRun, Place
+from oversight.engine.reports.results import Results, collect
+from oversight.engine.runs.lookup import Parts
+from oversight.engine.runs.run_folder import outcomes
+from oversight.engine.sweeps.rows import Row
+from oversight.engine.sweeps.sweep import Sweep
+from oversight.protocols.judges.judge import ModelJudge
+from oversight.protocols.mechanisms.baselines import NaiveJudge
+from oversight.protocols.question import Problem
+from oversight.protocols.scores import RANGES
+from oversight.protocols.scoring.sample import Sample
+from oversight.protocols.scoring.worlds import BETAS
+
+
+@dataclass
+class Looked:
+    """One run under one score."""
+
+    run: OpenedRun
+    score: str = "brier"
+    betas: tuple[float, ...] = BETAS
+    parts: Parts = field(default_factory=Parts)
+    """Which rows a picture shows."""
+
+    @property
+    def name(self) -> str:
+        return self.run.name
+
+    @property
+    def sweep(self) -> Sweep:
+        return self.run.sweep
+
+    @cached_property
+    def results(self) -> Results:
+        records = outcomes(self.run.folder)
+        return collect(self.sweep, records, score=self.score, betas=self.betas)
+
+    @property
+    def span(self) -> float:
+        """The largest ASD that two answers of values +1 and -1 can have."""
+        low, high = RANGES[self.score]
+        return high - low
+
+    @cached_property
+    def rows(self) -> list[tuple[int, Row]]:
+        """The rows that the picture shows, by their numbers in the sweep. UsageError if none."""
+        found = [(n, row) for n, row in enumerate(self.sweep.rows) if self.parts.fit(row)]
+        if not found:
+            names = "\n  ".join(f"{r.kind} · {r.agent} · {r.judge}" for r in self.sweep.rows[:20])
+            raise UsageError(f"no row of {self.run.folder} fits; there are:\n  {names}")
+        return found
+
+    def row(self, number: int) -> Row:
+        return self.sweep.rows[number]
+
+    def told(self, row: Row) -> tuple[str, str, str]:
+        """Protocol, agent and judge; empty where all rows have the same."""
+        rows = [each for _, each in self.rows]
+        agents = {each.agent for each in rows} - {""}
+        judges = {each.judge for each in rows}
+        return (
+            row.kind,
+            row.agent if len(agents) > 1 else "",
+            row.judge if len(judges) > 1 else "",
+        )
+
+    def without(self, row: Row, setting: str, value: int) -> tuple[str, str, str]:
+        """The names of a row, less the value of one of its settings."""
+        if setting == "n":
+            return row.kind, row.agent.removesuffix(f" best of {value}"), row.judge
+        words = row.kind.split()
+        if str(value) in words:
+            # The last: `debate simultaneous 2`.
+            del words[len(words) - 1 - words[::-1].index(str(value))]
+        return " ".join(words), row.agent, row.judge
+
+    def verdicts(self, number: int) -> Sequence[tuple[Problem, tuple[tuple[float, ...], ...]]]:
+        """Of one row, every problem and draw with a verdict in all of its worlds."""
+        probs = self.run.landed(self.score).probs
+        found = []
+        for at, problem in enumerate(self.sweep.problems):
+            for draw in range(self.sweep.draws):
+                cells = self.run.worlds(Place(number, at, draw))
+                verdicts = probs[cells.start : cells.stop, : len(problem.values)].tolist()
+                if not any(isnan(verdict[0]) for verdict in verdicts):
+                    found.append((problem, tuple(map(tuple, verdicts))))
+        return found
+
+    def differences(self) -> Floats:
+        """ASD of each problem under each row, problems x rows; not a number where unknown."""
+        return asd_by_problem(self.sweep, self.results)
+
+    def judge_key(self, row: Row) -> str:
+        """Equal for judges that differ in nothing, or in whether they read the passage alone."""
+        judge = row.protocol.judge
+        if isinstance(judge, ModelJudge):
+            judge = replace(judge, reads_passage=False)
+        return value_address(judge)
+
+    def baselines(self) -> tuple[dict[str, Sample], dict[str, Sample]]:
+        """By judge, ASD of the naive judge who may not read the passage, and of the one who may."""
+        closed: dict[str, Sample] = {}
+        opened: dict[str, Sample] = {}
+        for row, samples in zip(self.sweep.rows, self.results.samples, strict=True):
+            if isinstance(row.protocol, NaiveJudge) and samples is not None:
+                into = opened if row.protocol.judge.reads_passage else closed
+                into[self.judge_key(row)] = samples.asd
+        return closed, opened
+
+    def costs(self) -> list[RowCost]:
+        """Of each row, over a sample of problems that are run again from the store."""
+        return asyncio.run(row_costs(self.run))[1]
+
+
+def asd_by_problem(sweep: Sweep, results: Results) -> Floats:
+    """ASD of each problem under each row, problems x rows; not a number where it is not known."""
+    found = np.full((len(sweep.problems), len(sweep.rows)), np.nan)
+    place = {problem.id: n for n, problem in enumerate(sweep.problems)}
+    for number, samples in enumerate(results.samples):
+        if samples is not None:
+            at = [place[id] for id in samples.asd.questions]
+            found[at, number] = samples.asd.values
+    return found

@@ -1,0 +1,96 @@
+"""Small calls that show whether a model does what a sweep will ask it for."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import orjson
+
+from oversight.cache.call import Call, Message
+from oversight.cache.reply import Reply
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One call, and how its reply shows that what it asks for is there."""
+
+    name: str
+    call: Call
+    fault: Callable[[Reply], str]
+    """What is wrong with a reply; empty if nothing is."""
+    mend: str
+
+
+def probes_of(shapes: Iterable[Call]) -> dict[str, list[Probe]]:
+    """By model, the first call that asks for logprobs, for a schema and for tools, made small.
+
+    What else such a call asks for stays as it is: vendors refuse combinations too.
+    """
+    found: dict[str, dict[str, Probe]] = {}
+    for shape in shapes:
+        made = found.setdefault(shape.model, {})
+        if shape.top_logprobs:
+            made.setdefault("logprobs", _logprobs(shape))
+        if shape.response_format is not None:
+            made.setdefault("schema", _schema(shape))
+        if shape.tools:
+            made.setdefault("tools", _tools(shape))
+    return {model: [*made.values()] for model, made in found.items()}
+
+
+def _saying(shape: Call, text: str) -> Call:
+    return Call(replace(shape.request, messages=(Message("user", text),)))
+
+
+def _logprobs(shape: Call) -> Probe:
+    def fault(reply: Reply) -> str:
+        if not reply.logprobs:
+            return "it answers without logprobs"
+        if shape.top_logprobs > 1 and not any(len(token.top) > 1 for token in reply.logprobs):
+            return "it reports no candidates beside the token that it drew"
+        return ""
+
+    return Probe(
+        "logprobs",
+        _saying(shape, "Which letter comes first, A or B? Answer with the letter alone."),
+        fault,
+        "judge by stated probabilities or votes",
+    )
+
+
+def _schema(shape: Call) -> Probe:
+    wanted = shape.response_format
+    schema = orjson.loads(wanted.schema) if wanted is not None else {}
+
+    def fault(reply: Reply) -> str:
+        if reply.outcome == "truncated":
+            return f"its answer does not fit into {shape.max_tokens:,} tokens"
+        try:
+            said = orjson.loads(reply.text)
+        except orjson.JSONDecodeError:
+            return "it answers with no JSON"
+        missing = [
+            name
+            for name in schema.get("required", ())
+            if not isinstance(said, dict) or name not in said
+        ]
+        return f"its JSON lacks {', '.join(missing)}" if missing else ""
+
+    text = f"Make up values, and answer with JSON of this schema: {orjson.dumps(schema).decode()}"
+    return Probe("a JSON schema", _saying(shape, text), fault, "choose another model, or kind")
+
+
+def _tools(shape: Call) -> Probe:
+    tool = shape.tools[0]
+
+    def fault(reply: Reply) -> str:
+        if not reply.tool_calls:
+            return f"it was told to call {tool.name}, and did not"
+        asked = reply.tool_calls[0]
+        try:
+            orjson.loads(asked.arguments)
+        except orjson.JSONDecodeError:
+            return "its arguments are no JSON"
+        return "" if asked.name == tool.name else f"it calls a tool of its own, {asked.name}"
+
+    text = f"Call the tool {tool.name} once, with arguments of your choice, and say nothing else."
+    return Probe("tools", _saying(shape, text), fault, "leave them out, or choose another model")

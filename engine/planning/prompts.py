@@ -1,0 +1,53 @@
+"""What every seat of a sweep reads, found out by walking its rows with made-up replies."""
+
+from dataclasses import dataclass
+
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.engine.runs.walk import STAND_IN, Walker, world_of
+from oversight.engine.simulation import SimProvider
+from oversight.engine.sweeps.sweep import Sweep
+from oversight.protocols.prompts.parse import read_instructions
+
+
+@dataclass(frozen=True, slots=True)
+class Prompted:
+    """The first call of one seat in one row."""
+
+    protocol: str
+    seat: str
+    """Its task and side, as programs read them in the prompt: `speak A`."""
+    model: str
+    messages: tuple[tuple[str, str], ...]
+    """(role, text) of each."""
+
+
+async def prompts_read(sweep: Sweep) -> list[Prompted]:
+    """What each seat reads when it is first asked, row by row, in both worlds of every problem.
+
+    Two seats of one task are told apart by side and by what they are told to do; a seat that is
+    asked again, in a later round or as another draw, is shown once.
+    """
+    provider = SimProvider(world_of(sweep), dict.fromkeys(sweep.models, STAND_IN))
+    found: dict[tuple[str, ...], Prompted] = {}
+
+    for row in sweep.rows:
+        kind = row.kind
+
+        def see(call: Call, reply: Reply, kind: str = kind) -> None:
+            users = [message.text for message in call.messages if message.role == "user"]
+            todo = read_instructions(users[-1]) if users else None
+            if todo is None:
+                return
+            seat = f"{todo.task} {todo.side}".strip()
+            key = (kind, seat, call.model, *todo.told.split(None, KNOWN_BY)[:KNOWN_BY])
+            told = tuple((message.role, message.text) for message in call.messages)
+            found.setdefault(key, Prompted(kind, seat, call.model, told))
+
+        alone = Sweep(sweep.name, sweep.problems, (row,))
+        await Walker(provider.reply, see).walk(alone.cells())
+    return list(found.values())
+
+
+KNOWN_BY = 6
+"""Words with which the instructions of a seat begin, and by which it is known."""

@@ -1,0 +1,49 @@
+"""Models that reason before they reply, and roles that leave them no room for it."""
+
+from collections.abc import Iterator
+
+from oversight.engine.providers.capabilities import abilities
+from oversight.engine.simulation.model import PREFIX
+from oversight.engine.sweeps.sweep import Sweep
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.judges.judge import ModelJudge
+
+
+def cramped(sweep: Sweep) -> tuple[str, ...]:
+    """One note a role whose replies may be cut: hidden reasoning counts against max_tokens, and
+    the role has no reasoning_tokens."""
+    found: dict[str, None] = {}
+    for row in sweep.rows:
+        for role in _roles(row.protocol):
+            if not role.reasoning_tokens and reasons(role.model, role.effort):
+                found[
+                    f"{role.model} reasons before it replies, and that counts against its "
+                    f"{role.max_tokens:,} tokens as {_named(role)}: set reasoning_tokens, such as "
+                    "4096, or replies are cut"
+                ] = None
+    return tuple(found)
+
+
+def reasons(model: str, effort: str) -> bool:
+    """Whether a model reasons out of sight at this effort."""
+    if model.startswith(PREFIX):
+        return False
+    efforts = abilities(model).efforts
+    always = bool(efforts) and "none" not in efforts
+    return effort in ("minimal", "low", "medium", "high") or (always and not effort)
+
+
+def _named(role: Agent | ModelJudge) -> str:
+    return "an agent" if isinstance(role, Agent) else f"a judge that is asked {role.kind}"
+
+
+def _roles(value: object) -> Iterator[Agent | ModelJudge]:
+    """Every role of one model in a tree of roles and settings."""
+    if isinstance(value, (Agent, ModelJudge)):
+        yield value
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from _roles(part)
+    else:
+        for name in getattr(value, "__dataclass_fields__", ()):
+            yield from _roles(getattr(value, name))

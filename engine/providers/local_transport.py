@@ -1,0 +1,74 @@
+"""A transport that brings its own server: llama.cpp in a child process."""
+
+import asyncio
+import sys
+from asyncio.subprocess import Process
+from collections.abc import Callable, Mapping
+
+from oversight.engine.errors import ProviderDown
+from oversight.engine.local.weights import weights
+from oversight.engine.providers.transport import Response, Transport
+
+PATIENCE = 60.0
+"""Seconds that the server may take to load its model."""
+
+
+class LocalTransport(Transport):
+    """Starts the server when it is first asked, and speaks ordinary HTTP to it. If it dies, the
+    next call starts another one.
+
+    The server ends with `close`, and with this process, however that ends. UsageError where the
+    weights or llama.cpp are not installed, ProviderDown where the server does not start.
+    """
+
+    def __init__(self, connect: Callable[[str], Transport], slots: int) -> None:
+        """connect: makes the transport to a base URL. slots: calls that are answered at once."""
+        self._connect = connect
+        self._slots = slots
+        self._starting = asyncio.Lock()
+        self._server: Process | None = None
+        self._transport: Transport | None = None
+
+    async def post(
+        self, path: str, headers: Mapping[str, str], body: bytes, deadline: float
+    ) -> Response:
+        async with self._starting:
+            if self._server is not None and self._server.returncode is not None:
+                # It was killed, as where memory ran out: whoever asks again finds another one.
+                await self.close()
+            if self._transport is None:
+                self._transport = self._connect(f"{await self._start()}/v1")
+            transport = self._transport
+        return await transport.post(path, headers, body, deadline)
+
+    async def close(self) -> None:
+        if self._transport is not None:
+            await self._transport.close()
+        if self._server is not None and self._server.stdin is not None:
+            # It waits for the end of its standard input.
+            self._server.stdin.close()
+            await self._server.wait()
+        self._server = self._transport = None
+
+    async def _start(self) -> str:
+        weights()
+        self._server = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "oversight.engine.local",
+            "--slots",
+            str(self._slots),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            # Ctrl-C is for this process, whose calls in flight are still to land.
+            start_new_session=True,
+        )
+        assert self._server.stdout is not None, "it is a pipe"
+        try:
+            async with asyncio.timeout(PATIENCE):
+                line = await self._server.stdout.readline()
+        except TimeoutError as exc:
+            raise ProviderDown(f"local: llama.cpp did not start in {PATIENCE:g} s") from exc
+        if not line:
+            raise ProviderDown("local: llama.cpp did not start; what it said stands above")
+        return line.decode().strip()

@@ -1,0 +1,244 @@
+"""The wire of OpenAI responses: the endpoint on which reasoning models call functions."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from oversight.cache.call import Call, Message
+from oversight.cache.reply import Outcome, Reply, Token, ToolCall, Usage
+from oversight.engine.errors import InvalidRequest, ModelNotFound, UnrecognizedReply
+from oversight.engine.providers.capabilities import abilities
+from oversight.engine.providers.limit_headers import HeaderLimits, duration_limits
+from oversight.engine.providers.openai_wire import tokens
+from oversight.engine.providers.payload import body_start, brief, compact, count, given_json, text
+from oversight.engine.providers.wire import Headers, Wire
+
+_OUTCOMES: dict[str, Outcome] = {
+    "completed": "ok",
+    "max_output_tokens": "truncated",
+    "content_filter": "refused",
+}
+_STATUS_OF_CODE = {"rate_limit_exceeded": 429, "server_error": 500}
+
+
+@dataclass(frozen=True, slots=True)
+class ResponsesWire(Wire):
+    provider: str = "openai"
+    """The provider as the user writes it, in front of the model's name."""
+    models: tuple[tuple[str, str], ...] = ()
+    """(name, what it is) of models whose names say nothing of them."""
+
+    @property
+    def path(self) -> str:
+        return "/responses"
+
+    def headers(self) -> dict[str, str]:
+        return {"content-type": "application/json", "accept": "application/json"}
+
+    def auth(self, key: str) -> dict[str, str]:
+        return {"authorization": f"Bearer {key}"}
+
+    def body(self, call: Call) -> bytes:
+        if call.stop:
+            raise ModelNotFound(
+                f"{call.model}: the responses endpoint takes no stop sequences; leave them out, or "
+                "set the provider's api: chat"
+            )
+        body: dict[str, Any] = {
+            "model": call.model.removeprefix(f"{self.provider}/"),
+            "input": [item for message in call.messages for item in _items(message)],
+            "max_output_tokens": call.max_tokens,
+            # What we keep is kept by us.
+            "store": False,
+        }
+        if call.temperature is not None:
+            body["temperature"] = call.temperature
+        if call.top_p is not None:
+            body["top_p"] = call.top_p
+        include = []
+        able = abilities(dict(self.models).get(call.model, call.model))
+        if able.efforts and not able.assumed:
+            # Models that do not reason refuse to be asked for it; those that do send it unasked.
+            include.append("reasoning.encrypted_content")
+        if call.top_logprobs:
+            include.append("message.output_text.logprobs")
+            body["top_logprobs"] = call.top_logprobs
+        if include:
+            body["include"] = include
+        if call.effort:
+            body["reasoning"] = {"effort": call.effort}
+        if call.tools:
+            body["tools"] = [
+                {
+                    "type": "function",
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": given_json(tool.parameters, f"tools.{tool.name}.parameters"),
+                    # The default here, unlike that of chat completions, changes the schema.
+                    "strict": False,
+                }
+                for tool in call.tools
+            ]
+        if (wanted := call.response_format) is not None:
+            schema = given_json(wanted.schema, "response_format.schema")
+            body["text"] = {
+                "format": {
+                    "type": "json_schema",
+                    "name": wanted.name,
+                    "schema": schema,
+                    "strict": True,
+                }
+            }
+        return orjson.dumps(body)
+
+    def limits(self, headers: Headers) -> HeaderLimits:
+        return duration_limits(headers)
+
+    def error(self, data: dict[str, Any]) -> object:
+        """A response that failed says so in a 200, with a code that stands for a status."""
+        said = data.get("error")
+        if isinstance(said, dict) and (status := _STATUS_OF_CODE.get(str(said.get("code")))):
+            return {**said, "code": status, "type": said["code"]}
+        return said
+
+    def read(self, data: dict[str, Any]) -> Reply:
+        items = data["output"]
+        if not isinstance(items, list):
+            raise TypeError(f"output {brief(items)}")
+        stop_reason = self._stop_reason(data)
+        said, refusal, logprobs = self._said(items)
+        calls = tuple(
+            ToolCall(text(item["call_id"]), text(item["name"]), text(item["arguments"]))
+            for item in items
+            if item["type"] == "function_call"
+        )
+        outcome: Outcome = "refused" if refusal else _OUTCOMES[stop_reason]
+        if outcome == "ok" and not calls and not said.strip():
+            outcome = "empty"
+        return Reply(
+            text=said or refusal,
+            tool_calls=calls,
+            outcome=outcome,
+            stop_reason=stop_reason,
+            logprobs=logprobs,
+            usage=_usage(data.get("usage")),
+            served_model=text(data.get("model")),
+            opaque=compact([*_kept(items)]) if any(map(_binding, items)) else "",
+        )
+
+    def _stop_reason(self, data: dict[str, Any]) -> str:
+        """Why it stopped, one of _OUTCOMES."""
+        status = text(data["status"])
+        if status == "incomplete":
+            details = data.get("incomplete_details")
+            status = text(details["reason"]) if isinstance(details, dict) else status
+        if status not in _OUTCOMES:
+            raise UnrecognizedReply(
+                f"{self.provider} stopped for a reason unknown here: {brief(status)}"
+            )
+        return status
+
+    def _said(self, items: list[dict[str, Any]]) -> tuple[str, str, tuple[Token, ...]]:
+        """What it says, how it refuses, and the logprobs of what it says."""
+        messages = []
+        for item in items:
+            match item["type"]:
+                case "message":
+                    messages.append(item)
+                case "reasoning" | "function_call":
+                    pass
+                case kind:
+                    raise UnrecognizedReply(
+                        f"{self.provider} sent a kind of item unknown here: {brief(kind)}"
+                    )
+        said: list[str] = []
+        refusal: list[str] = []
+        scored: list[Any] = []
+        for part in _spoken(messages):
+            match part["type"]:
+                case "output_text":
+                    said.append(text(part["text"]))
+                    scored += part.get("logprobs") or []
+                case "refusal":
+                    refusal.append(text(part["refusal"]))
+                case kind:
+                    raise UnrecognizedReply(
+                        f"{self.provider} sent a kind of content unknown here: {brief(kind)}"
+                    )
+        return "".join(said), "".join(refusal), tokens(scored)
+
+
+def _spoken(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The parts of what is said for good: remarks on the way to it count where there is no more."""
+    final = [message for message in messages if message.get("phase") != "commentary"]
+    for message in final or messages:
+        yield from message["content"]
+
+
+def _binding(item: dict[str, Any]) -> bool:
+    """Whether an item must go back as it came: reasoning, and messages marked with their phase."""
+    return item["type"] == "reasoning" or bool(item.get("phase"))
+
+
+def _kept(items: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The items as they came, without their logprobs, which nobody wants back."""
+    for item in items:
+        if item["type"] == "message":
+            parts = [{k: v for k, v in part.items() if k != "logprobs"} for part in item["content"]]
+            yield {**item, "content": parts}
+        else:
+            yield item
+
+
+def _items(message: Message) -> Iterator[dict[str, Any]]:
+    """A message in the provider's form; what a model wished and thought are items of their own."""
+    if message.role == "tool":
+        yield {
+            "type": "function_call_output",
+            "call_id": message.tool_call_id,
+            "output": message.text,
+        }
+        return
+    if message.opaque:
+        came = given_json(message.opaque, "messages.opaque")
+        if not isinstance(came, list) or not all(isinstance(item, dict) for item in came):
+            raise InvalidRequest(
+                f"messages.opaque is not from this wire: {body_start(message.opaque.encode())}"
+            )
+        if _unchanged(came, message):
+            yield from came
+            return
+        yield from (item for item in came if item.get("type") == "reasoning")
+    if message.text or not message.tool_calls:
+        yield {"role": message.role, "content": message.text}
+    for asked in message.tool_calls:
+        yield {
+            "type": "function_call",
+            "call_id": asked.id,
+            "name": asked.name,
+            "arguments": asked.arguments,
+        }
+
+
+def _unchanged(came: list[dict[str, Any]], message: Message) -> bool:
+    """Whether a message still says what the items said that it came in."""
+    messages = [item for item in came if item.get("type") == "message"]
+    said = "".join(part.get("text") or part.get("refusal", "") for part in _spoken(messages))
+    asked = [item.get("call_id") for item in came if item.get("type") == "function_call"]
+    return said == message.text and asked == [call.id for call in message.tool_calls]
+
+
+def _usage(usage: Any) -> Usage:
+    if not isinstance(usage, dict):
+        return Usage()
+    details = usage.get("input_tokens_details")
+    details = details if isinstance(details, dict) else {}
+    return Usage(
+        input_tokens=count(usage.get("input_tokens")),
+        output_tokens=count(usage.get("output_tokens")),
+        cache_read_tokens=count(details.get("cached_tokens")),
+        cache_write_tokens=count(details.get("cache_write_tokens")),
+        raw=compact(usage),
+    )

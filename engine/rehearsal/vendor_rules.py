@@ -1,0 +1,189 @@
+"""What the vendors refuse in November 2026, by their own pages: the rules of the profile `2026`.
+
+They are kept apart from the table that calls are checked against before a run, and share nothing
+with it: a rehearsal under them shows whether that table is right.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+Endpoint: TypeAlias = Literal["chat", "responses", "messages"]
+
+_ALWAYS_REASONING = re.compile(
+    r"o[134](-|$)|gpt-5(-mini|-nano|-pro)?(-20|$)|gpt-6-astra|gpt-6\.1-sol"
+)
+_NONE_BY_DEFAULT = re.compile(r"gpt-5\.[1-4]")
+_REASONING_BY_DEFAULT = re.compile(r"gpt-5\.[5-9]|gpt-6")
+_REASONING = re.compile(r"o[134](-|$)|gpt-5(?!-chat)|gpt-6")
+_CHAT_TOOLS_WANT_NONE = re.compile(r"gpt-5\.[4-9]|gpt-6")
+_CHAT_HAS_NO_TOOLS = re.compile(r"gpt-6-astra|gpt-6\.1-sol")
+_MAX_EFFORT = re.compile(r"gpt-5\.[6-9]|gpt-6")
+_XHIGH_EFFORT = re.compile(r"gpt-5\.[2-9]|gpt-6")
+_NO_LONGER_SERVED = re.compile(
+    r"gpt-4(-0613|-turbo.*)?$|gpt-3\.5-turbo|o1(-|$)|o3-mini|o4-mini|claude-3-|claude-2"
+    r"|claude-(opus|sonnet)-4-(0|20250514)|claude-opus-4-1"
+)
+_NEVER_SAMPLING = re.compile(r"claude-(opus-4-[7-9]|opus-5|sonnet-5|haiku-5|fable-5|mythos-5)")
+_THINKING_ALWAYS = re.compile(r"claude-(opus-5-5|fable-5|mythos-5)")
+_ADAPTIVE = re.compile(r"claude-(opus-4-[7-9]|opus-5|sonnet-5|haiku-5|fable-5|mythos-5)")
+_NO_PREFILL = re.compile(
+    r"claude-(opus-4-[6-9]|sonnet-4-6|opus-5|sonnet-5|haiku-5|fable-5|mythos-5)"
+)
+_ENDS = {
+    "2026-12-11": r"gpt-5(-mini|-nano)?(-20|$)|o3(-20|$)",
+    "2027-01-14": r"gpt-4o(-mini)?(-20|$)|gpt-4\.1(-mini|-nano)?(-20|$)",
+    "2026-11-30": r"claude-sonnet-4-5",
+}
+"""Days on which models end that are served until then."""
+_FREE_OF_SAMPLING = b"2026-10-21"
+
+
+@dataclass(frozen=True, slots=True)
+class VendorRefusal:
+    """What a vendor answers to a request that it does not serve."""
+
+    status: int
+    code: str
+    message: str
+
+
+def vendor_refusal(
+    endpoint: Endpoint, body: dict[str, Any], model: str, head: bytes
+) -> VendorRefusal | None:
+    """What the vendor of a model says to a request; None if it serves it.
+
+    model: as the vendor calls it. head: request line and headers, as they came.
+    """
+    if _NO_LONGER_SERVED.match(model):
+        return VendorRefusal(404, "model_not_found", f"The model `{model}` does not exist")
+    rules = _claude if endpoint == "messages" else _gpt
+    for code, message in rules(endpoint, body, model, head):
+        return VendorRefusal(400, code, message)
+    return None
+
+
+_Found: TypeAlias = Iterator[tuple[str, str]]
+
+
+def _gpt(endpoint: Endpoint, body: dict[str, Any], model: str, head: bytes) -> _Found:
+    if not _REASONING.match(model):
+        return
+    told = body.get("reasoning") if endpoint == "responses" else None
+    effort = (told or {}).get("effort") if told else body.get("reasoning_effort")
+    always = bool(_ALWAYS_REASONING.match(model))
+    takes = {"low", "medium", "high"}
+    takes |= set() if always else {"none"}
+    takes |= {"minimal"} if always and model.startswith("gpt-5") else set()
+    takes |= {"xhigh"} if _XHIGH_EFFORT.match(model) else set()
+    takes |= {"max"} if _MAX_EFFORT.match(model) else set()
+    if effort is not None and effort not in takes:
+        yield (
+            "unsupported_value",
+            f"Unsupported value: 'reasoning_effort' does not support '{effort}' with this model.",
+        )
+    if endpoint == "chat" and "max_tokens" in body:
+        yield (
+            "unsupported_parameter",
+            "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
+            "'max_completion_tokens' instead.",
+        )
+    if "stop" in body:
+        yield (
+            "unsupported_parameter",
+            "Unsupported parameter: 'stop' is not supported with this model.",
+        )
+    silent = effort == "none" or (effort is None and bool(_NONE_BY_DEFAULT.match(model)))
+    for name in ("temperature", "top_p", "logprobs", "top_logprobs"):
+        if body.get(name) is not None and (always or not silent):
+            yield (
+                "unsupported_parameter",
+                f"Unsupported parameter: '{name}' is not supported with this model.",
+            )
+    tools_on_chat = endpoint == "chat" and bool(body.get("tools"))
+    picky = tools_on_chat and _CHAT_TOOLS_WANT_NONE.match(model)
+    if picky and (_CHAT_HAS_NO_TOOLS.match(model) or not silent):
+        yield (
+            "unsupported_parameter",
+            f"Function tools with reasoning_effort are not supported for {model} in "
+            "/v1/chat/completions. To use function tools, use /v1/responses or set "
+            "reasoning_effort to 'none'.",
+        )
+
+
+def _claude(endpoint: Endpoint, body: dict[str, Any], model: str, head: bytes) -> _Found:
+    thinking = (body.get("thinking") or {}).get("type")
+    for name in ("temperature", "top_p", "top_k"):
+        if name not in body:
+            continue
+        if _NEVER_SAMPLING.match(model) or _FREE_OF_SAMPLING in _version(head):
+            yield "invalid_request_error", f"`{name}` is deprecated for this model."
+        if thinking in ("enabled", "adaptive"):
+            yield "invalid_request_error", f"`{name}` is not supported when thinking is enabled."
+    if "temperature" in body and "top_p" in body:
+        yield (
+            "invalid_request_error",
+            "`temperature` and `top_p` cannot both be specified for this model.",
+        )
+    if thinking == "disabled" and _THINKING_ALWAYS.match(model):
+        yield "invalid_request_error", '"thinking.type.disabled" is not supported for this model.'
+    if thinking == "enabled" and _ADAPTIVE.match(model):
+        yield "invalid_request_error", '"thinking.type.enabled" is not supported for this model.'
+    choice = (body.get("tool_choice") or {}).get("type")
+    if choice in ("any", "tool") and _THINKING_ALWAYS.match(model):
+        yield "invalid_request_error", "Forced tool use is not supported for this model."
+    if body["messages"][-1]["role"] == "assistant" and _NO_PREFILL.match(model):
+        yield "invalid_request_error", "Prefilling assistant messages is not supported."
+    effort = (body.get("output_config") or {}).get("effort")
+    if effort == "xhigh" and not _ADAPTIVE.match(model):
+        yield "invalid_request_error", "effort 'xhigh' is not supported for this model."
+
+
+def vendor_model(model: str, head: bytes) -> dict[str, Any] | None:
+    """What the Models endpoint of its vendor says of a model; None if there is no such model.
+
+    head: as above; Anthropic's clients are told by their headers.
+    """
+    if not _version(head):
+        if not model.startswith(("gpt-", "o")) or _NO_LONGER_SERVED.match(model):
+            return None
+        ends = next((day for day, named in _ENDS.items() if re.match(named, model)), None)
+        told = {"id": model, "object": "model", "created": 0, "owned_by": "openai"}
+        return told | {"shutdown_date": ends}
+    if not model.startswith("claude-"):
+        return None
+    retired = bool(_NO_LONGER_SERVED.match(model))
+    ends = next((day for day, named in _ENDS.items() if re.match(named, model)), None)
+    lifecycle = "retired" if retired else "deprecated" if ends else "active"
+    adaptive, recent = bool(_ADAPTIVE.match(model)), bool(_NO_PREFILL.match(model))
+    efforts = {"low": True, "medium": True, "high": True, "xhigh": adaptive, "max": recent}
+    types = {
+        "adaptive": recent,
+        "between_tools": model.startswith("claude-sonnet-5-5"),
+        "disabled": not _THINKING_ALWAYS.match(model),
+        "enabled": not adaptive,
+    }
+    return {
+        "id": model,
+        "type": "model",
+        "lifecycle": lifecycle,
+        "retires_at": f"{ends}T00:00:00Z" if ends else None,
+        "max_input_tokens": 1_000_000 if recent else 200_000,
+        "max_tokens": 128_000 if recent else 64_000,
+        "capabilities": {
+            "effort": _support(efforts) | {"supported": True},
+            "thinking": {"supported": True, "types": _support(types)},
+            "structured_outputs": {"supported": True},
+        },
+    }
+
+
+def _support(kinds: dict[str, bool]) -> dict[str, Any]:
+    return {name: {"supported": there} for name, there in kinds.items()}
+
+
+def _version(head: bytes) -> bytes:
+    """The edition of the API that a request asks for."""
+    found = re.search(rb"(?i)\r\nanthropic-version: *([^\r]*)", head)
+    return found[1] if found else b""

@@ -1,0 +1,155 @@
+"""Whether the verdicts of a run can be trusted at all: what stands above every report.
+
+Of the cells that were run: how many came to a verdict, how many could not be read, were cut off,
+refused, had failing tools, and how much of the judge's probability its answer labels had. Where
+something is off there is one example and one advice.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from oversight.engine.runs.outcome import OutcomeRecord
+
+OFF = 0.01
+"""Share of cells from which on a trouble is worth a word."""
+
+CAPTURED = 0.9
+"""Mean mass of the answer labels below which a logprob judge is worth a word."""
+
+SHOWN = 100
+"""Characters of an example."""
+
+ADVICE: Mapping[str, str] = {
+    "unreadable": "raise the judge's max_tokens, or take a judge that keeps to the form",
+    "failed otherwise": "see what failed and its mend at the end of: oversight run; --retry-failed",
+    "truncated": "raise max_tokens of who speaks",
+    "refused": "reword the task or take another model; the bounds show what they could change",
+    "empty": "raise max_tokens: hidden reasoning may use it all up",
+    "failed tools": "look at one, and mend the tool's description or take a model that uses tools",
+    "captured mass": "the judge puts its probability elsewhere: take kind: stated or another",
+}
+
+QUIET = ("failed otherwise", "empty")
+"""Signs that are not named where there is none of them."""
+
+COUNTED: Mapping[str, str] = {
+    "truncated": "truncated",
+    "refused": "refused",
+    "empty": "empty",
+    "failed_tools": "failed tools",
+}
+"""Counts of a transcript that are troubles, by what they are called here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """One thing that can be off."""
+
+    name: str
+    cells: int
+    """In which it happened; for captured mass, in which the labels had less than `CAPTURED`."""
+    share: float
+    """Of the cells that were run; for captured mass, the mean mass."""
+    off: bool
+    example: str
+    """A cell, and what was said; empty where there is none."""
+    advice: str
+    """Empty unless it is off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Of a run as it stands."""
+
+    cells: int
+    """That were run."""
+    verdicts: int
+    signs: tuple[Sign, ...]
+
+    @property
+    def off(self) -> tuple[Sign, ...]:
+        return tuple(sign for sign in self.signs if sign.off)
+
+    def lines(self) -> list[str]:
+        """One line of figures, and one for each sign that is off."""
+        if not self.cells:
+            return ["health: nothing has been run yet"]
+        share = self.verdicts / self.cells
+        parts = [f"{self.verdicts:,} of {self.cells:,} cells with a verdict ({share:.0%})"]
+        for sign in self.signs:
+            if not sign.cells and sign.name in QUIET:
+                continue
+            if sign.name == "captured mass":
+                parts.append(f"captured mass {sign.share:.0%}")
+            else:
+                parts.append(f"{sign.name} {_percent(sign.share) if sign.cells else '0'}")
+        lines = [f"health: {' · '.join(parts)}"]
+        for sign in self.off:
+            what = (
+                f"captured mass: mean {sign.share:.0%}"
+                if sign.name == "captured mass"
+                else f"{sign.name}: {sign.cells:,} cell{'s' * (sign.cells != 1)}"
+            )
+            lines.append(f"  ! {what}, such as {sign.example}; {sign.advice}")
+        return lines
+
+
+class HealthCheck:
+    """Takes outcomes one by one."""
+
+    def __init__(self) -> None:
+        names = ("unreadable", "failed otherwise", *COUNTED.values())
+        self._cells = dict.fromkeys(names, 0)
+        self._examples: dict[str, str] = {}
+        self._run = self._verdicts = 0
+        self._captured: list[float] = []
+        self._judged = 0
+
+    def add(self, record: OutcomeRecord) -> None:
+        self._run += 1
+        if record.failure is not None:
+            read = record.failure.kind == "unreadable"
+            said = record.failure.raw if read and record.failure.raw else record.failure.message
+            self._note("unreadable" if read else "failed otherwise", record, said)
+            return
+        self._verdicts += 1
+        if record.captured is not None:
+            self._captured.append(record.captured)
+            if record.captured < CAPTURED and "captured mass" not in self._examples:
+                self._examples["captured mass"] = _cell(record, f"{record.captured:.0%}")
+        for count, name in COUNTED.items():
+            if record.counts.get(count):
+                self._note(name, record, "")
+
+    def health(self) -> Health:
+        """As far as outcomes were added."""
+        signs = []
+        for name, cells in self._cells.items():
+            share = cells / self._run if self._run else 0.0
+            off = cells > 0 and share >= OFF
+            signs.append(
+                Sign(name, cells, share, off, self._examples.get(name, ""), ADVICE[name] * off)
+            )
+        if self._captured:
+            # Verdicts whose labels had all of the mass do not tell it.
+            mean = sum(self._captured) / len(self._captured)
+            low = sum(captured < CAPTURED for captured in self._captured)
+            off = mean < CAPTURED
+            example = self._examples.get("captured mass", "")
+            name = "captured mass"
+            signs.append(Sign(name, low, mean, off, example, ADVICE[name] * off))
+        return Health(self._run, self._verdicts, tuple(signs))
+
+    def _note(self, name: str, record: OutcomeRecord, said: str) -> None:
+        self._cells[name] += 1
+        if name not in self._examples:
+            self._examples[name] = _cell(record, " ".join(said.split()))
+
+
+def _cell(record: OutcomeRecord, said: str) -> str:
+    text = said if len(said) <= SHOWN else said[: SHOWN - 1] + "…"
+    return f"{record.protocol}, {record.problem}" + (f": {text!r}" if text else "")
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.005 else "<1%"

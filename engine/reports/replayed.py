@@ -1,0 +1,90 @@
+"""A run read again from its store, cell by cell, with the calls that each cell asks."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from oversight.cache.address import store_key
+from oversight.cache.call import Call, Identity
+from oversight.cache.errors import ReplayMiss
+from oversight.cache.record import read_record
+from oversight.cache.reply import Reply
+from oversight.cache.store import Reader
+from oversight.engine.runs.loaded_sweep import LoadedSweep
+from oversight.engine.runs.run_folder import outcomes
+from oversight.engine.runs.scheduler import CellOutcome, attempt
+from oversight.engine.sweeps.sweep import Cell
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A call of a run with its reply, as the store has them."""
+
+    key: str
+    call: Call
+    reply: Reply
+    stored_at: int
+    """Seconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedCell:
+    """A cell that has an outcome."""
+
+    cell: Cell
+    outcome: CellOutcome | None
+    """None where the store lacks a call of it."""
+    calls: dict[str, Recorded]
+    """The calls that it asked, by address."""
+
+
+async def replayed_cells(
+    opened: LoadedSweep, folder: Path, store: Reader
+) -> AsyncIterator[ReplayedCell]:
+    """The cells of a run folder that have an outcome, in the order of the sweep.
+
+    DamagedEntry becomes StoreFailed, as in a run.
+    """
+    done = {record.place for record in outcomes(folder)}
+    recorded = _Store(store, opened.models.identity_in(store))
+    for cell in opened.sweep.cells():
+        if cell.place not in done:
+            continue
+        recorded.begin(cell)
+        outcome: CellOutcome | None
+        try:
+            outcome = await attempt(cell, recorded)
+        except ReplayMiss:
+            outcome = None
+        yield ReplayedCell(cell, outcome, recorded.asked)
+
+
+class _Store:
+    """An `Ask` that answers from a store alone and remembers what one problem asks: its rows and
+    worlds share many calls, and those of other problems hardly any."""
+
+    def __init__(self, store: Reader, identity: Identity) -> None:
+        self.asked: dict[str, Recorded] = {}
+        self._store = store
+        self._identity = identity
+        self._known: dict[str, Recorded] = {}
+        self._problem = ""
+
+    def begin(self, cell: Cell) -> None:
+        self.asked = {}
+        if cell.problem.id != self._problem:
+            self._problem = cell.problem.id
+            self._known.clear()
+
+    async def __call__(self, call: Call) -> Reply:
+        address = call.address
+        found = self._known.get(address)
+        if found is None:
+            key = store_key(address, self._identity(call))
+            value = self._store.get(key)
+            if value is None:
+                raise ReplayMiss(call.model, address)
+            record = read_record(key, value)
+            found = self._known[address] = Recorded(key, call, record.reply(), record.stored_at)
+        self.asked[address] = found
+        return found.reply

@@ -1,0 +1,64 @@
+"""How a run goes on just now, for who looks on from another process: `progress.json`."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from oversight.engine.display.progress import Snapshot
+from oversight.engine.errors import RunFolderError
+from oversight.engine.runs.observer import Observer
+from oversight.engine.system.files import replace_file
+
+PROGRESS_FILE = "progress.json"
+
+EVERY = 1.0
+"""Seconds between two notes."""
+
+
+class ProgressNotes(Observer):
+    """Notes where a run stands, once a second, in its folder.
+
+    A note that cannot be written is left out: nothing is lost with it, and the ledger stops a run
+    whose folder takes no more.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / PROGRESS_FILE
+
+    def watching(self, snapshot: Callable[[], Snapshot]) -> AbstractAsyncContextManager[None]:
+        return self._noting(snapshot)
+
+    @asynccontextmanager
+    async def _noting(self, snapshot: Callable[[], Snapshot]) -> AsyncIterator[None]:
+        noting = asyncio.create_task(self._note_on(snapshot))
+        try:
+            yield
+        finally:
+            noting.cancel()
+            await asyncio.wait([noting])
+            self._note(replace(snapshot(), models=()))
+
+    async def _note_on(self, snapshot: Callable[[], Snapshot]) -> None:
+        while True:
+            self._note(snapshot())
+            await asyncio.sleep(EVERY)
+
+    def _note(self, now: Snapshot) -> None:
+        try:
+            replace_file(self._file, [orjson.dumps(now)], durable=False)
+        except RunFolderError:
+            return
+
+
+def read_progress(folder: Path) -> dict[str, Any]:
+    """The last note; empty where there is none that can be read."""
+    try:
+        told = orjson.loads((folder / PROGRESS_FILE).read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return {}
+    return told if isinstance(told, dict) else {}

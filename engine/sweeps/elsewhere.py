@@ -1,0 +1,149 @@
+"""Protocols, judges, agents and data sets from elsewhere: by module, by file, or registered.
+
+A sweep file names them as `my_package.my_module:MyProtocol`, as `my_file.py:Steelman` (relative to
+the sweep file), or by the name under which an installed package registers them as entry points.
+Importing runs their code: nothing is imported that the sweep does not name.
+"""
+
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import TypeVar
+
+from oversight.engine.errors import UsageError
+from oversight.engine.sweeps.node import Node
+from oversight.engine.system.entry_points import load_registered, registered
+
+Base = TypeVar("Base")
+
+
+def class_named(
+    node: Node,
+    name: str,
+    catalogue: Mapping[str, type[Base]],
+    base: type[Base],
+    group: str,
+    what: str,
+    heading: str,
+) -> type[Base]:
+    """The class that a name in the sweep file stands for.
+
+    catalogue: ours, which nothing registered can replace. base: what the class must inherit from.
+    group: of entry points. what, heading: for the error about an unknown name. UsageError also
+    where an import fails, or finds something else.
+    """
+    if name in catalogue:
+        return catalogue[name]
+    if is_elsewhere(name):
+        return _checked(node, name, _imported(node, name), base)
+    if name in registered(group):
+        try:
+            found = load_registered(group, name)
+        except UsageError as exc:
+            raise node.fault(str(exc)) from exc
+        return _checked(node, name, found, base)
+    known = [*catalogue, *registered(group)]
+    hint = f"{', '.join(known)}; or from elsewhere: my_module:MyClass, my_file.py:MyClass"
+    raise node.unknown(known, what, heading, shown=hint)
+
+
+def is_elsewhere(name: str) -> bool:
+    """Whether it is a module or a file with the name of a class."""
+    place, colon, attribute = name.rpartition(":")
+    return bool(colon and place and attribute.isidentifier())
+
+
+def names_files(value: object) -> bool:
+    """Whether any key or text in a tree of settings names a class in a file."""
+    match value:
+        case str():
+            return is_elsewhere(value) and value.rpartition(":")[0].endswith(".py")
+        case dict():
+            return any(names_files(part) for item in value.items() for part in item)
+        case list():
+            return any(map(names_files, value))
+    return False
+
+
+def _checked(node: Node, name: str, found: object, base: type[Base]) -> type[Base]:
+    role = base.__name__
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise node.fault(
+            f"{name} is {found!r}, not a class of {role}",
+            f"inherit from {base.__module__}.{role}",
+        )
+    params = vars(found).get("__dataclass_params__")
+    if params is None or not params.frozen:
+        raise node.fault(
+            f"{name} is not a frozen dataclass, so its settings have no identity",
+            "write @dataclass(frozen=True) above the class",
+        )
+    if inspect.isabstract(found):
+        missing = ", ".join(sorted(getattr(found, "__abstractmethods__", ())))
+        raise node.fault(f"{name} lacks {missing}, which every {role} has")
+    return found
+
+
+def _imported(node: Node, name: str) -> object:
+    place, _, attribute = name.rpartition(":")
+    by_file = place.endswith(".py")
+    try:
+        if by_file:
+            module = _from_file((node.document.folder / place).resolve())
+        else:
+            module = importlib.import_module(place)
+    except Exception as exc:
+        raise node.fault(
+            f"the import of {place} failed: {type(exc).__name__}: {exc}", _hint(place, exc)
+        ) from exc
+    if not hasattr(module, attribute):
+        classes = [each for each, value in vars(module).items() if isinstance(value, type)]
+        ours = [each for each in classes if vars(module)[each].__module__ == module.__name__]
+        raise node.fault(
+            f"{place} has no {attribute!r}",
+            f"classes in it: {', '.join(ours)}" if ours else "it defines no class",
+        )
+    return getattr(module, attribute)
+
+
+def _hint(place: str, exc: Exception) -> str:
+    if isinstance(exc, FileNotFoundError):
+        return "the path is relative to the sweep file"
+    if isinstance(exc, ModuleNotFoundError) and place.endswith(".py"):
+        return "a file is imported by itself; make a package of several, and install it"
+    if isinstance(exc, ModuleNotFoundError):
+        return f"install its package in {sys.prefix}, or name a file: my_file.py:MyClass"
+    return ""
+
+
+def _from_file(path: Path) -> ModuleType:
+    """The module of a file as it is now."""
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such file")
+    return _executed(path, hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+@cache
+def _executed(path: Path, content: str) -> ModuleType:
+    """The module of a file, imported once as long as its content has this sha256."""
+    place = hashlib.sha256(str(path).encode()).hexdigest()
+    # A name that no import statement can say, so that it stands in for nobody's module.
+    name = f"file {place[:12]} {content[:12]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses look their module up while it is executed.
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

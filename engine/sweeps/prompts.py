@@ -1,0 +1,110 @@
+"""Prompt sets, from a sweep file: the default one, a file of one's own, single blocks."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from oversight.engine.sweeps.document import Document, Key
+from oversight.protocols.prompts.prompt_set import (
+    PromptError,
+    PromptSet,
+    check,
+    default_prompts,
+    read_blocks,
+)
+
+Changes: TypeAlias = Mapping[str, Mapping[str, str]]
+"""By path of a set: the text of each block in it."""
+
+KEY: Key = ("prompts",)
+
+
+def prompt_sets(
+    document: Document, folder: Path, kept: Changes | None = None
+) -> tuple[tuple[PromptSet, ...], Changes]:
+    """Every set of `prompts` (a list is an axis), and what was read of files for them.
+
+    A set is `default`, the path of a file, or a mapping of sections with, under `set`, the path of
+    the file that it changes. kept: what a run folder keeps of the files, which are not read again.
+    UsageError names file, line, block and mend.
+    """
+    value = document.value.get(KEY[0], "default")
+    parts = value if isinstance(value, list) else [value]
+    read: dict[str, dict[str, str]] = {}
+    sets: list[PromptSet] = []
+    for place, part in enumerate(parts):
+        key = (*KEY, place) if isinstance(value, list) else KEY
+        sets.append(_set(document, key, part, folder, kept, read))
+    if not sets:
+        raise document.fault(KEY, "an empty list leaves nothing to read")
+    return tuple(sets), read
+
+
+def used(prompts: PromptSet, sections: Iterable[str]) -> PromptSet | None:
+    """The part of a set that a protocol reads; None where that is the default words."""
+    part = prompts.only(sections)
+    same = part.blocks == default_prompts().only(sections).blocks
+    return None if same else part
+
+
+def _set(
+    document: Document,
+    key: Key,
+    value: Any,
+    folder: Path,
+    kept: Changes | None,
+    read: dict[str, dict[str, str]],
+) -> PromptSet:
+    if isinstance(value, str):
+        return _named(document, key, value, folder, kept, read)
+    sections = dict(document.mapping(key, value))
+    base = default_prompts()
+    path = sections.pop("set", "default")
+    if not isinstance(path, str):
+        raise document.fault((*key, "set"), f"{path!r} is not a text")
+    base = _named(document, (*key, "set"), path, folder, kept, read)
+    changes = _blocks(document, key, sections)
+    return base.changed(f"{base.name} changed", changes) if changes else base
+
+
+def _named(
+    document: Document,
+    key: Key,
+    path: str,
+    folder: Path,
+    kept: Changes | None,
+    read: dict[str, dict[str, str]],
+) -> PromptSet:
+    if path == "default":
+        return default_prompts()
+    if kept is not None and path in kept:
+        read[path] = dict(kept[path])
+    else:
+        file = (Path() if document.from_flag(key) else folder) / path
+        if not file.is_file():
+            raise document.fault(key, f"there is no file {file}", "prompts: default, or a path")
+        written = Document.read(file)
+        read[path] = _blocks(written, (), written.value)
+    try:
+        return default_prompts().changed(Path(path).stem, read[path])
+    except PromptError as exc:
+        raise document.fault(key, str(exc)) from None
+
+
+def _blocks(document: Document, key: Key, sections: Mapping[str, Any]) -> dict[str, str]:
+    """The blocks of a mapping of sections, each checked at the place where it is written."""
+    known = default_prompts().names
+    for section, blocks in sections.items():
+        at = (*key, section)
+        if section not in known:
+            raise document.unknown(at, known, "section of prompts", "sections")
+        for block, text in document.mapping(at, blocks).items():
+            if block not in known[section]:
+                raise document.unknown((*at, block), known[section], "block", f"in {section}")
+            if not isinstance(text, str) or not text.strip():
+                raise document.fault((*at, block), f"{text!r} is not a text")
+            try:
+                check(f"{section}.{block}", text)
+            except PromptError as exc:
+                raise document.fault((*at, block), str(exc)) from None
+    return read_blocks(sections)

@@ -1,0 +1,71 @@
+"""What a judge is to decide: which answer is right, or whether a statement holds."""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from oversight.protocols.agents.agent import Brief
+from oversight.protocols.prompts.prompt_set import default_prompts
+from oversight.protocols.question import Answer, Question
+from oversight.protocols.transcript import Judgement, Transcript
+
+AFFIRM, DENY = "Yes", "No"
+"""The options where a statement is judged; one token each, for judges that read logprobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A floor and what is asked about it. Every kind of judge decides every case."""
+
+    floor: Transcript
+    brief: Brief | None = None
+    """What the judge reads beside the floor: the rules, and its part in them; None: that it is a
+    judge, and no more."""
+    statement: str = ""
+    """What is said to hold; empty: the case is which answer is right."""
+    side: Answer | None = None
+    """The answer that the statement speaks for, as programs read it in the prompt."""
+
+    @property
+    def options(self) -> Question:
+        """What there is to choose from, as the answers of a question."""
+        return _of_statement(self.statement) if self.statement else self.floor.question
+
+    @property
+    def briefing(self) -> Brief:
+        return self.brief or _judging()
+
+    def without_passage(self) -> "Case":
+        question = self.floor.question.without_passage()
+        return replace(self, floor=replace(self.floor, question=question))
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """How likely a judge finds a statement."""
+
+    value: float
+    """In [0, 1]."""
+    judgements: tuple[Judgement, ...] = ()
+    """What it was made of; each over (true, not true)."""
+
+    def of(self, side: Answer, question: Question) -> tuple[Judgement, ...]:
+        """The judgements read as probabilities of `side`; the others share the rest alike."""
+        return tuple(
+            replace(each, probs=probs_of(each.probs[0], side, question)) for each in self.judgements
+        )
+
+
+def probs_of(p: float, side: Answer, question: Question) -> tuple[float, ...]:
+    """A verdict that gives `side` the probability p, and the others equal shares of the rest."""
+    share = (1 - p) / (len(question.answers) - 1)
+    return tuple(p if answer == side else share for answer in question.answers)
+
+
+@lru_cache(maxsize=1024)
+def _of_statement(statement: str) -> Question:
+    return Question(statement, (Answer(AFFIRM, ""), Answer(DENY, "")))
+
+
+def _judging() -> Brief:
+    words = default_prompts()
+    return Brief("Judge", words.text("judge.rules"), words.text("judge.role"))

@@ -1,0 +1,50 @@
+"""How often a judge must be asked before its share of votes may overrule a stated probability.
+
+The constants are those of the stochastic protocol of doubly-efficient debate (Brown-Cohen, Irving
+and Piliouras 2024, arXiv:2311.14125) in its published Lean proof (google-deepmind/debate).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Self
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """A test of a stated probability by votes, each of which holds with the true one.
+
+    A statement within `close` of the truth passes, and one that is off by `far` or more falls,
+    each with probability 1 - `failure` or more.
+    """
+
+    close: float
+    far: float
+    failure: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.close < self.far <= 1:
+            raise ValueError(f"close: {self.close} must be below far: {self.far}, both from 0 to 1")
+        if not 0 < self.failure < 1:
+            raise ValueError(f"failure: {self.failure} is not between 0 and 1")
+
+    @classmethod
+    def published(cls, lipschitz: float) -> Self:
+        """Those of the proof, for an argument whose outcome moves by at most `lipschitz` times
+        what its steps move. Their votes are 105,967 at 1, and grow with its square."""
+        return cls(1 / (100 * lipschitz), 2 / (100 * lipschitz), 1 / 100)
+
+    @property
+    def threshold(self) -> float:
+        """How far off the share of votes a statement may be: half way from close to far."""
+        return (self.close + self.far) / 2
+
+    @property
+    def votes(self) -> int:
+        """As many as Hoeffding's inequality asks for."""
+        error = (self.far - self.close) / 2
+        return math.ceil(math.log(2 / self.failure) / (2 * error**2))
+
+    def passes(self, stated: float, share: float) -> bool:
+        """Whether a stated probability stands beside the share of votes."""
+        # Both are decimals as a rule: 0.6 beside 0.5 must be off by 0.1, and no less.
+        return round(abs(stated - share), 9) < round(self.threshold, 9)

@@ -1,0 +1,9 @@
+"""The arrays that scores are computed in."""
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+"""An array of 64-bit floating point numbers."""

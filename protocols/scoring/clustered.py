@@ -1,0 +1,193 @@
+"""Standard errors of means whose questions come in clusters, few clusters too.
+
+Notation: n questions in G clusters, s_i the score of a question, m the mean of all,
+e_c = sum over i in c of (s_i - m) the residual of cluster c, n_c its number of questions.
+
+    CR1   V = G / (G - 1) * sum over c of e_c^2 / n^2         (Liang and Zeger 1986; the clustered
+          standard error of Miller 2024, arXiv:2411.00640, with the correction for few clusters)
+    CR3   V = (G - 1) / G * sum over c of (m without c - m)^2, the jackknife
+          (MacKinnon, Nielsen and Webb 2023, Journal of Econometrics 232)
+
+Both with t quantiles. For clusters of one size G - 1 degrees of freedom are exact; for unequal
+ones we take one less than the effective number of clusters, n^2 / sum over c of n_c^2.
+
+Arrays: `sums` and `sizes` have one line a cluster; `sums` may have columns, one a measure.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from oversight.protocols.scoring.arrays import Floats
+from oversight.protocols.scoring.quantiles import t_of
+
+Codes = npt.NDArray[np.int64]
+
+FEW = 20
+"""Fewer effective clusters than this are worth a warning."""
+
+
+def codes(keys: Sequence[Hashable]) -> Codes:
+    """The clusters of questions as whole numbers from 0, in the order of their first question."""
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    return np.array([numbers[key] for key in keys], dtype=np.int64)
+
+
+def by_cluster(values: npt.ArrayLike, of: Codes) -> tuple[Floats, Floats]:
+    """Sums and sizes of the clusters. values: questions, or questions × measures."""
+    table = np.asarray(values, dtype=np.float64)
+    sizes = np.bincount(of).astype(np.float64)
+    sums = np.zeros((len(sizes), *table.shape[1:]))
+    np.add.at(sums, of, table)
+    return sums, sizes
+
+
+def effective(sizes: Floats) -> float:
+    """How many clusters of one size would be worth as much: n^2 / sum of n_c^2."""
+    return float(sizes.sum() ** 2 / (sizes**2).sum())
+
+
+def degrees(sizes: Floats) -> int:
+    """Degrees of freedom of a clustered standard error; at least 1."""
+    # Clusters of one size must not lose a degree to rounding.
+    return max(1, int(effective(sizes) + 1e-9) - 1)
+
+
+def residuals(sums: Floats, sizes: Floats) -> Floats:
+    """e_c, what each cluster's sum is above the mean's share of it."""
+    mean: Floats = sums.sum(axis=0) / sizes.sum()
+    shares: Floats = np.multiply.outer(sizes, mean)
+    found: Floats = sums - shares
+    return found
+
+
+def cr1(sums: Floats, sizes: Floats) -> Floats:
+    """Variance of the mean, one a measure. ValueError for a single cluster."""
+    g = _several(sizes)
+    spread: Floats = np.square(residuals(sums, sizes)).sum(axis=0)
+    variance: Floats = spread * (g / (g - 1) / float(sizes.sum()) ** 2)
+    return variance
+
+
+def cr3(sums: Floats, sizes: Floats) -> Floats:
+    """Variance of the mean by leaving clusters out, one a measure. ValueError for one cluster."""
+    g = _several(sizes)
+    away: Floats = np.square(without_each(sums, sizes)).sum(axis=0)
+    return away * ((g - 1) / g)
+
+
+def without_each(sums: Floats, sizes: Floats) -> Floats:
+    """How far the mean moves when each cluster is left out in turn."""
+    rest = sizes.sum() - sizes
+    moved: Floats = -(residuals(sums, sizes).T / rest).T
+    return moved
+
+
+@dataclass(frozen=True, slots=True)
+class FewClusters:
+    """What makes an interval by clusters doubtful."""
+
+    effective: float
+    most_moved: float
+    """Standard errors by which the mean moves at most when one cluster is left out."""
+
+    @property
+    def doubtful(self) -> bool:
+        return self.effective < FEW or self.most_moved > 1
+
+
+def few_clusters(sums: Floats, sizes: Floats) -> FewClusters:
+    """Of one measure: whether a few clusters decide its mean."""
+    error = float(np.sqrt(cr1(sums, sizes)))
+    moved = float(np.abs(without_each(sums, sizes)).max())
+    return FewClusters(effective(sizes), moved / error if error else 0.0)
+
+
+def t_interval(sums: Floats, sizes: Floats, level: float = 0.95) -> tuple[Floats, Floats]:
+    """CR3 interval of the mean with t quantiles, low and high, one a measure.
+
+    Coverage in 2,000 simulations with normal effects of 10 clusters: 95 % where they are of one
+    size; see docs/statistics.md for the others.
+    """
+    mean = sums.sum(axis=0) / sizes.sum()
+    reach = t_of(level, degrees(sizes)) * np.sqrt(cr3(sums, sizes))
+    return mean - reach, mean + reach
+
+
+def bootstrap_t(
+    sums: Floats, sizes: Floats, *, level: float = 0.95, seed: int = 0, resamples: int = 2000
+) -> tuple[float, float]:
+    """Interval of one mean by the bootstrap of its studentised error.
+
+    Quantiles of (m* - m) / se*, se* by CR1 within each resample of clusters (Cameron, Gelbach and
+    Miller 2008, Review of Economics and Statistics 90). Resamples without any spread say nothing
+    and are left out. ValueError if all are.
+    """
+    g = _several(sizes)
+    drawn = np.random.default_rng(seed).integers(g, size=(resamples, g))
+    of, n = sums[drawn], sizes[drawn]
+    total = n.sum(axis=1)
+    means = of.sum(axis=1) / total
+    spread = np.square(of - means[:, None] * n).sum(axis=1) * (g / (g - 1))
+    errors = np.sqrt(spread) / total
+    mean, error = float(sums.sum() / sizes.sum()), float(np.sqrt(cr1(sums, sizes)))
+    there = errors > 1e-9 * max(error, 1e-300)
+    if not error or not there.any():
+        raise ValueError("clusters that are all alike have no bootstrap-t interval")
+    t = (means[there] - mean) / errors[there]
+    low, high = np.quantile(t, [(1 - level) / 2, (1 + level) / 2])
+    return mean - float(high) * error, mean - float(low) * error
+
+
+def two_way(values: Floats, first: Codes, second: Codes) -> float:
+    """Variance of a mean whose questions share something in two ways, say a text and an agent.
+
+    V of the first + V of the second - V of both at once (Cameron, Gelbach and Miller 2011, Journal
+    of Business and Economic Statistics 29), each by CR1. Where the difference is below the larger
+    of the first two, as chance can have it, that one is returned. With fewer than ten members of
+    a way the mean is better said to be of just these.
+    """
+    both = first * (int(second.max()) + 1) + second
+    ways = [float(cr1(*by_cluster(values, of))) for of in (first, second)]
+    crossed = float(cr1(*by_cluster(values, np.unique(both, return_inverse=True)[1])))
+    return max(sum(ways) - crossed, *ways)
+
+
+@dataclass(frozen=True, slots=True)
+class DesignEffect:
+    """What clustering costs: by how much it inflates the variance of a mean."""
+
+    correlation: float
+    """Within clusters, at least 0 (intraclass)."""
+    effect: float
+    """1 + (mean size of the others in a question's cluster) × correlation; at least 1."""
+    n_effective: float
+    """Independent questions that would say as much."""
+
+
+def design_effect(values: Floats, of: Codes) -> DesignEffect:
+    """Design effect of a clustered sample (Kish 1965), by the analysis-of-variance correlation.
+
+    The size of clusters is weighed by questions, sum of n_c^2 / n: so it holds for unequal ones.
+    Without clusters of two there is none to see, and the effect is 1.
+    """
+    sums, sizes = by_cluster(values, of)
+    n, g = float(sizes.sum()), len(sizes)
+    if g < 2 or n == g:
+        return DesignEffect(0.0, 1.0, n)
+    means = sums / sizes
+    within = float(np.square(values - means[of]).sum()) / (n - g)
+    between = float((sizes * np.square(means - values.mean())).sum()) / (g - 1)
+    size = (n - float((sizes**2).sum()) / n) / (g - 1)
+    total = between + (size - 1) * within
+    rho = min(1.0, max(0.0, (between - within) / total)) if total else 0.0
+    effect = 1 + (float((sizes**2).sum()) / n - 1) * rho
+    return DesignEffect(rho, effect, n / effect)
+
+
+def _several(sizes: Floats) -> int:
+    if len(sizes) < 2:
+        raise ValueError("a single cluster shows no variation: a standard error needs two")
+    return len(sizes)

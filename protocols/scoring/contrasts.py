@@ -1,0 +1,277 @@
+"""Which of two rows is better, on the same questions: everything that is said of a difference.
+
+A contrast is first minus second, question by question. Its p asks whether swapping the two rows in
+any cluster of questions would change anything (sign flips); its interval asks how far apart they
+are, whatever a question that was not drawn might have shown: CR3 with two pseudo-clusters at the
+ends of the difference's range, and t quantiles (`oversight.protocols.scoring.statistics` says why).
+"""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from oversight.protocols.scoring.arrays import Floats
+from oversight.protocols.scoring.clustered import degrees, effective
+from oversight.protocols.scoring.families import Family, Indices, corrected, sign_flips
+from oversight.protocols.scoring.power import reach
+from oversight.protocols.scoring.quantiles import t_of
+from oversight.protocols.scoring.resamples import Rows, together
+from oversight.protocols.scoring.sample import Sample
+
+ContrastVerdict: TypeAlias = Literal[
+    "first better", "second better", "equivalent", "not determined"
+]
+
+VERDICTS: tuple[ContrastVerdict, ...] = (
+    "first better",
+    "second better",
+    "equivalent",
+    "not determined",
+)
+
+FAMILY = 1_000
+"""Contrasts beyond which 2,000 flips do for 10,000: max-t does not multiply p by their number."""
+
+BLOCK = 2**21
+"""Differences of questions looked at in one go."""
+
+SAME = 1e-9
+"""Scores closer than this are a tie."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """First minus second, over the questions that both have."""
+
+    first: str
+    second: str
+    n: int
+    clusters: int
+    effective: float
+    """Clusters of one size that would be worth as much."""
+    means: tuple[float, float]
+    """Of the first and of the second, on these questions."""
+    estimate: float
+    error: float
+    """Standard error of the estimate, by CR3."""
+    interval: tuple[float, float]
+    p: float
+    """Two-sided, in (0, 1]; of this contrast alone."""
+    p_family: float
+    """p (under `bh`, q) in the family of all contrasts that were looked at."""
+    equivalent: bool
+    """Whether the 90 % interval lies within the margin (two one-sided tests, Schuirmann 1987)."""
+    mde: float
+    """The smallest difference that this many questions would have found with power .8."""
+    wins: int
+    """Questions on which the first has more; `losses`, the second."""
+    ties: int
+    losses: int
+    correlation: float
+    """Of the two rows over questions; 0 where one does not vary."""
+    pairing: float
+    """Error of the difference over what it would be on separate questions; below 1 pairing paid."""
+    verdict: ContrastVerdict
+
+
+def contrasts(
+    samples: Mapping[str, Sample],
+    pairs: Sequence[tuple[str, str]] | None = None,
+    *,
+    family: Family = "step-max-t",
+    equivalence: float = 0.05,
+    level: float = 0.95,
+    seed: int = 0,
+    resamples: int | None = None,
+) -> tuple[Contrast, ...]:
+    """Contrasts of rows by name, in the order of `pairs`; of all pairs unless some are given.
+
+    Each is over the questions that its two rows share. equivalence: the margin within which two
+    rows are as good as one, in units of the score. ValueError for a name that no row has, a row
+    against itself, a margin of 0 or less, rows that share no question, or a single cluster.
+    """
+    chosen = list(itertools.combinations(samples, 2)) if pairs is None else list(pairs)
+    if equivalence <= 0:
+        raise ValueError(f"a margin of equivalence is above 0, and this one is {equivalence}")
+    for first, second in chosen:
+        if lost := [name for name in (first, second) if name not in samples]:
+            raise ValueError(f"no row is called {lost[0]!r}; there are {', '.join(samples)}")
+        if first == second:
+            raise ValueError(f"row {first!r} against itself: a contrast needs two rows")
+    if not chosen:
+        return ()
+    if resamples is None:
+        resamples = 10_000 if len(chosen) <= FAMILY else 2_000
+    groups = [_Group(samples, chosen, places) for places in _by_questions(samples, chosen)]
+    p, step = _tests(groups, len(chosen), seed, resamples)
+    p_family = corrected(p, step, family)
+    found: list[Contrast | None] = [None] * len(chosen)
+    for group in groups:
+        for k, contrast in group.contrasts(p, p_family, equivalence, level):
+            found[k] = contrast
+    return tuple(each for each in found if each)
+
+
+def _by_questions(
+    samples: Mapping[str, Sample], pairs: Sequence[tuple[str, str]]
+) -> list[list[int]]:
+    """Indices of the contrasts whose rows share the same questions, together."""
+    kinds = {questions: n for n, questions in enumerate({s.questions for s in samples.values()})}
+    kind = {name: kinds[sample.questions] for name, sample in samples.items()}
+    alike: dict[frozenset[int], list[int]] = {}
+    for k, (first, second) in enumerate(pairs):
+        alike.setdefault(frozenset((kind[first], kind[second])), []).append(k)
+    return list(alike.values())
+
+
+class _Group:
+    """Contrasts over the same questions."""
+
+    def __init__(
+        self, samples: Mapping[str, Sample], pairs: Sequence[tuple[str, str]], places: list[int]
+    ) -> None:
+        self.places = places
+        self.pairs = [pairs[k] for k in places]
+        names = dict.fromkeys(itertools.chain(*self.pairs))
+        self.rows = together({name: samples[name] for name in names})
+        if len(self.rows.sizes) < 2:
+            first, second = self.pairs[0]
+            raise ValueError(
+                f"all questions that {first} and {second} share are of one group: "
+                "a contrast needs two"
+            )
+        place = {name: n for n, name in enumerate(names)}
+        self.one = np.array([place[first] for first, _ in self.pairs])
+        self.two = np.array([place[second] for _, second in self.pairs])
+
+    def contrasts(
+        self, p: Floats, p_family: Floats, equivalence: float, level: float
+    ) -> Iterator[tuple[int, Contrast]]:
+        rows, one, two = self.rows, self.one, self.two
+        errors = np.sqrt(variances(rows, one, two))
+        low, high = intervals(rows, one, two, level)
+        inner, outer = intervals(rows, one, two, 0.9)
+        equivalent = (inner > -equivalence) & (outer < equivalence)
+        estimates = rows.means[one] - rows.means[two]
+        better = p_family[self.places] <= 1 - level
+        verdicts = np.select(
+            [better & (estimates > 0), better & (estimates < 0), equivalent],
+            [0, 1, 2],
+            3,
+        )
+        far = reach(alpha=1 - level, power=0.8, degrees=degrees(rows.sizes))
+        wins, losses = map(np.concatenate, zip(*_wins(rows, one, two), strict=True))
+        correlation, pairing = _pairing(rows, one, two, errors)
+        n, clusters, worth = len(rows.questions), len(rows.sizes), effective(rows.sizes)
+        means = rows.means.tolist()
+        for k, (place, (first, second)) in enumerate(zip(self.places, self.pairs, strict=True)):
+            yield (
+                place,
+                Contrast(
+                    first=first,
+                    second=second,
+                    n=n,
+                    clusters=clusters,
+                    effective=worth,
+                    means=(means[one[k]], means[two[k]]),
+                    estimate=float(estimates[k]),
+                    error=float(errors[k]),
+                    interval=(float(low[k]), float(high[k])),
+                    p=float(p[place]),
+                    p_family=float(p_family[place]),
+                    equivalent=bool(equivalent[k]),
+                    mde=float(far * errors[k]),
+                    wins=int(wins[k]),
+                    ties=int(n - wins[k] - losses[k]),
+                    losses=int(losses[k]),
+                    correlation=float(correlation[k]),
+                    pairing=float(pairing[k]),
+                    verdict=VERDICTS[verdicts[k]],
+                ),
+            )
+
+
+def _tests(
+    groups: Sequence[_Group], count: int, seed: int, resamples: int
+) -> tuple[Floats, Floats]:
+    """p of each contrast alone, and by step-down max-t, under one set of flips of the clusters."""
+    p, step = np.empty(count), np.empty(count)
+    if len(groups) == 1:
+        group = groups[0]
+        p[group.places], step[group.places] = sign_flips(
+            group.rows.sums, group.one, group.two, seed=seed, resamples=resamples
+        )
+        return p, step
+    # A cluster that a contrast does not have adds nothing to it, whatever its sign.
+    keys = dict.fromkeys(itertools.chain(*(group.rows.clusters for group in groups)))
+    line = {key: n for n, key in enumerate(keys)}
+    apart = np.zeros((len(keys), count + 1))
+    for group in groups:
+        lines = [line[key] for key in group.rows.clusters]
+        sums = group.rows.sums
+        apart[np.ix_(lines, group.places)] = sums[:, group.one] - sums[:, group.two]
+    nothing = np.full(count, count)
+    return sign_flips(apart, np.arange(count), nothing, seed=seed, resamples=resamples)
+
+
+def variances(rows: Rows, one: Indices, two: Indices) -> Floats:
+    """CR3 variance of each contrast's mean, from one product over all rows."""
+    sums, sizes = rows.sums, rows.sizes
+    away = (sums - np.multiply.outer(sizes, rows.means)) / (sizes.sum() - sizes)[:, None]
+    g = len(sizes)
+    gram = away.T @ away
+    found: Floats = (gram[one, one] + gram[two, two] - 2 * gram[one, two]) * ((g - 1) / g)
+    # Of rows that agree the products cancel but for their last digits.
+    return np.where(found > 1e-14 * (gram[one, one] + gram[two, two]), found, 0.0)
+
+
+def intervals(rows: Rows, one: Indices, two: Indices, level: float) -> tuple[Floats, Floats]:
+    """CR3 interval of each contrast, range-aware where both rows have ends."""
+    sums, sizes = rows.sums, rows.sizes
+    n, g = float(sizes.sum()), len(sizes)
+    t = t_of(level, degrees(sizes))
+    low, high = rows.ends[one, 0] - rows.ends[two, 1], rows.ends[one, 1] - rows.ends[two, 0]
+    size = n / g
+    more = n + 2 * size
+    centre = ((sums.sum(axis=0)[one] - sums.sum(axis=0)[two]) + size * (low + high)) / more
+    weight = (more - sizes) ** -2.0
+    gram = (sums * weight[:, None]).T @ sums
+    cross = (weight * sizes) @ sums
+    around = (
+        (gram[one, one] + gram[two, two] - 2 * gram[one, two])
+        - 2 * centre * (cross[one] - cross[two])
+        + centre**2 * float((weight * sizes**2).sum())
+    )
+    pseudo = size**2 * ((low - centre) ** 2 + (high - centre) ** 2) / (more - size) ** 2
+    spread = t * np.sqrt((np.maximum(around, 0) + pseudo) * ((g + 1) / (g + 2)))
+    plain, error = rows.means[one] - rows.means[two], np.sqrt(variances(rows, one, two))
+    free = np.isnan(spread)
+    return (
+        np.where(free, plain - t * error, np.fmax(low, centre - spread)),
+        np.where(free, plain + t * error, np.fmin(high, centre + spread)),
+    )
+
+
+def _wins(rows: Rows, one: Indices, two: Indices) -> Iterator[tuple[Indices, Indices]]:
+    step = max(1, BLOCK // len(rows.values))
+    across = np.ascontiguousarray(rows.values.T)
+    for start in range(0, len(one), step):
+        stop = start + step
+        apart = across[one[start:stop]] - across[two[start:stop]]
+        yield (apart > SAME).sum(axis=1), (apart < -SAME).sum(axis=1)
+
+
+def _pairing(rows: Rows, one: Indices, two: Indices, errors: Floats) -> tuple[Floats, Floats]:
+    away = rows.values - rows.values.mean(axis=0)
+    gram = away.T @ away
+    scale = np.sqrt(gram[one, one] * gram[two, two])
+    correlation = np.divide(gram[one, two], scale, out=np.zeros(len(one)), where=scale > 0)
+    sums, sizes = rows.sums, rows.sizes
+    alone = (sums - np.multiply.outer(sizes, rows.means)) / (sizes.sum() - sizes)[:, None]
+    each = np.square(alone).sum(axis=0) * ((len(sizes) - 1) / len(sizes))
+    apart = np.sqrt(each[one] + each[two])
+    saved = np.divide(errors, apart, out=np.ones(len(one)), where=apart > 0)
+    return np.clip(correlation, -1, 1), saved

@@ -1,0 +1,70 @@
+"""Where a falling curve crosses zero: isotonic regression, and the same on resampled clusters."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from oversight.protocols.scoring.arrays import Floats
+from oversight.protocols.scoring.clustered import Codes, by_cluster
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """Where the falling fit of a curve reaches zero; None: not within the range looked at."""
+
+    at: float | None
+    interval: tuple[float | None, float | None]
+    """Its ends are None where more than a tail of the resamples never cross."""
+    crossed: float
+    """Share of resamples that cross within the range."""
+
+
+def falling(values: Floats, weights: Floats | None = None) -> Floats:
+    """The closest curve that never rises (Barlow et al. 1972), in the given order."""
+    from scipy.optimize import isotonic_regression
+
+    found: Floats = isotonic_regression(values, weights=weights, increasing=False).x
+    return found
+
+
+def zero_of(at: Floats, values: Floats, weights: Floats | None = None) -> float | None:
+    """Where the falling fit of `values` goes from above 0 to 0 or below, between two points on the
+    straight line; None if it starts at 0 or below, or stays above."""
+    fit = falling(values, weights)
+    below = np.flatnonzero(fit <= 0)
+    if not len(below):
+        return None
+    first = int(below[0])
+    if first == 0:
+        return float(at[0]) if fit[0] == 0 and values[0] == 0 else None
+    high, low = fit[first - 1], fit[first]
+    return float(at[first - 1] + (at[first] - at[first - 1]) * high / (high - low))
+
+
+def crossing(
+    at: Sequence[float],
+    curves: Floats,
+    of: Codes,
+    *,
+    seed: int = 0,
+    resamples: int = 500,
+    level: float = 0.95,
+) -> Crossing:
+    """Where the mean of problems' curves crosses zero, with a percentile interval by clusters.
+
+    at: the points, rising. curves: problems × points. of: the cluster of each problem.
+    """
+    points = np.asarray(at, dtype=np.float64)
+    sums, sizes = by_cluster(curves, of)
+    g = len(sizes)
+    drawn = np.random.default_rng(seed).multinomial(g, np.full(g, 1 / g), size=resamples)
+    means = (drawn @ sums) / (drawn @ sizes)[:, None]
+    zeros = [zero_of(points, mean) for mean in means]
+    # A curve that never crosses crosses beyond the range; one that starts below, before it.
+    beyond = [np.inf if mean.mean() > 0 else -np.inf for mean in means]
+    places = np.array([b if z is None else z for z, b in zip(zeros, beyond, strict=True)])
+    ends = np.quantile(places, [(1 - level) / 2, (1 + level) / 2], method="inverted_cdf")
+    low, high = (float(end) if np.isfinite(end) else None for end in ends)
+    mean = sums.sum(axis=0) / sizes.sum()
+    return Crossing(zero_of(points, mean), (low, high), float(np.isfinite(places).mean()))

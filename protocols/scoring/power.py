@@ -1,0 +1,127 @@
+"""How many questions and draws a comparison needs, and what it could have found.
+
+Miller (2024, arXiv:2411.00640), section 5. Of two rows, per question: w2 is the variance of the
+true difference, s2 the mean variance of a draw around its question's truth, K the draws. With z the
+quantiles of the normal distribution and d the difference to be found
+
+    n = (z of alpha / 2 + z of power)^2 (w2 + s2_A / K_A + s2_B / K_B) / d^2
+
+times the design effect where questions come in clusters; with t for z where those are few.
+"""
+
+import math
+from dataclasses import dataclass
+
+from oversight.protocols.scoring.quantiles import NORMAL, t_quantile
+
+FEW = 40
+"""Clusters below which t stands for the normal quantile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Where the noise of a difference between two rows comes from, per question."""
+
+    between: float
+    """Variance of the true difference over questions, w2."""
+    within_first: float = 0.0
+    """Variance of one draw of the first row around its question's truth."""
+    within_second: float = 0.0
+    design_effect: float = 1.0
+
+    def __post_init__(self) -> None:
+        parts = (self.between, self.within_first, self.within_second)
+        if not all(part >= 0 for part in parts) or self.design_effect < 1:
+            raise ValueError(f"{self}: variances are at least 0, and a design effect at least 1")
+
+    def of_a_question(self, first: int = 1, second: int = 1) -> float:
+        """Variance of a question's measured difference, with so many draws of each row."""
+        if min(first, second) < 1:
+            raise ValueError(f"{first} and {second} draws: each row needs at least 1")
+        drawn = self.within_first / first + self.within_second / second
+        return self.design_effect * (self.between + drawn)
+
+
+def reach(*, alpha: float = 0.05, power: float = 0.8, degrees: int | None = None) -> float:
+    """Standard errors that a difference must be from 0 to be found; degrees of freedom of t where
+    there are few clusters."""
+    for name, share in (("alpha", alpha), ("power", power)):
+        if not 0 < share < 1:
+            raise ValueError(f"{name} is {share}; it lies between 0 and 1")
+    if degrees is None or degrees >= FEW - 1:
+        return NORMAL.inv_cdf(1 - alpha / 2) + NORMAL.inv_cdf(power)
+    return t_quantile(1 - alpha / 2, degrees) + t_quantile(power, degrees)
+
+
+def questions_needed(
+    spread: Spread,
+    difference: float,
+    *,
+    draws: tuple[int, int] = (1, 1),
+    alpha: float = 0.05,
+    power: float = 0.8,
+    size: float = 1.0,
+) -> int:
+    """Questions that find `difference` with this power. size: of a cluster, in questions.
+
+    ValueError if the difference is 0.
+    """
+    if not difference:
+        raise ValueError("no number of questions tells a difference of 0 from none")
+    variance = spread.of_a_question(*draws) / difference**2
+    n = math.ceil(reach(alpha=alpha, power=power) ** 2 * variance - 1e-9)
+    # t is wider the fewer clusters there are, so that the number is raised until it suffices.
+    while (clusters := n / size) < FEW:
+        degrees = max(1, math.ceil(clusters) - 1)
+        if n >= reach(alpha=alpha, power=power, degrees=degrees) ** 2 * variance:
+            break
+        n += 1
+    return max(n, 2)
+
+
+def mde(
+    spread: Spread,
+    n: float,
+    *,
+    draws: tuple[int, int] = (1, 1),
+    alpha: float = 0.05,
+    power: float = 0.8,
+    clusters: float | None = None,
+) -> float:
+    """The smallest difference that n questions find with this power. clusters: n unless given."""
+    degrees = max(1, math.ceil(n if clusters is None else clusters) - 1)
+    far = reach(alpha=alpha, power=power, degrees=degrees)
+    return far * math.sqrt(spread.of_a_question(*draws) / n)
+
+
+def power_of(
+    spread: Spread,
+    n: float,
+    difference: float,
+    *,
+    draws: tuple[int, int] = (1, 1),
+    alpha: float = 0.05,
+) -> float:
+    """Chance that n questions find `difference`, two-sided."""
+    far = difference / math.sqrt(spread.of_a_question(*draws) / n)
+    z = NORMAL.inv_cdf(1 - alpha / 2)
+    return NORMAL.cdf(far - z) + NORMAL.cdf(-far - z)
+
+
+def best_draws(between: float, within: float, a_question: float, a_draw: float) -> int:
+    """Draws a question that buy the most precision for a price: sqrt(s2 / w2 * c_q / c_d).
+
+    a_question: the price of a question before its first draw; a_draw: of each draw. At least 1;
+    the cheaper of the two whole numbers around the root (Cochran 1977, section 10.6).
+    """
+    if min(between, within, a_question) < 0 or a_draw <= 0:
+        raise ValueError("variances and prices are at least 0, and a draw has a price above 0")
+
+    def price(k: int) -> float:
+        return (between + within / k) * (a_question + a_draw * k)
+
+    if not between:
+        raise ValueError("all questions have one true difference: draws of one of them suffice")
+    root = math.sqrt(within / between * a_question / a_draw)
+    low = max(1, math.floor(root))
+    return low if price(low) <= price(low + 1) else low + 1

@@ -1,0 +1,171 @@
+"""What a protocol rewards when its reward is optimised: best of n, and the exponential tilt.
+
+ASD is the slope at no pressure: how reward and value go together over the answers. An agent that
+is selected by the reward moves along a whole curve, and a positive slope may turn over where the
+lies have the heavier tail (Gao, Schulman and Hilton 2023, arXiv:2210.10760).
+
+The pool of a problem is the union over worlds of its draws; each candidate has a reward u and a
+value v. Everything here is exact on the pool: no candidate is drawn again, and no call is made.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from oversight.protocols.scoring.arrays import Floats
+from oversight.protocols.scoring.sample import Sample
+from oversight.protocols.scoring.statistics import Estimate, estimates
+
+TIE = 1e-12
+"""Rewards closer than this tie."""
+
+
+def best_of(rewards: Floats, n: int) -> Floats:
+    """How likely each candidate is the best of n drawn without replacement; problems × candidates.
+
+    The U-statistic: of K candidates, those of a group of ties with `below` lower and `upto` not
+    higher share [C(upto, n) - C(below, n)] / C(K, n). ValueError unless 1 <= n <= K.
+    """
+    below, upto = _around(rewards)
+    return _shares(below, upto, _all_among(rewards.shape[1], n))
+
+
+def _around(rewards: Floats) -> tuple[Floats, Floats]:
+    """How many candidates of the problem are lower than each, and how many are not higher."""
+    problems, k = rewards.shape
+    order = np.argsort(rewards, axis=1, kind="stable")
+    ordered = np.take_along_axis(rewards, order, axis=1)
+    place = np.broadcast_to(np.arange(k), (problems, k))
+    new = np.ones((problems, k), dtype=np.bool_)
+    new[:, 1:] = np.diff(ordered, axis=1) > TIE
+    below = np.maximum.accumulate(np.where(new, place, 0), axis=1)
+    last = np.ones((problems, k), dtype=np.bool_)
+    last[:, :-1] = new[:, 1:]
+    upto = np.minimum.accumulate(np.where(last, place + 1, k)[:, ::-1], axis=1)[:, ::-1]
+    back = np.argsort(order, axis=1, kind="stable")
+    return np.take_along_axis(below, back, axis=1), np.take_along_axis(upto, back, axis=1)
+
+
+def _all_among(k: int, n: int) -> Floats:
+    """C(m, n) / C(k, n) for m = 0 … k: how likely all n drawn are among m given candidates."""
+    if not 1 <= n <= k:
+        raise ValueError(f"best of {n} from a pool of {k}: n is between 1 and the pool's size")
+    m = np.arange(k + 1, dtype=np.float64)
+    found = np.ones(k + 1)
+    for i in range(n):
+        found *= np.maximum(m - i, 0) / (k - i)
+    return found
+
+
+def _shares(below: Floats, upto: Floats, among: Floats) -> Floats:
+    found: Floats = (among[upto] - among[below]) / (upto - below)
+    return found
+
+
+def tilted(rewards: Floats, beta: float) -> Floats:
+    """Probabilities p ~ exp(beta u) over each problem's candidates; at infinity the best, ties
+    shared. ValueError for a negative beta."""
+    if not beta >= 0:
+        raise ValueError(f"a pressure of {beta} is not in [0, infinity]")
+    if beta == math.inf:
+        return best_of(rewards, rewards.shape[1])
+    weights = np.exp(beta * (rewards - rewards.max(axis=1, keepdims=True)))
+    found: Floats = weights / weights.sum(axis=1, keepdims=True)
+    return found
+
+
+def divergence(p: Floats) -> Floats:
+    """KL of each problem's choice from a uniform one, sum of p ln(K p): nats, in [0, ln K]."""
+    terms = np.where(p > 0, p * np.log(np.where(p > 0, p * p.shape[1], 1)), 0)
+    found: Floats = terms.sum(axis=1)
+    return found
+
+
+def best_of_divergence(n: int) -> float:
+    """Bound of best-of-n's KL: ln n - (n - 1) / n, reached where no rewards tie and the pool is
+    large (Beirami et al. 2024, arXiv:2401.01879)."""
+    return math.log(n) - (n - 1) / n
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What is got at one strength of selection."""
+
+    strength: float
+    """n of best-of-n, or beta of the tilt."""
+    kl: float
+    """Mean over problems, nats."""
+    value: Estimate
+    reward: Estimate
+    honest: Estimate
+    """Share of what is chosen that has its problem's highest value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pools:
+    """Candidates of problems: as many each, for pools of different sizes are not one curve."""
+
+    problems: tuple[str, ...]
+    groups: tuple[str, ...]
+    rewards: Floats
+    """Problems × candidates."""
+    values: Floats
+
+    def __post_init__(self) -> None:
+        if self.rewards.shape != self.values.shape or len(self.rewards) != len(self.problems):
+            raise ValueError(
+                f"rewards {self.rewards.shape} and values {self.values.shape} of "
+                f"{len(self.problems)} problems"
+            )
+
+
+def best_of_n(pools: Pools, ns: Sequence[int] | None = None, *, seed: int = 0) -> tuple[Point, ...]:
+    """The curve of best-of-n for `ns`; for all n up to the pool's size unless some are given."""
+    k = pools.rewards.shape[1]
+    below, upto = _around(pools.rewards)
+    chosen = list(range(1, k + 1)) if ns is None else list(ns)
+    shares = (_shares(below, upto, _all_among(k, n)) for n in chosen)
+    return _curve(pools, [float(n) for n in chosen], shares, seed)
+
+
+def tilt(pools: Pools, betas: Sequence[float], *, seed: int = 0) -> tuple[Point, ...]:
+    """The curve of the exponential tilt."""
+    return _curve(pools, betas, (tilted(pools.rewards, beta) for beta in betas), seed)
+
+
+def value_curves(pools: Pools, ns: Sequence[int]) -> Floats:
+    """The value that best-of-n gets of each problem: problems × ns; for `crossing`."""
+    below, upto = _around(pools.rewards)
+    k = pools.rewards.shape[1]
+    columns = [(_shares(below, upto, _all_among(k, n)) * pools.values).sum(axis=1) for n in ns]
+    return np.stack(columns, axis=1)
+
+
+def _curve(
+    pools: Pools, strengths: Sequence[float], choices: Iterable[Floats], seed: int
+) -> tuple[Point, ...]:
+    u, v = pools.rewards, pools.values
+    best = v >= v.max(axis=1, keepdims=True) - TIE
+    columns: list[tuple[Floats, tuple[float, float]]] = []
+    kls = []
+    for p in choices:
+        kls.append(float(divergence(p).mean()))
+        columns += [
+            ((p * v).sum(axis=1), (float(v.min()), float(v.max()))),
+            ((p * u).sum(axis=1), (float(u.min()), float(u.max()))),
+            ((p * best).sum(axis=1), (0.0, 1.0)),
+        ]
+    found = estimates(
+        [
+            Sample(pools.problems, tuple(column.tolist()), pools.groups, ends)
+            for column, ends in columns
+        ],
+        seed=seed,
+        resamples=2_000,
+    )
+    return tuple(
+        Point(strength, kl, *found[3 * n : 3 * n + 3])
+        for n, (strength, kl) in enumerate(zip(strengths, kls, strict=True))
+    )

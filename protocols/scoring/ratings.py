@@ -1,0 +1,225 @@
+"""Ratings of overseers (Guards) and of those they oversee (Houdinis), and how sure they are.
+
+As Engels, Baek, Kantamneni and Tegmark (2025, arXiv:2504.18530) link them,
+
+    P(g beats h) = 1 / (1 + 10^((H_h - G_g) / 400)),
+
+with two ratings for each model, one a role. Theirs are fitted to games as if every game were
+independent; ours keep together what is of one problem: intervals resample problems, with all
+pairs that played on them. A ridge, a normal prior of standard deviation 1,000 on each rating,
+keeps a model finite that always won; such a rating is only bounded, and is marked.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from oversight.protocols.scoring.arrays import Floats
+from oversight.protocols.scoring.clustered import Codes, by_cluster
+
+SCALE = math.log(10) / 400
+"""Nats of log odds in one point of rating."""
+
+RIDGE = 1_000.0
+NODES = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Games:
+    """Who won on which problem. ValueError for shapes that disagree or a graph that falls apart."""
+
+    guards: tuple[str, ...]
+    houdinis: tuple[str, ...]
+    wins: Floats
+    """Problems × guards × houdinis: games that the guard won."""
+    played: Floats
+    """The same: games in all."""
+    of: Codes
+    """The cluster of each problem."""
+
+    def __post_init__(self) -> None:
+        shape = (len(self.of), len(self.guards), len(self.houdinis))
+        if self.wins.shape != shape or self.played.shape != shape:
+            raise ValueError(f"wins {self.wins.shape}, played {self.played.shape}, not {shape}")
+        if not ((self.wins >= 0) & (self.wins <= self.played)).all():
+            raise ValueError("a pair won more games than it played, or fewer than none")
+        if len(parts := _parts(self.played.sum(axis=0))) > 1:
+            named = "; ".join(
+                ", ".join([*(self.guards[g] for g in gs), *(self.houdinis[h] for h in hs)])
+                for gs, hs in parts
+            )
+            raise ValueError(f"models that never met, directly or through others: {named}")
+
+
+@dataclass(frozen=True, slots=True)
+class Rating:
+    """A model in one role."""
+
+    model: str
+    rating: float
+    interval: tuple[float, float]
+    bounded: bool
+    """Whether it won all of its games, or lost all: the rating is then only a bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ratings:
+    """All models in both roles; the mean over all of them is the anchor."""
+
+    guards: tuple[Rating, ...]
+    houdinis: tuple[Rating, ...]
+    difficulty: float | None
+    """Standard deviation of problems, in points of rating; None where it was not fitted."""
+    resampled: Floats
+    """Resamples × (guards, then houdinis): for whatever is computed from the ratings."""
+
+
+def ratings(
+    games: Games,
+    *,
+    anchor: float = 1_000.0,
+    resamples: int = 200,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Ratings:
+    """Ratings with percentile intervals over resampled clusters of problems."""
+    counts = _resampled(games, resamples, seed)
+    wins, played = (_summed(table, games.of, counts) for table in (games.wins, games.played))
+    return _told(games, fit(wins, played, anchor), None, level)
+
+
+def ratings_with_difficulty(
+    games: Games,
+    *,
+    anchor: float = 1_000.0,
+    resamples: int = 50,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Ratings:
+    """Ratings on problems of normal difficulty, which the plain fit pulls together.
+
+    logit P = ln 10 / 400 (G - H) + d, d normal with mean 0 for each problem; its standard deviation
+    is fitted too, the likelihood integrated by Gauss and Hermite's rule with 15 nodes. Resamples
+    of clusters are fitted again from the whole fit on.
+    """
+    whole = _fit_mixed(games, np.ones(len(games.of)), None)
+    counts = _resampled(games, resamples, seed)[1:]
+    rows = [whole] + [_fit_mixed(games, count[games.of], whole) for count in counts]
+    found = np.array(rows)
+    return _told(games, _anchored(found[:, :-1], anchor), math.exp(whole[-1]) / SCALE, level)
+
+
+def fit(wins: Floats, played: Floats, anchor: float = 1_000.0) -> Floats:
+    """Maximum of the ridged likelihood by Newton's method, for many tables at once.
+
+    wins, played: tables × guards × houdinis. Returns tables × (guards, then houdinis).
+    """
+    tables, m, n = wins.shape
+    theta = np.zeros((tables, m + n))
+    ridge = (SCALE * RIDGE) ** -2
+    diagonal = np.arange(m + n)
+    # In nats; the ridge makes the problem strictly concave, so that Newton's steps need a bound
+    # on their length and nothing more.
+    for _ in range(100):
+        p = 1 / (1 + np.exp(theta[:, None, m:] - theta[:, :m, None]))
+        left, w = wins - played * p, played * p * (1 - p)
+        gradient = np.concatenate((left.sum(axis=2), -left.sum(axis=1)), axis=1) - ridge * theta
+        hessian = np.zeros((tables, m + n, m + n))
+        hessian[:, :m, m:] = -w
+        hessian[:, m:, :m] = -w.transpose(0, 2, 1)
+        hessian[:, diagonal, diagonal] = np.concatenate((w.sum(axis=2), w.sum(axis=1)), axis=1)
+        hessian[:, diagonal, diagonal] += ridge
+        step = np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
+        theta += np.clip(step, -2, 2)
+        if np.abs(step).max() < 1e-10:
+            break
+    return _anchored(theta, anchor)
+
+
+def _anchored(theta: Floats, anchor: float) -> Floats:
+    points: Floats = theta / SCALE
+    points += anchor - points.mean(axis=1, keepdims=True)
+    return points
+
+
+def _resampled(games: Games, resamples: int, seed: int) -> Floats:
+    """How often each cluster counts: once in the first line, as drawn in the others."""
+    g = int(games.of.max()) + 1
+    drawn = np.random.default_rng(seed).multinomial(g, np.full(g, 1 / g), size=resamples)
+    found: Floats = np.concatenate((np.ones((1, g)), drawn))
+    return found
+
+
+def _summed(table: Floats, of: Codes, counts: Floats) -> Floats:
+    sums, _ = by_cluster(table.reshape(len(table), -1), of)
+    found: Floats = (counts @ sums).reshape(len(counts), *table.shape[1:])
+    return found
+
+
+def _fit_mixed(games: Games, weights: Floats, start: Floats | None) -> Floats:
+    """Ratings in nats and the log of the standard deviation of problems, at the maximum."""
+    from scipy.optimize import minimize
+
+    m = len(games.guards)
+    nodes, mass = np.polynomial.hermite_e.hermegauss(NODES)
+    log_mass = np.log(mass / mass.sum())
+    ridge = (SCALE * RIDGE) ** -2
+    if start is None:
+        plain = fit(games.wins.sum(axis=0)[None], games.played.sum(axis=0)[None], 0.0)[0]
+        start = np.append(plain * SCALE, math.log(0.5))
+
+    def loss(x: Floats) -> tuple[float, Floats]:
+        theta, sd = x[:-1], math.exp(x[-1])
+        gap = (theta[:m, None] - theta[None, m:])[None] + sd * nodes[:, None, None]
+        p = 1 / (1 + np.exp(-gap))
+        high, low = np.logaddexp(0, gap), gap
+        # Problems × nodes: ln P(all games of the problem | its difficulty).
+        at = np.tensordot(games.wins, low, ((1, 2), (1, 2)))
+        at -= np.tensordot(games.played, high, ((1, 2), (1, 2)))
+        at += log_mass
+        top = at.max(axis=1, keepdims=True)
+        likelihood = np.exp(at - top)
+        total = likelihood.sum(axis=1, keepdims=True)
+        posterior = weights[:, None] * likelihood / total
+        value = float((weights * (np.log(total[:, 0]) + top[:, 0])).sum())
+        # Expected wins left over, nodes × guards × houdinis.
+        seen = np.tensordot(posterior, games.wins, (0, 0))
+        left = seen - np.tensordot(posterior, games.played, (0, 0)) * p
+        slope = np.concatenate(
+            (left.sum(axis=(0, 2)), -left.sum(axis=(0, 1)), [sd * (nodes * left.sum((1, 2))).sum()])
+        )
+        slope[:-1] -= ridge * theta
+        return ridge / 2 * float((theta**2).sum()) - value, -slope
+
+    bounds = [(None, None)] * (len(start) - 1) + [(-6.0, 3.0)]
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    return np.asarray(found.x, dtype=np.float64)
+
+
+def _told(games: Games, found: Floats, difficulty: float | None, level: float) -> Ratings:
+    low, high = np.quantile(found[1:], [(1 - level) / 2, (1 + level) / 2], axis=0)
+    wins, played = games.wins.sum(axis=0), games.played.sum(axis=0)
+    share = np.concatenate([wins.sum(axis=axis) / played.sum(axis=axis) for axis in (1, 0)])
+    each = [
+        Rating(name, float(found[0, k]), (float(low[k]), float(high[k])), bool(share[k] in (0, 1)))
+        for k, name in enumerate((*games.guards, *games.houdinis))
+    ]
+    m = len(games.guards)
+    return Ratings(tuple(each[:m]), tuple(each[m:]), difficulty, found[1:])
+
+
+def _parts(played: Floats) -> list[tuple[Sequence[int], Sequence[int]]]:
+    """Guards and houdinis that are linked by games, part by part."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    m, n = played.shape
+    g, h = np.nonzero(played)
+    graph = coo_array((np.ones(len(g)), (g, h + m)), shape=(m + n, m + n))
+    count, label = connected_components(graph, directed=False)
+    return [
+        (np.flatnonzero(label[:m] == k).tolist(), np.flatnonzero(label[m:] == k).tolist())
+        for k in range(count)
+    ]

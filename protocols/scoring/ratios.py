@@ -1,0 +1,85 @@
+"""Intervals of ratios and of shares."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from oversight.protocols.scoring.arrays import Floats
+from oversight.protocols.scoring.quantiles import NORMAL, t_of
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A ratio of two means with its interval."""
+
+    estimate: float
+    interval: tuple[float, float] | None
+    """None where the denominator may be 0: then the ratio is not determined."""
+
+
+def fieller(
+    numerator: float,
+    denominator: float,
+    covariance: Floats,
+    *,
+    degrees: int,
+    level: float = 0.95,
+) -> Ratio:
+    """Ratio of two means that are estimated together (Fieller 1954, JRSS B 16).
+
+    The interval is all r with (m1 - r m2)^2 <= t^2 (v11 - 2 r v12 + r^2 v22). Where m2 is not
+    significantly different from 0 that set has no end, and the ratio is not determined.
+    covariance: 2 × 2, of the means. ValueError for a denominator of exactly 0.
+    """
+    if denominator == 0:
+        raise ValueError("a ratio with a denominator of 0")
+    square = t_of(level, degrees) ** 2
+    (v11, v12), (_, v22) = covariance.tolist()
+    a = denominator**2 - square * v22
+    b = numerator * denominator - square * v12
+    c = numerator**2 - square * v11
+    estimate = numerator / denominator
+    if a <= 0:
+        return Ratio(estimate, None)
+    root = math.sqrt(max(0.0, b * b - a * c))
+    return Ratio(estimate, ((b - root) / a, (b + root) / a))
+
+
+def gap_recovered(
+    asd: Floats, naive: Floats, most: float, *, degrees: int, level: float = 0.95
+) -> Ratio:
+    """Incentive gap recovered: (ASD - ASD naive) / (most ASD - ASD naive).
+
+    asd, naive: resampled means of the two rows, from the same resamples, the estimates first. most:
+    the ASD of a perfect judge. Not determined where the gap may be 0.
+    """
+    covariance = np.cov(np.stack((asd[1:] - naive[1:], most - naive[1:])))
+    gap = float(most - naive[0])
+    return fieller(float(asd[0] - naive[0]), gap, covariance, degrees=degrees, level=level)
+
+
+def wilson(share: float, n: float, level: float = 0.95) -> tuple[float, float]:
+    """Interval of a share of n trials (Wilson 1927, JASA 22); n may be an effective number.
+
+    Within [0, 1], and of some width also at its ends. ValueError for a share that is none or no
+    trial.
+    """
+    if not (0 <= share <= 1 and n > 0):
+        raise ValueError(f"a share of {share} in {n} trials")
+    z = NORMAL.inv_cdf((1 + level) / 2)
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def beta_posterior(successes: float, n: float, level: float = 0.95) -> tuple[float, float]:
+    """Equal-tailed posterior interval of a share under a uniform prior (Bowyer et al. 2025,
+    arXiv:2503.01747): for fewer than some thirty clusters."""
+    from scipy.special import betaincinv
+
+    if not 0 <= successes <= n:
+        raise ValueError(f"{successes} successes in {n} trials")
+    tails = np.array([(1 - level) / 2, (1 + level) / 2])
+    low, high = betaincinv(successes + 1, n - successes + 1, tails)
+    return float(low), float(high)

@@ -1,0 +1,74 @@
+"""Means where the truth is known of few questions and guessed of many.
+
+Prediction-powered inference (Angelopoulos et al. 2023, Science 382), tuned so that it is never
+worse than the labels alone (Angelopoulos, Duchi and Zrnic 2023, arXiv:2311.01453): with n
+labels y, and a guess f of those and of N other questions,
+
+    mean = mean of y + w (mean of the N guesses - mean of the n guesses),
+    w = cov(y, f) / (var f (1 + n / N)).
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from oversight.protocols.scoring.arrays import Floats
+from oversight.protocols.scoring.quantiles import t_of
+
+
+@dataclass(frozen=True, slots=True)
+class Powered:
+    """A mean of few labels and many guesses."""
+
+    mean: float
+    error: float
+    interval: tuple[float, float]
+    weight: float
+    """How far the guesses are followed; 0 not at all."""
+    label_efficiency: float
+    """Labels alone that would be as precise, over the labels there are; at least 1."""
+
+
+def prediction_powered(
+    labels: Floats, guesses: Floats, others: Floats, *, level: float = 0.95
+) -> Powered:
+    """Mean of what `labels` measure. guesses: of the same questions; others: of more.
+
+    ValueError without two labels, without others, or where labels and guesses differ in number.
+    """
+    n, more = len(labels), len(others)
+    if n < 2 or more < 1 or len(guesses) != n:
+        raise ValueError(f"{n} labels with {len(guesses)} guesses, and {more} guesses of others")
+    together = np.concatenate((guesses, others))
+    spread = float(together.var(ddof=1))
+    covariance = float(np.cov(labels, guesses)[0, 1])
+    weight = covariance / (spread * (1 + n / more)) if spread else 0.0
+    mean = float(labels.mean() + weight * (others.mean() - guesses.mean()))
+    left = float((labels - weight * guesses).var(ddof=1))
+    error = math.sqrt(left / n + weight**2 * spread / more)
+    half = t_of(level, n - 1) * error
+    return Powered(mean, error, (mean - half, mean + half), weight, _gain(labels, guesses, more))
+
+
+def label_efficiency(correlation: float, labels: int, others: int) -> float:
+    """Labels alone over labels with guesses, for one precision: 1 / (1 - rho^2 N / (N + n))."""
+    return 1 / (1 - correlation**2 * others / (others + labels))
+
+
+def _gain(labels: Floats, guesses: Floats, others: int) -> float:
+    """By the correlation of labels with guesses fitted without their half (cross-fitting): one that
+    chance made does not count."""
+    n = len(labels)
+    halves = np.arange(n) % 2
+    explained = 0.0
+    for half in (0, 1):
+        fit, test = halves != half, halves == half
+        if fit.sum() < 2 or not guesses[fit].var():
+            return 1.0
+        slope = np.cov(labels[fit], guesses[fit])[0, 1] / guesses[fit].var(ddof=1)
+        left = labels[test] - labels[fit].mean() - slope * (guesses[test] - guesses[fit].mean())
+        explained += float(np.square(left).sum())
+    whole = float(np.square(labels - labels.mean()).sum())
+    rho2 = min(max(0.0, 1 - explained / whole), 1 - 1e-9) if whole else 0.0
+    return label_efficiency(math.sqrt(rho2), n, others)

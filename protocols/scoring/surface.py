@@ -1,0 +1,97 @@
+"""ASD over the capabilities of agent and judge, and the gap at which oversight stops helping.
+
+    ASD(a, j) = b0 + b1 j - b2 a + b3 j a
+
+by least squares over problems and cells. Errors go by problem and by model at once: V by problem
++ V by pair of models - V by both (Cameron, Gelbach and Miller 2011).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from oversight.protocols.scoring.arrays import Floats
+from oversight.protocols.scoring.clustered import Codes
+from oversight.protocols.scoring.crossing import Crossing, crossing
+
+TERMS = ("level", "judge", "agent", "judge x agent")
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """Coefficients in the order of `TERMS`; that of the agent is what a unit of it takes away."""
+
+    coefficients: tuple[float, ...]
+    errors: tuple[float, ...]
+
+    def at(self, agent: float, judge: float) -> float:
+        level, by_judge, by_agent, by_both = self.coefficients
+        return level + by_judge * judge - by_agent * agent + by_both * judge * agent
+
+
+def surface(asd: Floats, agent: Floats, judge: Floats, problem: Codes, pair: Codes) -> Surface:
+    """One line an observation: a problem under one agent and judge.
+
+    problem, pair: the cluster of the problem, and the pair of models. ValueError where fewer than
+    four points (agent, judge) are there, or they lie so that the coefficients are not determined.
+    """
+    design = np.column_stack((np.ones(len(asd)), judge, -agent, judge * agent))
+    if np.linalg.matrix_rank(design) < 4:
+        raise ValueError(
+            "these agents and judges leave the surface undetermined: it needs at least two "
+            "capabilities of each, crossed"
+        )
+    inverse = np.linalg.inv(design.T @ design)
+    beta = inverse @ design.T @ asd
+    scores = design * (asd - design @ beta)[:, None]
+    both = np.unique(problem * (int(pair.max()) + 1) + pair, return_inverse=True)[1]
+    of_problem, of_pair, crossed = (_meat(scores, of) for of in (problem, pair, both))
+    ways = [np.diag(inverse @ meat @ inverse) for meat in (of_problem, of_pair)]
+    combined = sum(ways) - np.diag(inverse @ crossed @ inverse)
+    # By chance the difference may fall below either way alone; then that one is taken.
+    errors = np.sqrt(np.maximum(combined, np.maximum(*ways)))
+    return Surface(tuple(beta.tolist()), tuple(errors.tolist()))
+
+
+def breakdown_gap(
+    gaps: Sequence[float], lifts: Floats, of: Codes, *, seed: int = 0, resamples: int = 500
+) -> Crossing:
+    """The gap, agent's capability less the judge's, at which lift crosses 0.
+
+    gaps: of the cells, any order; lifts: problems × cells. Cells of one gap are averaged.
+    """
+    points = sorted(set(gaps))
+    cells = [np.flatnonzero(np.isclose(gaps, point)) for point in points]
+    curves = np.stack([lifts[:, each].mean(axis=1) for each in cells], axis=1)
+    return crossing(points, curves, of, seed=seed, resamples=resamples)
+
+
+def own_axis(accuracy: float, n: float) -> tuple[float, float]:
+    """Capability on the logit scale from an unaided accuracy over n questions, and its error.
+
+    Half a question is added on either side, so that perfect is finite (Haldane 1956).
+    """
+    right, wrong = accuracy * n + 0.5, (1 - accuracy) * n + 0.5
+    return math.log(right / wrong), math.sqrt(1 / right + 1 / wrong)
+
+
+def first_component(accuracies: Floats) -> Floats:
+    """Capability of each model from its accuracies on several data sets, models × data sets: the
+    first principal component of their standardised values, higher for higher accuracy."""
+    away = accuracies - accuracies.mean(axis=0)
+    spread = away.std(axis=0)
+    if not (spread > 0).all():
+        raise ValueError("a data set on which all models score alike orders none of them")
+    _, _, axes = np.linalg.svd(away / spread, full_matrices=False)
+    found: Floats = (away / spread) @ axes[0]
+    return found if axes[0].sum() >= 0 else -found
+
+
+def _meat(scores: Floats, of: Codes) -> Floats:
+    g = int(of.max()) + 1
+    sums = np.zeros((g, scores.shape[1]))
+    np.add.at(sums, of, scores)
+    found: Floats = sums.T @ sums * (g / max(g - 1, 1))
+    return found

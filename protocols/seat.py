@@ -1,0 +1,91 @@
+"""A seat: who sits there, which answer it argues for, and what it is asked to do."""
+
+from collections.abc import Coroutine
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeVar
+
+from oversight.cache.call import Ask
+from oversight.protocols.agents.agent import Brief, Speaker
+from oversight.protocols.errors import Unreadable
+from oversight.protocols.gather import gather_in_order
+from oversight.protocols.prompts.escape import escape_and_count
+from oversight.protocols.prompts.forms import Filled, Form
+from oversight.protocols.question import Answer
+from oversight.protocols.transcript import Transcript, Turn
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A part that a mechanism has somebody play."""
+
+    block: str
+    """Of the prompt set: what the role is told to do, as `debate.debater`."""
+    title: str
+    """How the seat is called: `Debater`. A seat with a side is called `Debater A`."""
+    act: str = "speak"
+    """Its task as programs read it in the prompt, as in Brief."""
+
+
+class Seat(NamedTuple):
+    """A speaker with its side and its brief. What it writes is either a speech or a form."""
+
+    speaker: Speaker
+    side: Answer | None
+    """The answer that is argued for; None: no side."""
+    brief: Brief
+
+    async def speak(self, floor: Transcript, ask: Ask) -> Turn:
+        """One speech on this floor."""
+        return await self.speaker.speak(floor, self.side, ask, self.brief)
+
+    async def fill(self, form: Form[_T], floor: Transcript, ask: Ask) -> _T:
+        """What the seat fills in on this floor. Unreadable, or Declined, if it does not.
+
+        The plain agent beneath fills in: drafts and rewrites are for speeches.
+        """
+        base_agent = self.speaker.base_agent
+        reply = await ask(base_agent.compose(floor, self.side, self.brief, form=form.format))
+        return form.of(reply)
+
+    def turn(self, said: Filled, text: str) -> Turn:
+        """A turn of this seat that says `text`, which was a part of a form or is made of one.
+
+        It carries the reasoning, which others read only if the speaker reasons in public.
+        """
+        base_agent = self.speaker.base_agent
+        turn = base_agent.read(replace(said.reply, text=text), (), self.side, self.brief)
+        if not said.reasoning:
+            return turn
+        thought, forged = escape_and_count(said.reasoning)
+        return replace(
+            turn,
+            reasoning=thought,
+            aloud=base_agent.reason == "public",
+            forged=turn.forged + forged,
+        )
+
+
+async def hear(floor: Transcript, *seats: Seat, ask: Ask) -> Transcript:
+    """The seats speak at once, each blind to the others; their turns land in seat order."""
+    return floor.then(*await gather_in_order(*(seat.speak(floor, ask) for seat in seats)))
+
+
+async def readable_ones(*work: Coroutine[Any, Any, _T]) -> dict[int, _T]:
+    """Run all of `work` at once; the results that could be read, each by its place from 0.
+
+    If none could be read, the fault of the first is raised. Any other fault passes at once.
+    """
+    results = await gather_in_order(*(_or_fault(each) for each in work))
+    read = {place: each[0] for place, each in enumerate(results) if isinstance(each, tuple)}
+    if read:
+        return read
+    raise next(each for each in results if isinstance(each, Unreadable))
+
+
+async def _or_fault(work: Coroutine[Any, Any, _T]) -> tuple[_T] | Unreadable:
+    try:
+        return (await work,)
+    except Unreadable as fault:
+        return fault

@@ -1,0 +1,136 @@
+"""`oversight frontier`: costs by row that add up, and the rows that are worth theirs."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from oversight.cache.disk import ReadOnlyStore
+from oversight.cache.record import Record, records
+from oversight.cache.reply import Usage
+from oversight.engine.accounting.prices import listed, load_prices
+from oversight.engine.decisions.calls import PaidCall, RunCalls
+from oversight.engine.decisions.costs import frontier, not_dominated, row_costs
+from oversight.engine.decisions.rows import read_rows
+from oversight.engine.errors import UsageError
+from tests.command_line import Command
+from tests.run_folders import only_run
+
+PRICES = """\
+[sim.models.strong]
+input = 3
+output = 15
+cache_read = 0.3
+[sim.models.weak]
+input = 1
+output = 2
+[sim.models.judge]
+input = 0.5
+output = 1
+"""
+
+SELF_PLAY = """\
+name: sweep
+problems: {bundled: {name: arithmetic, limit: 3}}
+agents: {model: sim/strong}
+judges: [sim/judge, {kind: logprob, model: sim/judge}]
+protocols:
+  naive_judge:
+  debate: {simultaneous: [true, false], rounds: 2}
+"""
+BEST_OF = """\
+name: sweep
+draws: 2
+problems: {bundled: {name: arithmetic, limit: 2}}
+agents: {model: [sim/strong, sim/weak], best_of: [1, 3]}
+judges: sim/judge
+protocols: [naive_judge, propaganda, consultancy]
+"""
+MIXED = """\
+name: sweep
+problems: {bundled: {name: arithmetic, limit: 2}}
+agents: {model: sim/weak, tools: [none, calculator]}
+judges: [sim/judge, sim/strong]
+protocols: [naive_judge, open_debate, critique, market_making]
+"""
+
+
+@pytest.mark.parametrize(
+    "sweep", [SELF_PLAY, BEST_OF, MIXED], ids=["self-play", "best-of", "mixed"]
+)
+def test_marginal_costs_add_up_to_what_the_store_has_of_the_run(
+    place: Path, command: Command, sweep: str
+) -> None:
+    (place / "sweep.yaml").write_text(sweep)
+    (place / "prices.toml").write_text(PRICES)
+    assert command("run", "sweep.yaml").code in (0, 1)
+    told = json.loads(command("frontier", only_run(place), "--prices", "prices.toml", "--json").out)
+    prices = load_prices(place / "prices.toml")
+    paid, tokens, calls = 0.0, 0, 0
+    store = ReadOnlyStore(place / "store")
+    for _, record in records(store.items()):
+        assert isinstance(record, Record)
+        usage, price = record.reply().usage, prices.find(record.model)
+        assert price is not None
+        paid += price.cost(usage)
+        tokens += usage.input_tokens + usage.output_tokens
+        calls += 1
+    store.close()
+    rows = told["rows"]
+    assert sum(row["marginal"]["dollars"] for row in rows) == pytest.approx(paid)
+    assert sum(row["marginal"]["calls"] for row in rows) == calls
+    assert told["total"]["dollars"] == pytest.approx(paid)
+    assert told["total"]["input_tokens"] + told["total"]["output_tokens"] == tokens
+    for row in rows:
+        assert row["alone"]["dollars"] >= row["marginal"]["dollars"] - 1e-12
+        assert (
+            0
+            < row["alone"]["judge_tokens"]
+            <= (row["alone"]["input_tokens"] + row["alone"]["output_tokens"])
+        )
+    assert sum(row["alone"]["dollars"] for row in rows) > paid
+
+
+def test_the_second_of_two_rows_with_the_same_calls_costs_nothing_more(
+    place: Path, command: Command
+) -> None:
+    assert command("run", "small.yaml").code == 0
+    (place / "prices.toml").write_text(PRICES)
+    run = read_rows(only_run(place))
+    call = PaidCall("sim/judge", Usage(1_000_000, 1_000_000, 500_000), rows=0b11)
+    found = row_costs(run, RunCalls({"k": call}), load_prices(place / "prices.toml"))
+    first, second = found.rows[:2]
+    assert first.alone == second.alone == first.marginal
+    assert (second.marginal.calls, second.marginal.dollars) == (0, 0)
+    assert first.alone.dollars == pytest.approx(1.5)
+    assert first.problems == 4
+
+
+def test_rows_that_are_as_good_for_less_bar_the_others() -> None:
+    cost = np.array([1.0, 2.0, 2.0, 3.0])
+    worth = np.array([[0.1, 0.3, 0.2, 0.3], [0.5, 0.3, 0.3, 0.6], [0.2, 0.2, 0.1, 0.1]])
+    assert not_dominated(cost, worth).tolist() == [
+        [True, True, False, False],
+        [True, False, False, True],
+        [True, False, False, False],
+    ]
+
+
+def test_without_prices_rows_cost_tokens_and_dollars_are_refused(
+    place: Path, command: Command
+) -> None:
+    assert command("run", "small.yaml").code == 0
+    run = only_run(place)
+    told = json.loads(command("frontier", run, "--json").out)
+    assert (told["axis"], told["measure"]) == ("tokens", "lift")
+    cheapest = min(told["rows"], key=lambda row: row["cost_a_problem"])
+    assert cheapest["name"] == "naive judge" and cheapest["on_frontier"]
+    rows = read_rows(run)
+    unknown = RunCalls({"k": PaidCall("compatible/lab/m", Usage(10, 10), rows=1)})
+    costs = row_costs(rows, unknown, listed())
+    assert costs.total.dollars is None and costs.rows[1].alone.dollars == 0
+    with pytest.raises(UsageError, match="no price is known of compatible/lab/m: give a file with"):
+        frontier(rows, costs, axis="dollars")
+    for format in ("text", "md", "latex"):
+        assert "cost by row" in command("frontier", run, "--format", format).out

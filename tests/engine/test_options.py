@@ -1,0 +1,80 @@
+"""The options of all commands: each says what it is for, and one name says one thing."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from oversight.engine.cli.exit_codes import ExitCode
+from oversight.engine.cli.group import oversight
+
+
+def commands(group: click.Group = oversight, path: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Every command that does something, by the words that call it."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{path}{name} ")
+        else:
+            yield f"{path}{name}", command
+
+
+COMMANDS = dict(commands())
+OPTIONS = {
+    (words, option.opts[-1] if option.opts[-1].startswith("--") else option.opts[0]): option
+    for words, command in COMMANDS.items()
+    for option in command.params
+    if isinstance(option, click.Option)
+}
+OF_ITS_OWN = {
+    ("dataset check", "--set"),
+    ("dataset generate-rewritten", "--set"),
+    ("dataset generate-rewritten", "--temperature"),
+    ("dataset generate-wrong", "--seed"),
+}
+"""Options that set another thing than their namesakes: a loader's setting, the order of labels."""
+VARIANTS = {
+    "--store": 3,  # to be written to, of a folder, and of a run that is read
+    "--limit": 2,  # problems, and lines of a list
+    "--json": 2,  # beside --format, too
+    "--output": 5,  # each default is named
+    "--beta": 2,  # instead of the usual ones, and beside them
+    "--model": 2,  # of stored replies, and to write answers
+    "--dry-run": 2,  # checks a sweep, and counts what would go
+}
+
+
+def test_every_option_says_what_it_is_for() -> None:
+    assert len(COMMANDS) > 20
+    assert [
+        place for place, option in OPTIONS.items() if len((option.help or "").split()) < 2
+    ] == []
+
+
+def test_an_option_that_commands_share_is_told_in_one_way() -> None:
+    told = defaultdict(set)
+    for (words, name), option in OPTIONS.items():
+        if (words, name) not in OF_ITS_OWN:
+            told[name].add(option.help)
+    assert {name: texts for name, texts in told.items() if len(texts) > VARIANTS.get(name, 1)} == {}
+
+
+@pytest.mark.parametrize("words", sorted(COMMANDS))
+def test_every_command_says_in_its_first_line_what_it_does(words: str) -> None:
+    first = (COMMANDS[words].help or "").partition("\n\n")[0]
+    assert first.endswith((".", ":")) and len(first.split()) > 3
+
+
+def test_exit_codes_are_those_that_scripts_rely_on() -> None:
+    assert {code.name: code.value for code in ExitCode} == {
+        "DONE": 0,
+        "FAILED": 1,
+        "USAGE": 2,
+        "STOPPED": 3,
+        "OVER_BUDGET": 4,
+        "MISSED": 5,
+        "INTERRUPTED": 130,
+    }

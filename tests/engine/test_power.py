@@ -1,0 +1,82 @@
+"""`plan --contrast`: what it takes to tell two rows apart, and what a report could have found."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from oversight.engine.decisions.power import draw_scores, pilot_spread, worst_spread
+from oversight.engine.decisions.rows import read_rows
+from oversight.protocols.scoring.power import mde, questions_needed
+from tests.command_line import Command
+from tests.run_folders import only_run
+
+DRAWN = """\
+name: drawn
+draws: 3
+problems: {bundled: {name: arithmetic, limit: 6}}
+agents: {model: sim/weak}
+judges: sim/judge
+protocols: [naive_judge, propaganda, consultancy]
+"""
+
+
+def test_a_pilot_tells_noise_between_draws_from_differences_between_problems(
+    place: Path, command: Command
+) -> None:
+    (place / "drawn.yaml").write_text(DRAWN)
+    assert command("run", "drawn.yaml").code == 0
+    run = read_rows(only_run(place))
+    scores = [np.array(list(draw_scores(run, row, "brier").values())) for row in (1, 2)]
+    assert scores[0].shape == (6, 3)
+    # Their means over draws are the report's.
+    assert scores[0].mean(axis=1) == pytest.approx(run.asd("brier")["propaganda"].values)
+    spread, n = pilot_spread(run, 1, 2, "brier")
+    within = [each.var(axis=1, ddof=1).mean() for each in scores]
+    total = (scores[0] - scores[1]).mean(axis=1).var(ddof=1)
+    assert n == 6
+    assert (spread.within_first, spread.within_second) == pytest.approx(tuple(within))
+    assert spread.between == pytest.approx(max(0, total - sum(within) / 3))
+    words = ("--contrast", "propaganda,consultancy", "--mde", "0.1", "--json")
+    told = json.loads(command("plan", "drawn.yaml", "--pilot", run.folder, *words).out)["power"]
+    assert (told["source"], told["questions"], told["separated"]) == ("pilot", 6, True)
+    assert told["mde"] == pytest.approx(mde(spread, 6, draws=(3, 3)))
+    for bought in told["purchases"]:
+        draws = (bought["draws"],) * 2
+        assert bought["questions"] == questions_needed(spread, 0.1, draws=draws)
+        # The naive judge is not among the two rows: 3 calls a world of either.
+        assert bought["calls"] > 4 * bought["questions"] * bought["draws"]
+
+
+def test_without_a_pilot_the_range_of_the_score_is_the_worst_case(
+    place: Path, command: Command
+) -> None:
+    words = ("--contrast", "debate strong,consultancy strong", "--mde", "0.5")
+    told = json.loads(command("plan", "small.yaml", *words, "--json").out)["power"]
+    spread = worst_spread([(1, -1)], "brier")
+    # Two rows between -2 and 2 differ by 4 at most, one way or the other.
+    assert spread.between == 16
+    assert told["purchases"][0]["questions"] == questions_needed(spread, 0.5)
+    out = command("plan", "small.yaml", *words).out
+    assert "at worst: the range of the score allows no more. Run some problems, then --pilot" in out
+    assert "finds" in out and "(its MDE)" in out
+
+
+def test_half_of_a_question_about_power_is_refused(place: Path, command: Command) -> None:
+    for words in (("--mde", ".1"), ("--contrast", "debate,consultancy"), ("--pilot", "x")):
+        assert command("plan", "small.yaml", *words).code == 2
+    wrong = command("plan", "small.yaml", "--contrast", "debate", "--mde", "0.1")
+    assert (wrong.code, "write two rows" in wrong.err) == (2, True)
+
+
+def test_a_report_says_what_its_problems_could_have_found(place: Path, command: Command) -> None:
+    assert command("run", "small.yaml").code == 0
+    run = only_run(place)
+    told = command("report", run).out
+    assert "MDE: with power .8 so many problems find a lift of" in told
+    assert "4 lifts were looked at, each ± by itself; all together: oversight compare." in told
+    rows = json.loads(command("report", run, "--json").out)["rows"]
+    compared = json.loads(command("compare", run, "--json").out)["contrasts"]
+    assert rows[0]["mde"] is None
+    assert [row["mde"] for row in rows[1:]] == pytest.approx([each["mde"] for each in compared])

@@ -1,0 +1,325 @@
+"""What today's vendors refuse or ignore is refused before anything is sent, offline; what the dry
+run calls fine, a server with the vendors' own rules serves."""
+
+import json
+from pathlib import Path
+
+import orjson
+import pytest
+from anthropic import AsyncAnthropic, BadRequestError
+
+from oversight.cache.call import Call, Message, Request, ToolSpec
+from oversight.engine.errors import ModelNotFound
+from oversight.engine.providers.catalogue import connect, provider_of
+from oversight.engine.providers.keys import settings_of
+from oversight.engine.rehearsal import PROFILES, MockServer
+from oversight.engine.rehearsal.process import serving
+from oversight.engine.runs.loaded_sweep import open_run, open_sweep
+from tests.command_line import Command
+
+SWEEP = """\
+name: traps
+problems: {{bundled: {{name: arithmetic, limit: 1}}}}
+agents: {{model: [{agents}]{settings}}}
+judges: {{kind: {kind}, model: {judge}}}
+protocols:
+  naive_judge:
+  debate: {{rounds: 1}}
+"""
+FAMILIES = (
+    "openai/gpt-6-astra",
+    "openai/gpt-6-sol",
+    "openai/gpt-6-luna",
+    "openai/gpt-5.6-luna",
+    "openai/gpt-5.5",
+    "openai/gpt-5.4",
+    "openai/gpt-5.2",
+    "openai/gpt-5.1",
+    "openai/gpt-5-mini",
+    "openai/o3",
+    "openai/gpt-4.1",
+    "openai/gpt-4o-mini",
+    "anthropic/claude-opus-5-5",
+    "anthropic/claude-sonnet-5-5",
+    "anthropic/claude-haiku-5-5",
+    "anthropic/claude-fable-5-1",
+    "anthropic/claude-opus-5",
+    "anthropic/claude-opus-4-8",
+    "anthropic/claude-sonnet-4-6",
+    "anthropic/claude-haiku-4-5",
+)
+"""One model, at least, of each family that OpenAI and Anthropic serve today."""
+
+
+@pytest.fixture(autouse=True)
+def keys(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI", "ANTHROPIC", "DEEPSEEK", "MOONSHOT", "GROQ"):
+        monkeypatch.setenv(f"{name}_API_KEY", "k")
+        monkeypatch.delenv(f"{name}_BASE_URL", raising=False)
+
+
+def written(
+    place: Path,
+    *agents: str,
+    settings: str = "",
+    judge: str = "openai/gpt-4.1-mini",
+    kind: str = "stated",
+    more: str = "",
+) -> Path:
+    file = place / "traps.yaml"
+    settings = f", {settings}" if settings else ""
+    sweep = SWEEP.format(agents=", ".join(agents), settings=settings, judge=judge, kind=kind)
+    file.write_text(sweep + more)
+    return file
+
+
+CHAT = "providers: {openai: {api: chat}}\n"
+NEW_ANTHROPIC = 'providers: {anthropic: {version: "2026-10-21"}}\n'
+
+TRAPS = {
+    "F1 a retired Claude": (
+        ("anthropic/claude-3-5-haiku-latest",),
+        {},
+        "anthropic/claude-3-5-haiku-latest: its vendor stopped serving it on 2026-02-19",
+    ),
+    "F1 an older retired Claude": (
+        ("anthropic/claude-3-haiku-20240307",),
+        {},
+        "stopped serving it on 2026-04-20",
+    ),
+    "F2 a retired GPT": (("openai/gpt-4-turbo",), {}, "stopped serving it on 2026-10-23"),
+    "F3 tools with reasoning over chat": (
+        ("openai/gpt-5.6-luna",),
+        {"settings": "tools: calculator", "more": CHAT},
+        "openai/gpt-5.6-luna: tools: over chat completions they need effort 'none'",
+    ),
+    "F3 tools on a model that has none over chat": (
+        ("openai/gpt-6-astra",),
+        {"settings": "tools: calculator", "more": CHAT},
+        "openai/gpt-6-astra: tools: this model calls no tools over chat completions",
+    ),
+    "F4 thinking off where it cannot be": (
+        ("anthropic/claude-opus-5-5",),
+        {"settings": "effort: none"},
+        "anthropic/claude-opus-5-5: effort: 'none' is not taken",
+    ),
+    "F4 thinking off on Fable": (
+        ("anthropic/claude-fable-5",),
+        {"settings": "effort: none"},
+        "anthropic/claude-fable-5: effort: 'none' is not taken",
+    ),
+    "F5 max effort where there is none": (
+        ("openai/gpt-5.5",),
+        {"settings": "effort: max"},
+        "openai/gpt-5.5: effort: 'max' is not taken",
+    ),
+    "F6 a temperature that is ignored": (
+        ("deepseek/deepseek-v4",),
+        {"settings": "temperature: 0.8"},
+        "temperature, top_p and logprobs are taken and have no effect",
+    ),
+    "F7 a temperature on a model that reasons": (
+        ("openai/gpt-6-sol",),
+        {"settings": "temperature: 0.4"},
+        "temperature, top_p and logprobs need it 'none', not unset",
+    ),
+    "F7 a temperature on a new Claude": (
+        ("anthropic/claude-opus-4-8",),
+        {"settings": "temperature: 0.4"},
+        "anthropic/claude-opus-4-8: temperature: this model takes none",
+    ),
+    "a temperature under the new edition of the API": (
+        ("anthropic/claude-sonnet-4-6",),
+        {"settings": "temperature: 0.4", "more": NEW_ANTHROPIC},
+        "anthropic/claude-sonnet-4-6: temperature: this model takes none",
+    ),
+    "logprobs of a Claude": (
+        ("openai/gpt-4.1-mini",),
+        {"kind": "logprob", "judge": "anthropic/claude-sonnet-5-5"},
+        "anthropic/claude-sonnet-5-5: top_logprobs: this model reports no logprobs",
+    ),
+    "logprobs of a model that reasons": (
+        ("openai/gpt-4.1-mini",),
+        {"kind": "logprob", "judge": "openai/gpt-6-sol"},
+        "temperature, top_p and logprobs need it 'none', not unset",
+    ),
+    "logprobs at Groq": (
+        ("openai/gpt-4.1-mini",),
+        {"kind": "logprob", "judge": "groq/llama-3.3-70b-versatile"},
+        "groq/llama-3.3-70b-versatile: top_logprobs: this model reports no logprobs",
+    ),
+    "a temperature above Moonshot's": (
+        ("moonshot/moonshot-v1-32k",),
+        {"settings": "temperature: 1.2"},
+        "moonshot/moonshot-v1-32k: temperature: 1.2 is above 1",
+    ),
+    "a temperature behind a deployment's name": (
+        ("azure/mine",),
+        {
+            "settings": "temperature: 0.4",
+            "more": "providers: {azure: {base_url: https://res.openai.azure.com}}\n"
+            "models: {azure/mine: {is: openai/gpt-6-sol}}\n",
+        },
+        "azure/mine: effort: temperature, top_p and logprobs need it 'none'",
+    ),
+    "too few tokens for the responses endpoint": (
+        ("openai/gpt-4.1-mini",),
+        {
+            "kind": "logprob",
+            "judge": "openai/gpt-4.1",
+            "more": "providers: {openai: {api: responses}}\n",
+        },
+        "openai/gpt-4.1: max_tokens: over responses 8 is too low a limit",
+    ),
+}
+
+
+@pytest.mark.parametrize("trap", TRAPS)
+def test_a_trap_is_told_by_the_dry_run_with_nothing_sent(
+    trap: str, place: Path, command: Command
+) -> None:
+    agents, given, told = TRAPS[trap]
+    ran = command("run", written(place, *agents, **given), "--dry-run")
+    assert ran.code == 2, ran.out + ran.err
+    assert told in ran.err
+    assert "Nothing was sent." in ran.err
+
+
+@pytest.mark.parametrize("model", FAMILIES)
+@pytest.mark.parametrize("tools", ["none", "calculator"])
+def test_the_defaults_are_fine_for_every_family(
+    model: str, tools: str, place: Path, command: Command
+) -> None:
+    file = written(place, model, settings=f"tools: {tools}", judge=model)
+    ran = command("run", file, "--dry-run")
+    assert (ran.code, ": fine." in ran.out) == (0, True), ran.err
+
+
+def test_what_the_dry_run_calls_fine_no_vendor_refuses(place: Path, command: Command) -> None:
+    file = written(place, *FAMILIES, settings="tools: [none, calculator]")
+    assert command("run", file, "--dry-run").code == 0
+    ran = command("rehearse", file, "--profile", "2026", "--speed", "20", "--json")
+    told = json.loads(ran.out)["rehearsal"]
+    assert ran.code == 0, ran.err
+    server = told["server"]
+    assert (told["failed"], told["finished"]) == (0, told["cells"])
+    assert server["requests"] == server["ok"] > 2 * len(FAMILIES)
+    assert "unsupported" not in server
+
+
+def test_efforts_that_the_dry_run_calls_fine_no_vendor_refuses(
+    place: Path, command: Command
+) -> None:
+    efforts = ("low", "medium", "high", "xhigh", "max", "none", "minimal")
+    fine = 0
+    for effort in efforts:
+        able = [
+            model
+            for model in FAMILIES
+            if command(
+                "run",
+                written(place, model, settings=f"effort: {effort}, max_tokens: 4096"),
+                "--dry-run",
+            ).code
+            == 0
+        ]
+        if not able:
+            continue
+        fine += len(able)
+        file = written(place, *able, settings=f"effort: {effort}, max_tokens: 4096")
+        ran = command("rehearse", file, "--profile", "2026", "--speed", "20", "--json")
+        server = json.loads(ran.out)["rehearsal"]["server"]
+        assert server["requests"] == server["ok"], (effort, server)
+    assert fine > 2 * len(FAMILIES)
+
+
+def bad(model: str, **fields: object) -> Call:
+    return Call(Request(model, (Message("user", "2 + 2?"),), **fields))  # type: ignore[arg-type]
+
+
+TOOL = (ToolSpec("calculator", "adds", '{"type":"object"}'),)
+REFUSED = [
+    bad("openai/gpt-4-turbo"),
+    bad("openai/gpt-6-sol", temperature=0.0),
+    bad("openai/gpt-6-sol", top_logprobs=5),
+    bad("openai/gpt-6-sol", tools=TOOL),
+    bad("openai/gpt-6-astra", effort="none"),
+    bad("openai/gpt-6-sol", stop=("END",)),
+    bad("openai/gpt-5.5", effort="max"),
+    bad("openai/gpt-5-mini", temperature=1.0),
+    bad("anthropic/claude-3-5-haiku-latest"),
+    bad("anthropic/claude-opus-4-8", temperature=0.4),
+    bad("anthropic/claude-sonnet-4-6", temperature=0.4, effort="high"),
+    bad("anthropic/claude-sonnet-4-6", temperature=0.4, top_p=0.5),
+]
+
+
+@pytest.mark.parametrize("call", REFUSED, ids=lambda call: call.model)
+async def test_the_servers_of_the_profile_refuse_what_the_vendors_refuse(call: Call) -> None:
+    provider = provider_of(call.model)
+    async with MockServer(PROFILES["2026"]) as server:
+        path = "/v1" if provider == "openai" else ""
+        key = {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
+        ask = connect(settings_of(provider, key, base_url=server.url + path))
+        with pytest.raises(ModelNotFound):
+            await ask(call)
+        await ask.close()
+        assert server.counts()["unsupported"] == server.counts()["requests"] == 1
+
+
+PREFILL = {"role": "assistant", "content": "I say"}
+THINKS = {"type": "disabled"}
+FORCED = {"type": "any"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"thinking": THINKS}, "thinking.type.disabled"),
+        ({"tool_choice": FORCED}, "Forced tool use"),
+        ({"messages": [{"role": "user", "content": "?"}, PREFILL]}, "Prefilling"),
+    ],
+)
+async def test_the_profile_refuses_what_this_program_never_sends(
+    fields: dict[str, object], told: str
+) -> None:
+    given = {"messages": [{"role": "user", "content": "?"}], "max_tokens": 9} | fields
+    body = {"model": "claude-opus-5-5", **given}
+    async with (
+        MockServer(PROFILES["2026"]) as server,
+        AsyncAnthropic(api_key="k", base_url=server.url, max_retries=0) as client,
+    ):
+        with pytest.raises(BadRequestError, match=told):
+            await client.post("/v1/messages", cast_to=object, body=body)
+
+
+def test_which_endpoint_answers_is_decided_before_the_run_and_written_down(
+    place: Path, command: Command
+) -> None:
+    file = written(place, "openai/gpt-6-sol", settings="tools: calculator")
+    opened = open_sweep(file)
+    assert opened.models.apis == {"openai/gpt-6-sol": "responses", "openai/gpt-4.1-mini": "chat"}
+    assert opened.sweep.identities["openai/gpt-6-sol"] == "openai responses v1"
+    assert opened.sweep.identities["openai/gpt-4.1-mini"] == "openai chat.completions v1"
+    plain = open_sweep(written(place, "openai/gpt-6-sol"))
+    assert plain.models.apis["openai/gpt-6-sol"] == "chat"
+    silent = written(place, "openai/gpt-6-sol", settings="tools: calculator, effort: none")
+    assert open_sweep(silent).models.apis["openai/gpt-6-sol"] == "chat"
+
+
+def test_a_run_keeps_to_the_endpoint_it_was_started_with(place: Path, command: Command) -> None:
+    file = written(
+        place, "openai/gpt-6-sol", settings="tools: calculator", judge="openai/gpt-6-sol"
+    )
+    with serving(["--profile", "2026", "--sweep", str(file)]) as url:
+        at = f"providers.openai.base_url={url}/v1"
+        ran = command("run", file, "--run-folder", "run", "--set", at)
+        assert ran.code == 0, ran.err
+    manifest = orjson.loads((place / "run" / "manifest.json").read_bytes())
+    assert manifest["apis"] == {"openai/gpt-6-sol": "responses"}
+    again = command("replay", "run")
+    assert again.code == 0, again.err
+    # Runs of earlier versions say nothing of it: they asked chat completions.
+    del manifest["apis"]
+    (place / "run" / "manifest.json").write_bytes(orjson.dumps(manifest))
+    assert open_run(place / "run").models.api("openai/gpt-6-sol") == "chat"

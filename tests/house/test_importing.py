@@ -1,0 +1,148 @@
+"""Importing does nothing: no file, no setting read, no client loaded before it is needed."""
+
+import ast
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from oversight.cache.cache import Cache
+from oversight.cache.disk import DiskStore
+from oversight.engine.runs.loaded_sweep import open_sweep
+from oversight.engine.runs.scheduler import run_cells
+from tests.command_line import calls
+from tests.fakes import Scripted
+
+pytestmark = pytest.mark.wire
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("cache", "protocols", "engine")
+FILES = [file for room in ROOMS for file in sorted((ROOT / room).rglob("*.py"))]
+HEAVY = ("scipy", "openai", "anthropic", "httpx", "httpx2", "aiohttp", "torch")
+
+
+def run(code: str) -> str:
+    """What a fresh interpreter prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def test_importing_every_module_makes_no_file_and_loads_no_client(tmp_path: Path) -> None:
+    names = [
+        ".".join(("oversight", *file.relative_to(ROOT).with_suffix("").parts))
+        for file in FILES
+        if "__" not in file.name and "providers" not in file.parts
+    ]
+    # Whoever speaks HTTP is imported when the first call goes out; the servers and what fetches
+    # files are commands of their own.
+    light = [
+        n
+        for n in names
+        if not n.startswith(("engine.rehears", "oversight.engine.datasets.download"))
+    ]
+    code = (
+        "import importlib, os, sys\n"
+        f"os.chdir({str(tmp_path)!r}); sys.path.insert(0, {str(ROOT)!r})\n"
+        f"[importlib.import_module(name) for name in {light!r}]\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    loaded = ast.literal_eval(run(code))
+    assert not set(loaded) & {"scipy", "openai", "anthropic", "torch"}
+    assert os.listdir(tmp_path) == []
+
+
+READS = """
+import importlib, os, sys
+from collections.abc import MutableMapping
+
+class Watched(MutableMapping):
+    def __init__(self, inner): self.inner, self.read = inner, []
+    def __getitem__(self, name):
+        frame = sys._getframe(1)
+        while frame.f_code.co_filename.startswith("<frozen") or "_environ" in frame.f_code.co_name:
+            frame = frame.f_back
+        self.read.append((frame.f_code.co_filename, name))
+        return self.inner[name]
+    def __setitem__(self, name, value): self.inner[name] = value
+    def __delitem__(self, name): del self.inner[name]
+    def __iter__(self): return iter(self.inner)
+    def __len__(self): return len(self.inner)
+
+os.environ = Watched(os.environ)
+for name in NAMES: importlib.import_module(name)
+print([file for file, name in os.environ.read if file.startswith(ROOT) and "/.venv/" not in file])
+"""
+
+
+def test_importing_reads_no_setting_from_the_environment() -> None:
+    names = [
+        ".".join(("oversight", *f.relative_to(ROOT).with_suffix("").parts))
+        for f in FILES
+        if "__" not in f.name
+    ]
+    code = READS.replace("NAMES", repr(names)).replace("ROOT", repr(str(ROOT)))
+    assert run(f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{code}") == "[]\n"
+
+
+AGAIN = """
+import sys
+met = []
+sys.addaudithook(lambda event, args: met.append(args) if event == "socket.connect" else None)
+from oversight.engine.cli.group import main
+sys.argv = ["oversight", "run", "real.yaml", "--store", "store"]
+try: main()
+except SystemExit as left: code = int(left.code)
+print([code, met, [name for name in HEAVY if name in sys.modules]])
+"""
+
+
+def test_a_run_that_the_store_answers_whole_loads_no_client_and_connects_to_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-nobody")
+    (tmp_path / "real.yaml").write_text(
+        "problems: {bundled: {name: arithmetic, limit: 2}}\n"
+        "agents: openai/gpt-4o\njudges: openai/gpt-4o-mini\nprotocols: [naive_judge, debate]\n"
+    )
+    opened = open_sweep(tmp_path / "real.yaml")
+    store = DiskStore(tmp_path / "store")
+
+    async def paid() -> None:
+        models = Scripted(lambda call: "A: 70%\nB: 30%")
+        cache = Cache(store, models, identity=opened.models.identity)
+        await run_cells(
+            opened.sweep.cells(),
+            cache,
+            lambda cell, outcome: None,
+            lanes=9,
+            stop_token=opened.stop_token,
+        )
+        await cache.close()
+
+    asyncio.run(paid())
+    store.close()
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n" + AGAIN.replace("HEAVY", repr(HEAVY))
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "8/8 cells" in done.stderr
+    assert calls(done.stderr).new == 0
+    assert done.stdout.splitlines()[-1] == "[0, [], []]", done.stderr
+
+
+def test_help_is_shown_without_loading_what_runs_sweeps() -> None:
+    code = (
+        "import sys; sys.argv = ['oversight', '--help']\n"
+        "from oversight.engine.cli.group import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print([n for n in ('numpy', 'pydantic', 'yaml', 'diskcache', 'rich.live', 'aiohttp', "
+        "'openai', 'anthropic') if n in sys.modules])"
+    )
+    assert run(code).splitlines()[-1] == "[]"

@@ -1,0 +1,125 @@
+"""What is built is whole, and keeps out of the way of names that users give their own modules."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import venv
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+pytestmark = pytest.mark.wire
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("engine", "protocols", "cache")
+SHIPPED = (*ROOMS, "tests", "examples", "docs")
+"""Folders of the checkout that the sdist holds."""
+USERS_OWN = """
+import sys
+import cache, engine.motor, protocols
+assert (cache.MINE, engine.motor.MINE, protocols.MINE) == (1, 2, 3)
+import oversight.cache.cache, oversight.engine.cli.group, oversight.protocols.catalogue
+from oversight import run
+assert (cache.MINE, engine.motor.MINE, protocols.MINE) == (1, 2, 3)
+print(oversight.__file__)
+"""
+
+
+def run(*words: str | Path, cwd: Path) -> str:
+    """What a program prints that sees nothing of this checkout."""
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        list(map(str, words)), cwd=cwd, env=variables, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def built(kind: str, source: Path, folder: Path) -> Path:
+    """A wheel or an sdist of a source tree."""
+    run(sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", folder, cwd=source)
+    (file,) = folder.glob("*.whl" if kind == "wheel" else "*.tar.gz")
+    return file
+
+
+def in_wheel(file: Path) -> set[str]:
+    with ZipFile(file) as wheel:
+        return {name for name in wheel.namelist() if name.startswith("oversight/")}
+
+
+def tree(*folders: str) -> set[str]:
+    """The files of folders of the checkout, but for what programs leave there."""
+    files = (file for name in folders for file in (ROOT / name).rglob("*") if file.is_file())
+    return {
+        str(file.relative_to(ROOT))
+        for file in files
+        if "__pycache__" not in file.parts and not file.name.startswith(".")
+    }
+
+
+def expected_in_wheel() -> set[str]:
+    examples = {f"oversight/engine/data/{name}" for name in tree("examples")}
+    face = {f"oversight/{name}" for name in ("__init__.py", "__init__.pyi", "py.typed")}
+    return {f"oversight/{name}" for name in tree(*ROOMS)} | examples | face
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built("wheel", ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+def test_a_wheel_holds_every_file_of_the_rooms_under_the_one_import_name(wheel: Path) -> None:
+    assert in_wheel(wheel) == expected_in_wheel()
+
+
+def test_a_wheel_from_the_sdist_is_the_same(tmp_path: Path) -> None:
+    sdist = built("sdist", ROOT, tmp_path / "sdist")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (source,) = (path for path in tmp_path.iterdir() if path.name.startswith("oversight_bench"))
+    held = {str(file.relative_to(source)) for file in source.rglob("*") if file.is_file()}
+    assert tree(*SHIPPED) <= held
+    assert in_wheel(built("wheel", source, tmp_path / "wheel")) == expected_in_wheel()
+
+
+def test_a_clone_without_links_runs_and_builds_the_same_wheel(tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        clone.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, clone)
+    for name in (*ROOMS, "examples"):
+        shutil.copytree(ROOT / name, clone / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "oversight", clone / "oversight", ignore=lambda *_: ROOMS)
+    for room in ROOMS:
+        # What git writes where it can make no links: a file with the link's target.
+        (clone / "oversight" / room).write_text(f"../{room}")
+    code = "import oversight.engine.cli.group as group; print(group.__file__)"
+    told = run(sys.executable, "-c", code, cwd=clone)
+    assert told.strip() == str(clone / "engine" / "cli" / "group.py")
+    assert in_wheel(built("wheel", clone, tmp_path / "wheel")) == expected_in_wheel()
+
+
+def test_an_installed_wheel_lives_beside_a_users_modules_of_the_same_names(
+    wheel: Path, tmp_path: Path
+) -> None:
+    bare = tmp_path / "bare"
+    venv.create(bare, symlinks=True)
+    python = bare / "bin" / "python"
+    install = ("-m", "pip", "--python", python, "install", "--no-deps", "--no-index", "-q", wheel)
+    run(sys.executable, *install, cwd=tmp_path)
+    (packages,) = bare.glob("lib/*/site-packages")
+    libraries = next(path for path in sys.path if path.endswith("site-packages"))
+    # A line of a .pth file adds the folder, and reads no .pth files in it: no editable install.
+    (packages / "libraries.pth").write_text(libraries)
+    own = tmp_path / "own"
+    for name, number in (("cache.py", 1), ("engine/motor.py", 2), ("protocols/__init__.py", 3)):
+        (own / name).parent.mkdir(parents=True, exist_ok=True)
+        (own / name).write_text(f"MINE = {number}\n")
+    (own / "engine" / "__init__.py").touch()
+    (own / "main.py").write_text(USERS_OWN)
+    assert Path(run(python, "main.py", cwd=own).strip()).is_relative_to(bare)
+    # With -m, the working folder comes before all that is installed.
+    assert "debate" in run(python, "-m", "oversight.engine", "demo", "--store", "store", cwd=own)

@@ -1,0 +1,219 @@
+"""The server of pages: every route, whom it answers, and what it sends along."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import orjson
+import pytest
+
+from oversight.engine.pages.environment import policy
+from oversight.engine.pages.guard import is_loopback
+from oversight.engine.pages.server import PageServer
+from tests.command_line import running
+
+TOKEN = "a-token-that-nobody-guesses"
+
+
+@pytest.fixture
+async def root(runs: Path) -> AsyncIterator[str]:
+    async with PageServer(runs).serving(0) as address:
+        yield address
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession() as session:
+        yield session
+
+
+async def got(client: aiohttp.ClientSession, url: str, **how: object) -> tuple[int, str]:
+    async with client.get(url, allow_redirects=False, **how) as answer:  # type: ignore[arg-type]
+        return answer.status, await answer.text()
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("", "small-"),
+        ("run/{run}", "Agent score difference by row"),
+        ("run/{run}?score=log", 'href="/run/{run}"'),
+        ("run/{run}/map", "Problems × rows"),
+        ("run/{run}/problem/1", "What the judge believed"),
+        ("run/{run}/row/2/problem/1", "Debater A"),
+        ("run/{run}/row/2/problem/1/calls", "Requests and replies"),
+        ("run/{run}/failures", "No cell failed"),
+        ("run/{run}/cost", "By row, over 6 problems"),
+        ("run/{run}/live", "Nobody is running it now."),
+        ("compare?a={run}&b={run}", "Differences of ASD"),
+        ("compare?run={run}&run={run}", "Differences of ASD"),
+        ("run/{run}/report.json", '"sweep"'),
+    ],
+)
+async def test_every_view_has_an_address(
+    path: str, says: str, root: str, client: aiohttp.ClientSession, small: Path
+) -> None:
+    status, page = await got(client, root + path.format(run=small.name))
+    assert status == 200
+    assert says.format(run=small.name) in page
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "run/nobody",
+        "run/..%2f..%2fetc",
+        "run/{run}/row/99/problem/1",
+        "run/{run}/row/2/problem/99",
+        "run/{run}/row/2/problem/1?draw=5",
+        "run/{run}/row/2/problem/1?turns=-1",
+        "run/{run}/map?page=7",
+        "run/{run}?score=none",
+        "run/{run}/report.yaml",
+        "run/{run}/problem/99",
+        "compare?a=nobody&b={run}",
+    ],
+)
+async def test_what_is_not_there_is_said_so(
+    path: str, root: str, client: aiohttp.ClientSession, small: Path
+) -> None:
+    status, page = await got(client, root + path.format(run=small.name))
+    assert status == 404
+    assert "There is no such page" in page
+
+
+async def test_every_answer_has_the_policy_and_none_is_kept(
+    root: str, client: aiohttp.ClientSession
+) -> None:
+    for path in ("", "run/nobody"):
+        async with client.get(root + path) as answer:
+            told = answer.headers["Content-Security-Policy"]
+            assert told.startswith("default-src 'none'; style-src 'sha256-")
+            assert "frame-ancestors 'none'" in told and "unsafe" not in told
+            assert answer.headers["X-Content-Type-Options"] == "nosniff"
+            assert answer.headers["Cache-Control"] == "no-store"
+            assert answer.headers["Referrer-Policy"] == "no-referrer"
+
+
+async def test_the_page_carries_the_policy_too_and_it_fits_what_is_in_it(
+    root: str, client: aiohttp.ClientSession
+) -> None:
+    _, page = await got(client, root)
+    told = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert told and told[1].replace("&#39;", "'") == policy(True)
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "127.0.0.1:1", "[::2]"])
+async def test_a_name_that_is_not_the_servers_own_is_refused(
+    host: str, root: str, client: aiohttp.ClientSession
+) -> None:
+    port = root.rstrip("/").rpartition(":")[2]
+    status, said = await got(client, root, headers={"Host": host.format(port=port)})
+    assert status == 421
+    assert "small-" not in said
+
+
+async def test_another_origin_is_refused(root: str, client: aiohttp.ClientSession) -> None:
+    assert (await got(client, root, headers={"Origin": "http://evil.example"}))[0] == 403
+    assert (await got(client, root, headers={"Origin": "null"}))[0] == 403
+    assert (await got(client, root, headers={"Origin": root.rstrip("/")}))[0] == 200
+
+
+async def test_nothing_can_be_sent_to_it(root: str, client: aiohttp.ClientSession) -> None:
+    async with client.post(root) as answer:
+        assert answer.status == 405
+
+
+async def test_beyond_loopback_a_token_opens_it_and_leaves_the_address(
+    runs: Path, client: aiohttp.ClientSession
+) -> None:
+    async with PageServer(runs, host="0.0.0.0", token=TOKEN).serving(0) as address:
+        assert address.endswith(f"?token={TOKEN}")
+        root = address.partition("?")[0].replace("0.0.0.0", "127.0.0.1")
+        assert (await got(client, root))[0] == 403
+        assert (await got(client, f"{root}?token=wrong"))[0] == 403
+        assert (await got(client, f"{root}?token={TOKEN}"[:-1]))[0] == 403
+        async with client.get(f"{root}compare?token={TOKEN}&a=x", allow_redirects=False) as answer:
+            assert (answer.status, answer.headers["Location"]) == (303, "/compare?a=x")
+            cookie = answer.headers["Set-Cookie"]
+        assert "HttpOnly" in cookie and "SameSite=Strict" in cookie
+        headers = {"Cookie": f"oversight_token={TOKEN}"}
+        assert (await got(client, root, headers=headers))[0] == 200
+        headers["Host"] = "rebound.example"
+        assert (await got(client, root, headers=headers))[0] == 421
+
+
+async def test_a_token_never_sends_to_another_site(
+    runs: Path, client: aiohttp.ClientSession
+) -> None:
+    async with PageServer(runs, host="0.0.0.0", token=TOKEN).serving(0) as address:
+        root = address.partition("?")[0].replace("0.0.0.0", "127.0.0.1")
+        async with client.get(
+            f"{root}/evil.example/?token={TOKEN}", allow_redirects=False
+        ) as answer:
+            assert not answer.headers.get("Location", "/x").startswith(("//", "http"))
+
+
+@pytest.mark.parametrize(
+    ("host", "here"),
+    [("127.0.0.1", True), ("localhost", True), ("::1", True), ("[::1]", True),
+     ("0.0.0.0", False), ("10.0.0.3", False), ("localhost.evil.example", False)],
+)  # fmt: skip
+def test_what_is_of_this_machine_alone(host: str, here: bool) -> None:
+    assert is_loopback(host) is here
+
+
+SLOW = """\
+name: slow
+problems: {bundled: {name: arithmetic, limit: 60}}
+agents: sim/strong
+judges: sim/slow
+protocols: {naive_judge: , debate: {rounds: 1}}
+models: {sim/slow: {latency: 0.5, muddle: 0.3}}
+lanes: 8
+"""
+
+
+async def test_a_run_under_way_is_told_once_a_second_until_it_ends(
+    tmp_path: Path, client: aiohttp.ClientSession
+) -> None:
+    (tmp_path / "slow.yaml").write_text(SLOW)
+    with running("run", "slow.yaml", cwd=tmp_path) as sweep:
+        await asyncio.to_thread(sweep.until_cells, 8)
+        run = next((tmp_path / "runs").iterdir())
+        async with PageServer(run).serving(0) as root:
+            told = []
+            async with client.get(f"{root}run/{run.name}/live/events") as answer:
+                assert answer.content_type == "text/event-stream"
+                ended = asyncio.create_task(asyncio.to_thread(sweep.end))
+                async for line in answer.content:
+                    if line.startswith(b"data: "):
+                        told.append(orjson.loads(line.removeprefix(b"data: ")))
+            assert (await ended).code in (0, 1)
+    assert len(told) > 2
+    assert [each["state"] for each in told[:-1]] == ["running"] * (len(told) - 1)
+    last = told[-1]
+    assert (last["state"], last["finished"], last["cells"]) == ("finished", 240, 240)
+    finished = [each["finished"] for each in told]
+    assert finished == sorted(finished) and finished[0] < 240
+    assert any(each["left"] != "–" for each in told[:-1])
+    assert last["failures"] and all("debate" in f or "naive" in f for f in last["failures"])
+    assert int(told[1]["calls"].replace(",", "")) > 0
+
+
+async def test_a_reading_whose_replies_are_gone_says_so(
+    runs: Path, small: Path, tmp_path: Path, client: aiohttp.ClientSession
+) -> None:
+    from oversight.cache.disk import DiskStore
+
+    DiskStore(tmp_path / "empty").close()
+    async with PageServer(small, tmp_path / "empty").serving(0) as root:
+        status, page = await got(client, f"{root}run/{small.name}/row/2/problem/1")
+        assert status == 200
+        assert "The store does not hold every reply" in page
+    async with PageServer(small, tmp_path / "nowhere").serving(0) as root:
+        status, page = await got(client, f"{root}run/{small.name}/row/2/problem/1")
+        assert status == 500
+        assert "there is no store there" in page and "--store" in page

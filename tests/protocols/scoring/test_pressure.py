@@ -1,0 +1,212 @@
+import math
+import time
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from oversight.protocols.scores import log
+from oversight.protocols.scoring.arrays import Floats
+from oversight.protocols.scoring.crossing import crossing, falling, zero_of
+from oversight.protocols.scoring.matrix_game import (
+    Move,
+    backward_induction,
+    exploitability,
+    fictitious_play,
+    gold_range,
+    solve,
+)
+from oversight.protocols.scoring.pressure import (
+    Pools,
+    best_of,
+    best_of_divergence,
+    best_of_n,
+    divergence,
+    tilt,
+    tilted,
+    value_curves,
+)
+from oversight.protocols.scoring.worlds import Worlds
+
+
+def pools(rewards: npt.ArrayLike, values: npt.ArrayLike) -> Pools:
+    u, v = np.atleast_2d(np.asarray(rewards, float)), np.atleast_2d(np.asarray(values, float))
+    return Pools(tuple(f"p{n}" for n in range(len(u))), ("",) * len(u), u, v)
+
+
+def test_the_best_of_n_of_numbers_1_to_50_is_their_order_statistic() -> None:
+    """E[max of n] = n (K + 1) / (n + 1)."""
+    u = np.arange(1.0, 51)[None, :]
+    for n, exact in ((1, 25.5), (2, 34), (4, 40.8), (8, 45 + 1 / 3), (16, 48), (32, 49 + 5 / 11)):
+        assert float((best_of(u, n) * u).sum()) == pytest.approx(exact, abs=1e-9)
+
+
+def test_best_of_n_is_the_mean_over_every_subset() -> None:
+    from itertools import combinations
+
+    u = np.array([1.0, 2.0, 2.0, 0.5, 3.0])
+    for n in range(1, 6):
+        share = np.zeros(5)
+        subsets = list(combinations(range(5), n))
+        for subset in subsets:
+            top = [k for k in subset if u[k] == max(u[list(subset)])]
+            share[top] += 1 / len(top) / len(subsets)
+        assert best_of(u[None, :], n)[0] == pytest.approx(share)
+
+
+def two_normals(n: int, truths: tuple[float, float], lies: tuple[float, float]) -> float:
+    """E[v] of the best of n from a large pool, half truths and half lies, by integration."""
+    from scipy import integrate, stats
+
+    t, f = stats.norm(*truths), stats.norm(*lies)
+
+    def density(x: float) -> float:
+        below = (t.cdf(x) + f.cdf(x)) / 2
+        return float(n * below ** (n - 1) * (t.pdf(x) - f.pdf(x)) / 2)
+
+    return float(integrate.quad(density, -15, 20, epsabs=1e-11, limit=400)[0])
+
+
+NS = (1, 2, 4, 8, 16, 64, 256)
+HEAVY = (0, 0.0885, -0.0101, -0.2173, -0.4653, -0.8627, -0.9866)
+EQUAL = (0, 0.2602, 0.4705, 0.6230, 0.7278, 0.8483, 0.9083)
+
+
+def test_a_positive_asd_turns_over_where_lies_have_the_heavier_tail() -> None:
+    heavy = [two_normals(n, (0.5, 1), (0, 2)) for n in NS]
+    equal = [two_normals(n, (0.5, 1), (-0.5, 1)) for n in NS]
+    assert heavy == pytest.approx(HEAVY, abs=5e-5)
+    assert equal == pytest.approx(EQUAL, abs=5e-5)
+
+
+def test_a_large_pool_has_the_curve_of_its_distribution() -> None:
+    from scipy import stats
+
+    grid = (np.arange(8000) + 0.5) / 8000
+    rewards = np.concatenate((stats.norm(0.5, 1).ppf(grid), stats.norm(0, 2).ppf(grid)))
+    values = np.repeat((1.0, -1.0), 8000)
+    whole = pools(rewards, values)
+    found = value_curves(whole, NS)[0]
+    assert found == pytest.approx(HEAVY, abs=2e-3)
+    assert rewards[:8000].mean() - rewards[8000:].mean() == pytest.approx(0.5, abs=1e-6)
+
+
+def test_the_slope_at_no_pressure_is_half_of_asd() -> None:
+    """Equal draws a world and values of +1 and -1: dE[v] / d beta at 0 = Cov(u, v) = ASD / 2."""
+    rng = np.random.default_rng(0)
+    truths, lies = rng.normal(size=12), rng.normal(size=12) - 0.4
+    u, v = np.concatenate((truths, lies))[None, :], np.repeat((1.0, -1.0), 12)[None, :]
+    small = 1e-6
+    slope = float(((tilted(u, small) - tilted(u, 0)) * v).sum()) / small
+    assert slope == pytest.approx(np.cov(u[0], v[0], ddof=0)[0, 1], rel=1e-5)
+    assert slope == pytest.approx((truths.mean() - lies.mean()) / 2, rel=1e-5)
+
+
+@pytest.mark.parametrize("beta", [0.3, 1.0, 4.0])
+def test_one_draw_a_side_under_the_log_score_is_the_propensity(beta: float) -> None:
+    worlds = Worlds(((0.8, 0.2), (0.3, 0.7)), (1, -1))
+    u = np.array([worlds.agent_scores(log)])
+    assert tilted(u, 1 / beta)[0] == pytest.approx(worlds.propensity(beta))
+    assert tilted(u, math.inf)[0] == pytest.approx(worlds.propensity(0))
+    assert tilted(u, 0)[0] == pytest.approx(worlds.propensity(math.inf))
+
+
+def test_pressure_costs_what_it_is_bounded_by() -> None:
+    u = np.random.default_rng(1).normal(size=(1, 5000))
+    for n in (1, 2, 8, 64):
+        kl = float(divergence(best_of(u, n))[0])
+        assert kl == pytest.approx(best_of_divergence(n), abs=0.03)
+    tied = np.zeros((1, 40))
+    assert divergence(best_of(tied, 8))[0] == pytest.approx(0)
+    assert divergence(tilted(u, math.inf))[0] == pytest.approx(math.log(5000))
+
+
+def test_the_curves_have_intervals_and_honest_shares() -> None:
+    rng = np.random.default_rng(2)
+    v = np.tile(np.repeat((1.0, -1.0), 8), (40, 1))
+    found = best_of_n(pools(rng.normal(size=(40, 16)) + 0.5 * v, v), (1, 2, 16))
+    assert [point.strength for point in found] == [1, 2, 16]
+    start, _, end = found
+    assert start.value.mean == pytest.approx(0)
+    assert start.honest.mean == pytest.approx(0.5)
+    assert end.value.mean >= 0.4
+    assert end.value.interval is not None
+    assert end.value.interval[0] < end.value.mean < end.value.interval[1]
+    assert end.value.mean == pytest.approx(2 * end.honest.mean - 1)
+    last = tilt(pools(rng.normal(size=(40, 16)) + 0.5 * v, v), (0.0, math.inf))
+    assert last[0].kl == pytest.approx(0)
+
+
+def test_a_hundred_thousand_verdicts_take_seconds() -> None:
+    rng = np.random.default_rng(3)
+    v = np.tile(np.repeat((1.0, -1.0), 50), (1000, 1))
+    many = pools(rng.normal(size=(1000, 100)), v)
+    start = time.process_time()
+    assert len(best_of_n(many)) == 100
+    assert time.process_time() - start < 20
+
+
+def test_what_cannot_be_selected_is_refused() -> None:
+    with pytest.raises(ValueError, match="best of 6 from a pool of 5"):
+        best_of(np.zeros((1, 5)), 6)
+    with pytest.raises(ValueError, match="pressure of -1"):
+        tilted(np.zeros((1, 5)), -1)
+    with pytest.raises(ValueError, match="of 2 problems"):
+        Pools(("a", "b"), ("", ""), np.zeros((1, 3)), np.zeros((1, 3)))
+
+
+def test_a_curve_breaks_down_where_its_falling_fit_meets_zero() -> None:
+    assert falling(np.array([3.0, 1.0, 2.0])) == pytest.approx([3, 1.5, 1.5])
+    at = np.array([1.0, 2, 4, 8])
+    assert zero_of(at, np.array([1.0, 0.5, -0.5, -1])) == pytest.approx(3)
+    assert zero_of(at, np.array([1.0, 0.5, 0.4, 0.1])) is None
+    rng = np.random.default_rng(4)
+    noise = rng.normal(size=(80, 1)) + 0.1 * rng.normal(size=(80, 9))
+    curves: Floats = np.linspace(1, -1, 9) + noise
+    found = crossing(range(9), curves, np.arange(80) // 2)
+    low, high = found.interval
+    assert low is not None
+    assert high is not None
+    assert low < 4 < high
+    never = crossing(range(9), np.ones((20, 9)), np.arange(20))
+    assert (never.at, never.interval, never.crossed) == (None, (None, None), 0)
+
+
+def test_rock_paper_scissors_is_worth_nothing_and_played_evenly() -> None:
+    game = np.array([[0.0, -1, 1], [1, 0, -1], [-1, 1, 0]])
+    found = solve(game)
+    assert found.value == pytest.approx(0)
+    assert found.rows == pytest.approx((1 / 3,) * 3)
+    assert exploitability(game, np.array(found.rows), np.array(found.columns)).gap < 1e-9
+    rock = np.array([1.0, 0, 0])
+    assert exploitability(game, rock, np.full(3, 1 / 3)).columns == pytest.approx(1)
+    played, gap = fictitious_play(game, 5000)
+    assert gap < 0.05
+    assert abs(played.value) <= gap
+
+
+def test_a_game_without_a_saddle_has_the_mixed_value_of_its_formula() -> None:
+    """[[a, b], [c, d]]: (ad - bc) / (a + d - b - c)."""
+    found = solve(np.array([[3.0, -1], [-2, 1]]))
+    assert found.value == pytest.approx((3 - 2) / (3 + 1 + 1 + 2))
+    assert found.rows == pytest.approx((3 / 7, 4 / 7))
+
+
+def test_the_gold_value_ranges_over_all_equilibria() -> None:
+    """Two drafts that convince alike, one of them true: the reward does not say which is chosen."""
+    payoff = np.array([[0.5, 0.5], [0.5, 0.5], [0.1, 0.2]])
+    gold = np.array([[1.0, 1], [-1, -1], [0, 0]])
+    assert gold_range(payoff, gold) == pytest.approx((-1, 1))
+    single = np.array([[3.0, -1], [-2, 1]])
+    low, high = gold_range(single, np.array([[1.0, 0], [0, 1]]))
+    x, y = np.array(solve(single).rows), np.array(solve(single).columns)
+    assert low <= float(x[0] * y[0] + x[1] * y[1]) + 1e-6
+    assert high <= 1
+
+
+def test_a_tree_of_turns_is_worth_what_its_last_mover_leaves() -> None:
+    tree = Move(True, (Move(False, (3.0, 5.0)), Move(False, (2.0, 9.0))))
+    assert backward_induction(tree) == 3.0
+    assert backward_induction(Move(False, (tree, 2.5))) == 2.5
+    with pytest.raises(ValueError, match="without choices"):
+        backward_induction(Move(True, ()))

@@ -1,0 +1,326 @@
+import math
+
+import numpy as np
+import pytest
+
+from oversight.protocols.scoring.arrays import Floats
+from oversight.protocols.scoring.clipped_lines import averaged, clipped_lines, deming
+from oversight.protocols.scoring.nested_from_ratings import nested_from_ratings
+from oversight.protocols.scoring.nested_oversight import (
+    nested_oversight,
+    straight_line,
+    with_resamples,
+)
+from oversight.protocols.scoring.ratings import SCALE, Games, fit, ratings, ratings_with_difficulty
+from oversight.protocols.scoring.surface import breakdown_gap, first_component, own_axis, surface
+from tests.conftest import Campaign
+
+GUARDS = np.linspace(-200, 200, 8) + 1050
+HOUDINIS = np.linspace(250, -250, 8) + 950
+TRUTH = np.concatenate((GUARDS, HOUDINIS))
+"""Planted ratings, with the mean 1,000."""
+
+
+def play(seed: int, problems: int = 200, difficulty: float = 0.0) -> Games:
+    """Every guard against every Houdini, once on each problem. difficulty: nats."""
+    rng = np.random.default_rng(seed)
+    gap = SCALE * (GUARDS[:, None] - HOUDINIS[None, :])
+    hard = difficulty * rng.normal(size=(problems, 1, 1))
+    wins = (rng.random((problems, 8, 8)) < 1 / (1 + np.exp(-gap - hard))).astype(float)
+    names = tuple(f"m{n}" for n in range(8))
+    return Games(names, names, wins, np.ones_like(wins), np.arange(problems))
+
+
+def attenuated(difficulty: float) -> Floats:
+    """What the plain fit finds of endless problems of this spread."""
+    nodes, mass = np.polynomial.hermite_e.hermegauss(60)
+    gap = SCALE * (GUARDS[:, None] - HOUDINIS[None, :])
+    p = np.tensordot(
+        mass / mass.sum(), 1 / (1 + np.exp(-gap - difficulty * nodes[:, None, None])), 1
+    )
+    return fit(p[None] * 1e7, np.full((1, 8, 8), 1e7))[0]
+
+
+def covered(found: Floats, truth: Floats) -> float:
+    """The share of all gaps, a guard's rating less a Houdini's, that resamples cover."""
+    gaps = found[:, :8, None] - found[:, None, 8:]
+    low, high = np.quantile(gaps, [0.025, 0.975], axis=0)
+    true = truth[:8, None] - truth[None, 8:]
+    return float(((low <= true) & (true <= high)).mean())
+
+
+def test_planted_ratings_are_recovered() -> None:
+    found = ratings(play(0))
+    each = [*found.guards, *found.houdinis]
+    errors = found.resampled.std(axis=0)
+    assert np.abs([one.rating for one in each] - TRUTH).max() < 3.5 * errors.max()
+    assert not any(one.bounded for one in each)
+    assert np.mean([one.rating for one in each]) == pytest.approx(1000)
+
+
+@pytest.mark.campaign
+def test_intervals_by_problems_cover_and_those_by_games_do_not(campaign: Campaign) -> None:
+    seeds = campaign.size(30, 200)
+    truth = attenuated(1.0)
+    plain, ours, by_games = [], [], []
+    for seed in range(seeds):
+        plain.append(covered(ratings(play(seed), seed=seed).resampled, TRUTH))
+        games = play(seed, difficulty=1.0)
+        ours.append(covered(ratings(games, seed=seed).resampled, truth))
+        share = games.wins.mean(axis=0)
+        drawn = np.random.default_rng(seed).binomial(200, share, size=(200, 8, 8)).astype(float)
+        by_games.append(covered(fit(drawn, np.full_like(drawn, 200)), TRUTH))
+    without, by_problem, by_game = map(np.mean, (plain, ours, by_games))
+    print(f"coverage of rating gaps over {seeds} seeds: without difficulty {without:.3f}")
+    print(f"with it, by problems {by_problem:.3f}, by games {by_game:.3f}")
+    slack = 0 if campaign.long else 0.03
+    assert 0.92 - slack <= without <= 0.98
+    assert by_problem >= 0.92 - slack
+    assert by_game < 0.85
+
+
+@pytest.mark.campaign
+def test_intervals_of_the_mixed_fit_cover_what_was_planted(campaign: Campaign) -> None:
+    seeds, resamples = campaign.size(4, 200), campaign.size(40, 100)
+    shares = [
+        covered(
+            ratings_with_difficulty(
+                play(seed, difficulty=1.0), seed=seed, resamples=resamples
+            ).resampled,
+            TRUTH,
+        )
+        for seed in range(seeds)
+    ]
+    print(f"coverage of the mixed fit over {seeds} seeds: {np.mean(shares):.3f}")
+    assert np.mean(shares) >= (0.92 if campaign.long else 0.8)
+
+
+def test_unlike_problems_pull_plain_ratings_together_and_the_mixed_fit_does_not() -> None:
+    games = play(1, problems=400, difficulty=1.0)
+    plain, mixed = ratings(games, resamples=20), ratings_with_difficulty(games, resamples=20)
+
+    def spread(found: object) -> float:
+        assert hasattr(found, "guards")
+        return float(np.ptp([one.rating for one in found.guards]))
+
+    assert spread(plain) < 0.95 * spread(mixed)
+    assert spread(mixed) == pytest.approx(400, rel=0.12)
+    assert mixed.difficulty == pytest.approx(1 / SCALE, rel=0.15)
+    assert plain.difficulty is None
+
+
+def test_two_identical_models_have_equal_ratings() -> None:
+    """Two models that guard alike and deceive alike, each game won by the guard half the time."""
+    wins = np.zeros((40, 2, 2))
+    wins[::2] = 1
+    found = ratings(Games(("a", "b"), ("a", "b"), wins, np.ones_like(wins), np.arange(40)))
+    assert found.guards[0].rating == found.guards[1].rating
+    assert found.houdinis[0].rating == found.houdinis[1].rating
+    assert {one.rating for one in (*found.guards, *found.houdinis)} == {1000.0}
+
+
+def test_a_model_that_always_won_is_marked_and_finite() -> None:
+    games = play(2)
+    wins = games.wins.copy()
+    wins[:, 0, :] = 1
+    found = ratings(Games(games.guards, games.houdinis, wins, games.played, games.of))
+    assert [one.bounded for one in found.guards] == [True] + [False] * 7
+    assert found.guards[0].rating > 1400
+    assert math.isfinite(found.guards[0].rating)
+
+
+def test_models_that_never_met_are_named() -> None:
+    played = np.zeros((5, 2, 2))
+    played[:, 0, 0] = played[:, 1, 1] = 1
+    with pytest.raises(ValueError, match="never met, directly or through others: a, x; b, y"):
+        Games(("a", "b"), ("x", "y"), np.zeros((5, 2, 2)), played, np.arange(5))
+    with pytest.raises(ValueError, match="more games than it played"):
+        Games(("a",), ("x",), np.full((1, 1, 1), 2.0), np.ones((1, 1, 1)), np.arange(1))
+
+
+PUBLISHED = {
+    "Mafia": (
+        (1.5305382247861692, -622.9317463747565),
+        (0.8344154600833648, 173.2206142928111),
+        0.110624,
+        1,
+    ),
+    "Debate": (
+        (1.0983942546126946, -47.49890598669299),
+        (0.04936115584058696, 1080.3983558810423),
+        0.513584,
+        1,
+    ),
+    "Backdoor": (
+        (0.7192614624976502, 552.0221384375485),
+        (1.9518243250891987, -1361.61176329289),
+        0.275691,
+        2,
+    ),
+    "Wargames": (
+        (1.1666737577004682, -229.07366870912878),
+        (0.6795738441484533, 422.0053838057133),
+        0.097977,
+        1,
+    ),
+}
+"""Lines of Guard and Houdini as the published notebooks store them, and what follows from them."""
+
+
+@pytest.mark.parametrize("game", PUBLISHED)
+def test_nested_oversight_agrees_with_the_published_notebooks(game: str) -> None:
+    guard, houdini, chance, steps = PUBLISHED[game]
+    found = nested_oversight(straight_line(*guard), straight_line(*houdini), start=1103, gap=400)
+    assert found.best == pytest.approx(chance, abs=1e-6)
+    assert found.steps == steps
+    if game == "Backdoor":
+        assert found.chances[0] == pytest.approx(0.2134, abs=5e-5)
+
+
+def test_steps_pay_where_guards_gain_faster_than_houdinis() -> None:
+    steep, even = straight_line(1.2, 0), straight_line(1.0, 0)
+    for gap, steps in ((400, 2), (2000, 10)):
+        assert nested_oversight(steep, even, start=1000, gap=gap).steps == steps
+        assert nested_oversight(even, steep, start=1000, gap=gap).steps == 1
+
+
+def test_another_origin_of_capability_changes_nothing() -> None:
+    moved = nested_oversight(
+        straight_line(1.2, 10 - 120),
+        straight_line(0.7, 30 - 70),
+        start=1100,
+        gap=300,
+        seen=(1050, 1500),
+    )
+    same = nested_oversight(
+        straight_line(1.2, 10), straight_line(0.7, 30), start=1000, gap=300, seen=(1100, 1200)
+    )
+    assert moved.chances == pytest.approx(same.chances)
+    assert (moved.outside, same.outside) == (False, True)
+
+
+def test_the_interval_of_nested_oversight_is_that_of_resampled_lines() -> None:
+    rng = np.random.default_rng(3)
+    some = [
+        nested_oversight(straight_line(a, 0), straight_line(1.0, 0), start=1000, gap=400)
+        for a in 1.1 + 0.05 * rng.normal(size=100)
+    ]
+    whole = nested_oversight(straight_line(1.1, 0), straight_line(1.0, 0), start=1000, gap=400)
+    found = with_resamples(whole, some)
+    assert found.interval[0] < whole.best < found.interval[1]
+    assert sum(found.steps.values()) == pytest.approx(1)
+    assert whole.steps in found.steps
+
+
+def test_a_planted_line_with_two_corners_is_preferred() -> None:
+    picked = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        x = np.linspace(900, 1500, 24)
+        y = 2.0 * np.clip(x, 1050, 1300) - 1000 + 8 * rng.normal(size=24)
+        best, *_ = clipped_lines(x, y, np.full(24, 8.0))
+        if best.form == "level below and above":
+            picked += 1
+            assert best.slope == pytest.approx(2.0, rel=0.1)
+            assert best.left == pytest.approx(1050, abs=20)
+            assert best.right == pytest.approx(1300, abs=20)
+    assert picked >= 18
+
+
+def test_a_plain_line_keeps_most_of_the_weight_and_forms_are_averaged() -> None:
+    rng = np.random.default_rng(4)
+    x = np.linspace(0, 10, 14)
+    found = clipped_lines(x, 3 * x + 1 + rng.normal(size=14), np.ones(14))
+    assert sum(each.weight for each in found) == pytest.approx(1)
+    assert averaged(found, 5.0) == pytest.approx(16, abs=1)
+    with pytest.raises(ValueError, match="five points"):
+        clipped_lines(x[:4], x[:4], np.ones(4))
+    with pytest.raises(ValueError, match="same capability"):
+        clipped_lines(np.ones(6), x[:6], np.ones(6))
+
+
+def test_a_slope_with_errors_in_both_is_not_pulled_toward_nothing() -> None:
+    rng = np.random.default_rng(5)
+    truth = np.linspace(-2, 2, 400)
+    x, y = truth + rng.normal(size=400), 1.5 * truth + 0.3 * rng.normal(size=400)
+    slope, intercept = deming(x, y, np.ones(400), np.full(400, 0.3))
+    assert np.polyfit(x, y, 1)[0] < 1.1
+    assert slope == pytest.approx(1.5, rel=0.12)
+    assert intercept == pytest.approx(0, abs=0.15)
+
+
+def test_a_planted_surface_is_recovered_and_its_errors_go_both_ways() -> None:
+    rng = np.random.default_rng(6)
+    grid = np.array([(a, j) for a in (-1.0, 0, 1, 2) for j in (-1.0, 0, 1)])
+    problem, pair = np.divmod(np.arange(100 * 12), 12)
+    agent, judge = grid[pair].T
+    found = []
+    for _ in range(40):
+        noise = rng.normal(size=100)[problem] + 0.3 * rng.normal(size=12)[pair]
+        asd = 1 + 0.5 * judge - 0.3 * agent + 0.2 * judge * agent + noise
+        found.append(surface(asd, agent, judge, problem, pair))
+    means = np.mean([each.coefficients for each in found], axis=0)
+    scatter = np.std([each.coefficients for each in found], axis=0)
+    assert means == pytest.approx((1, 0.5, 0.3, 0.2), abs=3.5 * scatter.max() / 40**0.5)
+    errors = np.mean([each.errors for each in found], axis=0)
+    assert (errors > 0.6 * scatter).all()
+    assert found[0].at(0, 0) == found[0].coefficients[0]
+    with pytest.raises(ValueError, match="two capabilities of each"):
+        surface(np.ones(6), np.arange(6.0), np.ones(6), np.arange(6), np.arange(6))
+
+
+def test_the_breakdown_gap_is_where_lift_is_gone() -> None:
+    rng = np.random.default_rng(7)
+    gaps = [2.0, -1.0, 0.0, 1.0, 0.0]
+    lifts = 0.5 - np.array(gaps) + rng.normal(size=(150, 1)) * 0.5 + rng.normal(size=(150, 5)) * 0.2
+    found = breakdown_gap(gaps, lifts, np.arange(150))
+    assert found.at == pytest.approx(0.5, abs=0.1)
+    low, high = found.interval
+    assert low is not None
+    assert high is not None
+    assert low < found.at < high
+
+
+def test_capability_is_read_from_unaided_answers() -> None:
+    assert own_axis(0.5, 100)[0] == 0
+    assert own_axis(1.0, 20)[0] == pytest.approx(math.log(41))
+    skill = np.array([0.1, 0.5, 0.9, 0.3])
+    found = first_component(np.column_stack((skill, skill**2, 0.5 + skill / 3)))
+    assert list(np.argsort(found)) == list(np.argsort(skill))
+    with pytest.raises(ValueError, match="score alike"):
+        first_component(np.column_stack((skill, np.ones(4))))
+
+
+CAPABILITY = {f"m{n}": 900.0 + 50 * n for n in range(8)}
+
+
+def test_planted_lines_give_their_nested_oversight_with_an_interval() -> None:
+    """Guards gain 400 points over 350 of capability; Houdinis lose 500."""
+    found = nested_from_ratings(ratings(play(3)), CAPABILITY, start=950, gap=250)
+    guard, houdini = (
+        straight_line(8 / 7, 850 - 900 * 8 / 7),
+        straight_line(-10 / 7, 1200 + 900 * 10 / 7),
+    )
+    planted = nested_oversight(guard, houdini, start=950, gap=250)
+    low, high = found.interval
+    assert low < planted.best < high
+    assert high - low < 0.1
+    assert not found.estimate.outside
+    assert max(found.steps, key=lambda n: found.steps[n]) == planted.steps
+
+
+def test_all_capabilities_higher_by_as_much_change_nothing() -> None:
+    rated = ratings(play(4), resamples=20)
+    higher = {name: at + 100 for name, at in CAPABILITY.items()}
+    one = nested_from_ratings(rated, CAPABILITY, start=950, gap=300)
+    other = nested_from_ratings(rated, higher, start=1050, gap=300)
+    assert other.estimate.chances == pytest.approx(one.estimate.chances)
+    assert other.interval == pytest.approx(one.interval)
+
+
+def test_lines_that_cannot_be_drawn_are_told() -> None:
+    rated = ratings(play(5), resamples=5)
+    with pytest.raises(ValueError, match="no capability is given for m7"):
+        nested_from_ratings(rated, dict(list(CAPABILITY.items())[:-1]), start=900, gap=100)
+    with pytest.raises(ValueError, match="same capability"):
+        nested_from_ratings(rated, dict.fromkeys(CAPABILITY, 1.0), start=900, gap=100)

@@ -1,0 +1,198 @@
+import itertools
+
+import numpy as np
+import pytest
+
+from oversight.protocols.scores import brier, probability, spherical
+from oversight.protocols.scoring.calibration import accuracy_at, auroc, calibration, fails_loudly
+from oversight.protocols.scoring.ranks import RankSet, rank_sets
+from oversight.protocols.scoring.scarce import label_efficiency, prediction_powered
+from oversight.protocols.scoring.verdict_measures import (
+    apart,
+    capa,
+    concordance,
+    flips,
+    length_preference,
+    lift_by_naive,
+    logit_moves,
+)
+from oversight.protocols.scoring.worlds import Worlds
+
+
+def test_asd_is_the_number_of_answers_times_the_covariance_of_reward_and_value() -> None:
+    worlds = Worlds(((0.5, 0.3, 0.2), (0.2, 0.5, 0.3), (0.1, 0.2, 0.7)), (1, 0.25, -2))
+    u, v = np.array(worlds.agent_scores(brier)), np.array(worlds.values)
+    assert worlds.asd(brier) == pytest.approx(3 * np.cov(u, v, ddof=0)[0, 1])
+    assert worlds.slope(brier) == pytest.approx(np.polyfit(v, u, 1)[0])
+
+
+def test_the_spherical_score_is_proper_and_the_probability_is_not() -> None:
+    truth = (0.7, 0.3)
+    stated = [(q, 1 - q) for q in np.linspace(0, 1, 101)]
+
+    def best(score: object) -> float:
+        assert callable(score)
+        means = [sum(t * score(p, a) for a, t in enumerate(truth)) for p in stated]
+        return stated[int(np.argmax(means))][0]
+
+    assert best(spherical) == pytest.approx(0.7)
+    assert best(probability) == 1.0
+
+
+def test_concordance_counts_ordered_pairs_and_half_of_ties() -> None:
+    found = concordance([(3, 2, 1), (1, 1)], [(1, 0, -1), (1, -1)])
+    assert (found.by_pairs, found.by_questions, found.pairs) == (3.5 / 4, 0.75, 4)
+    scaled = concordance([(9, 4, 1), (1, 1)], [(1, 0, -1), (1, -1)])
+    assert scaled == found
+    with pytest.raises(ValueError, match="two values"):
+        concordance([(1, 2)], [(1, 1)])
+
+
+def test_flips_add_up_and_split_the_lift() -> None:
+    alone, after = np.array([1, 1, 0, 0, 0.5]), np.array([1, 0, 1, 0, 1])
+    found = flips(alone, after)
+    cells = (found.right_right, found.right_wrong, found.wrong_right, found.wrong_wrong)
+    assert cells == pytest.approx((1.5 / 5, 1 / 5, 1.5 / 5, 1 / 5))
+    assert found.misled == pytest.approx(1 / 2.5)
+    assert found.corrected == pytest.approx(1.5 / 2.5)
+    assert flips(np.ones(3), np.ones(3)).corrected is None
+    right, wrong = lift_by_naive(np.array([1.0, 1, 3, 3, 2]), alone)
+    assert (right, wrong) == (pytest.approx(1.2), pytest.approx(2.8))
+
+
+def test_one_certain_model_agrees_with_itself_and_independent_ones_do_not() -> None:
+    rng = np.random.default_rng(0)
+    n, k = 20_000, 4
+    truth = rng.integers(k, size=n)
+
+    def model(accuracy: float) -> np.ndarray:
+        wrong = (truth + rng.integers(1, k, size=n)) % k
+        return np.eye(k)[np.where(rng.random(n) < accuracy, truth, wrong)]
+
+    one, other = model(0.7), model(0.6)
+    places = truth.tolist()
+    assert capa(one.tolist(), one.tolist(), places) == pytest.approx(1.0)
+    assert capa(one.tolist(), other.tolist(), places) == pytest.approx(0.0, abs=0.02)
+    with pytest.raises(ValueError, match="always right"):
+        capa([(1.0, 0.0)], [(1.0, 0.0)], [0])
+
+
+def test_a_seat_that_is_preferred_is_found_and_flagged() -> None:
+    rng = np.random.default_rng(1)
+    hard = rng.normal(size=200)
+    found = apart(hard + 0.5 + 0.1 * rng.normal(size=200), hard, np.arange(200) // 2)
+    assert found.interval[0] < 0.5 < found.interval[1]
+    assert found.standardised == pytest.approx(0.5, abs=0.1)
+    assert found.flagged
+    assert not apart(hard, hard + 0.01 * rng.normal(size=200), np.arange(200)).flagged
+
+
+def test_a_judge_that_likes_length_is_found() -> None:
+    assert length_preference([(10, 20, 30), (5, 1)], [(1, 2, 3), (2, 1)]) == pytest.approx(1.0)
+    assert length_preference([(10, 10)], [(1, 2)]) is None
+    assert logit_moves(np.array([0.5]), np.array([0.9]))[0] == pytest.approx(np.log(9))
+
+
+def test_the_brier_score_is_reliability_less_resolution_plus_uncertainty() -> None:
+    rng = np.random.default_rng(2)
+    p = rng.choice([0.05, 0.35, 0.65, 0.95], size=400)
+    outcome = (rng.random(400) < p).astype(float)
+    found = calibration(p, outcome)
+    parts = found.reliability - found.resolution + found.uncertainty
+    assert found.brier == pytest.approx(parts, abs=1e-12)
+    assert found.within == pytest.approx(0, abs=1e-12)
+
+
+def test_a_calibrated_judge_has_no_error_but_for_chance() -> None:
+    """The plain error of small bins is far above 0; the debiased one is not."""
+    rng = np.random.default_rng(3)
+    plain, debiased = [], []
+    for _ in range(300):
+        p = rng.choice(np.arange(0.05, 1, 0.1), size=60)
+        found = calibration(p, (rng.random(60) < p).astype(float))
+        plain.append(found.reliability)
+        debiased.append(found.debiased_error**2)
+    assert np.mean(plain) > 0.02
+    assert np.mean(debiased) < 0.4 * np.mean(plain)
+    sure = calibration(np.full(4000, 0.85), (rng.random(4000) < 0.65).astype(float))
+    assert sure.debiased_error == pytest.approx(0.2, abs=0.03)
+    assert sure.overconfidence == pytest.approx(0.2, abs=0.03)
+
+
+def test_the_area_is_the_share_of_pairs_in_order_and_its_error_that_of_delong() -> None:
+    rng = np.random.default_rng(4)
+    positive = (rng.random(60) < 0.4).astype(float)
+    scores = np.round(positive + rng.normal(size=60), 1)
+    found = auroc(scores, positive)
+    up, down = scores[positive == 1], scores[positive == 0]
+    share = np.mean([(a > b) + 0.5 * (a == b) for a, b in itertools.product(up, down)])
+    assert found.area == pytest.approx(share)
+    v10 = np.array([np.mean((a > down) + 0.5 * (a == down)) for a in up])
+    v01 = np.array([np.mean((up > b) + 0.5 * (up == b)) for b in down])
+    delong = v10.var(ddof=1) / len(up) + v01.var(ddof=1) / len(down)
+    assert found.error**2 == pytest.approx(delong, rel=0.03)
+
+
+def test_the_error_of_an_area_goes_by_clusters() -> None:
+    """Each question twice is no new evidence."""
+    rng = np.random.default_rng(5)
+    positive = (rng.random(80) < 0.5).astype(float)
+    scores = positive + rng.normal(size=80)
+    once = auroc(scores, positive)
+    twice = auroc(np.repeat(scores, 2), np.repeat(positive, 2), np.repeat(np.arange(80), 2))
+    assert twice.area == pytest.approx(once.area)
+    assert twice.error == pytest.approx(once.error)
+    with pytest.raises(ValueError, match="0 negatives"):
+        auroc(scores, np.ones(80))
+
+
+def test_a_judge_who_doubts_where_it_errs_fails_loudly() -> None:
+    right = np.array([1.0, 1, 1, 0, 0])
+    sure = np.array([0.99, 0.9, 0.8, 0.6, 0.55])
+    assert fails_loudly(sure, right).area == 1.0
+    assert accuracy_at(sure, right, 0.6) == 1.0
+    assert accuracy_at(sure, right, 1.0) == pytest.approx(0.6)
+    # Of two that are as sure, half of each is taken.
+    assert accuracy_at(np.array([0.9, 0.9]), np.array([1.0, 0.0]), 0.5) == 0.5
+
+
+def test_rank_sets_hold_the_true_ranks_and_tell_what_is_sure() -> None:
+    rng = np.random.default_rng(6)
+    truth = np.array([0.0, 0.0, 1.0, 3.0])
+    right = 0
+    for _ in range(200):
+        scores = truth + rng.normal(size=(60, 4))
+        drawn = rng.multinomial(60, np.full(60, 1 / 60), size=400) @ scores / 60
+        sets = rank_sets(scores.mean(axis=0), drawn)
+        right += all(s.best <= 3 and s.worst >= 4 for s in sets[:2]) and (
+            sets[2].best <= 2 <= sets[2].worst and sets[3].best == 1
+        )
+    assert right / 200 >= 0.92
+    assert sets[3] == RankSet(1, 1)
+    same = rng.normal(size=60)[:, None].repeat(2, axis=1)
+    drawn = rng.multinomial(60, np.full(60, 1 / 60), size=100) @ same / 60
+    assert rank_sets(same.mean(axis=0), drawn) == (RankSet(1, 2), RankSet(1, 2))
+
+
+def test_guesses_sharpen_a_mean_as_much_as_they_are_worth() -> None:
+    rng = np.random.default_rng(7)
+    covered, widths, plain = 0, [], []
+    for _ in range(400):
+        truth = rng.normal(size=550)
+        guess = 0.8 * truth + 0.6 * rng.normal(size=550) + 0.5
+        found = prediction_powered(truth[:50], guess[:50], guess[50:])
+        covered += found.interval[0] <= 0 <= found.interval[1]
+        widths.append(found.error)
+        plain.append(truth[:50].std(ddof=1) / 50**0.5)
+    assert 0.92 <= covered / 400 <= 0.97
+    gain = (np.mean(plain) / np.mean(widths)) ** 2
+    assert gain == pytest.approx(label_efficiency(0.8, 50, 500), rel=0.1)
+
+
+def test_guesses_that_say_nothing_are_not_followed() -> None:
+    rng = np.random.default_rng(8)
+    found = prediction_powered(rng.normal(size=400), rng.normal(size=400), rng.normal(size=4000))
+    assert abs(found.weight) < 0.15
+    assert found.label_efficiency == pytest.approx(1.0, abs=0.02)
+    with pytest.raises(ValueError, match="3 labels with 2 guesses"):
+        prediction_powered(np.ones(3), np.ones(2), np.ones(4))

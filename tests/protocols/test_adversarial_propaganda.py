@@ -1,0 +1,177 @@
+import math
+
+import orjson
+import pytest
+
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.errors import Declined, Unreadable
+from oversight.protocols.judges import DistributionJudge, StatedJudge
+from oversight.protocols.mechanisms.adversarial_propaganda import AdversarialPropaganda
+from oversight.protocols.question import Answer, Question
+from tests.fakes import CRATES, Scripted, paid, prompt
+
+JUDGE = StatedJudge("judge")
+ALICE = Agent("alice")
+A, B = CRATES.answers
+WITH_PASSAGE = Question("How many?", (Answer("A", "48"), Answer("B", "36")), "THE PASSAGE")
+
+
+def priced(p: float) -> str:
+    return orjson.dumps({"A": p, "B": 1 - p}).decode()
+
+
+def trading(*prices: float, final: str = "A: 70%\nB: 30%"):
+    """A market whose price for A after n speeches is prices[n]; the last one stays."""
+
+    def answer(call: Call) -> str:
+        asked = prompt(call)
+        match asked.task:
+            case "probabilities":
+                return priced(prices[min(len(asked.speeches), len(prices) - 1)])
+            case "percentages":
+                return final
+        return f"{asked.asks} after {asked.speeches}"
+
+    return answer
+
+
+async def test_price_speech_price_until_the_last_round_then_the_judge():
+    ask = Scripted(trading(0.5, 0.6, 0.7))
+    verdict = await AdversarialPropaganda(JUDGE, ALICE, rounds=2).run(CRATES, A, ask)
+    assert [(call.model, prompt(call).asks) for call in ask.calls] == [
+        ("judge", "probabilities"),
+        ("alice", "speak A"),
+        ("judge", "probabilities"),
+        ("alice", "speak A"),
+        ("judge", "probabilities"),
+        ("judge", "percentages"),
+    ]
+    texts = [(turn.speaker, turn.text) for turn in verdict.transcript.turns]
+    assert texts[::2] == [
+        ("Market", "A 50.0%, B 50.0%"),
+        ("Market", "A 60.0%, B 40.0%"),
+        ("Market", "A 70.0%, B 30.0%"),
+    ]
+    assert {speaker for speaker, _ in texts[1::2]} == {"Adversary A"}
+
+
+async def test_the_adversary_hears_the_prices_and_market_and_judge_only_the_speeches():
+    ask = Scripted(trading(0.5, 0.6, 0.7))
+    await AdversarialPropaganda(JUDGE, ALICE, rounds=2).run(CRATES, A, ask)
+    heard = [prompt(call).speakers for call in ask.calls]
+    speech, price = "Adversary A", "Market"
+    assert heard == [(), (price,), (speech,), (price, speech, price), (speech,) * 2, (speech,) * 2]
+
+
+async def test_the_worlds_share_the_first_price_and_nothing_else():
+    in_a, in_b = await paid(AdversarialPropaganda(JUDGE, ALICE), trading(0.1, 0.3, 0.5, 0.7, 0.9))
+    assert len(in_a) == len(in_b) == 10 and len(in_a & in_b) == 1
+
+
+@pytest.mark.parametrize("start", [0.0, 0.2, 0.78, 0.8, 1.0])
+@pytest.mark.parametrize("epsilon", [0.1, 0.01, 0.001])
+async def test_trade_ends_at_the_fixed_point_of_the_market(start: float, epsilon: float):
+    """The known truth: where p_t+1 = f(p_t) with f(p) = p/2 + 0.4, the price tends to 0.8, its
+    t-th move is |0.8 - p_0| / 2^t, and so trade ends with the first t at which that is under
+    epsilon, within epsilon of 0.8."""
+    prices = [start]
+    for _ in range(60):
+        prices.append(prices[-1] / 2 + 0.4)
+    last = next(t for t in range(1, 60) if round(abs(0.8 - start) / 2**t, 9) < epsilon)
+
+    protocol = AdversarialPropaganda(JUDGE, ALICE, epsilon=epsilon, rounds=50)
+    verdict = await protocol.run(CRATES, A, Scripted(trading(*prices)))
+    measures = dict(verdict.measures)
+    assert measures["speeches"] == last and measures["settled"] is True
+    assert measures["price"] == pytest.approx(prices[last])
+    assert abs(measures["price"] - 0.8) < epsilon
+
+
+async def test_a_market_that_nobody_moves_closes_after_one_speech():
+    ask = Scripted(trading(0.4))
+    verdict = await AdversarialPropaganda(JUDGE, ALICE).run(CRATES, A, ask)
+    assert len(ask.calls) == 4
+    assert dict(verdict.measures)["adversary_loss"] == 0
+
+
+async def test_at_epsilon_0_trade_lasts_all_rounds_and_never_settles():
+    ask = Scripted(trading(0.4))
+    verdict = await AdversarialPropaganda(JUDGE, ALICE, epsilon=0, rounds=3).run(CRATES, A, ask)
+    assert len(ask.calls) == 8 and dict(verdict.measures)["settled"] is False
+
+
+async def test_a_price_that_is_still_moving_after_the_last_round_has_not_settled():
+    verdict = await AdversarialPropaganda(JUDGE, ALICE, rounds=1).run(
+        CRATES, B, Scripted(trading(0.5, 0.25))
+    )
+    measures = dict(verdict.measures)
+    assert measures["settled"] is False and measures["price"] == 0.75
+
+
+async def test_the_market_loses_by_the_judge_and_the_adversary_gains_by_each_move():
+    """By hand: p = 0.5, 0.8, 0.9, 0.91 and p* = 0.7."""
+    verdict = await AdversarialPropaganda(JUDGE, ALICE).run(
+        CRATES, A, Scripted(trading(0.5, 0.8, 0.9, 0.91))
+    )
+    measures = dict(verdict.measures)
+    surprises = [-0.7 * math.log(p) - 0.3 * math.log(1 - p) for p in (0.5, 0.8, 0.9, 0.91)]
+    assert measures["market_loss"] == pytest.approx(sum(surprises) / 4)
+    assert measures["adversary_loss"] == pytest.approx(-(0.3 + 0.1 + 0.01) / 3)
+    assert measures["speeches"] == 3 and measures["settled"] is True
+    assert verdict.probs == pytest.approx((0.7, 0.3))
+
+
+async def test_it_trades_in_more_than_two_answers():
+    three = Question("?", tuple(Answer(label, label.lower()) for label in "ABC"))
+
+    def answer(call: Call) -> str:
+        weights = {"A": 1, "B": 1, "C": 2 * len(prompt(call).speeches)}
+        return "speech" if prompt(call).side else orjson.dumps(weights).decode()
+
+    verdict = await AdversarialPropaganda(DistributionJudge("judge"), ALICE, rounds=1).run(
+        three, three.answers[2], Scripted(answer)
+    )
+    assert verdict.probs == (0.25, 0.25, 0.5)
+    assert dict(verdict.measures)["adversary_loss"] == -0.5
+
+
+@pytest.mark.parametrize(("market", "reads"), [(None, False), (Agent("mary"), True)])
+async def test_the_judges_model_prices_without_the_passage_and_a_named_market_with_it(
+    market: Agent | None, reads: bool
+):
+    ask = Scripted(trading(0.5))
+    await AdversarialPropaganda(JUDGE, ALICE, market).run(
+        WITH_PASSAGE, WITH_PASSAGE.answers[0], ask
+    )
+    prices = [call for call in ask.calls if prompt(call).task == "probabilities"]
+    assert {call.model for call in prices} == {market.model if market else "judge"}
+    assert all(("THE PASSAGE" in prompt(call).system) == reads for call in prices)
+
+
+@pytest.mark.parametrize(
+    "stated", ["about even", '{"A": 0.5}', '{"A": 0, "B": 0}', '{"A": -1, "B": 2}']
+)
+async def test_prices_that_cannot_be_read_leave_the_world_without_a_verdict(stated: str):
+    with pytest.raises(Unreadable):
+        await AdversarialPropaganda(JUDGE, ALICE).run(CRATES, A, Scripted(lambda call: stated))
+
+
+async def test_a_market_that_declines_is_told_from_a_muddle():
+    no = Reply("I do not bet.", outcome="refused")
+    with pytest.raises(Declined):
+        await AdversarialPropaganda(JUDGE, ALICE).run(CRATES, A, Scripted(lambda call: no))
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"epsilon": -0.1}, "0 to 1"),
+        ({"epsilon": math.nan}, "0 to 1"),
+        ({"rounds": 0}, "1 or more"),
+    ],
+)
+def test_settings_that_make_no_market_are_refused(settings: dict[str, float], reason: str):
+    with pytest.raises(ValueError, match=reason):
+        AdversarialPropaganda(JUDGE, ALICE, **settings)

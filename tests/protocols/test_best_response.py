@@ -1,0 +1,499 @@
+"""The best liar against an exact judge: it loses in every instance, and wins without any one rule.
+
+The search tries every list of statements of a formal domain that the prover may commit to, those
+that are too long with them, and every pick; see tests/formal.py and tests/best_response.py.
+"""
+
+import math
+import random
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import fields, replace
+from functools import partial
+from itertools import combinations, product
+from typing import Any
+
+import orjson
+import pytest
+
+from oversight.cache.call import Call
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms import commitment, prover_estimator_debate
+from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
+from oversight.protocols.mechanisms.listing import as_list
+from oversight.protocols.mechanisms.prover_estimator_debate import (
+    ProverEstimatorDebate,
+    established,
+    follows,
+)
+from oversight.protocols.prompts.parse import read_instructions, read_turns
+from oversight.protocols.protocol import Protocol
+from oversight.protocols.question import Answer
+from oversight.protocols.scores import brier
+from oversight.protocols.transcript import Transcript
+from tests.best_response import Moves, Search
+from tests.conftest import Campaign
+from tests.formal import DOMAINS, Instance, instances
+
+EACH_DOMAIN = pytest.mark.parametrize("domain", DOMAINS)
+JUDGE, PROVER, OTHER = StatedJudge("judge"), Agent("prover"), Agent("other")
+CAP = 2
+"""The most that a prover may list; a sound argument needs no more in these domains."""
+
+_CLAIM = re.compile(r"(?:Therefore the|The) right answer is \((\w)\) .*\.")
+_STATED = re.compile(r"\] ([\d.]+)%")
+_ENTRY = re.compile(r"^\[\d+\] (.*)$", re.MULTILINE)
+
+
+def form(**fields: object) -> str:
+    return orjson.dumps(fields).decode()
+
+
+def as_claim(text: str) -> str:
+    """The claims of the answers as instances know them; any other text as it is."""
+    found = _CLAIM.fullmatch(text)
+    return f"answer {found[1]}" if found else text
+
+
+def task(call: Call) -> str:
+    """What a call asks for."""
+    told = read_instructions(call.messages[-1].text)
+    return told.task if told else ""
+
+
+def speeches(call: Call) -> list[str]:
+    """What a prompt shows of what was said."""
+    return [said for _, said in read_turns(call.messages[-1].text)]
+
+
+def listed(call: Call, place: int = 0) -> list[str]:
+    """The entries of the list that a prompt shows at this place."""
+    return [as_claim(text) for text in _ENTRY.findall(speeches(call)[place])]
+
+
+def asd(true: float, false: float) -> float:
+    """By the verdicts on the right answer where it is argued for, and on the wrong one."""
+    return brier((true, 1 - true), 0) - brier((false, 1 - false), 0)
+
+
+async def verdict(
+    protocol: Protocol,
+    instance: Instance,
+    side: Answer,
+    moves: Moves,
+    others: Callable[[Call], str],
+    *,
+    against: bool = False,
+    forgetful: bool = False,
+) -> tuple[float, int]:
+    """The verdict on `side` by the best play for it, or against it, and how many were played."""
+    place, sign = instance.question.place(side), -1 if against else 1
+
+    async def play(ask: Any) -> float:
+        return sign * (await protocol.run(instance.question, side, ask)).probs[place]
+
+    search = Search(play, moves, others, forgetful)
+    return sign * await search.value(), search.plays
+
+
+async def lies_win(
+    campaign: Campaign,
+    domain: str,
+    rule: str,
+    score: Callable[[Instance], Awaitable[tuple[float, int]]],
+) -> None:
+    """The liar wins without this rule, if not in every instance: some have no truism to hide
+    behind, or nothing that rests on another step."""
+    enough, found = campaign.size(1, 3), []
+    for instance in instances(domain, 20, campaign.seed):
+        found.append((await score(instance))[0])
+        won = sum(asd <= 0 for asd in found)
+        if won == enough:
+            break
+    print(f"{domain} without {rule}: worst ASD {min(found):+.2f}, {won} of {len(found)} won")
+    assert won == enough
+
+
+# Doubly-efficient debate
+
+
+def lists(instance: Instance) -> list[tuple[str, ...]]:
+    """Every list that a prover can commit to, one too long at most."""
+    return [each for n in range(1, CAP + 2) for each in product(instance.statements, repeat=n)]
+
+
+def lying_steps(instance: Instance) -> Moves:
+    moves = [form(steps=each) for each in lists(instance)]
+    return lambda call: moves if task(call) == "steps" else None
+
+
+def challenging(call: Call) -> list[str] | None:
+    """Every move of an opponent."""
+    return [form(step=n) for n in places(call)] if task(call) == "step" else None
+
+
+def places(call: Call) -> list[int]:
+    """The numbers that an opponent may fill in."""
+    assert call.response_format
+    numbers: list[int] = orjson.loads(call.response_format.schema)["properties"]["step"]["enum"]
+    return numbers
+
+
+def exact(instance: Instance) -> Callable[[Call], str]:
+    """An opponent who points at the first step that does not follow, and passes or points at the
+    last one if all do; a judge who is right about the step that it is shown; and, where nobody
+    searches for it, a prover with the sound argument."""
+
+    def answer(call: Call) -> str:
+        match task(call):
+            case "steps":
+                return form(steps=instance.sound)
+            case "step":
+                steps = listed(call)
+                wrong = (n for n in range(len(steps)) if not holds(steps[: n + 1]))
+                last = 0 if places(call)[0] == 0 else len(steps)
+                return form(step=next((n + 1 for n in wrong), last))
+            case "check":
+                return form(holds=holds(listed(call)))
+        raise AssertionError(call)
+
+    def holds(steps: list[str]) -> bool:
+        return instance.rule(steps[-1], frozenset(steps[:-1]))
+
+    return answer
+
+
+async def doubly_efficient(
+    protocol: DoublyEfficientDebate, instance: Instance
+) -> tuple[float, int]:
+    """ASD with the best liar, and with the honest prover against every challenge; and the plays."""
+    others = exact(instance)
+    true, tried = await verdict(
+        protocol, instance, instance.right, challenging, others, against=True
+    )
+    lied, played = await verdict(
+        protocol, instance, instance.wrong, lying_steps(instance), others, forgetful=True
+    )
+    return asd(true, lied), tried + played
+
+
+@EACH_DOMAIN
+@pytest.mark.parametrize("opponent_is", ["honest", "adversarial"])
+@pytest.mark.campaign
+async def test_no_list_of_steps_carries_a_lie_past_an_exact_judge(
+    campaign: Campaign, domain: str, opponent_is: Any
+):
+    """The known truth: in sums, formulas and paths through a graph, of which the judge checks one
+    step at a time and exactly, every list of statements that a prover can commit to for the wrong
+    answer falls, and the sound one for the right answer stands whatever is challenged: ASD is 2
+    (Brier) in every instance."""
+    protocol = DoublyEfficientDebate(
+        JUDGE, PROVER, OTHER, opponent_is=opponent_is, steps=CAP, votes=1
+    )
+    plays, worst = 0, 2.0
+    # The opponents differ where every step follows, which no lie's do.
+    count = campaign.size(8, 500 if opponent_is == "honest" else 170)
+    for instance in instances(domain, count, campaign.seed):
+        found, played = await doubly_efficient(protocol, instance)
+        plays, worst = plays + played, min(worst, found)
+        assert found == 2.0, instance.question
+    print(f"{domain}, {opponent_is} opponent: {plays:,} plays, worst ASD {worst:+.2f}")
+
+
+class NoConclusion(DoublyEfficientDebate):
+    """The argument is the prover's steps alone: nothing makes it end in its claim."""
+
+    async def _commit(self, floor: Transcript, side: Answer, ask: Any) -> Any:
+        made = await super()._commit(floor, side, ask)
+        assert made is not None
+        return commitment.Commitment(made.entries[:-1], made.form, made.reply, made.asked_again)
+
+
+class ShownAlone(DoublyEfficientDebate):
+    """The judge is shown the challenged step without those that it rests on."""
+
+    def _shown(self, question: Any, made: Any) -> Transcript:
+        return Transcript(question, (as_list(made.steps[made.number - 1 : made.number]),))
+
+
+def cut_silently(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a list that is too long the beginning is read."""
+    monkeypatch.setattr(commitment, "whole", lambda entries, most: entries[:most])
+
+
+@EACH_DOMAIN
+@pytest.mark.parametrize("rule", ["conclusion", "whole list", "steps before"])
+@pytest.mark.campaign
+async def test_without_any_one_rule_of_steps_the_search_finds_the_liar_that_wins(
+    campaign: Campaign, domain: str, rule: str, monkeypatch: pytest.MonkeyPatch
+):
+    kind = {"conclusion": NoConclusion, "steps before": ShownAlone}.get(rule, DoublyEfficientDebate)
+    if rule == "whole list":
+        cut_silently(monkeypatch)
+    protocol = kind(JUDGE, PROVER, OTHER, steps=CAP, votes=1)
+    await lies_win(campaign, domain, rule, partial(doubly_efficient, protocol))
+
+
+# Prover-estimator debate
+
+
+def splitting(instance: Instance, most: int = CAP + 1) -> Moves:
+    """Every move of a prover: its picks, and its splits into so many parts at most, whatever
+    their order."""
+    made = [
+        form(subclaims=parts, needed=needed, at_least=1)
+        for n in range(1, most + 1)
+        for parts in combinations(instance.statements, n)
+        for needed in (("all", "any") if n > 1 else ("all",))
+    ]
+
+    def moves(call: Call) -> list[str] | None:
+        match task(call):
+            case "subclaims":
+                return made
+            case "pick":
+                count = len(listed(call, -2))
+                return [
+                    form(subclaim=n, truth_is=way)
+                    for n in range(1, count + 1)
+                    for way in ("higher", "lower")
+                ]
+        return None
+
+    return moves
+
+
+class Exact:
+    """An estimator and a judge who know of every claim whether it is true, and an honest prover.
+
+    What follows is known by the words in which it must be put: every claim that is split is
+    remembered with the links that its splits can have.
+    """
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.known = {text: text in instance.true for text in instance.statements}
+        for place, answer in enumerate(instance.question.answers):
+            claim = f"The right answer is ({answer.label}) {answer.text}."
+            self.known[claim] = place == instance.truth
+
+    def __call__(self, call: Call) -> str:
+        match task(call):
+            case "subclaims":
+                # The step before; before the first there is none, and it is not split.
+                sound = (*self.instance.sound, f"answer {self.instance.right.label}")
+                before = sound[: sound.index(as_claim(speeches(call)[0]))]
+                return form(subclaims=before[-1:], needed="all", at_least=1)
+            case "pick":
+                return form(subclaim=1, truth_is="higher")
+            case "estimates":
+                said = speeches(call)
+                claim, parts = said[0], _ENTRY.findall(said[-1])
+                self._learn(claim, parts[:-1])
+                stated = {str(n): float(self._true(part)) for n, part in enumerate(parts, 1)}
+                return form(**stated)
+            case "label":
+                return form(label=float(self._true(speeches(call)[0])))
+        raise AssertionError(call)
+
+    def _true(self, text: str) -> bool:
+        said = text.removeprefix("It is not the case that: ")
+        return self.known[said] if said == text else not self._true(said)
+
+    def _learn(self, claim: str, parts: list[str]) -> None:
+        for needed in range(1, len(parts) + 1):
+            self.known[follows(claim, parts, needed)] = self._follows(claim, parts, needed)
+
+    def _follows(self, claim: str, parts: list[str], needed: int) -> bool:
+        bare = as_claim(claim)
+        if bare in self.instance.statements or bare != claim:
+            return self.instance.implied(bare, parts, needed)
+        # A link or an opposite: it follows from these if it is true, or if they do not hold.
+        return self._true(claim) or sum(map(self._true, parts)) < needed
+
+
+async def prover_estimator(
+    protocol: ProverEstimatorDebate, instance: Instance, *, forgetful: bool = False
+) -> tuple[float, int]:
+    """ASD with the best liar, and the honest prover; and the plays.
+
+    forgetful: what is left of a play is told by the call at which it stands, as it is at one
+    split whose last entry says how many are needed.
+    """
+    honest, _ = await verdict(
+        protocol, instance, instance.right, lambda call: None, Exact(instance)
+    )
+    moves = splitting(instance, protocol.subclaims + (protocol.depth == 1))
+    lied, plays = await verdict(
+        protocol, instance, instance.wrong, moves, Exact(instance), forgetful=forgetful
+    )
+    return asd(honest, lied), plays
+
+
+@EACH_DOMAIN
+@pytest.mark.campaign
+async def test_no_split_carries_a_lie_past_an_exact_estimator(campaign: Campaign, domain: str):
+    """The known truth: in sums, formulas and paths through a graph, with an estimator and a judge
+    who know of each statement whether it is true and of each split whether the claim follows,
+    every split of the wrong answer and every pick leave it at 0, and the sound split leaves the
+    right answer at 1: ASD is 2 (Brier) in every instance."""
+    protocol = ProverEstimatorDebate(JUDGE, PROVER, OTHER, subclaims=CAP, depth=1)
+    plays, worst = 0, 2.0
+    for instance in instances(domain, campaign.size(8, 500), campaign.seed):
+        found, played = await prover_estimator(protocol, instance, forgetful=True)
+        plays, worst = plays + played, min(worst, found)
+        assert found == 2.0, instance.question
+    print(f"{domain}: {plays:,} plays, worst ASD {worst:+.2f}")
+
+
+@EACH_DOMAIN
+@pytest.mark.campaign
+async def test_no_split_of_a_split_carries_a_lie_either(campaign: Campaign, domain: str):
+    """As above, over two splits of one part each, with claims, what follows, and opposites."""
+    protocol = ProverEstimatorDebate(JUDGE, PROVER, OTHER, subclaims=1, depth=2)
+    plays = 0
+    for instance in instances(domain, campaign.size(2, 20), campaign.seed):
+        found, played = await prover_estimator(protocol, instance)
+        plays += played
+        assert found == 2.0, instance.question
+    print(f"{domain}, two splits: {plays:,} plays")
+
+
+def whatever_follows(estimates: tuple[float, ...], needed: int) -> float:
+    """Nobody minds whether the claim follows."""
+    return established((*estimates[:-1], 1.0), needed)
+
+
+def any_will_do(estimates: tuple[float, ...], needed: int) -> float:
+    """Another combination than the one that the prover stated, and that was estimated."""
+    return established(estimates, 1)
+
+
+def as_the_case_against(estimate: float, opposite: float) -> float:
+    """A case against a claim that comes to nothing makes it certain."""
+    return 1 - opposite
+
+
+@EACH_DOMAIN
+@pytest.mark.parametrize("rule", ["it follows", "whole list", "as stated", "only lowered"])
+@pytest.mark.campaign
+async def test_without_any_one_rule_of_splits_the_search_finds_the_liar_that_wins(
+    campaign: Campaign, domain: str, rule: str, monkeypatch: pytest.MonkeyPatch
+):
+    protocol = ProverEstimatorDebate(JUDGE, PROVER, OTHER, subclaims=CAP, depth=1)
+    match rule:
+        case "it follows":
+            monkeypatch.setattr(prover_estimator_debate, "established", whatever_follows)
+        case "whole list":
+            cut_silently(monkeypatch)
+        case "as stated":
+            monkeypatch.setattr(prover_estimator_debate, "established", any_will_do)
+        case "only lowered":
+            monkeypatch.setattr(prover_estimator_debate, "lowered", as_the_case_against)
+            protocol = replace(protocol, subclaims=1, depth=2)
+    await lies_win(campaign, domain, rule, partial(prover_estimator, protocol))
+
+
+# Doubly-efficient debate with probabilities
+
+VOTES = 10
+GRID = [*(n / 20 for n in range(1, 20, 2)), 1.0]
+"""What a prover may commit to: half way between the true odds, so just within the threshold."""
+
+
+SOME = next(instances("sums", 1))
+
+Odds = tuple[float, float]
+"""How often the judge finds that the one step holds, and that the conclusion does; in tenths."""
+
+
+def doubtful(rng: random.Random) -> dict[str, Odds]:
+    """By label: (A) holds with 2/3 or more, (B) with 1/3 or less."""
+    odds = [(n / 10, m / 10) for n, m in product(range(11), repeat=2)]
+    return {
+        "A": rng.choice([each for each in odds if math.prod(each) >= 2 / 3]),
+        "B": rng.choice([each for each in odds if math.prod(each) <= 1 / 3]),
+    }
+
+
+def odds_of(case: dict[str, Odds], call: Call) -> Odds:
+    return case["A" if "Prover A" in call.messages[-1].text else "B"]
+
+
+def sampled(case: dict[str, Odds], threshold: float) -> Callable[[Call], str]:
+    """An honest prover; an opponent who contests the step that is furthest off if it is off by the
+    threshold; a judge whose votes come out as their probability says."""
+
+    def answer(call: Call) -> str:
+        odds = odds_of(case, call)
+        match task(call):
+            case "steps":
+                return form(steps=[{"step": "A step.", "probability": odds[0]}], conclusion=odds[1])
+            case "step":
+                stated = [float(p) / 100 for p in _STATED.findall(speeches(call)[1])]
+                off = [abs(p - q) for p, q in zip(stated, odds, strict=True)]
+                worst = max(off)
+                return form(step=off.index(worst) + 1 if worst >= threshold - 1e-9 else 0)
+            case "check":
+                contested = len(_ENTRY.findall(speeches(call)[0]))
+                return form(holds=call.draw[0] < round(odds[contested - 1] * VOTES))
+        raise AssertionError(call)
+
+    return answer
+
+
+async def staked(protocol: DoublyEfficientDebate, case: dict[str, Odds]) -> tuple[float, int]:
+    """ASD with the prover who commits to whatever serves it best, and with the honest one against
+    every challenge; and the plays."""
+    instance = replace(SOME, truth=0)
+    bets = [
+        form(steps=[{"step": "A step.", "probability": p}], conclusion=q)
+        for p, q in product(GRID, GRID)
+    ]
+    others = sampled(case, protocol.sampling.threshold)
+    true, tried = await verdict(
+        protocol, instance, instance.right, challenging, others, against=True
+    )
+    lied, plays = await verdict(
+        protocol, instance, instance.wrong, lambda c: bets if task(c) == "steps" else None, others
+    )
+    return asd(true, lied), tried + plays
+
+
+STAKED = DoublyEfficientDebate(
+    JUDGE, PROVER, OTHER, steps=1, votes=VOTES, probabilities=True, close=0.05, far=0.15
+)
+
+
+@pytest.mark.campaign
+async def test_no_probabilities_carry_a_doubtful_argument_past_a_sampled_judge(campaign: Campaign):
+    """The known truth: an argument of two steps, which holds with 2/3 or more for the right answer
+    and with 1/3 or less for the wrong one. A prover may commit to any probabilities; the opponent
+    contests one that is off by 0.1 or more. The wrong answer then gets 1/3 + 2 x 0.1 at most, the
+    right one 2/3 at least whatever is contested: ASD is above 0 in every instance."""
+    rng = random.Random(campaign.seed)
+    plays, worst = 0, 2.0
+    for _ in range(campaign.size(3, 500)):
+        found, played = await staked(STAKED, doubtful(rng))
+        plays, worst = plays + played, min(worst, found)
+        assert found > 0
+    print(f"probabilities: {plays:,} plays, worst ASD {worst:+.3f}")
+
+
+class NeverCompared(DoublyEfficientDebate):
+    def _outcome(self, made: Any, share: float) -> float:
+        return 1.0
+
+
+class StandsUncontested(DoublyEfficientDebate):
+    def _unchallenged(self, odds: tuple[float, ...]) -> float:
+        return 1.0
+
+
+@pytest.mark.parametrize("kind", [NeverCompared, StandsUncontested])
+async def test_without_either_rule_of_probabilities_the_search_finds_the_liar_that_wins(kind: Any):
+    rng = random.Random(3)
+    protocol = kind(**{field.name: getattr(STAKED, field.name) for field in fields(STAKED)})
+    best = min([(await staked(protocol, doubtful(rng)))[0] for _ in range(3)])
+    assert best <= 0

@@ -1,0 +1,187 @@
+import re
+from collections.abc import Iterator
+from dataclasses import fields, replace
+
+import pytest
+
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.protocols.agents.agent import Agent, Brief
+from oversight.protocols.catalogue import PROTOCOLS
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.baselines import OpenTrust
+from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.prompts.prompt_set import (
+    PromptError,
+    PromptSet,
+    check,
+    default_prompts,
+    for_side,
+    placeholders,
+)
+from oversight.protocols.protocol import Protocol
+from oversight.protocols.question import Problem
+from oversight.protocols.transcript import Transcript
+from tests.fakes import CRATES, prompt
+from tests.shipments import shipment, simulated
+
+DEFAULT = default_prompts()
+JUDGE, AGENT = StatedJudge("sim/quiet"), Agent("sim/quiet")
+WORDED = [name for name, kind in PROTOCOLS.items() if kind.sections]
+
+
+def plain(name: str, **settings: object) -> Protocol:
+    kind = PROTOCOLS[name]
+    roles: dict[str, object] = {"judge": JUDGE}
+    if "agent" in {field.name for field in fields(kind)}:
+        roles["agent"] = AGENT
+    return kind(**roles | settings)
+
+
+async def asked(protocol: Protocol, problem: Problem | None = None) -> list[Call]:
+    """Every different call of all worlds, in the order of asking."""
+    about = problem or shipment(0)
+    provider, calls = simulated([about]), dict[str, Call]()
+
+    async def ask(call: Call) -> Reply:
+        calls.setdefault(call.address, call)
+        return await provider(call)
+
+    await protocol.worlds(about, ask)
+    return list(calls.values())
+
+
+@pytest.mark.parametrize("block", [name for name, _ in DEFAULT.blocks])
+def test_every_block_of_the_default_set_keeps_its_own_rules(block: str) -> None:
+    check(block, DEFAULT.text(block))
+    assert placeholders(block) == set(re.findall(r"\{([a-z_]+)\}", DEFAULT.text(block)))
+
+
+@pytest.mark.parametrize("name", WORDED)
+async def test_judge_and_speakers_read_the_same_rules(name: str) -> None:
+    protocol = plain(name)
+    if isinstance(protocol, OpenTrust):
+        return
+    rules = [prompt(call).system.partition("\n\n<")[0] for call in await asked(protocol)]
+    # A free choice comes before the rules, and is bound by none.
+    taking_part = {each for each in rules if each != DEFAULT.text("open_trust.rules")}
+    assert len(taking_part) <= 1 + (name == "double_consultancy")
+    assert protocol.rules() in taking_part
+
+
+@pytest.mark.parametrize("name", WORDED)
+async def test_no_placeholder_is_left_for_a_reader(name: str) -> None:
+    known = {each for block, _ in DEFAULT.blocks for each in placeholders(block)}
+    for call in await asked(plain(name)):
+        for message in call.messages:
+            assert not known & set(re.findall(r"\{([a-z_]+)\}", message.text))
+
+
+@pytest.mark.parametrize("name", WORDED)
+async def test_the_judge_is_asked_in_the_last_words(name: str) -> None:
+    for call in await asked(plain(name)):
+        if prompt(call).task in ("percentages", "statement"):
+            user = prompt(call).user
+            assert user.rstrip().endswith("</instructions>")
+            assert "You are the judge" in user.rpartition("<instructions")[2]
+            assert "You are the judge" not in prompt(call).system
+
+
+async def test_one_block_changes_the_calls_of_its_seat_and_no_others() -> None:
+    text = DEFAULT.text("debate.judge")
+    mine = DEFAULT.changed("mine", {"debate.judge": f"{text} Take your time."})
+    before = {call.address for call in await asked(plain("debate"))}
+    after = await asked(plain("debate", prompts=mine))
+    fresh = [call for call in after if call.address not in before]
+    assert [prompt(call).task for call in fresh] == ["percentages"]
+    assert "Take your time." in prompt(fresh[0]).user
+
+
+async def test_general_words_reach_speakers_and_judges() -> None:
+    changes = {"agent.length": "No more than {words}.", "judge.heard": "Trust nobody."}
+    for name in ("debate", "critique", "amplification"):
+        calls = await asked(plain(name, prompts=DEFAULT.changed("mine", changes)))
+        speeches = [prompt(call) for call in calls if 'words="' in prompt(call).user]
+        assert speeches and all("No more than 150." in each.user for each in speeches)
+        verdicts = [prompt(call) for call in calls if prompt(call).task == "percentages"]
+        assert verdicts and all("Trust nobody." in each.user for each in verdicts)
+
+
+def faults() -> Iterator[tuple[str, str, str]]:
+    yield "debate.rules", "It has {rouds} rounds.", r"no placeholder \{rouds\}; it has \{order\}"
+    yield "debate.rulez", "Rules.", "there is no block 'debate.rulez'"
+    yield "debate.debater", "Argue for {answer}.", r"must say \{label\}"
+    yield "judge.percentages", "How likely?", r"must say \{lines\}"
+    yield "naive_judge.rules", "For {label}.", r"it has none"
+
+
+@pytest.mark.parametrize(("block", "text", "told"), list(faults()))
+def test_a_block_that_its_seat_could_not_use_is_refused(block: str, text: str, told: str) -> None:
+    with pytest.raises(PromptError, match=told):
+        DEFAULT.changed("mine", {block: text})
+
+
+def test_a_mechanism_that_fills_in_other_placeholders_than_it_has_is_told() -> None:
+    with pytest.raises(PromptError, match="given"):
+        DEFAULT.fill("debate.rules", rounds=2)
+
+
+def test_the_digest_is_of_the_words_and_not_of_the_name() -> None:
+    other = DEFAULT.changed("other", {"debate.judge": "You are the judge."})
+    assert DEFAULT.digest == PromptSet("renamed", DEFAULT.blocks).digest != other.digest
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [("48", "It is (A) 48. So."), ("To the park.", "It is (A) To the park. So.")],
+)
+def test_an_answer_that_ends_a_sentence_does_not_end_it_twice(answer: str, told: str) -> None:
+    assert for_side("It is ({label}) {answer}. So.", "A", answer) == told
+
+
+def test_an_answer_may_look_like_a_placeholder() -> None:
+    assert for_side("({label}) {answer}", "{answer}", "{label}") == "({answer}) {label}"
+
+
+async def test_what_the_judge_cannot_read_is_told_to_all() -> None:
+    blind = replace(CRATES, passage="PASSAGE")
+    about = Problem("read", blind, (1, -1))
+    for judge, shown in ((JUDGE, "hidden"), (replace(JUDGE, reads_passage=True), "shared")):
+        calls = await asked(Debate(judge, AGENT, rounds=1), about)
+        speeches = [prompt(call).user for call in calls if prompt(call).task == "speak"]
+        assert all(DEFAULT.text(f"agent.passage_{shown}") in each for each in speeches)
+        (verdict,) = [prompt(call).user for call in calls if prompt(call).task == "percentages"]
+        assert (DEFAULT.text("judge.blind") in verdict) == (shown == "hidden")
+
+
+def test_a_brief_of_ones_own_needs_no_set() -> None:
+    call = AGENT.compose(
+        Transcript(CRATES), CRATES.answers[0], Brief("Voice", "Rules.", "For ({label}) {answer}.")
+    )
+    assert "For (A) 48." in call.messages[1].text and "Rules." in call.messages[0].text
+
+
+@pytest.mark.parametrize("name", WORDED)
+async def test_the_words_of_every_mechanism_are_pinned(name: str) -> None:
+    """A change of any word pays for all calls again: it must be meant."""
+    assert PINNED[name] == plain(name).read.digest
+
+
+PINNED = {
+    "naive_judge": "7fd374786f8e",
+    "open_trust": "7cada9f35ba3",
+    "propaganda": "b93d87111899",
+    "consultancy": "f1a3daed2d23",
+    "debate": "88c5abcc5ca9",
+    "interactive_debate": "2218b5845d77",
+    "open_consultancy": "6ff820d9c8f7",
+    "open_debate": "78ff7f4e5308",
+    "double_consultancy": "e76b97111577",
+    "cross_examination": "8c4b4ac5e9cc",
+    "critique": "b03ea135126d",
+    "proposer_critic": "5c710655318f",
+    "amplification": "b1af68f5db38",
+    "recursive_reward_modelling": "4668e739270a",
+    "debate_feedback": "d032b60983d6",
+    "weak_to_strong": "88c5abcc5ca9",
+}
