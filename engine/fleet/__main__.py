@@ -13,6 +13,7 @@ from typing import Any
 from oversight.engine.errors import ProviderDown
 from oversight.engine.fleet.process import HEAD
 from oversight.engine.fleet.worker import Worker
+from oversight.engine.sweeps.elsewhere import module_from_file
 from oversight.engine.system.loop import event_loop
 
 LANDS = 30.0
@@ -59,6 +60,11 @@ async def work_at_a_pipe() -> None:
 
 
 async def _done(workers: list[Worker], method: str, args: tuple[Any, ...]) -> Any:
+    if method == "know":
+        # What the opening is made of may be of modules that no import statement finds.
+        for path in args[0]:
+            module_from_file(path)
+        return None
     if method == "open":
         workers.append(Worker(*args))
         return None

@@ -12,6 +12,7 @@ from typing import Any
 from oversight.engine.errors import UsageError
 from oversight.engine.fleet.hand import Hand, WorkerLost
 from oversight.engine.fleet.words import Opening, Orders, Receipt, WorkerReport
+from oversight.engine.sweeps.elsewhere import code_files
 
 HEAD = struct.Struct("<QI")
 """Before each frame: the number of the call, and the size of the frame in bytes."""
@@ -46,6 +47,7 @@ class ProcessHand(Hand):
 
     async def open(self, opening: Opening) -> None:
         try:
+            await self._call("know", code_files())
             await self._call("open", opening)
         except (AttributeError, ModuleNotFoundError, pickle.PicklingError) as exc:
             raise UsageError(

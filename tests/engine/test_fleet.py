@@ -12,7 +12,7 @@ import pytest
 from oversight.engine.fleet.fleet import LASTS
 from oversight.engine.rehearsal.process import counts
 from oversight.engine.runs.run_folder import outcomes
-from tests.command_line import environment
+from tests.command_line import environment, oversight
 from tests.desk import CANARY, CONCURRENCY, MODELS, Desk
 
 TWO = ("--workers", "2")
@@ -278,6 +278,38 @@ def test_a_missing_key_and_a_replay_are_refused_before_any_worker_starts(desk):
         done = desk.sit(*TWO, "--cache", "replay", "--accept-empty")
         assert (done.returncode, "a replay runs in one process" in done.stderr) == (2, True)
         assert "requests" not in counts(url)
+
+
+def test_a_run_that_may_stop_early_is_refused_before_any_worker_starts(tmp_path):
+    (tmp_path / "s.yaml").write_text(
+        "name: s\nproblems: {bundled: arithmetic}\nagents: sim/strong\njudges: sim/judge\n"
+        "protocols: [consultancy, debate]\n"
+    )
+    aim = ("--stop-when", "debate > consultancy")
+    refused = oversight("run", "s.yaml", *TWO, *aim, cwd=tmp_path)
+    assert (refused.code, "look at a run in one process" in refused.err) == (2, True)
+    refused = oversight("run", "s.yaml", "--part", "1/2", *aim, cwd=tmp_path)
+    assert (refused.code, "look at a whole sweep: leave out --part" in refused.err) == (2, True)
+
+
+def test_workers_have_the_words_and_the_code_that_a_sweep_names_by_files(tmp_path):
+    (tmp_path / "words.yaml").write_text("debate:\n  judge: You are in no hurry.\n")
+    (tmp_path / "mine.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from oversight.protocols import NaiveJudge\n"
+        "@dataclass(frozen=True, kw_only=True)\n"
+        "class Mine(NaiveJudge):\n"
+        "    pass\n"
+    )
+    (tmp_path / "s.yaml").write_text(
+        "name: s\nproblems: {bundled: {name: arithmetic, limit: 6}}\nagents: sim/strong\n"
+        "judges: sim/judge\nprotocols: ['mine.py:Mine', debate]\nprompts: [default, words.yaml]\n"
+    )
+    for name, words in (("one", ()), ("two", TWO)):
+        ran = oversight("run", "s.yaml", "--run-folder", name, *words, cwd=tmp_path)
+        assert ran.code == 0, ran.err
+    one, two = ((tmp_path / name / "outcomes.jsonl").read_bytes() for name in ("one", "two"))
+    assert one == two and one
 
 
 def test_p13_no_word_between_processes_holds_a_key(desk, monkeypatch, tmp_path):

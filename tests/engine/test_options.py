@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.group import oversight
@@ -60,6 +61,12 @@ def test_an_option_that_commands_share_is_told_in_one_way() -> None:
         if (words, name) not in OF_ITS_OWN:
             told[name].add(option.help)
     assert {name: texts for name, texts in told.items() if len(texts) > VARIANTS.get(name, 1)} == {}
+
+
+def test_a_command_that_works_on_the_folder_of_a_store_refuses_a_database() -> None:
+    done = CliRunner().invoke(oversight, ["cache", "stats", "--store", "postgresql://there/runs"])
+    assert done.exit_code == ExitCode.USAGE
+    assert "postgresql://there/runs is a database, and this works on a folder" in done.output
 
 
 @pytest.mark.parametrize("words", sorted(COMMANDS))
