@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo check test docs pictures campaign real audit clean
+.PHONY: demo check test docs pictures campaign mutants real audit clean
 
 demo: .venv/installed            ## install, then run the main job on simulated models
 	$(BIN)/oversight demo
@@ -21,15 +21,20 @@ lint: .venv/installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
 
-docs: .venv/installed            ## the reference of the sweep file, from the code
+docs: .venv/installed            ## the reference of the sweep file and the prompts, from the code
 	$(BIN)/python -m oversight.engine.cli.reference > docs/.sweep-file.md
 	mv docs/.sweep-file.md docs/sweep-file.md
+	$(BIN)/python -m oversight.engine.planning.prompt_page > docs/.prompts.md
+	mv docs/.prompts.md docs/prompts.md
 
 pictures: .venv/installed-dev    ## every screen, light, dark and narrow, and the plots, into pictures/
 	$(BIN)/python -m tests.pages.pictures pictures
 
 campaign: .venv/installed-dev    ## the long form of the reliability campaigns
 	$(BIN)/pytest -q -m campaign --campaign=long --timeout=3600
+
+mutants: .venv/installed-dev     ## break every mechanism and judge in plausible ways: do tests tell?
+	$(BIN)/python -m tests.campaign.mutation
 
 real: .venv/installed-real       ## real models and foreign servers: an hour of two cores
 	$(BIN)/pytest -q -s -n 0 -rs -m real --campaign=long

@@ -19,7 +19,7 @@ class Sampling:
 
     close: float
     far: float
-    failure: float
+    failure: float = 0.1
 
     def __post_init__(self) -> None:
         if not 0 <= self.close < self.far <= 1:

@@ -69,7 +69,10 @@ class Seat(NamedTuple):
 
 async def hear(floor: Transcript, *seats: Seat, ask: Ask) -> Transcript:
     """The seats speak at once, each blind to the others; their turns land in seat order."""
-    return floor.then(*await gather_in_order(*(seat.speak(floor, ask) for seat in seats)))
+    turns = await gather_in_order(*(seat.speak(floor, ask) for seat in seats))
+    if len(turns) > 1:
+        turns = [replace(turn, at_once=True) for turn in turns]
+    return floor.then(*turns)
 
 
 async def readable_ones(*work: Coroutine[Any, Any, _T]) -> dict[int, _T]:

@@ -57,6 +57,8 @@ class Turn:
     """What the speaker wrote down before it filled in the form that this turn was made of."""
     aloud: bool = False
     """Whether the others read the reasoning; if not, it is for the record alone."""
+    at_once: bool = False
+    """Whether it was made at the same time as turns beside it, which the speaker did not hear."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,15 +176,16 @@ def collect(
 
 
 def _lifts(rows: Sequence[Row], samples: Sequence[RowSamples | None]) -> list[Sample | None]:
-    """Each row's ASD minus that of the naive judge, where the sweep has one for the same judge."""
+    """Each row's ASD minus that of the naive judge, where the sweep has one for the same judge that
+    reads the same prompt set."""
     naive = {
-        value_address(row.protocol.judge): sample
+        _overseer(row): sample
         for row, sample in zip(rows, samples, strict=True)
         if isinstance(row.protocol, NaiveJudge)
     }
     lifts: list[Sample | None] = []
     for row, sample in zip(rows, samples, strict=True):
-        base = naive.get(value_address(row.protocol.judge))
+        base = naive.get(_overseer(row))
         shared = sample and base and set(sample.asd.questions) & set(base.asd.questions)
         if sample is None or base is None or not shared:
             lifts.append(None)
@@ -201,6 +202,11 @@ def _mde(lift: Sample) -> float | None:
     if len(sizes) < 2 or lift.ends is None:
         return None
     return reach(degrees=degrees(sizes)) * math.sqrt(float(cr3(sums, sizes)))
+
+
+def _overseer(row: Row) -> tuple[str, str]:
+    """The judge of a row, and the words that it reads."""
+    return value_address(row.protocol.judge), row.protocol.words.digest
 
 
 class Figures:

@@ -11,6 +11,7 @@ from oversight.protocols.agents.agent import Agent, Brief, without_thoughts
 from oversight.protocols.errors import unreadable
 from oversight.protocols.gather import gather_in_order
 from oversight.protocols.judges.case import Belief, Case
+from oversight.protocols.judges.exchange import exchanged
 from oversight.protocols.judges.shots import Shot, shots_text
 from oversight.protocols.prompts.escape import escape_tags
 from oversight.protocols.prompts.forms import REASONING_ROOM, Reason, check_reason, with_reasoning
@@ -86,7 +87,8 @@ class ModelJudge(Judge):
     temperature: float | None = 0.0
     reads_passage: bool = False
     both_orders: bool = False
-    """Whether to ask in both orders of presentation and average, against position bias."""
+    """Whether to ask a second time with labels, answers and speeches in the other order, and
+    average, against position bias."""
     effort: Effort = ""
     persona: str = ""
     """Who the judge is told to be, such as `You are a patient teacher of mathematics.`"""
@@ -127,10 +129,14 @@ class ModelJudge(Judge):
         if not self.both_orders:
             judgements = await self.elicit(self.shown(seen, order, blind), ask)
             return Verdict(average([each.probs for each in judgements]), case.floor, judgements)
+        # Of a statement there is no more to exchange than its two words.
+        other, again = (seen, order[::-1]) if case.statement else (exchanged(seen), order)
         first, second = await gather_in_order(
             self.elicit(self.shown(seen, order, blind), ask),
-            self.elicit(self.shown(seen, order[::-1], blind), ask),
+            self.elicit(self.shown(other, again, blind), ask),
         )
+        if not case.statement:
+            second = tuple(replace(each, probs=each.probs[::-1]) for each in second)
         # Each order counts alike, also where more of one order's votes could be read.
         means = [average([each.probs for each in judgements]) for judgements in (first, second)]
         return Verdict(average(means), case.floor, first + second)

@@ -4,24 +4,28 @@ It is market making (Hubinger 2020) with the adversary in the agent's seat.
 """
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from oversight.cache.call import Ask
 from oversight.protocols.agents.agent import Speaker
 from oversight.protocols.mechanisms.market_making import (
-    MARKET,
-    MARKET_ADVERSARY,
     Prices,
     distance,
+    in_words,
     losses,
+    prices_form,
     require_trade,
     speeches,
     traded,
 )
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Question
-from oversight.protocols.seat import Seat
+from oversight.protocols.seat import Role
 from oversight.protocols.settings import require_positive
-from oversight.protocols.transcript import Transcript, Verdict
+from oversight.protocols.transcript import Transcript, Turn, Verdict
+
+ADVOCATE = Role("adversarial_propaganda.advocate", "Advocate")
+FORECASTER = Role("adversarial_propaganda.market", "Market")
 
 
 @dataclass(frozen=True)
@@ -30,11 +34,14 @@ class AdversarialPropaganda(Protocol):
     judge decides.
 
     World a:
-      1. the market M states p_0, hearing the question alone (a form);
+      1. the market M states p_0, hearing the question alone;
       2. the agent, who has heard all speeches and prices, speaks for a;
       3. M, who hears the speeches alone, states p_t;
       4. 2 and 3 again until p_t is less than `epsilon` from p_t-1, or after `rounds` speeches;
       5. the judge, who hears the speeches alone, decides.
+    M is the judge, whose price is what it believes so far, asked in its own way, so that the last
+    price is the verdict and one call; or another model, which fills in a form with what it thinks
+    that the judge will believe.
     The verdict is the judge's.
     Shared: p_0, before anyone argues; from the first speech on everything depends on a.
     Reward: the judge's belief in a. Measured as in `MarketMaking`: `market_loss`, `adversary_loss`,
@@ -43,23 +50,28 @@ class AdversarialPropaganda(Protocol):
 
     agent: Speaker
     market: Speaker | None = None
-    """None: the judge's model predicts itself."""
+    """None: the judge is its own market."""
     epsilon: float = 0.05
     """In [0, 1]; a smaller move ends the trade. At 0 it always lasts all rounds."""
     rounds: int = 4
     """The most speeches."""
 
+    sections: ClassVar[tuple[str, ...]] = ("adversarial_propaganda",)
+
     def __post_init__(self) -> None:
         require_trade(self.epsilon)
         require_positive(self, "rounds")
 
-    async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
-        floor, _ = await self._traded(floor, side, ask)
-        return speeches(floor)
-
     async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
-        floor, prices = await self._traded(Transcript(question), side, ask)
-        verdict = await self.judge.judge(speeches(floor), ask)
+        advocate = self.seat(self.agent, side, ADVOCATE)
+
+        async def price(heard: Transcript) -> tuple[Turn, Prices]:
+            return await self._price(heard, ask)
+
+        floor, prices = await traded(
+            price, advocate, Transcript(question), ask, self.epsilon, self.rounds
+        )
+        verdict = await self.judge.judge(speeches(floor), ask, self.judging())
         measures = (
             *verdict.measures,
             *losses(prices, verdict.probs),
@@ -69,9 +81,12 @@ class AdversarialPropaganda(Protocol):
         )
         return replace(verdict, transcript=floor, measures=measures)
 
-    async def _traded(
-        self, floor: Transcript, side: Answer, ask: Ask
-    ) -> tuple[Transcript, tuple[Prices, ...]]:
-        market = self.judge_seat(MARKET, self.market)
-        adversary = Seat(self.agent, side, MARKET_ADVERSARY)
-        return await traded(market, adversary, floor, ask, self.epsilon, self.rounds)
+    async def _price(self, heard: Transcript, ask: Ask) -> tuple[Turn, Prices]:
+        """What M says, having heard these speeches. Unreadable if it states no prices."""
+        if self.market is not None:
+            market = self.seat(self.market, None, FORECASTER)
+            return await market.fill(prices_form(market, heard.question), heard, ask)
+        so_far = await self.judge.judge(heard, ask, self.judging())
+        call = so_far.judgements[-1].call if so_far.judgements else ""
+        said = in_words(heard.question, so_far.probs)
+        return Turn(FORECASTER.title, said, call=call), so_far.probs

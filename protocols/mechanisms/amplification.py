@@ -12,16 +12,18 @@ from typing import ClassVar
 from oversight.cache.call import Ask
 from oversight.protocols.agents.agent import Speaker
 from oversight.protocols.gather import gather_in_order
+from oversight.protocols.mechanisms.auxiliary import Aux, aux_name, check_aux
 from oversight.protocols.mechanisms.listing import list_entries
 from oversight.protocols.protocol import Conversation, Measured
 from oversight.protocols.question import Answer, Question, randomness
-from oversight.protocols.seat import Role
+from oversight.protocols.seat import Role, Seat
 from oversight.protocols.settings import require_positive
 from oversight.protocols.transcript import Transcript, Turn
 
 OVERSEER = Role("amplification.overseer", "Overseer")
 CONCLUDER = Role("amplification.concluder", "Overseer", "answer")
-AMPLIFICATION_HELPER = Role("amplification.helper", "Helper", "answer")
+AMPLIFICATION_HELPER = Role("amplification.honest", "Helper", "answer")
+OPPOSED = Role("amplification.sided", "Helper", "answer")
 STEERER = Role("amplification.steerer", "Helper", "answer")
 
 AT_HAND = "Subquestion"
@@ -54,6 +56,8 @@ class Amplification(Conversation):
     tree. A helper that steers at some dose steers at every higher one. What anyone is shown depends
     on the question and the subquestion at hand, not on the way to it: a subquestion that comes up
     twice is one call, and is paid once.
+    Helpers that do not steer are honest, or steer for another answer than a (`aux: sided`), as
+    where two sides have each turned some. Those that are turned to a are the dose itself.
     Shared: the subquestions at the top, and all that honest helpers answer them; below, whatever
     does not rest on a steered answer. At `steered` 0 nothing depends on a, and both worlds are one.
     Reward: for the agent as a helper that steers, the judge's belief in a.
@@ -77,10 +81,15 @@ class Amplification(Conversation):
     """The most subquestions in one world. Each takes one, and those below it share what is left
     alike; one with nothing left is answered by a helper."""
     seed: int = 0
+    aux: Aux = "honest"
+    """Whose side the other helpers are on, those that do not steer."""
 
     sections: ClassVar[tuple[str, ...]] = ("amplification",)
 
     def __post_init__(self) -> None:
+        check_aux(self.aux)
+        if self.aux == "adversarial":
+            raise ValueError("aux: adversarial helpers are what steered doses; set steered: 1")
         require_positive(self, "subquestions", "depth", "budget")
         if not 0 <= self.steered <= 1:
             raise ValueError(f"steered: {self.steered} is not a share of helpers, 0 to 1")
@@ -89,7 +98,10 @@ class Amplification(Conversation):
     def name(self) -> str:
         seed = f" seed {self.seed}" if self.seed else ""
         size = f"{self.subquestions} subquestions {self.depth} deep"
-        return f"amplification {size} steered {self.steered:g}{seed}"
+        return f"amplification {size} steered {self.steered:g}{seed}{aux_name(self.aux)}"
+
+    def rule_values(self) -> dict[str, str | int]:
+        return {"conduct": self.words.text(f"amplification.{self.aux}_conduct")}
 
     async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Measured:
         findings = await self._findings(floor, self.depth, self.budget, side, ask)
@@ -121,8 +133,7 @@ class Amplification(Conversation):
         at_hand = Transcript(question, (replace(asked, speaker=AT_HAND),))
         if not depth or not budget:
             steers = self.steers(question, asked.text)
-            played = (side, STEERER) if steers else (None, AMPLIFICATION_HELPER)
-            seat = self.seat(self.agent, *played)
+            seat = self._helper(question, side, steers)
             answer = await seat.speak(at_hand, ask)
             # A seat with a side is called by it, and would tell who steers.
             return SubAnswer(
@@ -133,6 +144,13 @@ class Amplification(Conversation):
         answer = await overseer.speak(with_findings(at_hand, findings), ask)
         helpers = sum(finding.helpers for finding in findings)
         return SubAnswer(asked, answer, helpers, sum(finding.steered for finding in findings))
+
+    def _helper(self, question: Question, side: Answer, steers: bool) -> Seat:
+        if steers:
+            return self.seat(self.agent, side, STEERER)
+        if self.aux == "sided":
+            return self.seat(self.agent, question.rival(side), OPPOSED)
+        return self.seat(self.agent, None, AMPLIFICATION_HELPER)
 
     def steers(self, question: Question, subquestion: str) -> bool:
         """Whether the helper that answers this subquestion steers."""

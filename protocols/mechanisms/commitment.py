@@ -5,68 +5,65 @@ A list that is too long is never cut: what was cut could be the flaw, or what th
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Generic, TypeVar
 
-from oversight.cache.call import Ask, ResponseFormat
-from oversight.cache.reply import Reply
+from oversight.cache.call import Ask
 from oversight.protocols.errors import unreadable
-from oversight.protocols.prompts.forms import read_form
+from oversight.protocols.mechanisms.listing import entries_of
+from oversight.protocols.prompts.forms import Filled, Form
 from oversight.protocols.seat import Seat
 from oversight.protocols.transcript import Transcript, Turn
 
-AGAIN = (
-    "{stance} You have done so before and listed {listed}, which is more than {most}: nobody will "
-    "read that list. Fill in the form anew, with at most {most}."
-)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Commitment:
+class Listed(Generic[T]):
+    """A list as its form reads it."""
+
+    texts: tuple[str, ...]
+    stated: T
+    """What else the form says."""
+    said: Filled
+
+
+@dataclass(frozen=True, slots=True)
+class Commitment(Generic[T]):
     entries: tuple[Turn, ...]
     """What the seat listed, and at the end the entry that is ours."""
-    form: dict[str, Any]
-    """The form as it was filled in."""
-    reply: Reply
+    stated: T
     asked_again: bool
     """Whether the first list was too long."""
 
 
 async def commit(
-    form: ResponseFormat,
+    form: Form[Listed[T]],
     seat: Seat,
     floor: Transcript,
     ask: Ask,
     *,
     most: int,
-    texts: Callable[[dict[str, Any], Reply], tuple[str, ...]],
-    ending: Callable[[tuple[Turn, ...], dict[str, Any], Reply], Turn],
-) -> Commitment | None:
+    ending: Callable[[tuple[Turn, ...], T], Turn],
+) -> Commitment[T] | None:
     """What the seat commits to on this floor (a form); None if it lists nothing.
 
-    most: the most entries, ours aside; {most} in the seat's stance stands for it. texts: the
-    entries of the form as it was filled in. ending: our own entry, made of theirs. A seat that
-    lists more is told so and asked once again; Unreadable if it does so twice, or if the reply is
-    no list. Every entry is defused, and cut with a mark at the speaker's word limit.
+    most: the most entries, ours aside. ending: our own entry, made of theirs. A seat that lists
+    more is told so and asked once again; Unreadable if it does so twice, or if the reply is no
+    list. Every entry is defused, and cut with a mark at the speaker's word limit.
     """
-    speaker, side, brief = seat
-    base_agent, stance = speaker.base_agent, brief.stance.replace("{most}", str(most))
-    told, listed = stance, 0
+    brief, asked = seat.brief, seat
     for asked_again in (False, True):
-        reply = await ask(base_agent.compose(floor, side, replace(brief, stance=told), form=form))
-        filled = read_form(reply, form)
-        said = texts(filled, reply)
-        if not said:
+        listed = await asked.fill(form, floor, ask)
+        if not listed.texts:
             return None
-        lines = [" ".join(text.split()) for text in said]
-        theirs = tuple(
-            base_agent.read(replace(reply, text=line), (), side, brief) for line in lines
-        )
-        entries = whole((*theirs, ending(theirs, filled, reply)), most + 1)
+        theirs = entries_of(seat, listed.said, [" ".join(text.split()) for text in listed.texts])
+        entries = whole((*theirs, ending(theirs, listed.stated)), most + 1)
         if entries is not None:
-            return Commitment(tuple(entries), filled, reply, asked_again)
-        listed = len(said)
-        told = AGAIN.format(stance=stance, listed=listed, most=most)
-    raise unreadable(f"{listed} {form.name} listed twice over, where {most} may be", reply)
+            return Commitment(tuple(entries), listed.stated, asked_again)
+        again = brief.words.fill("agent.too_many", listed=len(listed.texts), most=most)
+        asked = seat._replace(brief=replace(brief, stance=f"{brief.stance} {again}"))
+    reason = f"{len(listed.texts)} {form.name} listed twice over, where {most} may be"
+    raise unreadable(reason, listed.said.reply)
 
 
 def whole(entries: Sequence[Turn], most: int) -> Sequence[Turn] | None:

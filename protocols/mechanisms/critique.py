@@ -15,6 +15,7 @@ from oversight.protocols.seat import Role, hear, readable_ones
 from oversight.protocols.transcript import Transcript
 
 PROPOSER = Role("critique.proposer", "Proposer")
+REBUTTAL = Role("critique.rebuttal", "Proposer")
 CRITIC = "Critic"
 
 
@@ -28,7 +29,8 @@ class Critique(Conversation):
       3. the ranker says of each on its own how likely it is to be helpful: to point to a real flaw,
          or rightly to none; the `shown` best are kept, best first, of equals the lowest draw. If
          all are to be shown none is rated, and they stand in order of draw;
-      4. the judge reads the proposal and those, and decides.
+      4. with a `rebuttal` the agent answers the critiques that are shown;
+      5. the judge reads all of this, and decides.
     A critique whose rating cannot be read is not shown.
     The critic has no side (`aux: honest`), argues for another answer (sided), or works for the
     proposer (adversarial); the rules say which.
@@ -52,6 +54,8 @@ class Critique(Conversation):
     shown: int = 1
     aux: Aux = "honest"
     """Whose side the critic is on."""
+    rebuttal: bool = False
+    """Whether the agent answers the critiques before the judge decides."""
 
     sections: ClassVar[tuple[str, ...]] = ("critique",)
 
@@ -66,12 +70,25 @@ class Critique(Conversation):
     @property
     def name(self) -> str:
         kind = "critique" if self.critic else "self critique"
-        return f"{kind} {self.shown} of {self.critiques}{aux_name(self.aux)}"
+        rebuttal = " rebuttal" if self.rebuttal else ""
+        return f"{kind} {self.shown} of {self.critiques}{rebuttal}{aux_name(self.aux)}"
 
     def rule_values(self) -> dict[str, str | int]:
-        return {"conduct": self.words.text(f"critique.{self.aux}_conduct")}
+        words = self.words
+        conduct = words.text(f"critique.{self.aux}_conduct")
+        if self.rebuttal:
+            conduct = f"{conduct} {words.text('critique.rebutted')}"
+        return {"conduct": conduct}
 
     async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript | Measured:
+        said = await self._criticised(floor, side, ask)
+        if not self.rebuttal:
+            return said
+        heard, measures = (said.floor, said.measures) if isinstance(said, Measured) else (said, ())
+        return Measured(await hear(heard, self.seat(self.agent, side, REBUTTAL), ask=ask), measures)
+
+    async def _criticised(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript | Measured:
+        """The proposal and the critiques that are shown."""
         floor = await hear(floor, self.seat(self.agent, side, PROPOSER), ask=ask)
         critic = aux_seat(
             self, self.aux, self.critic or self.agent, floor.question, side, CRITIC, "critique"

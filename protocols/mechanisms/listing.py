@@ -1,37 +1,34 @@
 """Lists that a seat writes down: subquestions, criteria, steps, subclaims."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from oversight.cache.call import Ask
-from oversight.protocols.agents.agent import Brief, Speaker
-from oversight.protocols.prompts.forms import TEXTS, Form
-from oversight.protocols.question import Answer
+from oversight.protocols.prompts.forms import TEXTS, Filled, Form
 from oversight.protocols.seat import Seat
 from oversight.protocols.transcript import Transcript, Turn
 
 
 async def list_entries(
-    name: str,
-    most: int,
-    seat: tuple[Speaker, Answer | None, Brief],
-    floor: Transcript,
-    ask: Ask,
+    name: str, most: int, seat: Seat, floor: Transcript, ask: Ask
 ) -> tuple[Turn, ...]:
     """What the seat lists on this floor (a form), one turn an entry, the first `most` of them.
 
-    name: of the form, and so the task as programs read it in the prompt. {most} in the seat's
-    stance stands for that number. Every entry is defused, and cut at the speaker's word limit.
-    Empty if nothing is listed; Unreadable if the reply is no list.
+    name: of the form, and so the task as programs read it in the prompt. Every entry is defused,
+    and cut at the speaker's word limit. Empty if nothing is listed; Unreadable if the reply is no
+    list.
     """
-    speaker, side, brief = seat
-    told = replace(brief, stance=brief.stance.replace("{most}", str(most)))
-    listing = Seat(speaker, side, told)
-    form = Form(
-        name,
-        {name: TEXTS},
-        lambda said: tuple(listing.turn(said, text) for text in said.texts(name)[:most]),
-    )
-    return await listing.fill(form, floor, ask)
+    form = Form(name, {name: TEXTS}, lambda said: entries_of(seat, said, said.texts(name)[:most]))
+    return await seat.fill(form, floor, ask)
+
+
+def entries_of(seat: Seat, said: Filled, texts: Sequence[str]) -> tuple[Turn, ...]:
+    """One turn of the seat for each text; the first one carries the reasoning."""
+    if not texts:
+        return ()
+    first = seat.turn(said, texts[0])
+    rest = (seat.turn(replace(said, fields={}), text) for text in texts[1:])
+    return (first, *rest)
 
 
 def as_list(entries: tuple[Turn, ...]) -> Turn:

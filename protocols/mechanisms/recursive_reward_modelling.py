@@ -16,11 +16,12 @@ from oversight.protocols.mechanisms.listing import list_entries
 from oversight.protocols.prompts.prompt_set import for_side
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Question
-from oversight.protocols.seat import Role, readable_ones
+from oversight.protocols.seat import Role, Seat, readable_ones
 from oversight.protocols.settings import require_positive
 from oversight.protocols.transcript import Transcript, Turn, Verdict
 
 CRITERIA = Role("recursive_reward_modelling.criteria", "Judge")
+NARROWER = Role("recursive_reward_modelling.narrower", "Judge")
 CANDIDATE = Role("recursive_reward_modelling.candidate", "Agent")
 REWARD_HELPER = "Helper"
 
@@ -32,9 +33,11 @@ class RecursiveRewardModelling(Protocol):
     World a:
       1. the judge's model, which has seen the question alone, lists at most `criteria` (a form);
       2. the agent puts forward a, in `candidates` draws;
-      3. a helper assesses each candidate by each criterion, blind to the other helpers;
-      4. the judge's model reads a candidate with its assessments and states a reward in [0, 1]
-         (a form), for each candidate by itself;
+      3. a helper assesses each candidate by each criterion, blind to the other helpers. Where
+         `depth` allows, the judge's model first lists narrower criteria for that one (a form), the
+         candidate is assessed by those in the same way, and the helper reads what was found;
+      4. the judge reads a candidate with its assessments by the criteria at the top and says how
+         likely its answer is to be right, for each candidate by itself: the reward;
       5. the candidate with the highest reward stands, of equals the lowest draw.
     The verdict on a is that reward, read as a probability; other answers share the rest alike. A
     candidate whose reward cannot be read does not stand.
@@ -45,7 +48,7 @@ class RecursiveRewardModelling(Protocol):
     by how much best of N raised it over the first draw that has one.
 
     Where we differ: Leike's helpers are trained by the same procedure, which is the recursion; ours
-    are asked as they are.
+    are asked as they are, and what recurs is the assessment.
     """
 
     agent: Speaker
@@ -57,16 +60,18 @@ class RecursiveRewardModelling(Protocol):
     """The N of best of N, at the agent's own temperature."""
     aux: Aux = "honest"
     """Whose side the helpers are on."""
+    depth: int = 1
+    """Levels of criteria; at 1 helpers assess by those of the top, with nobody's help."""
 
     sections: ClassVar[tuple[str, ...]] = ("recursive_reward_modelling",)
 
     def __post_init__(self) -> None:
         check_aux(self.aux)
-        require_positive(self, "criteria", "candidates")
+        require_positive(self, "criteria", "candidates", "depth")
 
     @property
     def name(self) -> str:
-        size = f"{self.criteria} criteria best of {self.candidates}"
+        size = f"{self.criteria} criteria {self.depth} deep best of {self.candidates}"
         return f"recursive reward modelling {size}{aux_name(self.aux)}"
 
     def rule_values(self) -> dict[str, str | int]:
@@ -95,13 +100,27 @@ class RecursiveRewardModelling(Protocol):
         helper = aux_seat(
             self, self.aux, self.helper or self.agent, floor.question, side, REWARD_HELPER, "assess"
         )
-        assessments = await gather_in_order(
-            *(helper.speak(floor.then(criterion), ask) for criterion in criteria)
+        found = await gather_in_order(
+            *(self._found(floor, criterion, helper, self.depth, ask) for criterion in criteria)
         )
-        for criterion, assessment in zip(criteria, assessments, strict=True):
-            # A seat with a side is called by it, and would tell the judge whom it serves.
-            floor = floor.then(criterion, replace(assessment, speaker=REWARD_HELPER))
-        return floor
+        return floor.then(*(turn for pair in found for turn in pair))
+
+    async def _found(
+        self, floor: Transcript, criterion: Turn, helper: Seat, depth: int, ask: Ask
+    ) -> tuple[Turn, Turn]:
+        """A criterion, and what a helper finds by it about the candidate on the floor."""
+        asked = floor.then(criterion)
+        if depth > 1:
+            judge = self.judge_seat(self.brief(NARROWER, most=self.criteria))
+            at_hand = Transcript(floor.question, (criterion,))
+            narrower = await list_entries("criteria", self.criteria, judge, at_hand, ask)
+            found = await gather_in_order(
+                *(self._found(floor, each, helper, depth - 1, ask) for each in narrower)
+            )
+            asked = floor.then(*(turn for pair in found for turn in pair), criterion)
+        assessment = await helper.speak(asked, ask)
+        # A seat with a side is called by it, and would tell the judge whom it serves.
+        return criterion, replace(assessment, speaker=REWARD_HELPER)
 
     async def _verdict(self, assessed: Transcript, side: Answer, ask: Ask) -> Verdict:
         brief = self.judging("reward")

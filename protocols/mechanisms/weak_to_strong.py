@@ -33,7 +33,8 @@ class WeakToStrong(Debate):
     agree, and then there was no need for more than one.
 
     Where we differ: in the papers weak labels train a strong student, and what counts is how much
-    of the gap it recovers. Ours are the labels; `oversight export-training` writes them out.
+    of the gap it recovers. Ours are the labels, as the name of the row says: no student is trained
+    and no gap is measured. `oversight export-training` writes the labels out.
     """
 
     weak: tuple[Judge, ...] = ()
@@ -49,7 +50,7 @@ class WeakToStrong(Debate):
     @property
     def name(self) -> str:
         judges = f"{1 + len(self.weak)} judges" if self.weak else f"{self.size} draws"
-        return f"weak to strong {super().name} {judges}"
+        return f"weak to strong labels {super().name} {judges}"
 
     def panel(self) -> Judge:
         """All weak judges as one. ValueError if there are none that could be averaged."""

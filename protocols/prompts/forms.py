@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
@@ -85,7 +86,7 @@ class Filled:
         return str(value)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Form(Generic[_T]):
     """What a seat is asked to fill in, and how that is read."""
 
@@ -95,7 +96,7 @@ class Form(Generic[_T]):
     """JSON Schema of every field, by name; all of them are required."""
     read: Callable[[Filled], _T]
 
-    @property
+    @cached_property
     def format(self) -> ResponseFormat:
         return _form(self.name, self.properties)
 
@@ -106,6 +107,16 @@ class Form(Generic[_T]):
 
 def whole_number(numbers: range) -> Schema:
     return {"type": "integer", "enum": list(numbers)}
+
+
+def object_of(properties: Mapping[str, Schema]) -> dict[str, Any]:
+    """JSON Schema of an object that has these fields, and all of them."""
+    return {
+        "type": "object",
+        "properties": {key: dict(field) for key, field in properties.items()},
+        "required": list(properties),
+        "additionalProperties": False,
+    }
 
 
 def choice_of(options: Iterable[str]) -> Schema:
@@ -121,61 +132,6 @@ def probabilities_form(question: Question) -> ResponseFormat:
 def texts_form(name: str) -> ResponseFormat:
     """A list of texts, under the form's own name."""
     return _form(name, {name: {"type": "array", "items": {"type": "string"}}})
-
-
-def number_form(name: str) -> ResponseFormat:
-    """One number, under the form's own name."""
-    return _form(name, {name: {"type": "number"}})
-
-
-def odds_form() -> ResponseFormat:
-    """Steps, each with the probability that it holds, and that of the conclusion."""
-    step = _object({"step": {"type": "string"}, "probability": {"type": "number"}})
-    return _form(
-        "steps", {"steps": {"type": "array", "items": step}, "conclusion": {"type": "number"}}
-    )
-
-
-def step_form(steps: int, *, may_pass: bool) -> ResponseFormat:
-    """The number of a step, from 1, or 0 for none where that may be."""
-    numbers = list(range(0 if may_pass else 1, steps + 1))
-    return _form("step", {"step": {"type": "integer", "enum": numbers}})
-
-
-def check_form() -> ResponseFormat:
-    """Whether what was shown holds."""
-    return _form("check", {"holds": {"type": "boolean"}})
-
-
-def split_form() -> ResponseFormat:
-    """Subclaims, and how many of them must hold: all, any, or at least so many."""
-    return _form(
-        "subclaims",
-        {
-            "subclaims": {"type": "array", "items": {"type": "string"}},
-            "needed": {"type": "string", "enum": ["all", "any", "at least"]},
-            "at_least": {"type": "integer"},
-        },
-    )
-
-
-def estimates_form(subclaims: int) -> ResponseFormat:
-    """One number for each of so many subclaims, counted from 1."""
-    return _form(
-        "estimates", {str(number): {"type": "number"} for number in range(1, subclaims + 1)}
-    )
-
-
-def pick_form(subclaims: int) -> ResponseFormat:
-    """The number of a subclaim, from 1, and which way its estimate is off."""
-    numbers = list(range(1, subclaims + 1))
-    return _form(
-        "pick",
-        {
-            "subclaim": {"type": "integer", "enum": numbers},
-            "truth_is": {"type": "string", "enum": ["higher", "lower"]},
-        },
-    )
 
 
 def solution_form(answer: Literal["integer", "number", "string"]) -> ResponseFormat:
@@ -223,10 +179,16 @@ def read_form(reply: Reply, form: ResponseFormat) -> dict[str, Any]:
     value = _last_object(readable(reply))
     if value is None:
         raise unreadable(f"the reply is not the JSON of a {form.name} form", reply)
-    missing = [key for key in orjson.loads(form.schema)["required"] if key not in value]
+    missing = [key for key in _required(form.schema) if key not in value]
     if missing:
         raise unreadable(f"the {form.name} form lacks {missing[0]!r}", reply)
     return value
+
+
+@lru_cache(maxsize=256)  # a sweep has few forms, and reads each of them again and again
+def _required(schema: str) -> tuple[str, ...]:
+    """The fields that a form must have."""
+    return tuple(orjson.loads(schema)["required"])
 
 
 def _last_object(text: str) -> dict[str, Any] | None:
@@ -296,13 +258,4 @@ def probability_in(form: dict[str, Any], key: str, reply: Reply) -> float:
 
 
 def _form(name: str, properties: Mapping[str, Any]) -> ResponseFormat:
-    return ResponseFormat(name, orjson.dumps(_object(properties)).decode())
-
-
-def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": {key: dict(field) for key, field in properties.items()},
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    return ResponseFormat(name, orjson.dumps(object_of(properties)).decode())

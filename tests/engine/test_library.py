@@ -122,7 +122,7 @@ def test_a_loop_that_runs_already_is_told_the_other_way() -> None:
             [DoublyEfficientDebate(JUDGE, AGENT)],
             [THREE],
             {},
-            "Python: problems: three: doubly efficient debate 8 steps 3 votes opposes two answers",
+            "Python: problems: three: doubly efficient debate 8 steps adversarial opponent opposes",
         ),
         (
             [NAIVE],

@@ -6,6 +6,7 @@ import orjson
 import pytest
 
 from oversight.engine.errors import UsageError
+from oversight.engine.planning.prompt_page import prompt_page
 from oversight.engine.runs.loaded_sweep import open_run
 from oversight.engine.runs.manifest import read_manifest
 from oversight.engine.sweeps.sweepfile import read_sweep_file
@@ -13,6 +14,7 @@ from oversight.protocols.prompts.prompt_set import default_prompts
 from tests.command_line import oversight
 from tests.engine.sweeps import sweep, sweep_file
 
+PAGE = Path(__file__).parents[2] / "docs" / "prompts.md"
 GRID = """\
 agents: sim/strong
 judges: sim/judge
@@ -121,3 +123,7 @@ def test_a_problem_that_is_not_there_is_told(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(GRID + "problems: {bundled: arithmetic}\n")
     said = oversight("prompts", "show", "s.yaml", "no-such", cwd=tmp_path)
     assert said.code == 2 and "'no-such' is no problem of s.yaml" in said.err
+
+
+def test_the_page_of_prompts_is_what_seats_read_now() -> None:
+    assert PAGE.read_text() == prompt_page(), "run: make docs"

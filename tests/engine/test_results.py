@@ -10,6 +10,7 @@ from oversight.engine.runs.outcome import line, read_outcome
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust, Propaganda
+from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.scoring.statistics import Estimate
 from oversight.protocols.transcript import Failure, Transcript, Verdict
 from tests.engine.verdicts import (
@@ -76,6 +77,12 @@ def test_lift_is_held_against_the_same_judge_and_no_other() -> None:
     of_stern, of_plain = (each for each in collect(grid, told).rows if each.kind == "propaganda")
     assert of_stern.lift is None
     assert mean(of_plain.lift) == approx(-2 * 0.1**2 + 2 * 0.9**2)
+
+
+def test_lift_is_held_against_the_same_words_and_no_others() -> None:
+    words = default_prompts().changed("other", {"judge.role": "Judge."})
+    found = results(sweep(NAIVE, replace(PROPAGANDA, prompts=words)), SMALL)
+    assert row(found, "propaganda").lift is None
 
 
 def test_there_is_no_lift_without_a_naive_judge() -> None:

@@ -7,13 +7,7 @@ from oversight.cache.call import ResponseFormat
 from oversight.engine.simulation.form import Contents, fill_form, form_kind
 from oversight.protocols.drafting.side_check import side_form
 from oversight.protocols.mechanisms.baselines import choice_form
-from oversight.protocols.prompts.forms import (
-    NUMBER,
-    Form,
-    check_form,
-    estimates_form,
-    probabilities_form,
-)
+from oversight.protocols.prompts.forms import NUMBER, Form, probabilities_form
 from tests.fakes import CRATES
 
 
@@ -25,7 +19,12 @@ def test_the_forms_of_judges_are_known_by_their_shape() -> None:
 
 
 @pytest.mark.parametrize(
-    "form", [Form("reward", {"reward": NUMBER}, str).format, check_form(), estimates_form(3)]
+    "form",
+    [
+        Form("reward", {"reward": NUMBER}, str).format,
+        Form("check", {"holds": {"type": "boolean"}}, str).format,
+        Form("estimates", {str(n): NUMBER for n in (1, 2, 3)}, str).format,
+    ],
 )
 def test_other_numbers_and_a_yes_or_no_are_ratings(form: ResponseFormat) -> None:
     assert form_kind(orjson.loads(form.schema), ("A", "B")) == "rating"

@@ -18,7 +18,7 @@ from oversight.engine.simulation import PRESETS, GroundTruth, SimModel, SimProvi
 from oversight.protocols.agents.agent import ADVOCATE, Agent
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.errors import Declined
-from oversight.protocols.judges import StatedJudge
+from oversight.protocols.judges import StatedJudge, VotesJudge
 from oversight.protocols.mechanisms.amplification import Amplification
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.mechanisms.debate import Debate
@@ -185,7 +185,7 @@ async def test_helpers_without_a_side_move_no_simulated_judge(
 async def test_a_simulated_judge_accepts_a_step_as_often_as_it_believes_in_it() -> None:
     """It reads no strength off a numbered step, so it goes by its own 0.75 nats."""
     belief = 1 / (1 + math.exp(-0.75))
-    protocol = DoublyEfficientDebate(QUIET_JUDGE, ALICE, votes=1)
+    protocol = DoublyEfficientDebate(VotesJudge("sim/quiet", n=1), ALICE)
     accepted = 0
     for problem in PROBLEMS[:400]:
         side = problem.question.answers[problem.best]

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import orjson
 import pytest
@@ -13,8 +14,9 @@ from oversight.protocols.question import Answer, Question
 from tests.fakes import CRATES, Scripted, paid, prompt
 
 JUDGE = StatedJudge("judge")
-ALICE = Agent("alice")
+ALICE, MARY = Agent("alice"), Agent("mary")
 A, B = CRATES.answers
+TRADED = AdversarialPropaganda(JUDGE, ALICE, MARY)
 WITH_PASSAGE = Question("How many?", (Answer("A", "48"), Answer("B", "36")), "THE PASSAGE")
 
 
@@ -39,13 +41,13 @@ def trading(*prices: float, final: str = "A: 70%\nB: 30%"):
 
 async def test_price_speech_price_until_the_last_round_then_the_judge():
     ask = Scripted(trading(0.5, 0.6, 0.7))
-    verdict = await AdversarialPropaganda(JUDGE, ALICE, rounds=2).run(CRATES, A, ask)
+    verdict = await AdversarialPropaganda(JUDGE, ALICE, MARY, rounds=2).run(CRATES, A, ask)
     assert [(call.model, prompt(call).asks) for call in ask.calls] == [
-        ("judge", "probabilities"),
+        ("mary", "probabilities"),
         ("alice", "speak A"),
-        ("judge", "probabilities"),
+        ("mary", "probabilities"),
         ("alice", "speak A"),
-        ("judge", "probabilities"),
+        ("mary", "probabilities"),
         ("judge", "percentages"),
     ]
     texts = [(turn.speaker, turn.text) for turn in verdict.transcript.turns]
@@ -54,19 +56,34 @@ async def test_price_speech_price_until_the_last_round_then_the_judge():
         ("Market", "A 60.0%, B 40.0%"),
         ("Market", "A 70.0%, B 30.0%"),
     ]
-    assert {speaker for speaker, _ in texts[1::2]} == {"Adversary A"}
+    assert {speaker for speaker, _ in texts[1::2]} == {"Advocate A"}
+
+
+async def test_a_judge_that_is_its_own_market_is_asked_once_for_its_last_price_and_its_verdict():
+    believed = ["A: 50%\nB: 50%", "A: 60%\nB: 40%", "A: 62%\nB: 38%"]
+
+    def answer(call: Call) -> str:
+        asked = prompt(call)
+        return "speech" if asked.side else believed[len(asked.speeches)]
+
+    ask = Scripted(answer)
+    verdict = await AdversarialPropaganda(JUDGE, ALICE).run(CRATES, A, ask)
+    assert verdict.probs == pytest.approx((0.62, 0.38))
+    assert ask.calls[-1] == ask.calls[-2] and ask.distinct == 5
+    assert dict(verdict.measures)["price"] == pytest.approx(0.62)
+    assert verdict.transcript.turns[-1].text == "A 62.0%, B 38.0%"
 
 
 async def test_the_adversary_hears_the_prices_and_market_and_judge_only_the_speeches():
     ask = Scripted(trading(0.5, 0.6, 0.7))
-    await AdversarialPropaganda(JUDGE, ALICE, rounds=2).run(CRATES, A, ask)
+    await AdversarialPropaganda(JUDGE, ALICE, MARY, rounds=2).run(CRATES, A, ask)
     heard = [prompt(call).speakers for call in ask.calls]
-    speech, price = "Adversary A", "Market"
+    speech, price = "Advocate A", "Market"
     assert heard == [(), (price,), (speech,), (price, speech, price), (speech,) * 2, (speech,) * 2]
 
 
 async def test_the_worlds_share_the_first_price_and_nothing_else():
-    in_a, in_b = await paid(AdversarialPropaganda(JUDGE, ALICE), trading(0.1, 0.3, 0.5, 0.7, 0.9))
+    in_a, in_b = await paid(TRADED, trading(0.1, 0.3, 0.5, 0.7, 0.9))
     assert len(in_a) == len(in_b) == 10 and len(in_a & in_b) == 1
 
 
@@ -81,7 +98,7 @@ async def test_trade_ends_at_the_fixed_point_of_the_market(start: float, epsilon
         prices.append(prices[-1] / 2 + 0.4)
     last = next(t for t in range(1, 60) if round(abs(0.8 - start) / 2**t, 9) < epsilon)
 
-    protocol = AdversarialPropaganda(JUDGE, ALICE, epsilon=epsilon, rounds=50)
+    protocol = AdversarialPropaganda(JUDGE, ALICE, MARY, epsilon=epsilon, rounds=50)
     verdict = await protocol.run(CRATES, A, Scripted(trading(*prices)))
     measures = dict(verdict.measures)
     assert measures["speeches"] == last and measures["settled"] is True
@@ -91,19 +108,19 @@ async def test_trade_ends_at_the_fixed_point_of_the_market(start: float, epsilon
 
 async def test_a_market_that_nobody_moves_closes_after_one_speech():
     ask = Scripted(trading(0.4))
-    verdict = await AdversarialPropaganda(JUDGE, ALICE).run(CRATES, A, ask)
+    verdict = await TRADED.run(CRATES, A, ask)
     assert len(ask.calls) == 4
     assert dict(verdict.measures)["adversary_loss"] == 0
 
 
 async def test_at_epsilon_0_trade_lasts_all_rounds_and_never_settles():
     ask = Scripted(trading(0.4))
-    verdict = await AdversarialPropaganda(JUDGE, ALICE, epsilon=0, rounds=3).run(CRATES, A, ask)
+    verdict = await replace(TRADED, epsilon=0, rounds=3).run(CRATES, A, ask)
     assert len(ask.calls) == 8 and dict(verdict.measures)["settled"] is False
 
 
 async def test_a_price_that_is_still_moving_after_the_last_round_has_not_settled():
-    verdict = await AdversarialPropaganda(JUDGE, ALICE, rounds=1).run(
+    verdict = await AdversarialPropaganda(JUDGE, ALICE, MARY, rounds=1).run(
         CRATES, B, Scripted(trading(0.5, 0.25))
     )
     measures = dict(verdict.measures)
@@ -112,9 +129,7 @@ async def test_a_price_that_is_still_moving_after_the_last_round_has_not_settled
 
 async def test_the_market_loses_by_the_judge_and_the_adversary_gains_by_each_move():
     """By hand: p = 0.5, 0.8, 0.9, 0.91 and p* = 0.7."""
-    verdict = await AdversarialPropaganda(JUDGE, ALICE).run(
-        CRATES, A, Scripted(trading(0.5, 0.8, 0.9, 0.91))
-    )
+    verdict = await TRADED.run(CRATES, A, Scripted(trading(0.5, 0.8, 0.9, 0.91)))
     measures = dict(verdict.measures)
     surprises = [-0.7 * math.log(p) - 0.3 * math.log(1 - p) for p in (0.5, 0.8, 0.9, 0.91)]
     assert measures["market_loss"] == pytest.approx(sum(surprises) / 4)
@@ -137,15 +152,15 @@ async def test_it_trades_in_more_than_two_answers():
     assert dict(verdict.measures)["adversary_loss"] == -0.5
 
 
-@pytest.mark.parametrize(("market", "reads"), [(None, False), (Agent("mary"), True)])
-async def test_the_judges_model_prices_without_the_passage_and_a_named_market_with_it(
+@pytest.mark.parametrize(("market", "reads"), [(None, False), (MARY, True)])
+async def test_the_judge_prices_without_the_passage_and_a_named_market_with_it(
     market: Agent | None, reads: bool
 ):
     ask = Scripted(trading(0.5))
     await AdversarialPropaganda(JUDGE, ALICE, market).run(
         WITH_PASSAGE, WITH_PASSAGE.answers[0], ask
     )
-    prices = [call for call in ask.calls if prompt(call).task == "probabilities"]
+    prices = [call for call in ask.calls if prompt(call).side == ""][:-1]
     assert {call.model for call in prices} == {market.model if market else "judge"}
     assert all(("THE PASSAGE" in prompt(call).system) == reads for call in prices)
 
@@ -155,13 +170,13 @@ async def test_the_judges_model_prices_without_the_passage_and_a_named_market_wi
 )
 async def test_prices_that_cannot_be_read_leave_the_world_without_a_verdict(stated: str):
     with pytest.raises(Unreadable):
-        await AdversarialPropaganda(JUDGE, ALICE).run(CRATES, A, Scripted(lambda call: stated))
+        await TRADED.run(CRATES, A, Scripted(lambda call: stated))
 
 
 async def test_a_market_that_declines_is_told_from_a_muddle():
     no = Reply("I do not bet.", outcome="refused")
     with pytest.raises(Declined):
-        await AdversarialPropaganda(JUDGE, ALICE).run(CRATES, A, Scripted(lambda call: no))
+        await TRADED.run(CRATES, A, Scripted(lambda call: no))
 
 
 @pytest.mark.parametrize(
@@ -174,4 +189,4 @@ async def test_a_market_that_declines_is_told_from_a_muddle():
 )
 def test_settings_that_make_no_market_are_refused(settings: dict[str, float], reason: str):
     with pytest.raises(ValueError, match=reason):
-        AdversarialPropaganda(JUDGE, ALICE, **settings)
+        AdversarialPropaganda(JUDGE, ALICE, MARY, **settings)

@@ -318,3 +318,27 @@ def test_settings_that_amplify_nothing_are_refused(settings: dict[str, float], r
 def test_its_row_tells_the_dose():
     assert Amplification(JUDGE, ALICE).name == "amplification 3 subquestions 1 deep steered 0.5"
     assert Amplification(JUDGE, ALICE, seed=2).name.endswith("seed 2")
+
+
+async def test_helpers_that_do_not_steer_may_be_on_the_other_side():
+    ask = Scripted(lambda call: script_any(call))
+    protocol = Amplification(JUDGE, ALICE, steered=0, aux="sided")
+    await protocol.run(CRATES, CRATES.answers[0], ask)
+    answered = [prompt(call) for call in ask.calls if prompt(call).task == "answer"]
+    assert answered and {each.side for each in answered} == {"B"}
+    assert "Every helper has been assigned" in answered[0].system
+    assert protocol.name.endswith("steered 0 aux sided")
+
+
+def script_any(call: Call) -> str:
+    match prompt(call).task:
+        case "subquestions":
+            return '{"subquestions": ["How many crates?", "How many in each?"]}'
+        case "percentages":
+            return "A: 60%\nB: 40%"
+    return "An answer."
+
+
+def test_adversarial_helpers_are_the_dose_itself():
+    with pytest.raises(ValueError, match="set steered: 1"):
+        Amplification(JUDGE, ALICE, aux="adversarial")

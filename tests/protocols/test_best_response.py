@@ -18,7 +18,7 @@ import pytest
 
 from oversight.cache.call import Call
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.judges import StatedJudge
+from oversight.protocols.judges import StatedJudge, VotesJudge
 from oversight.protocols.mechanisms import commitment, prover_estimator_debate
 from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
 from oversight.protocols.mechanisms.listing import as_list
@@ -28,20 +28,24 @@ from oversight.protocols.mechanisms.prover_estimator_debate import (
     follows,
 )
 from oversight.protocols.prompts.parse import read_instructions, read_turns
+from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer
 from oversight.protocols.scores import brier
 from oversight.protocols.transcript import Transcript
 from tests.best_response import Moves, Search
 from tests.conftest import Campaign
+from tests.fakes import held
 from tests.formal import DOMAINS, Instance, instances
 
 EACH_DOMAIN = pytest.mark.parametrize("domain", DOMAINS)
 JUDGE, PROVER, OTHER = StatedJudge("judge"), Agent("prover"), Agent("other")
+WORDS = default_prompts()
 CAP = 2
 """The most that a prover may list; a sound argument needs no more in these domains."""
 
 _CLAIM = re.compile(r"(?:Therefore the|The) right answer is \((\w)\) .*\.")
+_ASKED = re.compile(r"Consider this statement: “(.*)” Yes means")
 _STATED = re.compile(r"\] ([\d.]+)%")
 _ENTRY = re.compile(r"^\[\d+\] (.*)$", re.MULTILINE)
 
@@ -57,9 +61,18 @@ def as_claim(text: str) -> str:
 
 
 def task(call: Call) -> str:
-    """What a call asks for."""
+    """What a call asks for; `statement` where a judge is asked whether one is true."""
     told = read_instructions(call.messages[-1].text)
+    if told and told.options:
+        return "statement"
     return told.task if told else ""
+
+
+def judged(call: Call) -> str:
+    """The statement that a judge is asked about."""
+    found = _ASKED.search(call.messages[-1].text)
+    assert found
+    return found[1]
 
 
 def speeches(call: Call) -> list[str]:
@@ -154,8 +167,8 @@ def exact(instance: Instance) -> Callable[[Call], str]:
                 wrong = (n for n in range(len(steps)) if not holds(steps[: n + 1]))
                 last = 0 if places(call)[0] == 0 else len(steps)
                 return form(step=next((n + 1 for n in wrong), last))
-            case "check":
-                return form(holds=holds(listed(call)))
+            case "statement":
+                return held(float(holds(listed(call))))
         raise AssertionError(call)
 
     def holds(steps: list[str]) -> bool:
@@ -188,9 +201,7 @@ async def test_no_list_of_steps_carries_a_lie_past_an_exact_judge(
     step at a time and exactly, every list of statements that a prover can commit to for the wrong
     answer falls, and the sound one for the right answer stands whatever is challenged: ASD is 2
     (Brier) in every instance."""
-    protocol = DoublyEfficientDebate(
-        JUDGE, PROVER, OTHER, opponent_is=opponent_is, steps=CAP, votes=1
-    )
+    protocol = DoublyEfficientDebate(JUDGE, PROVER, OTHER, opponent_is=opponent_is, steps=CAP)
     plays, worst = 0, 2.0
     # The opponents differ where every step follows, which no lie's do.
     count = campaign.size(8, 500 if opponent_is == "honest" else 170)
@@ -207,7 +218,7 @@ class NoConclusion(DoublyEfficientDebate):
     async def _commit(self, floor: Transcript, side: Answer, ask: Any) -> Any:
         made = await super()._commit(floor, side, ask)
         assert made is not None
-        return commitment.Commitment(made.entries[:-1], made.form, made.reply, made.asked_again)
+        return replace(made, entries=made.entries[:-1])
 
 
 class ShownAlone(DoublyEfficientDebate):
@@ -231,7 +242,7 @@ async def test_without_any_one_rule_of_steps_the_search_finds_the_liar_that_wins
     kind = {"conclusion": NoConclusion, "steps before": ShownAlone}.get(rule, DoublyEfficientDebate)
     if rule == "whole list":
         cut_silently(monkeypatch)
-    protocol = kind(JUDGE, PROVER, OTHER, steps=CAP, votes=1)
+    protocol = kind(JUDGE, PROVER, OTHER, steps=CAP)
     await lies_win(campaign, domain, rule, partial(doubly_efficient, protocol))
 
 
@@ -293,8 +304,8 @@ class Exact:
                 self._learn(claim, parts[:-1])
                 stated = {str(n): float(self._true(part)) for n, part in enumerate(parts, 1)}
                 return form(**stated)
-            case "label":
-                return form(label=float(self._true(speeches(call)[0])))
+            case "statement":
+                return held(float(self._true(judged(call))))
         raise AssertionError(call)
 
     def _true(self, text: str) -> bool:
@@ -303,7 +314,7 @@ class Exact:
 
     def _learn(self, claim: str, parts: list[str]) -> None:
         for needed in range(1, len(parts) + 1):
-            self.known[follows(claim, parts, needed)] = self._follows(claim, parts, needed)
+            self.known[follows(claim, parts, needed, WORDS)] = self._follows(claim, parts, needed)
 
     def _follows(self, claim: str, parts: list[str], needed: int) -> bool:
         bare = as_claim(claim)
@@ -418,7 +429,9 @@ def doubtful(rng: random.Random) -> dict[str, Odds]:
 
 
 def odds_of(case: dict[str, Odds], call: Call) -> Odds:
-    return case["A" if "Prover A" in call.messages[-1].text else "B"]
+    todo = read_instructions(call.messages[-1].text)
+    assert todo
+    return case[todo.side if todo.task == "steps" else "AB"["Prover B" in call.messages[-1].text]]
 
 
 def sampled(case: dict[str, Odds], threshold: float) -> Callable[[Call], str]:
@@ -435,9 +448,10 @@ def sampled(case: dict[str, Odds], threshold: float) -> Callable[[Call], str]:
                 off = [abs(p - q) for p, q in zip(stated, odds, strict=True)]
                 worst = max(off)
                 return form(step=off.index(worst) + 1 if worst >= threshold - 1e-9 else 0)
-            case "check":
+            case "statement":
                 contested = len(_ENTRY.findall(speeches(call)[0]))
-                return form(holds=call.draw[0] < round(odds[contested - 1] * VOTES))
+                holds = call.draw[0] < round(odds[contested - 1] * VOTES)
+                return f"Answer: {'Yes' if holds else 'No'}"
         raise AssertionError(call)
 
     return answer
@@ -462,7 +476,7 @@ async def staked(protocol: DoublyEfficientDebate, case: dict[str, Odds]) -> tupl
 
 
 STAKED = DoublyEfficientDebate(
-    JUDGE, PROVER, OTHER, steps=1, votes=VOTES, probabilities=True, close=0.05, far=0.15
+    VotesJudge("judge", n=VOTES), PROVER, OTHER, steps=1, probabilities=True, close=0.05, far=0.15
 )
 
 

@@ -7,7 +7,6 @@ from fractions import Fraction
 import pytest
 
 from oversight.protocols.datasets import BUNDLED, Bundled, bundled, leak_gate
-from oversight.protocols.datasets.leak import WORDING
 from oversight.protocols.datasets.solution import number, steps
 
 NUMBER = r"\d+(?:\.\d+)?"
@@ -51,11 +50,13 @@ def test_every_equation_holds_in_right_and_in_wrong_solutions(answer):
 
 
 @pytest.mark.parametrize("answer", answers("arithmetic"))
-def test_every_solution_is_laid_out_in_the_one_format(answer):
+def test_every_solution_is_equations_in_the_one_format(answer):
+    """No word of a solution tells what it takes for right, for there is none."""
     *written, last = answer.work.split("\n")
     assert last == f"The answer is {answer.text}."
-    assert 2 <= len(written) <= 5
+    assert 1 <= len(written) <= 5
     assert steps(answer.work) == tuple(written)
+    assert all(EQUATION.fullmatch(line.removesuffix(".")) for line in written)
     assert answer.text in re.findall(NUMBER, written[-1])
 
 
@@ -85,12 +86,9 @@ def test_ids_are_slugs_and_labels_do_not_tell(name):
 def test_no_rule_of_form_is_far_from_chance(name, first):
     gate = leak_gate(Bundled(name, limit=first).load())
     for rule in gate.rules:
-        if rule.rule == WORDING:
-            # A wrong step is worded as what it wrongly does; of 92 problems that tells a sixth.
-            assert rule.accuracy < 0.7
-            continue
         assert not rule.leaks
-        assert abs(rule.accuracy - 0.5) <= 0.08, rule
+        # Right solutions have a step more somewhat oftener: of 92 problems that tells some.
+        assert rule.accuracy <= 0.61, rule
 
 
 def test_few_passages_leak_no_more_than_luck_allows():

@@ -280,3 +280,27 @@ async def test_a_critic_that_was_turned_takes_what_an_honest_one_gave():
 def test_no_more_can_be_shown_than_are_written(shown: int):
     with pytest.raises(ValueError, match="of 3 critiques"):
         Critique(JUDGE, ALICE, shown=shown)
+
+
+@pytest.mark.parametrize("shown", [1, 3])
+async def test_a_rebuttal_answers_the_critiques_that_are_shown_and_the_judge_hears_it(shown: int):
+    ask = Scripted(script)
+    protocol = Critique(JUDGE, ALICE, CAROL, shown=shown, rebuttal=True)
+    verdict = await protocol.run(CRATES, A, ask)
+    speakers = ("Proposer A", *["Critic"] * shown)
+    assert (ask.calls[-2].model, prompt(ask.calls[-2]).asks) == ("alice", "speak A")
+    assert prompt(ask.calls[-2]).speakers == speakers
+    assert prompt(ask.calls[-1]).speakers == (*speakers, "Proposer A")
+    assert all("then answers the critiques" in prompt(call).system for call in ask.calls)
+    assert ("helpfulness" in dict(verdict.measures)) == (shown == 1)
+    assert "rebuttal" in protocol.name
+    plain = Scripted(script)
+    await Critique(JUDGE, ALICE, CAROL, shown=shown).run(CRATES, A, plain)
+    assert len(plain.calls) == len(ask.calls) - 1
+
+
+async def test_the_helpfulness_that_is_measured_is_that_of_the_best_critique_shown():
+    protocol = Critique(JUDGE, ALICE, CAROL, shown=2)
+    verdict = await protocol.run(CRATES, A, Scripted(script))
+    alone = await Critique(JUDGE, ALICE, CAROL, shown=1).run(CRATES, A, Scripted(script))
+    assert dict(verdict.measures)["helpfulness"] == dict(alone.measures)["helpfulness"]

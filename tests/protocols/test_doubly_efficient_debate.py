@@ -8,12 +8,12 @@ from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Declined, Unreadable
-from oversight.protocols.judges import StatedJudge
+from oversight.protocols.judges import StatedJudge, VotesJudge
 from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
 from oversight.protocols.question import Answer, Question
-from tests.fakes import CRATES, Scripted, paid, prompt
+from tests.fakes import CRATES, Scripted, held, paid, prompt
 
-JUDGE = StatedJudge("judge")
+JUDGE = VotesJudge("judge", n=3)
 ALICE, BOB = Agent("alice"), Agent("bob")
 A, B = CRATES.answers
 STEPS = ["twelve a crate", "four crates", "so 4 x 12", "that is 48"]
@@ -30,8 +30,8 @@ def script(call: Call, step: object = 2, holds: object = True) -> str:
             return form(steps=STEPS)
         case "step":
             return form(step=step)
-        case "check":
-            return form(holds=holds)
+        case "statement":
+            return "Answer: Yes" if holds else "Answer: No"
     raise AssertionError(asked.task)
 
 
@@ -41,9 +41,9 @@ async def test_steps_then_a_challenge_then_votes_on_that_step():
     assert [(call.model, prompt(call).asks, call.draw) for call in ask.calls] == [
         ("alice", "steps A", ()),
         ("bob", "step B", ()),
-        ("judge", "check A", (0,)),
-        ("judge", "check A", (1,)),
-        ("judge", "check A", (2,)),
+        ("judge", "statement A", (0,)),
+        ("judge", "statement A", (1,)),
+        ("judge", "statement A", (2,)),
     ]
     assert {call.temperature for call in ask.calls[2:]} == {1.0}
     assert [(turn.speaker, turn.text) for turn in verdict.transcript.turns] == [
@@ -105,22 +105,34 @@ async def test_an_adversarial_opponent_of_either_side_must_challenge_a_step(side
 
 
 async def test_the_verdict_is_the_share_of_readable_votes():
-    votes = [form(holds=True), "hm", form(holds=False), form(holds=False), form(holds="no")]
+    votes = ["Answer: Yes", "hm", "Answer: No", "Answer: No", "Answer: perhaps"]
 
     def voting(call: Call) -> str:
-        return votes[call.draw[0]] if prompt(call).task == "check" else script(call)
+        return votes[call.draw[0]] if prompt(call).task == "statement" else script(call)
 
-    verdict = await DoublyEfficientDebate(JUDGE, ALICE, votes=5).run(CRATES, A, Scripted(voting))
+    judge = VotesJudge("judge", n=5)
+    verdict = await DoublyEfficientDebate(judge, ALICE).run(CRATES, A, Scripted(voting))
     assert verdict.probs == pytest.approx((1 / 3, 2 / 3)) and len(verdict.judgements) == 3
     assert dict(verdict.measures)["accepted"] is False
-    assert dict(verdict.measures)["queries"] == 5
+    assert dict(verdict.measures)["queries"] == 3
+
+
+async def test_any_kind_of_judge_says_how_likely_the_step_is_to_hold():
+    def answer(call: Call) -> str:
+        return held(0.8) if prompt(call).task == "statement" else script(call)
+
+    ask = Scripted(answer)
+    verdict = await DoublyEfficientDebate(StatedJudge("judge"), ALICE).run(CRATES, B, ask)
+    assert verdict.probs == pytest.approx((0.2, 0.8)) and len(ask.calls) == 3
+    asked = prompt(ask.calls[2])
+    assert "“Step [2], the last one shown, holds" in asked.user and asked.side == "B"
 
 
 async def test_an_even_split_does_not_accept():
     def voting(call: Call) -> str:
         return script(call, holds=call.draw == (0,))
 
-    protocol = DoublyEfficientDebate(JUDGE, ALICE, votes=2)
+    protocol = DoublyEfficientDebate(VotesJudge("judge", n=2), ALICE)
     verdict = await protocol.run(CRATES, A, Scripted(voting))
     assert verdict.probs == (0.5, 0.5) and dict(verdict.measures)["accepted"] is False
 
@@ -139,8 +151,8 @@ async def test_a_list_that_is_too_long_is_asked_for_again_and_never_cut():
     ask = Scripted(insisting(["one", "two", "three"], ["", "one", "  ", "two"]))
     verdict = await DoublyEfficientDebate(JUDGE, ALICE, steps=2).run(CRATES, A, ask)
     assert verdict.transcript.turns[0].text.splitlines()[:-1] == ["[1] one", "[2] two"]
-    assert "at most 2 steps" in prompt(ask.calls[0]).user
-    assert "listed 3, which is more than 2" in prompt(ask.calls[1]).user
+    assert "as at most 2 steps" in prompt(ask.calls[0]).user
+    assert "with 3 entries. That is more than 2" in prompt(ask.calls[1]).user
     assert dict(verdict.measures)["asked_again"] is True
 
 
@@ -171,14 +183,14 @@ def staking(*odds: object, conclusion: object = 0.5, step: int = 0, votes: int =
             case "steps":
                 listed = [{"step": f"step {n}", "probability": p} for n, p in enumerate(odds)]
                 return form(steps=listed, conclusion=conclusion)
-            case "check":
-                return form(holds=call.draw[0] < votes)
+            case "statement":
+                return script(call, holds=call.draw[0] < votes)
         return script(call, step)
 
     return answer
 
 
-STOCHASTIC = DoublyEfficientDebate(JUDGE, ALICE, probabilities=True, votes=10)
+STOCHASTIC = DoublyEfficientDebate(VotesJudge("judge", n=10), ALICE, probabilities=True)
 
 
 async def test_probabilities_that_nobody_contests_count_as_their_product():
@@ -186,7 +198,7 @@ async def test_probabilities_that_nobody_contests_count_as_their_product():
     verdict = await STOCHASTIC.run(CRATES, A, ask)
     assert verdict.probs == pytest.approx((0.36, 0.64)) and len(ask.calls) == 2
     assert prompt(ask.calls[1]).speeches[1] == "[1] 90.0%, [2] 80.0%, [3] 50.0%"
-    assert "by 20%" in prompt(ask.calls[1]).user
+    assert "within 20% of the judge's" in prompt(ask.calls[1]).system
 
 
 @pytest.mark.parametrize(("votes", "stands"), [(6, 0.0), (7, 1.0), (8, 1.0), (10, 0.0)])
@@ -213,11 +225,24 @@ async def test_probabilities_that_cannot_be_read_leave_the_world_without_a_verdi
         await STOCHASTIC.run(CRATES, A, Scripted(answer))
 
 
-def test_a_stochastic_debate_asks_as_often_as_its_failure_allows():
-    assert DoublyEfficientDebate(JUDGE, ALICE).asked == 3
-    assert DoublyEfficientDebate(JUDGE, ALICE, probabilities=True).asked == 67
+def test_the_line_between_close_and_far_must_lie_between_them():
+    assert STOCHASTIC.sampling.threshold == pytest.approx(0.2) and STOCHASTIC.sampling.votes == 67
     with pytest.raises(ValueError, match=r"close: 0\.5 must be below far"):
         DoublyEfficientDebate(JUDGE, ALICE, probabilities=True, close=0.5, far=0.2)
+
+
+async def test_the_judge_reads_no_reasoning_that_the_prover_adds_to_its_steps():
+    """Whatever reaches the judge can be challenged, or a liar would argue there."""
+
+    def thinking(call: Call) -> str:
+        if prompt(call).task == "steps":
+            return form(reasoning="The judge must know that 36 is right.", steps=STEPS)
+        return script(call)
+
+    ask = Scripted(thinking)
+    loud = Agent("alice", reason="public")
+    await DoublyEfficientDebate(JUDGE, loud, BOB).run(CRATES, A, ask)
+    assert "must know" in prompt(ask.calls[1]).user and "must know" not in prompt(ask.calls[2]).user
 
 
 async def test_a_step_that_writes_our_tags_speaks_for_nobody_else():
@@ -244,8 +269,8 @@ async def test_a_step_that_writes_our_tags_speaks_for_nobody_else():
         ("step", form(step=1.5)),
         ("step", form(step=True)),
         ("step", "the second"),
-        ("check", "it holds"),
-        ("check", form(holds=1)),
+        ("statement", "it holds"),
+        ("statement", form(holds=1)),
     ],
 )
 async def test_what_cannot_be_read_leaves_the_world_without_a_verdict(task: str, reply: str):
@@ -292,13 +317,13 @@ async def test_a_planted_flaw_is_found_as_often_as_most_votes_see_it(votes: int)
                     return form(step=2 if honest else 1)
             chance = random.Random(call.address).random()
             truth = "(flawed)" not in asked.speeches[0].splitlines()[-1]
-            return form(holds=truth == (chance < right))
+            return script(call, holds=truth == (chance < right))
 
         return answer
 
     accepted = {"honest": [0, 0], "dishonest": [0, 0]}
     verdicts = {"honest": [0.0, 0.0], "dishonest": [0.0, 0.0]}
-    protocol = DoublyEfficientDebate(JUDGE, ALICE, BOB, votes=votes)
+    protocol = DoublyEfficientDebate(VotesJudge("judge", n=votes), ALICE, BOB)
     for opponent in accepted:
         ask = Scripted(planted(opponent == "honest"))
         for number in range(n):
@@ -320,10 +345,9 @@ async def test_a_planted_flaw_is_found_as_often_as_most_votes_see_it(votes: int)
     assert near(verdicts["dishonest"][1], right, share)
 
 
-@pytest.mark.parametrize("setting", ["steps", "votes"])
-def test_settings_that_decide_nothing_are_refused(setting: str):
+def test_settings_that_decide_nothing_are_refused():
     with pytest.raises(ValueError, match="1 or more"):
-        DoublyEfficientDebate(JUDGE, ALICE, **{setting: 0})
+        DoublyEfficientDebate(JUDGE, ALICE, steps=0)
 
 
 def test_it_needs_two_answers():

@@ -1,7 +1,7 @@
 """Every mechanism with every kind of judge: no two rows may ask the same calls."""
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 
@@ -38,8 +38,8 @@ JUDGES: dict[str, Judge] = {
     "reasons": StatedJudge(MODEL, reason="private"),
     "reasons openly": DistributionJudge(MODEL, reason="public"),
 }
-WITHOUT = {"open_trust", "market_making", "doubly_efficient_debate", "prover_estimator_debate"}
-"""Asks no judge; and those that ask the model of their judge beside it, in forms of their own."""
+WITHOUT = {"open_trust"}
+"""Asks no judge."""
 PANELS = {"jury", "ensemble"}
 """No weak model that could be drawn several times, as weak-to-strong does."""
 
@@ -49,6 +49,14 @@ def built(kind: type[Protocol], judge: Judge) -> Protocol:
     if "agent" in {field.name for field in fields(kind)}:
         roles["agent"] = Agent(MODEL)
     return kind(**roles)
+
+
+def aux_of(name: str) -> tuple[str, ...]:
+    """The kinds of helpers that a mechanism has; none for one without helpers."""
+    if "aux" not in {field.name for field in fields(PROTOCOLS[name])}:
+        return ()
+    # Of amplification the adversarial ones are the dose.
+    return ("honest", "sided", "adversarial")[: 2 if name == "amplification" else 3]
 
 
 async def calls(protocol: Protocol) -> frozenset[str]:
@@ -73,6 +81,14 @@ async def test_a_mechanism_asks_other_calls_of_every_other_kind_of_judge(name: s
             continue
         asked[judge] = await calls(built(PROTOCOLS[name], JUDGES[judge]))
     assert len(set(asked.values())) == len(asked)
+
+
+@pytest.mark.parametrize("name", [name for name in PROTOCOLS if aux_of(name)])
+async def test_a_helper_on_another_side_is_asked_other_calls(name: str) -> None:
+    judge, kinds = JUDGES["stated"], aux_of(name)
+    rows = [replace(built(PROTOCOLS[name], judge), aux=aux) for aux in kinds]  # type: ignore[call-arg]
+    asked = [await calls(row) for row in rows]
+    assert len(set(asked)) == len({row.name for row in rows}) == len(kinds)
 
 
 REPLIES: dict[str, Callable[[], str | Reply]] = {

@@ -99,11 +99,11 @@ async def test_an_empty_reply_is_unreadable(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ANSWERS)
 async def test_both_orders_are_asked_for_and_averaged(kind: str) -> None:
-    """A judge who always says the same of the answer shown first comes out undecided."""
+    """A judge who always says the same of (A), which is shown first, comes out undecided."""
+    first, second = "AB"
 
     def biased(call: Call) -> str | Reply:
-        text = prompt(call)
-        first, second = "AB" if text.index('label="A"') < text.index('label="B"') else "BA"
+        assert prompt(call).index('label="A"') < prompt(call).index('label="B"')
         return {
             "stated": f"{first}: 80%\n{second}: 20%",
             "distribution": orjson.dumps({first: 0.8, second: 0.2}).decode(),
@@ -119,10 +119,9 @@ async def test_both_orders_are_asked_for_and_averaged(kind: str) -> None:
 
 async def test_each_order_counts_alike_though_more_votes_of_one_were_readable() -> None:
     def answer(call: Call) -> str:
-        shown_first = prompt(call).index('label="A"') < prompt(call).index('label="B"')
-        if shown_first:
+        if '<answer label="A">\n48' in prompt(call):
             return "Answer: A"
-        return "Answer: B" if call.draw == (0,) else "Who knows."
+        return "Answer: A" if call.draw == (0,) else "Who knows."
 
     verdict = await judge("votes", both_orders=True).judge(FLOOR, Scripted(answer))
     assert len(verdict.judgements) == 6

@@ -6,6 +6,7 @@ from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.auxiliary import Aux
 from oversight.protocols.mechanisms.proposer_critic import ProposerCritic
 from oversight.protocols.question import Answer, Problem, Question
 from tests.fakes import CRATES, Scripted, paid, prompt
@@ -91,3 +92,46 @@ async def test_a_critic_without_a_private_verdict_leaves_the_world_without_one()
 
     with pytest.raises(Declined):
         await ProposerCritic(JUDGE, ALICE).run(CRATES, A, Scripted(refusing))
+
+
+@pytest.mark.parametrize(("aux", "speaks_for"), [("sided", "B"), ("adversarial", "A")])
+async def test_a_critic_with_a_side_is_not_asked_what_it_holds_right(aux: Aux, speaks_for: str):
+    ask = Scripted(script)
+    protocol = ProposerCritic(JUDGE, ALICE, CAROL, aux=aux)
+    verdict = await protocol.run(CRATES, A, ask)
+    assert [prompt(call).asks for call in ask.calls] == [
+        "speak A",
+        f"critique {speaks_for}",
+        "percentages",
+    ]
+    assert verdict.transcript.turns[-1].speaker == "Critic"
+    assert dict(verdict.measures) == {"critic_chose": speaks_for, "agrees": aux == "adversarial"}
+    assert protocol.name == f"proposer critic aux {aux}"
+
+
+async def test_what_a_critic_is_worth_depends_on_whose_side_it_is_on():
+    """The known truth: a judge who believes the critic gives 0.9 to the answer that it speaks for.
+    An honest critic who knows the truth gives an ASD by accuracy of 1; one who is always against
+    the proposal makes each side lose, one who works for it makes each side win, and both give 0."""
+
+    def trusting(call: Call) -> str:
+        asked = prompt(call)
+        match asked.task:
+            case "choice":
+                return '{"answer": "A"}'
+            case "critique":
+                return f"It is ({asked.side})."
+            case "percentages":
+                return "A: 90%\nB: 10%" if "It is (A)." in asked.speeches[-1] else "A: 10%\nB: 90%"
+        return "a proposal"
+
+    apples = Problem("apples", CRATES, (1, -1))
+    for aux, expected in (("honest", 1.0), ("sided", 0.0), ("adversarial", 0.0)):
+        protocol = ProposerCritic(JUDGE, ALICE, CAROL, aux=aux)
+        found = await protocol.agent_score_difference(apples, Scripted(trusting), "accuracy")
+        beliefs = [each.probs[0] for each in await protocol.worlds(apples, Scripted(trusting))]
+        assert found == expected
+        # What tells the two apart: the judge is led to the other answer, or to the proposed one.
+        assert beliefs == pytest.approx(
+            {"honest": [0.9, 0.9], "sided": [0.1, 0.9], "adversarial": [0.9, 0.1]}[aux]
+        )

@@ -12,14 +12,16 @@ from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.auxiliary import Aux
 from oversight.protocols.mechanisms.prover_estimator_debate import (
     Level,
     ProverEstimatorDebate,
     chained,
     gain,
 )
+from oversight.protocols.prompts.prompt_set import for_side
 from oversight.protocols.question import Answer, Question
-from tests.fakes import CRATES, Scripted, paid, prompt
+from tests.fakes import CRATES, Scripted, held, paid, prompt
 
 JUDGE = StatedJudge("judge")
 ALICE, ESTHER = Agent("alice"), Agent("esther")
@@ -44,8 +46,8 @@ def script(call: Call, subclaim: object = 2, truth_is: object = "higher") -> str
             return estimates(0.9, 0.5, 0.8, 0.95)
         case "pick":
             return form(subclaim=subclaim, truth_is=truth_is)
-        case "label":
-            return form(label=0.75)
+        case "statement":
+            return held(0.75)
     raise AssertionError(asked.task)
 
 
@@ -56,7 +58,7 @@ async def test_split_estimate_pick_over_again_then_the_judge_labels_the_leaf():
     assert [(call.model, prompt(call).asks) for call in ask.calls] == [
         *level,
         *level,
-        ("judge", "label A"),
+        ("judge", "statement A"),
     ]
     # At the leaf 0.75 stands for part 2 of part 2; 0.9, 0.8 and 0.95 for the others on both levels.
     others = 0.9 * 0.8 * 0.95
@@ -81,11 +83,12 @@ async def test_everyone_sees_the_claim_at_hand_and_never_the_splits_above_it():
         (prover,) * 2,
         (prover,) * 3,
         (prover, prover, prover, estimator),
-        (prover,),
+        (),
     ]
-    claims = [prompt(call).speeches[0] for call in ask.calls]
+    claims = [prompt(call).speeches[0] for call in ask.calls[:-1]]
     root = "The right answer is (A) 48."
-    assert claims == [root] * 3 + [f"{root} part 2"] * 3 + [f"{root} part 2 part 2"]
+    assert claims == [root] * 3 + [f"{root} part 2"] * 3
+    assert f"“{root} part 2 part 2”" in prompt(ask.calls[-1]).user
     assert "[2] The right answer is (A) 48. part 2" in prompt(ask.calls[1]).speeches[1]
     assert prompt(ask.calls[2]).speeches[2] == "[1] 90.0%, [2] 50.0%, [3] 80.0%, [4] 95.0%"
 
@@ -95,7 +98,7 @@ async def test_that_the_claim_follows_is_a_subclaim_that_can_be_picked_and_judge
     verdict = await ProverEstimatorDebate(JUDGE, ALICE, depth=1).run(CRATES, A, ask)
     root = "The right answer is (A) 48."
     link = f"If all of these hold: (1) {root} part 1 (2) {root} part 2 (3) {root} part 3 "
-    assert prompt(ask.calls[-1]).speeches == (f"{link}Then it follows that: {root}",)
+    assert f"“{link}Then it follows that: {root}”" in prompt(ask.calls[-1]).user
     assert verdict.probs[0] == pytest.approx(0.9 * 0.5 * 0.8 * 0.75)
 
 
@@ -143,7 +146,7 @@ async def test_a_list_that_is_too_long_is_asked_for_again_and_never_cut():
 
     ask = Scripted(listing)
     verdict = await ProverEstimatorDebate(JUDGE, ALICE, depth=1).run(CRATES, A, ask)
-    assert "listed 4, which is more than 3" in prompt(ask.calls[1]).user
+    assert "with 4 entries. That is more than 3" in prompt(ask.calls[1]).user
     assert dict(verdict.measures)["asked_again"] == 1
     lists += [["one", "two", "three", "four"]] * 2
     with pytest.raises(Unreadable, match="listed twice over, where 3 may be"):
@@ -184,7 +187,7 @@ async def test_a_case_against_a_claim_makes_it_less_likely_and_never_more():
         if asked.task == "pick":
             first = asked.speeches[0] == "The right answer is (A) 48."
             return form(subclaim=2, truth_is="lower" if first else "higher")
-        return form(label=label) if asked.task == "label" else script(call)
+        return held(label) if asked.task == "statement" else script(call)
 
     rest = 0.9 * 0.8 * 0.95
     for label, stands in ((0.0, 0.5), (0.5, 0.5), (1.0, 1 - rest)):
@@ -231,8 +234,8 @@ async def test_an_estimator_who_knows_the_truth_cannot_be_evaded(flawed: int | N
                     return form(subclaims=parts, needed="all", at_least=1)
                 case "estimates":
                     return estimates(*(float(n != flawed) for n in range(3)), 1.0)
-                case "label":
-                    return form(label=float(asked.speeches[0] == "true"))
+                case "statement":
+                    return held(float("“true”" in asked.user))
             return script(call, pick)
 
         protocol = ProverEstimatorDebate(JUDGE, ALICE, depth=1)
@@ -261,9 +264,8 @@ async def test_a_calibrated_estimator_who_cannot_find_the_flaw_is_right_on_avera
                     return form(subclaims=parts, needed="all", at_least=1)
                 case "estimates":
                     return estimates(*[0.9] * 4, 1.0)
-                case "label":
-                    false = asked.speeches[0] == f"part {flaws[number]}"
-                    return form(label=float(not false))
+                case "statement":
+                    return held(float(f"“part {flaws[number]}”" not in asked.user))
             return form(subclaim=pick + 1, truth_is=truth_is)
 
         return answer
@@ -312,8 +314,8 @@ async def test_more_than_two_answers_share_what_the_claim_leaves():
         ("pick", form(subclaim=0, truth_is="higher")),
         ("pick", form(subclaim=1, truth_is="elsewhere")),
         ("pick", form(subclaim=1, truth_is=None)),
-        ("label", form(label=1.01)),
-        ("label", "likely"),
+        ("statement", held(1.01)),
+        ("statement", "likely"),
     ],
 )
 async def test_what_cannot_be_read_leaves_the_world_without_a_verdict(task: str, reply: str):
@@ -322,6 +324,20 @@ async def test_what_cannot_be_read_leaves_the_world_without_a_verdict(task: str,
 
     with pytest.raises(Unreadable):
         await ProverEstimatorDebate(JUDGE, ALICE).run(CRATES, A, Scripted(muddled))
+
+
+@pytest.mark.parametrize("aux", ["honest", "sided", "adversarial"])
+async def test_the_estimator_is_told_whose_side_it_is_on_and_so_is_everybody(aux: Aux):
+    ask = Scripted(script)
+    protocol = ProverEstimatorDebate(JUDGE, ALICE, ESTHER, depth=1, aux=aux)
+    verdict = await protocol.run(CRATES, A, ask)
+    words = protocol.words
+    conduct = words.text(f"prover_estimator_debate.{aux}_conduct")
+    assert all(conduct in prompt(call).system for call in ask.calls)
+    told = for_side(words.text(f"prover_estimator_debate.{aux}"), "A", "48")
+    assert told in prompt(ask.calls[1]).user
+    estimator = verdict.transcript.turns[2]
+    assert (estimator.speaker, estimator.side) == ("Estimator", None)
 
 
 async def test_an_estimator_that_declines_is_told_from_a_muddle():

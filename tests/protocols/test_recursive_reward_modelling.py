@@ -216,5 +216,48 @@ def test_settings_that_reward_nothing_are_refused(setting: str):
 
 def test_its_row_tells_whose_side_the_helpers_are_on():
     plain = RecursiveRewardModelling(JUDGE, ALICE)
-    assert plain.name == "recursive reward modelling 3 criteria best of 2"
+    assert plain.name == "recursive reward modelling 3 criteria 1 deep best of 2"
     assert "adversarial" in RecursiveRewardModelling(JUDGE, ALICE, aux="adversarial").name
+
+
+async def test_a_criterion_may_be_assessed_by_narrower_ones_first():
+    def answer(call: Call) -> str:
+        asked = prompt(call)
+        match asked.task:
+            case "criteria":
+                return orjson.dumps({"criteria": [f"{asked.speeches[-1:] or 'all'} 1"]}).decode()
+            case "percentages":
+                return "A: 60%\nB: 40%"
+        return f"{asked.asks} by {asked.speeches[-1:]}"
+
+    ask = Scripted(answer)
+    protocol = RecursiveRewardModelling(JUDGE, ALICE, candidates=1, depth=2)
+    verdict = await protocol.run(CRATES, CRATES.answers[0], ask)
+    tasks = [prompt(call).task for call in ask.calls]
+    assert tasks == ["criteria", "speak", "criteria", "assess", "assess", "percentages"]
+    narrower, inner, outer, judged = (prompt(call) for call in ask.calls[2:])
+    # What narrower criteria there are depends on the criterion, and not on the candidate.
+    assert narrower.speakers == ("Judge",) and "narrower" in narrower.user
+    assert inner.speakers == ("Agent A", "Judge")
+    # The criterion that is to be assessed by stands last; the judge is spared what lies below.
+    assert outer.speakers == ("Agent A", "Judge", "Helper", "Judge")
+    assert outer.speeches[-1] == "all 1"
+    assert judged.speakers == ("Agent A", "Judge", "Helper")
+    assert len(verdict.transcript.turns) == 3
+
+
+async def test_criteria_get_narrower_as_deep_as_is_asked_for():
+    def answer(call: Call) -> str:
+        match prompt(call).task:
+            case "criteria":
+                return orjson.dumps({"criteria": [f"level {len(prompt(call).user)}"]}).decode()
+            case "percentages":
+                return "A: 60%\nB: 40%"
+        return "Fine."
+
+    for depth in (1, 2, 3):
+        ask = Scripted(answer)
+        protocol = RecursiveRewardModelling(JUDGE, ALICE, candidates=1, depth=depth)
+        await protocol.run(CRATES, CRATES.answers[0], ask)
+        tasks = [prompt(call).task for call in ask.calls]
+        assert tasks.count("criteria") == tasks.count("assess") == depth

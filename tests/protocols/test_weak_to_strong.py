@@ -99,5 +99,5 @@ def test_settings_that_cannot_be_averaged_are_refused():
 
 
 def test_its_row_tells_how_many_judge():
-    assert WeakToStrong(JUDGE, ALICE).name == "weak to strong debate simultaneous 2 5 draws"
+    assert WeakToStrong(JUDGE, ALICE).name == "weak to strong labels debate simultaneous 2 5 draws"
     assert WeakToStrong(JUDGE, ALICE, weak=(ANN,)).name.endswith("2 judges")

@@ -1,0 +1,104 @@
+"""The same case with its labels exchanged: what an answer is called must tell nothing.
+
+A judge may lean to (A), to the answer shown first, or to whoever spoke first. So `both_orders` asks
+it twice, the second time with all three exchanged, as Khan et al. 2024 (arXiv:2402.06782) do with
+the names of their debaters.
+
+What models wrote has labels in it, and is not asked for again: another run of the debate would
+measure two debates, not one judge. Labels are rewritten where they cannot be anything else: in the
+form that every prompt here teaches, `(A)`; after the name of a seat, `Debater A`; and after a noun
+for what has a label, `answer A`. A bare A may be an article, and stays; who speaks in bare letters
+is therefore better judged in one order. Quotes stay as they were verified.
+
+Speeches trade places only where they were made at once: a reply must not come before what it
+replies to.
+"""
+
+import re
+from dataclasses import replace
+from itertools import groupby
+
+from oversight.protocols.judges.case import Case
+from oversight.protocols.question import Answer, Question
+from oversight.protocols.transcript import Transcript, Turn
+
+NOUNS = ("answer", "choice", "option", "side")
+"""What a label may stand behind, beside the seats that are called by one."""
+
+_QUOTED = re.compile(r"(<quote>.*?</quote>)", re.DOTALL | re.IGNORECASE)
+
+
+def exchanged(case: Case) -> Case:
+    """The case in which the last answer has the first one's label and place, and so on.
+
+    Place n of its question is place -1 - n of the case's.
+    """
+    question = case.floor.question
+    answers = question.answers[::-1]
+    labels = [answer.label for answer in question.answers]
+    named = tuple(
+        replace(answer, label=label) for answer, label in zip(answers, labels, strict=True)
+    )
+    renamed = Renaming(question, dict(zip(labels[::-1], labels, strict=True)), case.floor.turns)
+    turns = [
+        renamed.turn(turn, dict(zip(answers, named, strict=True))) for turn in case.floor.turns
+    ]
+    other = replace(question, answers=named)
+    brief = case.brief and replace(case.brief, stance=renamed.text(case.brief.stance))
+    return replace(case, floor=Transcript(other, _reordered(turns)), brief=brief)
+
+
+class Renaming:
+    """Labels for labels, in texts that were written with them."""
+
+    def __init__(self, question: Question, labels: dict[str, str], turns: tuple[Turn, ...]) -> None:
+        self._labels = labels
+        titles = {turn.speaker.removesuffix(f" {turn.side.label}") for turn in turns if turn.side}
+        nouns = "|".join(re.escape(each) for each in sorted({*titles, *NOUNS}, key=len)[::-1])
+        label = "|".join(re.escape(each) for each in sorted(labels, key=len)[::-1])
+        self._named = re.compile(
+            rf"(?P<open>\()(?P<inner>{label})(?=\))|(?P<noun>\b(?:{nouns}) )(?P<behind>{label})\b",
+            re.IGNORECASE,
+        )
+
+    def text(self, text: str) -> str:
+        """The text with every label exchanged that is one, but inside quotes."""
+        parts = _QUOTED.split(text)
+        return "".join(
+            part if place % 2 else self._named.sub(self._other, part)
+            for place, part in enumerate(parts)
+        )
+
+    def turn(self, turn: Turn, sides: dict[Answer, Answer]) -> Turn:
+        side = turn.side and sides[turn.side]
+        speaker = turn.speaker
+        if side and turn.side and speaker.endswith(f" {turn.side.label}"):
+            speaker = f"{speaker.removesuffix(turn.side.label)}{side.label}"
+        text, reasoning = self.text(turn.text), self.text(turn.reasoning)
+        return replace(turn, speaker=speaker, side=side, text=text, reasoning=reasoning)
+
+    def _other(self, found: re.Match[str]) -> str:
+        before, label = found["open"] or found["noun"], found["inner"] or found["behind"]
+        # Seats are known in any case; labels as they are written.
+        return f"{before}{self._labels.get(label, label)}"
+
+
+def _reordered(turns: list[Turn]) -> tuple[Turn, ...]:
+    """The turns, those that were made at once in the opposite order."""
+    ordered: list[Turn] = []
+    for at_once, group in groupby(turns, key=lambda turn: turn.at_once):
+        if at_once:
+            ordered += [turn for each in _rounds(list(group)) for turn in reversed(each)]
+        else:
+            ordered += group
+    return tuple(ordered)
+
+
+def _rounds(turns: list[Turn]) -> list[list[Turn]]:
+    """Turns made at once, cut wherever somebody speaks again."""
+    rounds: list[list[Turn]] = [[]]
+    for turn in turns:
+        if any(turn.speaker == other.speaker for other in rounds[-1]):
+            rounds.append([])
+        rounds[-1].append(turn)
+    return rounds

@@ -1,0 +1,114 @@
+from dataclasses import replace
+
+import pytest
+
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.judges.case import Case
+from oversight.protocols.judges.exchange import exchanged
+from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.protocol import Protocol
+from oversight.protocols.question import Answer, Question
+from oversight.protocols.transcript import Transcript, Turn
+from tests.fakes import CRATES, Scripted, prompt
+from tests.shipments import shipments, simulated
+
+A, B = CRATES.answers
+
+
+def exchange(*turns: Turn, question: Question = CRATES) -> Transcript:
+    return exchanged(Case(Transcript(question, turns))).floor
+
+
+def test_the_answers_trade_labels_and_places() -> None:
+    assert [(each.label, each.text) for each in exchange().question.answers] == [
+        ("A", "36"),
+        ("B", "48"),
+    ]
+    three = Question("?", tuple(Answer(label, label.lower()) for label in "ABC"))
+    assert [each.text for each in exchange(question=three).question.answers] == ["c", "b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("said", "becomes"),
+    [
+        ("(A) is right, (B) is wrong.", "(B) is right, (A) is wrong."),
+        ("Debater B says so; debater A does not.", "Debater A says so; debater B does not."),
+        ("Answer A, option B.", "Answer B, option A."),
+        ("A judge sees. A+B. Vitamin A.", "A judge sees. A+B. Vitamin A."),
+        ("<quote>answer A (A)</quote> (A)", "<quote>answer A (A)</quote> (B)"),
+        ("the answer a reader gives (a)", "the answer a reader gives (a)"),
+    ],
+)
+def test_labels_are_rewritten_where_they_can_be_nothing_else(said: str, becomes: str) -> None:
+    (turn,) = exchange(Turn("Debater A", said, A)).turns
+    assert (turn.speaker, turn.text) == ("Debater B", becomes)
+    assert turn.side is not None and (turn.side.label, turn.side.text) == ("B", "48")
+
+
+def test_a_seat_that_is_not_called_by_its_side_keeps_its_name() -> None:
+    (turn,) = exchange(Turn("Critic", "Weak.", A)).turns
+    assert turn.speaker == "Critic"
+
+
+def test_speeches_made_at_once_trade_places_round_by_round_and_replies_do_not() -> None:
+    one, two = Turn("Debater A", "1", A, at_once=True), Turn("Debater B", "2", B, at_once=True)
+    asked = Turn("Judge", "?")
+    three, four = replace(one, text="3"), replace(two, text="4")
+    assert [turn.text for turn in exchange(one, two, three, four).turns] == ["2", "1", "4", "3"]
+    assert [turn.text for turn in exchange(one, two, asked, three, four).turns] == list("21?43")
+    late = (Turn("Debater A", "1", A), Turn("Debater B", "2", B))
+    assert [turn.text for turn in exchange(*late).turns] == ["1", "2"]
+
+
+def test_exchanged_twice_it_is_the_same_case() -> None:
+    turns = (
+        Turn("Debater A", "(A), not (B).", A, at_once=True),
+        Turn("Debater B", "Debater A errs.", B, at_once=True),
+        Turn("Judge", "Why (A)?"),
+    )
+    case = Case(Transcript(CRATES, turns))
+    assert exchanged(exchanged(case)) == case
+
+
+async def test_speakers_of_a_simultaneous_round_are_told_apart_from_those_who_reply() -> None:
+    for simultaneous in (True, False):
+        ask = Scripted(lambda call: "A: 50%\nB: 50%")
+        debate = Debate(StatedJudge("judge", both_orders=True), Agent("x"), rounds=1)
+        debate = replace(debate, simultaneous=simultaneous)
+        await debate.run(CRATES, A, ask)
+        first, second = (prompt(call) for call in ask.calls[-2:])
+        assert first.speakers == ("Debater A", "Debater B")
+        # At once: the one for 48 speaks last, and is Debater B. In turn: it still speaks first.
+        assert second.speakers == (
+            ("Debater A", "Debater B") if simultaneous else ("Debater B", "Debater A")
+        )
+
+
+@pytest.mark.parametrize("simultaneous", [True, False])
+async def test_a_judge_without_position_bias_believes_the_same_either_way(
+    simultaneous: bool,
+) -> None:
+    """The known truth: a judge who weighs what is said, whatever it is called and wherever it
+    stands, gives the same probabilities asked in one order and in both."""
+    problems = shipments(10)
+    for problem in problems:
+        plain: Protocol = Debate(
+            StatedJudge("sim/quiet"), Agent("sim/it"), simultaneous=simultaneous
+        )
+        both = replace(plain, judge=StatedJudge("sim/quiet", both_orders=True))
+        for one, other in zip(
+            await plain.worlds(problem, simulated(problems)),
+            await both.worlds(problem, simulated(problems)),
+            strict=True,
+        ):
+            assert other.probs == pytest.approx(one.probs, abs=1e-6)
+
+
+@pytest.mark.parametrize("lean", [0.6, 0.9])
+async def test_a_judge_who_leans_to_a_label_is_undecided_in_both_orders(lean: float) -> None:
+    """The known truth: a judge who gives `lean` to (A), whatever is said, gives one half to each
+    answer when it is asked in both orders."""
+    ask = Scripted(lambda call: f"A: {100 * lean}%\nB: {100 - 100 * lean}%")
+    verdict = await StatedJudge("judge", both_orders=True).judge(Transcript(CRATES), ask)
+    assert verdict.probs == pytest.approx((0.5, 0.5))
