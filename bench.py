@@ -13,10 +13,25 @@ from pathlib import Path
 
 import click
 
-from tests.bench import calls, debates, faults, kill, limits, report, rerun, scale, start, twin
+from tests.bench import (
+    calls,
+    debates,
+    faults,
+    fleet,
+    kill,
+    limits,
+    report,
+    rerun,
+    scale,
+    shares,
+    start,
+    team,
+    twin,
+)
 from tests.bench.measured import Measured
 from tests.bench.options import Options
 from tests.bench.peers import PEERS, installed
+from tests.databases import lacking
 
 BENCHES: dict[str, Callable[[Options], Measured]] = {
     "calls": calls.measure,
@@ -28,7 +43,13 @@ BENCHES: dict[str, Callable[[Options], Measured]] = {
     "limits": limits.measure,
     "scale": scale.measure,
     "twin": twin.measure,
+    "fleet": fleet.measure,
+    "shares": shares.measure,
 }
+
+
+if not lacking():
+    BENCHES["team"] = team.measure
 
 
 @click.command(help=__doc__)

@@ -13,6 +13,7 @@ from oversight.cache.address import store_key
 from oversight.cache.call import Ask, Call, Identity
 from oversight.cache.errors import DamagedEntry, ReplayMiss, StoreError
 from oversight.cache.explain import nearest_recorded
+from oversight.cache.lookups import GroupedLookups
 from oversight.cache.record import make_ready, new_record, read_record, stored_reply
 from oversight.cache.reply import Reply
 from oversight.cache.store import Reader, Store
@@ -27,6 +28,8 @@ YIELD_EVERY = 256
 REPLIES_IN_MEMORY = 4096
 """Replies kept in memory, the last ones handed out: the worlds and rows of one problem ask the
 same calls within a short while, and reading one again takes 30 times as long. About 10 MB."""
+GLANCE = 0.05
+"""Seconds between two looks whether a call that another process asks for has landed."""
 EXPLAINED_MISSES = 3
 """Misses for which the nearest recorded call is looked up; each may take a second."""
 
@@ -80,11 +83,16 @@ class Cache:
         self._clock = clock
         self._refreshed_since = refreshed_since
         self._writer: Writer | None = None
+        self._claims: Writer | None = None
+        """Claims calls, where other processes may be asking for them too."""
         if mode in ("use", "refresh"):
             if not isinstance(store, Store):
                 raise TypeError(f"mode {mode!r} stores replies, and {store!r} only reads them")
             self._writer = Writer(store, replaces=mode == "refresh")
             self._put = self._writer.put if store.waits_for_disk else self._writer.put_at_once
+            if store.claims:
+                self._claims = self._writer
+        self._lookups = GroupedLookups(store)
         make_ready()
         self._flights: dict[str, asyncio.Task[Reply]] = {}
         self._refreshed: set[str] = set()
@@ -107,7 +115,7 @@ class Cache:
             if not self._stored % YIELD_EVERY:
                 await asyncio.sleep(0)
             return reply
-        if self._mode == "replay":
+        if self._mode == "replay" and not self._store.reads_wait:
             raise self._miss(call, address, identity)
         if self._closed:
             raise StoreError("the cache is closed: nothing more is asked")
@@ -152,6 +160,7 @@ class Cache:
         self._closed = True
         while self._flights:
             await asyncio.wait(self._flights.values())
+        await self._lookups.close()
         if self._writer is not None:
             await self._writer.close()
 
@@ -187,7 +196,9 @@ class Cache:
     def _recall(self, key: str, address: str) -> Reply | None:
         """The stored reply: from memory if it was handed out a moment ago, else from the store."""
         reply = self._recent.get(key)
-        if reply is None and (value := self._store.get(key)) is not None:
+        if reply is not None or self._store.reads_wait:
+            return reply
+        if (value := self._store.get(key)) is not None:
             reply = stored_reply(key, value, address)
             self._remember(key, reply)
         return reply
@@ -198,6 +209,31 @@ class Cache:
             self._recent.popitem(last=False)
 
     async def _fly(self, call: Call, key: str, address: str, identity: str) -> Reply:
+        if not (self._store.reads_wait and self._may_read(key)):
+            return await self._pay(call, key, address, identity)
+        value = await self._lookups.get(key)
+        if value is None and self._mode == "replay":
+            raise self._miss(call, address, identity)
+        claimed = False
+        while value is None and not claimed:
+            claimed = self._claims is None or await self._claims.claim(key)
+            if not claimed:
+                # Somebody else asks for it just now.
+                await asyncio.sleep(GLANCE)
+            # It may have landed between the last look and our claim.
+            value = await self._lookups.get(key)
+        try:
+            if value is None:
+                return await self._pay(call, key, address, identity)
+        finally:
+            if claimed and self._claims is not None:
+                self._claims.free(key)
+        reply = stored_reply(key, value, address)
+        self._stored += 1
+        self._remember(key, reply)
+        return reply
+
+    async def _pay(self, call: Call, key: str, address: str, identity: str) -> Reply:
         reply = await self._inner(call)
         older = None
         if self._writer is not None:

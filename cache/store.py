@@ -1,7 +1,7 @@
 """Where replies are kept: the ports, and the store that lasts as long as the process."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from oversight.cache.errors import DamagedEntry
@@ -13,6 +13,9 @@ class Reader(ABC):
     Values come back whole or raise `DamagedEntry`. Another thread or process may write meanwhile.
     """
 
+    reads_wait: ClassVar[bool] = False
+    """Whether a read is a round trip: then a thread asks for many keys together."""
+
     @property
     def id(self) -> str:
         """What tells this store from all others, wherever it is moved; empty if it has none."""
@@ -21,6 +24,19 @@ class Reader(ABC):
     @abstractmethod
     def get(self, key: str) -> bytes | None:
         """The value, or None if there is none. DamagedEntry if it is not what was stored."""
+
+    def get_many(self, keys: Sequence[str]) -> dict[str, bytes | DamagedEntry]:
+        """Those of the values that are there; where one is damaged, what is wrong with it."""
+        found: dict[str, bytes | DamagedEntry] = {}
+        for key in keys:
+            try:
+                value = self.get(key)
+            except DamagedEntry as damage:
+                found[key] = damage
+            else:
+                if value is not None:
+                    found[key] = value
+        return found
 
     @abstractmethod
     def keys(self, prefix: str = "") -> Iterator[str]:
@@ -51,6 +67,9 @@ class Store(Reader):
     waits_for_disk: ClassVar[bool] = True
     """Whether `put_many` may block: then a writer thread calls it, never the event loop."""
 
+    claims: ClassVar[bool] = False
+    """Whether `claim` tells what other processes are asking for."""
+
     def check(self) -> None:
         """StoreGone if what is stored now would be found by nobody."""
         return None
@@ -69,6 +88,15 @@ class Store(Reader):
         Returned are the values that stood there first, where they are not those of `entries`. A
         run that was served one reply must be served it again, so everyone is handed these.
         """
+
+    def claim(self, keys: Sequence[str]) -> set[str]:
+        """Those of the keys that nobody else has claimed: they are this store's until `free`, or
+        until its process ends, however it ends."""
+        return set(keys)
+
+    def free(self, keys: Sequence[str]) -> None:
+        """Give claims back."""
+        return None
 
     @abstractmethod
     def delete_many(self, keys: Iterable[str]) -> int:

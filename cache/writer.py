@@ -17,6 +17,7 @@ commit costs as much as the writing of ten entries, and two changes of thread.""
 
 _Waiting: TypeAlias = tuple[str, Callable[[], bytes], asyncio.Future[bytes | None]]
 _Landed: TypeAlias = tuple[asyncio.Future[bytes | None], BaseException | bytes | None]
+_Claim: TypeAlias = tuple[str, asyncio.Future[bool]]
 
 
 class Writer:
@@ -32,6 +33,8 @@ class Writer:
         self._replaces = replaces
         self._thread = ThreadPoolExecutor(1, "store-writer")
         self._waiting: list[_Waiting] = []
+        self._claiming: list[_Claim] = []
+        self._freeing: list[str] = []
         self._writing: asyncio.Task[None] | None = None
         self._wrote = False
         self._closed = False
@@ -47,9 +50,25 @@ class Writer:
             raise StoreError("the writer is closed: a reply came after the last commit")
         durable: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
         self._waiting.append((key, pack, durable))
+        self._start()
+        return await durable
+
+    async def claim(self, key: str) -> bool:
+        """Whether a call that is not stored is this process's to ask for, until `free`. Claims go
+        the way of entries, since they belong to the session that writes. StoreError."""
+        ours: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._claiming.append((key, ours))
+        self._start()
+        return await ours
+
+    def free(self, key: str) -> None:
+        """Give a claim back, some time after this returns."""
+        self._freeing.append(key)
+        self._start()
+
+    def _start(self) -> None:
         if self._writing is None:
             self._writing = asyncio.create_task(self._write())
-        return await durable
 
     async def put_at_once(self, key: str, pack: Callable[[], bytes]) -> bytes | None:
         """The same in this thread, for a store that never waits for a disk."""
@@ -70,14 +89,37 @@ class Writer:
         """Commits until nobody waits any more."""
         self._wrote = True
         loop = asyncio.get_running_loop()
-        while self._waiting:
+        while self._waiting or self._claiming or self._freeing:
             await asyncio.sleep(0 if self._closed else GATHER)
             batch, self._waiting = (
                 self._waiting[:MAX_COMMIT_ENTRIES],
                 self._waiting[MAX_COMMIT_ENTRIES:],
             )
-            _acknowledge(await loop.run_in_executor(self._thread, self._commit, batch))
+            if batch:
+                _acknowledge(await loop.run_in_executor(self._thread, self._commit, batch))
+            if self._claiming or self._freeing:
+                freed, self._freeing = self._freeing, []
+                wanted, self._claiming = self._claiming, []
+                keys = [key for key, _ in wanted]
+                ours = await loop.run_in_executor(self._thread, self._exchange, freed, keys)
+                for key, claimed in wanted:
+                    if claimed.done():
+                        continue
+                    if isinstance(ours, BaseException):
+                        claimed.set_exception(ours)
+                    else:
+                        claimed.set_result(key in ours)
         self._writing = None
+
+    def _exchange(self, freed: list[str], wanted: list[str]) -> set[str] | BaseException:
+        """Give claims back and take others; those that were got, or what went wrong."""
+        try:
+            if freed:
+                self._store.free(freed)
+            return self._store.claim(wanted) if wanted else set()
+        except BaseException as exc:
+            # Handed to those who wait. Where nobody does, the session is gone, and all its claims.
+            return exc
 
     def _commit(self, batch: list[_Waiting]) -> list[_Landed]:
         """Store what can be packed; what became of each entry."""

@@ -115,6 +115,9 @@ class Interrupted(Halt):
         super().__init__(f"stopped by signal {signal}")
         self.signal = signal
 
+    def __reduce__(self) -> tuple[type["Interrupted"], tuple[int]]:
+        return Interrupted, (self.signal,)
+
 
 class ProviderError(EngineError):
     """A model could not answer one call."""

@@ -9,11 +9,22 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.databases import Server, lacking, serving
+
 SEED = 6
 
 # A slow machine is no fault of what is tested.
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A PostgreSQL server, where one can be had."""
+    if why := lacking():
+        pytest.skip(why)
+    with serving() as server:
+        yield server
 
 
 @dataclass(frozen=True)

@@ -72,17 +72,23 @@ class Desk:
 
     def start(self, *flags: str, script: str = "") -> "subprocess.Popen[str]":
         """A sitting under way. script: Python to run instead of the command itself."""
-        program = ["-c", script] if script else ["-m", "oversight.engine"]
-        kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         places = ["--run-folder", "run", "--store", "store"]
         sweep = ["sweep.yaml", "--limit", str(self.problems)]
+        return self.start_words("run", *sweep, *places, *flags, script=script)
+
+    def start_words(self, *words: str, script: str = "") -> "subprocess.Popen[str]":
+        """Any command under way."""
+        program = ["-c", script] if script else ["-m", "oversight.engine"]
+        kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         return subprocess.Popen(
-            [sys.executable, *program, "run", *sweep, *places, *flags],
+            [sys.executable, *program, *words],
             cwd=self.folder,
             env={**kept, "PYTHONPATH": str(ROOT), **self.environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            # A group of its own, as a terminal gives one: signals may be sent to all of it.
+            process_group=0,
         )
 
     def sit(self, *flags: str, script: str = "") -> "subprocess.CompletedProcess[str]":

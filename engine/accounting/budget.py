@@ -35,6 +35,11 @@ class Budget:
         """Whether a call that costs at most `worst` dollars may leave now."""
         return self.spent + self.reserved + worst <= self.cap
 
+    @property
+    def over(self) -> bool:
+        """Whether a call that does not fit never will: nothing in flight may leave room."""
+        return self.reserved == 0.0
+
     def reserve(self, worst: float) -> None:
         self.reserved += worst
         self._flights += 1
@@ -56,6 +61,49 @@ class Budget:
             f"budget reached: {dollars(self.spent)} of {dollars(self.cap)} are spent and the next "
             f"call may cost ${worst:.4f}; to go on: --max-cost {needed:.2f}"
         )
+
+
+class LeasedBudget(Budget):
+    """A part of a budget that grows as it is used; whoever divides the whole says when it is over.
+
+    `wants` is what the first in line lacked when it last asked, in dollars; 0 once a call fits.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(0.0)
+        self.wants = 0.0
+        self._lacking: Callable[[], None] = _nobody
+
+    def on_lacking(self, listener: Callable[[], None]) -> None:
+        """Have `listener` called whenever a call does not fit."""
+        self._lacking = listener
+
+    def fits(self, worst: float) -> bool:
+        if super().fits(worst):
+            self.wants = 0.0
+            return True
+        self.wants = worst
+        self._lacking()
+        return False
+
+    @property
+    def over(self) -> bool:
+        return False
+
+    @property
+    def used(self) -> float:
+        """Dollars that are spent or reserved: less than this it cannot give back."""
+        return self.spent + self.reserved
+
+    def lease(self, dollars: float) -> None:
+        """Take what may be spent in all from now on, be it more or less than before."""
+        self.cap = dollars
+        for listener in self._listeners:
+            listener()
+
+
+def _nobody() -> None:
+    """Who lacks nothing."""
 
 
 def dollars(amount: float) -> str:

@@ -53,7 +53,7 @@ class UsageTotals:
     in_flight: int = 0
     """Requests that are out just now."""
     at_risk: float = 0.0
-    """Dollars that those may cost at most."""
+    """Dollars that those may cost at most; and what workers may spend before they say so again."""
 
     @property
     def stored(self) -> int:
@@ -70,10 +70,11 @@ class UsageTotals:
 
     def cut_off(self) -> "UsageTotals":
         """What it comes to if nothing that is out comes back."""
-        if not self.in_flight:
+        if not (self.in_flight or self.at_risk):
             return self
         lost: tuple[RequestOutcome, str, int] = ("ambiguous", ABANDONED, self.in_flight)
-        cut = replace(self, faults=(*self.faults, lost), in_flight=0, at_risk=0.0)
+        faults = (*self.faults, lost) if self.in_flight else self.faults
+        cut = replace(self, faults=faults, in_flight=0, at_risk=0.0)
         return replace(sum_usage([cut]), doubtful=self.doubtful + self.at_risk)
 
 

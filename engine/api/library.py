@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from oversight.cache.cache import Mode
-from oversight.cache.disk import ReadOnlyStore
 from oversight.engine.accounting.prices import listed, load_prices
 from oversight.engine.display.progress import console as stderr
 from oversight.engine.errors import Halt
+from oversight.engine.fleet.staff import Workers, executor_for
 from oversight.engine.pages.notebook import (
     NotebookPage,
     comparison_of,
@@ -35,11 +35,11 @@ from oversight.engine.runs.observer import ProgressDisplay
 from oversight.engine.runs.replay import replay_cache
 from oversight.engine.runs.run import Run, RunOptions
 from oversight.engine.runs.scheduler import CellOutcome
+from oversight.engine.runs.stores import open_for_reading, store_name
 from oversight.engine.sweeps.in_python import python_sweep
 from oversight.engine.sweeps.rows import Row
 from oversight.engine.sweeps.sweepfile import Top, check_fit
 from oversight.engine.system.loop import event_loop
-from oversight.engine.system.settings import store_path
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Problem
 
@@ -57,8 +57,8 @@ class Report:
     """Why it stopped before its end; None if it is complete."""
     opened: LoadedSweep = field(repr=False)
     """The sweep that was run."""
-    store: Path = field(repr=False)
-    """Where its replies are."""
+    store: str = field(repr=False)
+    """Where its replies are: a folder, or the URL of a database."""
 
     def _repr_markdown_(self) -> str:
         """What a notebook shows of it."""
@@ -79,7 +79,7 @@ class Report:
         source = FrameSource(self.folder, self.opened, listed(), self.results.score)
 
         def read() -> "dict[str, pa.Table]":
-            with closing(ReadOnlyStore(self.store)) as replies:
+            with closing(open_for_reading(self.store)) as replies:
                 return asyncio.run(arrow_frames(source, replies))
 
         # In a thread of its own, because in a notebook a loop is running in this one.
@@ -138,7 +138,7 @@ class Report:
         about, rows, drawn = found(sweep, self.folder, wanted, parts, draw)
 
         def look() -> tuple[Row, list[CellOutcome]]:
-            with closing(ReadOnlyStore(self.store)) as replies:
+            with closing(open_for_reading(self.store)) as replies:
                 cache = replay_cache(replies, self.opened.models.identity_in(replies))
                 return asyncio.run(fullest(rows, about, drawn, cache))
 
@@ -178,16 +178,19 @@ async def run_async(
     retry_failed: bool = False,
     max_cost: float | None = None,
     prices: Path | None = None,
-    store: Path | None = None,
+    store: Path | str | None = None,
     folder: Path | None = None,
     accept_empty: bool = False,
+    workers: Workers = 1,
+    quota: bool = False,
     quiet: bool = False,
 ) -> Report:
     """Run every protocol on every problem, in one world for each answer, and score the rows.
 
     The parameters are those of a sweep file and of `oversight run`. Progress is shown on stderr
     unless it is to be quiet. Calling it again resumes: a cell that has an outcome is not run again,
-    and a call that was paid is not paid again.
+    and a call that was paid is not paid again. With several workers, protocols of your own must lie
+    in a module that can be imported.
 
     ValueError for a parameter out of range, UsageError for what cannot be run, RunFolderError for
     a folder of another sweep.
@@ -197,7 +200,7 @@ async def run_async(
     check_fit(file.document, file.protocols, file.problems)
     loaded = load_sweep(file)
     options = RunOptions(
-        store_path(store),
+        store_name(store),
         folder,
         cache,
         retry_failed=retry_failed,
@@ -206,7 +209,8 @@ async def run_async(
         accept_empty=accept_empty,
     )
     with Run.open(loaded, options) as under_way:
-        stopped = await under_way.execute(ProgressDisplay(stderr(quiet)))
+        executor = executor_for(workers, loaded.sweep, store_name(options.store), quota=quota)
+        stopped = await under_way.execute(ProgressDisplay(stderr(quiet)), executor=executor)
         results = collect(loaded.sweep, under_way.outcomes(), score=score)
         save_report(results, under_way.folder.path)
-        return Report(results, under_way.folder.path, stopped, loaded, options.store)
+        return Report(results, under_way.folder.path, stopped, loaded, store_name(options.store))

@@ -23,7 +23,7 @@ def plot(
     protocol: str = "",
     agent: str = "",
     judge: str = "",
-    store: Path | None = None,
+    store: Path | str | None = None,
 ) -> "Figure":
     """A picture of a run as a matplotlib Figure, which may be changed and saved.
 
@@ -44,7 +44,7 @@ def plot(
             return draw(pictured(first, kind, score, second), style)
 
 
-def _opened(run: Report | Path | str, store: Path | None) -> OpenedRun:
+def _opened(run: Report | Path | str, store: Path | str | None) -> OpenedRun:
     if isinstance(run, (str, Path)):
         return OpenedRun(folder_named(str(run)), store)
     return OpenedRun(run.folder, store or run.store, run.opened)

@@ -7,17 +7,16 @@ from typing import Any
 
 from oversight.cache.cache import Cache, Mode
 from oversight.cache.call import Call
-from oversight.cache.disk import DiskStore
 from oversight.cache.reply import Reply
 from oversight.engine.accounting.prices import listed
 from oversight.engine.errors import UsageError
 from oversight.engine.models.router import Models, RunPolicy
 from oversight.engine.providers.keys import environment, missing_key
+from oversight.engine.runs.stores import open_store, store_name
 from oversight.engine.simulation.model import PREFIX
 from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.document import Document
 from oversight.engine.sweeps.named import check_names
-from oversight.engine.system.settings import store_path
 from oversight.protocols.question import Problem
 
 
@@ -41,7 +40,7 @@ async def asking(
     models: Mapping[str, Mapping[str, Any]] | None = None,
     providers: Mapping[str, Mapping[str, Any]] | None = None,
     max_cost: float | None = None,
-    store: Path | None = None,
+    store: Path | str | None = None,
 ) -> AsyncIterator[Cache]:
     """An `ask` for as long as the body runs: `async with asking() as ask: reply = await ask(call)`.
 
@@ -74,7 +73,7 @@ async def asking(
             )
         return await answering(call)
 
-    replies = DiskStore(store_path(store))
+    replies = open_store(store_name(store))
     try:
         ask = Asking(replies, answer, identity=answering.identity_in(replies), mode=cache)
         try:

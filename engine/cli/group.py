@@ -14,6 +14,7 @@ COMMANDS = {
     "prompts": "Show what every seat of a sweep reads.",
     "rehearse": "Run a whole sweep against a local mock server: no key, no cost.",
     "run": "Start a sweep, or go on with one that was stopped.",
+    "gather": "Put the parts of a sweep together into one run.",
     "runs": "List runs: how far each is, and how it ended.",
     "status": "Say how far a run is, and which process is running it.",
     "report": "Print the report of a run.",
@@ -31,6 +32,7 @@ COMMANDS = {
     "export-training": "Write a run as data for supervised, preference and reward training.",
     "score": "Score verdicts that were produced elsewhere.",
     "dataset": "Check data sets for leaks, fetch them, generate or rewrite answers.",
+    "quota": "Say which runs of a shared database hold which part of the limits.",
     "cache": "Inspect, check, prune, export and import the store of paid replies.",
 }
 """Each is `commands.NAME:command`. Help is kept here so that `--help` imports none of

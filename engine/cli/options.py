@@ -7,9 +7,23 @@ from typing import Any, TypeAlias
 import click
 
 from oversight.engine.cli.number import Number
+from oversight.engine.system.settings import is_url
 from oversight.protocols.scores import ALL_SCORES
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+class StoreFolder(click.Path):
+    """The folder of a store; the URL of a database is refused."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if is_url(str(value)):
+            self.fail(f"{value} is a database, and this works on a folder: name one", param, ctx)
+        return super().convert(value, param, ctx)
+
 
 set_option = click.option(
     "--set",
@@ -21,19 +35,27 @@ set_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 store_option = click.option(
     "--store",
-    type=click.Path(path_type=Path),
+    metavar="FOLDER|URL",
+    help="Where replies are kept: a folder, or postgresql://… Default: $OVERSIGHT_STORE, else in "
+    "the user's cache folder.",
+)
+folder_store_option = click.option(
+    "--store",
+    type=StoreFolder(),
     help="Folder of the reply store. Default: $OVERSIGHT_STORE, else in the user's cache folder.",
 )
+"""For commands that look into the files of a store, or keep one beside a folder of their own."""
 recorded_option = click.option(
     "--store",
-    type=click.Path(path_type=Path),
-    help="Folder of the reply store, or a bundle. Default: the store that the run was made with.",
+    metavar="PATH|URL",
+    help="Folder of the reply store, a bundle, or postgresql://… Default: the store that the run "
+    "was made with.",
 )
 """For commands that read the replies of runs."""
 run_store_option = click.option(
     "--store",
-    type=click.Path(path_type=Path),
-    help="Folder of the reply store. Default: the store that the run was made with.",
+    metavar="FOLDER|URL",
+    help="Where replies are kept. Default: the store that the run was made with.",
 )
 """For commands that ask more about a run, and store the replies."""
 run_folder_option = click.option(

@@ -27,13 +27,15 @@ from oversight.engine.errors import (
 from oversight.engine.reports.failures import failure_lines, passing
 from oversight.engine.reports.report import is_saved, report, save_report
 from oversight.engine.reports.results import collect
+from oversight.engine.runs.executor import MakeExecutor
 from oversight.engine.runs.loaded_sweep import LoadedSweep
 from oversight.engine.runs.observer import ProgressDisplay
 from oversight.engine.runs.run import Run, RunOptions
+from oversight.engine.runs.session import RunSession
+from oversight.engine.runs.stores import shown_name, store_name
 from oversight.engine.simulation.model import PREFIX
 from oversight.engine.stop import StopToken
 from oversight.engine.system.loop import event_loop
-from oversight.engine.system.settings import homely
 from oversight.protocols.datasets.leak import leak_gate
 from oversight.protocols.question import Problem
 
@@ -50,7 +52,12 @@ class Presentation:
     """Where the run may stop once it has told enough."""
 
 
-def run_in_terminal(loaded: LoadedSweep, options: RunOptions, shown: Presentation) -> int:
+def run_in_terminal(
+    loaded: LoadedSweep,
+    options: RunOptions,
+    shown: Presentation,
+    executor: MakeExecutor = RunSession,
+) -> int:
     """Run what is missing of a sweep, and print the report if it is complete."""
     with Run.open(loaded, options) as run:
         if run.run_again:
@@ -65,7 +72,10 @@ def run_in_terminal(loaded: LoadedSweep, options: RunOptions, shown: Presentatio
                 say("to ask for all of it again, name a new folder with --run-folder")
         progress = ProgressDisplay(console())
         halt = under_signals(
-            partial(run.execute, progress), loaded.stop_token, run.snapshot, event_loop()
+            partial(run.execute, progress, executor=executor),
+            loaded.stop_token,
+            run.snapshot,
+            event_loop(),
         )
         if halt is not None:
             return _stopped(halt, run, shown)
@@ -140,7 +150,7 @@ def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
             say(told)
     say(f"run folder  {folder.path}")
     if not all(model.startswith(PREFIX) for model in sweep.models):
-        say(f"replies     {homely(run.options.store)}   (paid for: keep them)")
+        say(f"replies     {shown_name(store_name(run.options.store))}   (paid for: keep them)")
         say(f"asked       {asked(sum_usage(read_ledger(folder.path).values()))}")
     first = sweep.problems[0].id
     say(f"look closer {shlex.join(['oversight', 'show', str(folder.path), first])}")

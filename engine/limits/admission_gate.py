@@ -8,6 +8,7 @@ from oversight.engine.errors import BudgetReached
 from oversight.engine.limits.breaker import Breaker
 from oversight.engine.limits.bucket import Bucket
 from oversight.engine.limits.concurrency import AdaptiveConcurrency
+from oversight.engine.limits.lease import Lease
 from oversight.engine.limits.throttle import Throttle
 from oversight.engine.stop import StopToken
 from oversight.engine.throughput import Resource
@@ -27,6 +28,7 @@ class AdmissionGate:
         breaker: Breaker,
         slots: AdaptiveConcurrency,
         model_budget: ModelBudget | None,
+        lease: Lease,
     ) -> None:
         self.held_by: Resource | None = None
         """What the first in line waits for; None if nobody does, or if it waits for a bucket."""
@@ -37,9 +39,11 @@ class AdmissionGate:
         self._breaker = breaker
         self._slots = slots
         self._model_budget = model_budget
+        self._lease = lease
         self._line = asyncio.Lock()
         self._alarm: asyncio.Future[None] | None = None
         stop_token.listen(self.look)
+        lease.listen(self.look)
         if model_budget is not None:
             model_budget.budget.listen(self.look)
 
@@ -90,10 +94,12 @@ class AdmissionGate:
                 return "outage", math.inf
             if self._breaker.state == "open" and self._breaker.probe_at > now:
                 return "outage", self._breaker.probe_at
-        if not self._slots.free:
+        if not self._lease.whole and not self._lease.holds(self._now()):
+            return "lease", math.inf
+        if not (self._slots.free and self._lease.room(self._slots.busy)):
             return "concurrency", math.inf
         if self._model_budget is not None and not self._model_budget.budget.fits(worst):
-            if self._model_budget.budget.reserved == 0.0:
+            if self._model_budget.budget.over:
                 halt = BudgetReached(self._model_budget.budget.reached(worst))
                 self._stop_token.stop(halt)
                 raise halt

@@ -34,6 +34,7 @@ from oversight.engine.limits.breaker import GIVE_UP, Breaker
 from oversight.engine.limits.bucket import Bucket
 from oversight.engine.limits.climb import Climb
 from oversight.engine.limits.concurrency import LEAST, AdaptiveConcurrency
+from oversight.engine.limits.lease import Lease
 from oversight.engine.limits.limits import Limits
 from oversight.engine.limits.throttle import Throttle
 from oversight.engine.stop import StopToken
@@ -58,6 +59,10 @@ LOOKAHEAD = 16
 input tokens unspent that the next call could have gathered: of two budgets that both nearly bind,
 57 % was used with one, 93 % with 8, 99 % with 16, and no more with 64."""
 
+
+WORTH_TELLING = 0.1
+"""The part of itself by which a pause outlasts the one that others know of, before they are told:
+all that were in flight together are refused, each with a delay of its own chance."""
 
 ALIKE = 20
 """Calls that fail for good of one cause, before any is answered, until the run stops."""
@@ -104,10 +109,13 @@ class RateLimiter:
         model_budget: ModelBudget | None = None,
         jitter: Callable[[], float] = random.random,
         own: bool = False,
+        lease: Lease | None = None,
     ) -> None:
         """jitter: draws from [0, 1). own: whether the server is the user's own, which serves few
-        calls at once, queues the others, and bills nothing."""
+        calls at once, queues the others, and bills nothing. lease: the part of the limits that may
+        be used; None for all of them."""
         self.stop_token = stop_token or StopToken()
+        self.lease = lease or Lease()
         self.breaker = Breaker()
         self._inner = inner
         self._set = limits or Limits()
@@ -120,8 +128,11 @@ class RateLimiter:
             Climb() if climbs else AdaptiveConcurrency(self._set.concurrency, 1.0 if own else LEAST)
         )
         self._admission = AdmissionGate(
-            self.stop_token, self._throttle, self.breaker, self._slots, model_budget
+            self.stop_token, self._throttle, self.breaker, self._slots, model_budget, self.lease
         )
+        self._paused: Callable[[float], None] = _nobody
+        self._told_until = 0.0
+        """The end of the longest pause that was told to others."""
         self._entrance = asyncio.Semaphore(LOOKAHEAD)
         self._estimator = TokenEstimator()
         self._requests: Bucket | None = None
@@ -142,7 +153,7 @@ class RateLimiter:
         """Take over limits that the server told, where the sweep file sets none."""
         limits = self._set.filled(told).filled(self._limits)
         if limits.requests is not None and limits.requests != self._limits.requests:
-            self._requests = Bucket(limits.requests, self.stop_token, least=1.0)
+            self._requests = Bucket(limits.requests, self.stop_token, self.lease.pace, least=1.0)
         old = {kind.resource: bucket for kind, bucket in self._tokens}
         rates = (
             (OUTPUT, limits.output_tokens),
@@ -152,7 +163,7 @@ class RateLimiter:
         self._tokens = tuple(
             (kind, bucket)
             if (bucket := old.get(kind.resource)) is not None and bucket.per_minute == rate
-            else (kind, Bucket(rate, self.stop_token))
+            else (kind, Bucket(rate, self.stop_token, self.lease.pace))
             for kind, rate in rates
             if rate is not None
         )
@@ -187,6 +198,17 @@ class RateLimiter:
             self._slots.leave()
             self._admission.look()
 
+    def listen(self, paused: Callable[[float], None]) -> None:
+        """Have `paused` called with the seconds left whenever a 429 makes a pause longer."""
+        self._paused = paused
+
+    def pause(self, seconds: float) -> None:
+        """Hold everyone for so long: another process met a 429. It slows nobody down afterwards,
+        since each finds its own pace by its own refusals."""
+        self._told_until = max(self._told_until, self._now() + seconds)
+        self._throttle.hold(self._now() + seconds, self._now())
+        self._admission.look()
+
     def statistics(self) -> LimitStatistics:
         """How fast it goes just now, and what holds it back."""
         now = self._now()
@@ -212,6 +234,7 @@ class RateLimiter:
             and self._model_budget is None
             and self._throttle.quiet
             and self.breaker.closed
+            and self.lease.whole
         )
 
     async def _line_up(self, call: Call) -> Flight:
@@ -322,6 +345,10 @@ class RateLimiter:
         if self._throttle.refused(delay, sent, now):
             self._slots.refused()
         self.breaker.refused(sent, now)
+        left = self._throttle.until - now
+        if self._throttle.until - self._told_until > WORTH_TELLING * left:
+            self._told_until = self._throttle.until
+            self._paused(left)
 
     def _settle(self, flight: Flight | None, usage: Usage | None) -> None:
         """Give back what was reserved too much.
@@ -339,7 +366,7 @@ class RateLimiter:
 
     def _binding(self, now: float) -> Bottleneck | None:
         held_by, slots = self._admission.held_by, self._slots
-        if held_by in ("pause", "outage", "budget"):
+        if held_by in ("pause", "outage", "budget", "lease"):
             return Bottleneck(held_by, 0.0, max(self._admission.until - now, 0.0))
         if held_by == "pace":
             return Bottleneck(held_by, 1.0, self._throttle.pace(now))
@@ -347,12 +374,17 @@ class RateLimiter:
         if self._requests is not None:
             limits.append(Bottleneck("requests", self._requests.share(now)))
         if held_by == "concurrency" or not (limits or slots.unlimited):
-            return Bottleneck("concurrency", slots.busy / slots.width, int(slots.width))
+            width = slots.width if self.lease.width is None else min(slots.width, self.lease.width)
+            return Bottleneck("concurrency", slots.busy / max(width, 1.0), int(width))
         # Nothing binds a caller that is about to leave.
         return max(limits, key=lambda binding: binding.share, default=None)
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
+
+
+def _nobody(seconds: float) -> None:
+    """Who shares its limits with nobody."""
 
 
 def _billed(reply: Reply) -> Usage | None:

@@ -116,12 +116,18 @@ class Throttle:
             self._cut_at = now
         self._refused += 1
         wait = delay or min(2.0 ** (self._unexplained - 1), MAX_PAUSE)
-        until = max(self.until, now + wait * (1 + self._jitter() / 10))
+        self.hold(now + wait * (1 + self._jitter() / 10), now)
+        return storm
+
+    def hold(self, until: float, now: float) -> None:
+        """Let nothing leave before `until`, whatever held it before."""
+        until = max(self.until, until)
+        if until <= now:
+            return
         self._paused += until - max(self.until, now)
         self.until = until
         self._rises_at = max(self._rises_at, until + self._plateau)
         self.quiet = False
-        return storm
 
     def answered(self) -> None:
         """A call was answered: an unexplained refusal after this is a first one."""

@@ -10,6 +10,7 @@ from oversight.engine.accounting.budget import Budget, ModelBudget
 from oversight.engine.accounting.ledger import Ledger, Metered, UsageTotals
 from oversight.engine.accounting.prices import PriceList
 from oversight.engine.accounting.quarantine import Quarantine
+from oversight.engine.limits.lease import Lease
 from oversight.engine.limits.limits import Limits
 from oversight.engine.limits.rate_limiter import RateLimiter
 from oversight.engine.models.prefix_warmup import PrefixWarmup
@@ -51,9 +52,11 @@ class ModelClient:
         jitter: Callable[[], float] = random.random,
         *,
         own: bool = False,
+        lease: Lease | None = None,
     ) -> None:
         """provider: it may answer for other models too. jitter: draws from [0, 1). own: whether
-        its server is the user's own."""
+        its server is the user's own. lease: the part of the limits that may be used; None for all
+        of them."""
         model_budget = (
             None
             if accounting.budget is None
@@ -64,16 +67,17 @@ class ModelClient:
         self.model = model
         self._provider = provider
         self._ledger = accounting.ledger
-        self._limited = RateLimiter(
+        self.limiter = RateLimiter(
             metered,
             limits,
             stop_token=stop_token,
             model_budget=model_budget,
             jitter=jitter,
             own=own,
+            lease=lease,
         )
         self._ask = PrefixWarmup(
-            Retry(self._limited, stop_token, self._limited.breaker, jitter), kept_prefix
+            Retry(self.limiter, stop_token, self.limiter.breaker, jitter), kept_prefix
         )
         self._told: tuple[int | None, ...] = ()
 
@@ -92,11 +96,11 @@ class ModelClient:
         )
         if limits != self._told:
             self._told = limits
-            self._limited.learn(Limits(*(limit or None for limit in limits)))
+            self.limiter.learn(Limits(*(limit or None for limit in limits)))
 
     def statistics(self) -> LimitStatistics:
         """How fast it goes just now, and what holds it back."""
-        return self._limited.statistics()
+        return self.limiter.statistics()
 
     def account(self) -> UsageTotals:
         """What was asked so far, and what came of it."""

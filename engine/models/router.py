@@ -14,12 +14,14 @@ from oversight.cache.call import Call, Effort, Identity
 from oversight.cache.errors import DamagedEntry
 from oversight.cache.reply import Reply
 from oversight.cache.store import Reader
-from oversight.engine.accounting.budget import Budget
+from oversight.engine.accounting.budget import Budget, LeasedBudget
 from oversight.engine.accounting.ledger import Ledger, UsageTotals
 from oversight.engine.accounting.prices import PriceList, listed
 from oversight.engine.accounting.quarantine import Quarantine
 from oversight.engine.errors import ContextLengthExceeded, UsageError
+from oversight.engine.limits.lease import Lease
 from oversight.engine.limits.limits import Limits
+from oversight.engine.limits.rate_limiter import RateLimiter
 from oversight.engine.models.client import Accounting, ModelClient
 from oversight.engine.models.sections import MEANING, meaning, provider_settings
 from oversight.engine.providers.capabilities import Api, Reach, abilities
@@ -63,6 +65,9 @@ class RunPolicy:
     """Dollars that earlier sittings of the run have cost."""
     quarantine: Path | None = None
     """Folder for malformed bodies; None: they are not kept."""
+    leased: bool = False
+    """Whether several processes share limits and dollars: then nothing leaves before the first
+    lease, and a cap means that dollars are leased too."""
 
 
 class Models:
@@ -93,7 +98,8 @@ class Models:
             for name, given in models.items()
             if MEANING in given and not name.startswith(PREFIX)
         }
-        self._servers: dict[str, LocalServer] = {}
+        self.servers: dict[str, LocalServer] = {}
+        """By model, what its server said of itself; those that are here are not asked again."""
         self._inquiring = asyncio.Lock()
         self.apis: dict[str, Api] = {}
         """By model, which of OpenAI's endpoints answers for it; for those that have two."""
@@ -118,7 +124,8 @@ class Models:
         }
         """Those that the sweep file sets, by model."""
         self._sim = SimProvider(GroundTruth(problems), self.simulated)
-        self._simulating = 0
+        self.simulating = 0
+        """Calls of simulated models that are under way."""
         self._identities: dict[str, str] = {}
         self._before: dict[str, str] = {}
         self._endpoints: dict[str, ModelClient] = {}
@@ -126,6 +133,7 @@ class Models:
         self._accounting = Accounting(Ledger(), listed())
         self._room = left()
         self._sharing = 0
+        self._leased = False
 
     def identity(self, call: Call) -> str:
         """What decides a reply beside the call: the vendor and API, or a simulated model with what
@@ -162,6 +170,10 @@ class Models:
         if model.startswith(PREFIX):
             return self._sim.model_identity(model)
         return self._settings_of(model).identity
+
+    def account(self, model: str) -> str:
+        """The label of the account that a model is asked with; empty if it has none."""
+        return self._reach.get(provider_of(model), ProviderSettings()).account
 
     def settle(self, models: Iterable[str], tools: Iterable[tuple[str, Effort]]) -> None:
         """Decide which of OpenAI's endpoints answers for each model, before any is asked.
@@ -245,7 +257,8 @@ class Models:
         raise_limit()
         self._sharing = len({(provider_of(model), self.api(model)) for model, _ in real})
         self._room = left()
-        cap = None if terms.max_cost is None else Budget(terms.max_cost, terms.spent)
+        cap = None if terms.max_cost is None else _budget(terms, terms.max_cost)
+        self._leased = terms.leased
         kept = None if terms.quarantine is None else Quarantine(terms.quarantine)
         self._accounting = Accounting(self._accounting.ledger, terms.prices, cap, kept)
         for model, _ in real:
@@ -258,19 +271,19 @@ class Models:
         that says nothing is found out as it answers.
         """
         if not entry(provider_of(model)).local_api:
-            self._servers[model] = LocalServer()
+            self.servers[model] = LocalServer()
             return
         async with self._inquiring:
-            if model in self._servers:
+            if model in self.servers:
                 return
             name = model.removeprefix(f"{provider_of(model)}/")
-            self._servers[model] = await local_server(self._settings_of(model), name)
+            self.servers[model] = await local_server(self._settings_of(model), name)
             # It is made anew, with the limits that are known now; nothing has gone through it yet.
             self._endpoints.pop(model, None)
 
     def _require_room(self, call: Call) -> None:
         """ContextLengthExceeded for a call whose prompt its server would cut in silence."""
-        room = self._servers.get(call.model, LocalServer()).context
+        room = self.servers.get(call.model, LocalServer()).context
         if not room:
             return
         prompt = round(prompt_tokens(call))
@@ -284,27 +297,43 @@ class Models:
 
     async def __call__(self, call: Call) -> Reply:
         if not call.model.startswith(PREFIX):
-            if call.model not in self._servers:
+            if call.model not in self.servers:
                 await self.inquire(call.model)
             self._require_room(call)
             return await self._endpoint(call.model)(call)
         self.stop_token.raise_if_stopped()
-        self._simulating += 1
+        self.simulating += 1
         try:
             return await self._sim(call)
         finally:
-            self._simulating -= 1
+            self.simulating -= 1
 
     @property
     def in_flight(self) -> int:
         """How many calls are on the wire now."""
-        return self._simulating + sum(
+        return self.simulating + sum(
             endpoint.statistics().in_flight for endpoint in self._endpoints.values()
         )
 
     def accounts(self) -> dict[str, UsageTotals]:
         """What was asked of each model, and what came of it; simulated ones are not counted."""
         return self._accounting.ledger.accounts()
+
+    @property
+    def budget(self) -> Budget | None:
+        """What the run may cost; None without a cap."""
+        return self._accounting.budget
+
+    def limits_of(self, model: str) -> Limits:
+        """Those that are known before the first call: the sweep file's, and a server's places."""
+        places = (
+            self.servers.get(model, LocalServer()).slots or entry(provider_of(model)).concurrency
+        )
+        return self.limits.get(model, Limits()).filled(Limits(concurrency=places or None))
+
+    def limiter(self, model: str) -> RateLimiter:
+        """What holds a model back; it is not simulated."""
+        return self._endpoint(model).limiter
 
     @property
     def ledger(self) -> Ledger:
@@ -332,16 +361,14 @@ class Models:
             if name not in self._providers:
                 settings = self._bounded(self.settings(provider, api))
                 self._providers[name] = connect(settings, self._hear)
-            row = entry(provider)
-            places = self._servers.get(model, LocalServer()).slots or row.concurrency
-            limits = self.limits.get(model, Limits()).filled(Limits(concurrency=places or None))
             self._endpoints[model] = ModelClient(
                 model,
                 self._providers[name],
-                limits,
+                self.limits_of(model),
                 self.stop_token,
                 self._accounting,
-                own=row.own,
+                own=entry(provider).own,
+                lease=Lease.none() if self._leased else None,
             )
         return self._endpoints[model]
 
@@ -364,6 +391,10 @@ class Models:
 
     def _hear(self, model: str, told: HeaderLimits) -> None:
         self._endpoints[model].hear(told)
+
+
+def _budget(terms: RunPolicy, cap: float) -> Budget:
+    return LeasedBudget() if terms.leased else Budget(cap, terms.spent)
 
 
 def _holds(store: Reader, call: Call, identity: str) -> bool:

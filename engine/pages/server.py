@@ -35,7 +35,12 @@ class PageServer:
     """Serves the runs of a folder, or one run alone."""
 
     def __init__(
-        self, place: Path, store: Path | None = None, *, host: str = "127.0.0.1", token: str = ""
+        self,
+        place: Path,
+        store: Path | str | None = None,
+        *,
+        host: str = "127.0.0.1",
+        token: str = "",
     ) -> None:
         """place: a run folder, or a folder that has some. token: empty on loopback."""
         self.place = place

@@ -56,7 +56,7 @@ class OpenedRun:
     """One run folder that is looked into. A context manager: it may hold a store open."""
 
     folder: Path
-    store: Path | None = None
+    store: Path | str | None = None
     """Folder of the store, or a bundle of replies; None for the run's own."""
     loaded: LoadedSweep | None = None
     """Its sweep, where somebody has it: one that was made from Python cannot always be made again

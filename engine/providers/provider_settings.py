@@ -20,6 +20,8 @@ class ProviderSettings:
     """Where it is, if not where the environment says or where it always is."""
     identity: str = ""
     """What its replies are stored under: a server that moves keeps them by keeping its name."""
+    account: str = ""
+    """A label of the account whose limits are shared under --quota; no part of a key."""
     version: str = ""
     """Of the API, where the provider has versions."""
     deadline: float = DEADLINE
@@ -39,7 +41,7 @@ class ProviderSettings:
     """Of OpenRouter: whether hosts may serve that keep or use what they are sent."""
 
     def __post_init__(self) -> None:
-        for name in ("base_url", "identity", "version"):
+        for name in ("base_url", "identity", "account", "version"):
             if not getattr(self, name).isprintable():
                 raise ValueError(f"{name}: {getattr(self, name)!r} has a character that is no text")
         if not 0 < self.deadline <= LONGEST:

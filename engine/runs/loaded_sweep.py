@@ -81,7 +81,7 @@ def folder_of(sweep: Sweep) -> Path:
 
 
 def run_folder(
-    loaded: LoadedSweep, path: Path | None, overrides: Sequence[str], store: str
+    loaded: LoadedSweep, path: Path | None, overrides: Sequence[str], store: str, part: str = ""
 ) -> RunFolder:
     """The run folder of a sweep: that of the same sweep if there is one, else a new one."""
     sweep, document = loaded.sweep, loaded.file.document
@@ -94,6 +94,7 @@ def run_folder(
         tuple(overrides),
         version(DISTRIBUTION_NAME),
         store,
+        part=part,
         sweep_folder=code,
         apis=loaded.models.apis,
         prompts=sweep.prompts,

@@ -35,6 +35,8 @@ class Manifest:
     format: int = FORMAT
     store_id: str = ""
     """Of that store, wherever it is; empty in a run that has noted none yet."""
+    part: str = ""
+    """Which part of a larger sweep this is, as `3/16`; empty for a whole one."""
     apis: Mapping[str, Api] = field(default_factory=dict)
     """By model, which of OpenAI's two endpoints answers for it, where there are two."""
     refreshed_since: int = 0

@@ -1,7 +1,7 @@
 """Where recorded replies come from when nothing may be asked: a store, or a bundle of one run."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from oversight.cache.bundle import BundleStore
@@ -9,24 +9,27 @@ from oversight.cache.disk import ReadOnlyStore
 from oversight.cache.store import Reader
 from oversight.engine.errors import RunFolderError
 from oversight.engine.runs.manifest import read_manifest
-from oversight.engine.system.settings import store_path
+from oversight.engine.runs.stores import open_for_reading
+from oversight.engine.system.settings import is_url, store_path
 
 
 @contextmanager
-def recorded(run: Path, given: Path | None) -> Iterator[Reader]:
+def recorded(run: Path, given: Path | str | None) -> Iterator[Reader]:
     """The store given, else the one that the run was made with, else the user's; read-only.
 
     A file is a bundle. RunFolderError, with the next step, if there is none.
     """
-    named = Path(read_manifest(run).store).expanduser()
-    path = given or (named if named != Path() and named.exists() else store_path(None))
+    told = str(given or read_manifest(run).store)
+    if is_url(told):
+        with closing(open_for_reading(told)) as store:
+            yield store
+        return
+    named = Path(told).expanduser()
+    path = Path(given) if given else named if told and named.exists() else store_path(None)
     if not path.exists():
         raise RunFolderError(
             f"{path}: there is no store there; name the one that has the replies of {run}, or a "
             "bundle of them, with --store"
         )
-    store: Reader = BundleStore(path) if path.is_file() else ReadOnlyStore(path)
-    try:
+    with closing(BundleStore(path) if path.is_file() else ReadOnlyStore(path)) as store:
         yield store
-    finally:
-        store.close()

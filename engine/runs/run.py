@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Self
 
 from oversight.cache.cache import Mode
-from oversight.cache.disk import DiskStore
 from oversight.cache.store import Store
 from oversight.engine.accounting.budget import dollars
 from oversight.engine.accounting.ledger import UsageTotals, sum_usage
@@ -26,18 +25,18 @@ from oversight.engine.runs.progress_file import ProgressNotes
 from oversight.engine.runs.replay import LANES
 from oversight.engine.runs.run_folder import QUARANTINE, RunFolder, outcomes
 from oversight.engine.runs.session import RunSession
+from oversight.engine.runs.stores import open_store, shown_name, store_name
 from oversight.engine.runs.walk import require_abilities, require_service
 from oversight.engine.runs.watermark import store_watermark
 from oversight.engine.runs.workers import AGAIN
-from oversight.engine.system.settings import homely
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """How a sweep is to be run, beside what its file says."""
 
-    store: Path
-    """Folder of the store of replies."""
+    store: Path | str
+    """Where replies are kept: a folder, or the URL of a database; see `store_name`."""
     folder: Path | None = None
     """The run folder; None: the one that belongs to the sweep, under `runs/`."""
     mode: Mode = "use"
@@ -49,6 +48,8 @@ class RunOptions:
     """Dollars for the whole run; None for no cap."""
     prices: PriceList | None = None
     """None for the listed ones."""
+    part: str = ""
+    """Which part of a larger sweep this is, as `3/16`."""
     accept_empty: bool = False
     """Whether to go on, and pay again, where the store has lost replies that the run knew."""
     batches: Batches | None = None
@@ -87,13 +88,16 @@ class Run:
         RunFolderError for a folder of another sweep, or in use, and for a store that is not the
         run's or has lost replies; StoreError.
         """
+        named = store_name(options.store)
         with (
-            closing(DiskStore(options.store)) as store,
-            run_folder(loaded, options.folder, options.overrides, homely(options.store)) as folder,
+            closing(open_store(named)) as store,
+            run_folder(
+                loaded, options.folder, options.overrides, shown_name(named), options.part
+            ) as folder,
         ):
             asks = not folder.complete or folder.failed
             if options.mode in ("use", "replay") and asks and not options.accept_empty:
-                folder.check_store(len(store), options.store, store.id)
+                folder.check_store(len(store), named, store.id)
             # Who comes again may have mended what crashed, or what no model would answer.
             dropped = folder.forget_failures(None if options.retry_failed else AGAIN)
             yield cls(loaded, options, folder, store, dropped)

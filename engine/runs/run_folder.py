@@ -102,9 +102,17 @@ class RunFolder:
         """Whether the cell at this place of the sweep has an outcome."""
         return self._starts[place] > 0
 
+    def __len__(self) -> int:
+        """How many cells the sweep has."""
+        return len(self._starts)
+
     @property
     def complete(self) -> bool:
         return self.finished == len(self._starts)
+
+    def missing(self, places: Iterable[int]) -> tuple[int, ...]:
+        """Those of the places whose cells have no outcome."""
+        return tuple(place for place in places if not self.has(place))
 
     def append(self, cells: Sequence[LandedCell]) -> None:
         """Add outcomes in one write, or leave the file as it was.
@@ -155,7 +163,7 @@ class RunFolder:
                 self._replace(content[at : content.find(b"\n", at) + 1] for at in starts)
         self._ordered = True
 
-    def check_store(self, replies: int, store: Path, id: str = "") -> None:
+    def check_store(self, replies: int, store: Path | str, id: str = "") -> None:
         """RunFolderError if a store of so many replies has fewer than the run left in it, or if
         it is not the store that the run left them in.
 

@@ -28,6 +28,7 @@ def run_cells(
     lanes: int,
     stop_token: StopToken,
     waits: Callable[[], bool] = lambda: True,
+    more: Callable[[], Awaitable[bool]] | None = None,
 ) -> Awaitable[None]:
     """Run every cell, as `run_workers` does.
 
@@ -35,7 +36,13 @@ def run_cells(
     Halt stops the token. ReplayMiss cancels the rest and propagates.
     """
     return run_workers(
-        cells, partial(attempt, ask=ask), keep, lanes=lanes, stop_token=stop_token, waits=waits
+        cells,
+        partial(attempt, ask=ask),
+        keep,
+        lanes=lanes,
+        stop_token=stop_token,
+        waits=waits,
+        more=more,
     )
 
 

@@ -41,11 +41,13 @@ async def run_workers(
     lanes: int,
     stop_token: StopToken,
     waits: Callable[[], bool] = lambda: True,
+    more: Callable[[], Awaitable[bool]] | None = None,
 ) -> None:
     """Attempt every piece, `lanes` at a time, in the order of `todo`; a lane ends what it began.
 
     keep: what to do with what came of a piece, as it lands. waits: whether the attempts are waiting
-    for any reply; until they first do, a few lanes run alone.
+    for any reply; until they first do, a few lanes run alone. more: asked by each lane that finds
+    `todo` at its end; returns once there is more in it, or False if there never will be.
 
     A Halt pulls the latch: pieces that need another call end without a result, and all lanes
     return. Whatever else an attempt raises cancels the rest and propagates. When cancelled, pieces
@@ -53,7 +55,7 @@ async def run_workers(
     """
     waiting = iter(todo)  # shared by the lanes: next() has no await, so no two take one piece
 
-    async def lane() -> None:
+    async def take() -> None:
         for work in waiting:
             if stop_token.halt is not None:
                 return
@@ -69,6 +71,11 @@ async def run_workers(
                 return
             # What the store answers whole never waits: let signals and progress in.
             await asyncio.sleep(0)
+
+    async def lane() -> None:
+        await take()
+        while more is not None and await more():
+            await take()
 
     try:
         async with asyncio.TaskGroup() as group:

@@ -22,6 +22,9 @@ from oversight.engine.system.entry_points import load_registered, registered
 
 Base = TypeVar("Base")
 
+BY_FILE = "file "
+"""Starts the names of modules that were imported from a file."""
+
 
 def class_named(
     node: Node,
@@ -95,7 +98,7 @@ def _imported(node: Node, name: str) -> object:
     by_file = place.endswith(".py")
     try:
         if by_file:
-            module = _from_file((node.document.folder / place).resolve())
+            module = module_from_file((node.document.folder / place).resolve())
         else:
             module = importlib.import_module(place)
     except Exception as exc:
@@ -122,7 +125,13 @@ def _hint(place: str, exc: Exception) -> str:
     return ""
 
 
-def _from_file(path: Path) -> ModuleType:
+def code_files() -> tuple[Path, ...]:
+    """The files that classes were taken from so far."""
+    found = (module.__file__ for name, module in sys.modules.items() if name.startswith(BY_FILE))
+    return tuple(Path(file) for file in found if file)
+
+
+def module_from_file(path: Path) -> ModuleType:
     """The module of a file as it is now."""
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file")
@@ -134,7 +143,7 @@ def _executed(path: Path, content: str) -> ModuleType:
     """The module of a file, imported once as long as its content has this sha256."""
     place = hashlib.sha256(str(path).encode()).hexdigest()
     # A name that no import statement can say, so that it stands in for nobody's module.
-    name = f"file {place[:12]} {content[:12]}"
+    name = f"{BY_FILE}{place[:12]} {content[:12]}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} cannot be imported")

@@ -1,9 +1,12 @@
 """What to run: a sweep is a grid, and a cell is one point of it."""
 
 import hashlib
+from array import array
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from types import MappingProxyType
 
 from oversight.cache.address import value_address
@@ -52,18 +55,36 @@ class Sweep:
 
         problems: ids of those whose cells are wanted; None for all.
         """
-        place = 0
-        for problem in self.problems:
-            if problems is not None and problem.id not in problems:
-                place += len(problem.values) * self.draws * len(self.rows)
-                continue
-            about = _digest(value_address(problem))
-            for draw in range(self.draws):
-                for row in self.rows:
-                    for side in range(len(problem.values)):
-                        id = _digest(about, row.address, str(side), str(draw))[:16]
-                        yield Cell(place, row, problem, side, draw, id)
-                        place += 1
+        for number, problem in enumerate(self.problems):
+            if problems is None or problem.id in problems:
+                yield from self.cells_of(number)
+
+    def cells_of(self, number: int) -> Iterator[Cell]:
+        """The cells of one problem, by its number from 0."""
+        problem = self.problems[number]
+        place = self._starts[number]
+        about = _digest(value_address(problem))
+        for draw in range(self.draws):
+            for row in self.rows:
+                for side in range(len(problem.values)):
+                    id = _digest(about, row.address, str(side), str(draw))[:16]
+                    yield Cell(place, row, problem, side, draw, id)
+                    place += 1
+
+    def span(self, number: int) -> range:
+        """The places of one problem's cells."""
+        return range(self._starts[number], self._starts[number + 1])
+
+    def problem_at(self, place: int) -> int:
+        """The number of the problem that a place belongs to."""
+        return bisect_right(self._starts, place) - 1
+
+    @cached_property
+    def _starts(self) -> "array[int]":
+        """Where each problem's cells begin, and where the last one's end."""
+        size = self.draws * len(self.rows)
+        sizes = (len(problem.values) * size for problem in self.problems)
+        return array("Q", accumulate(sizes, initial=0))
 
     def __len__(self) -> int:
         return self.size

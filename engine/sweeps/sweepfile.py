@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal
 
 from oversight.engine.sweeps.code import code_digest
@@ -74,7 +73,7 @@ class SweepFile:
     """Settings by model: limits, or the parameters of a simulated one."""
     providers: Mapping[str, Mapping[str, Any]]
     """Settings by provider: where a compatible server is, and which variable holds its key."""
-    prompts: Changes = field(default_factory=lambda: MappingProxyType({}))
+    prompts: Changes = field(default_factory=dict)
     """What was read of the files of prompt sets, which the run folder keeps."""
     notes: tuple[str, ...] = ()
     """Rows that were left out under `grid: skip`, and why."""

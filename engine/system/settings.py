@@ -5,7 +5,16 @@ from pathlib import Path
 
 import platformdirs
 
+from oversight.engine.errors import UsageError
+
 STORE_VARIABLE = "OVERSIGHT_STORE"
+
+SCHEMES = ("postgresql://", "postgres://")
+
+
+def is_url(named: str) -> bool:
+    """Whether a store is named by the URL of a database."""
+    return named.startswith(SCHEMES)
 
 
 def homely(path: Path) -> str:
@@ -19,5 +28,10 @@ def store_path(given: Path | None) -> Path:
     if given is not None:
         return given
     if named := os.environ.get(STORE_VARIABLE):
+        if "://" in named:
+            raise UsageError(
+                f"{STORE_VARIABLE} names a database, and this works on a folder: name one with "
+                "--store"
+            )
         return Path(named)
     return platformdirs.user_cache_path("oversight")

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
-from types import MappingProxyType
 
 import yaml
 
@@ -52,7 +51,7 @@ class PromptSet:
 
     @cached_property
     def _texts(self) -> Mapping[str, str]:
-        return MappingProxyType(dict(self.blocks))
+        return dict(self.blocks)
 
     @cached_property
     def names(self) -> Mapping[str, tuple[str, ...]]:
@@ -61,7 +60,7 @@ class PromptSet:
         for name in self._texts:
             section, _, block = name.partition(".")
             sections[section] = (*sections.get(section, ()), block)
-        return MappingProxyType(sections)
+        return sections
 
     def text(self, block: str) -> str:
         """A block as it was written. PromptError if the set has none of that name."""

@@ -47,8 +47,8 @@ def at_most(what: str, value: float, limit: float, unit: str = "", digits: int =
     return Goal(what, f"at most {limit:.3g}{unit}", f"{value:.{digits}f}{unit}", value <= limit)
 
 
-def at_least(what: str, value: float, limit: float, unit: str = "") -> Goal:
-    return Goal(what, f"at least {limit:,g}{unit}", f"{value:,.0f}{unit}", value >= limit)
+def at_least(what: str, value: float, limit: float, unit: str = "", digits: int = 0) -> Goal:
+    return Goal(what, f"at least {limit:,g}{unit}", f"{value:,.{digits}f}{unit}", value >= limit)
 
 
 def exactly(what: str, value: float, wanted: float) -> Goal:

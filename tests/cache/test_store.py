@@ -16,9 +16,15 @@ OPENERS: dict[str, Callable[[Path], Store]] = {
 }
 
 
-@pytest.fixture(params=OPENERS)
+@pytest.fixture(params=[*OPENERS, "postgres"])
 def store(request, tmp_path):
-    opened = OPENERS[request.param](tmp_path)
+    if request.param == "postgres":
+        url = request.getfixturevalue("postgres").database()
+        from oversight.cache.postgres import PostgresStore
+
+        opened = PostgresStore(url)
+    else:
+        opened = OPENERS[request.param](tmp_path)
     yield opened
     opened.close()
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.group import oversight
@@ -37,7 +38,7 @@ OF_ITS_OWN = {
 }
 """Options that set another thing than their namesakes: a loader's setting, the order of labels."""
 VARIANTS = {
-    "--store": 3,  # to be written to, of a run that is read, and of one that is asked more
+    "--store": 4,  # to be written to, of a folder, of a run that is read, and of one asked more
     "--format": 2,  # of what is printed, and of exported files
     "--contrast": 2,  # to be planned for, and to be looked at
     "--limit": 2,  # problems, and lines of a list
@@ -62,6 +63,12 @@ def test_an_option_that_commands_share_is_told_in_one_way() -> None:
         if (words, name) not in OF_ITS_OWN:
             told[name].add(option.help)
     assert {name: texts for name, texts in told.items() if len(texts) > VARIANTS.get(name, 1)} == {}
+
+
+def test_a_command_that_works_on_the_folder_of_a_store_refuses_a_database() -> None:
+    done = CliRunner().invoke(oversight, ["cache", "stats", "--store", "postgresql://there/runs"])
+    assert done.exit_code == ExitCode.USAGE
+    assert "postgresql://there/runs is a database, and this works on a folder" in done.output
 
 
 @pytest.mark.parametrize("words", sorted(COMMANDS))

@@ -23,7 +23,7 @@ from oversight.engine.providers.retirements import retirement
 from oversight.engine.rehearsal import PROFILES, MockServer
 from oversight.engine.rehearsal.process import counts, serving
 from oversight.engine.runs.loaded_sweep import open_sweep
-from tests.command_line import Command
+from tests.command_line import Command, oversight
 
 SWEEP = """\
 name: probed
@@ -138,10 +138,27 @@ def test_no_more_calls_go_out_at_once_than_the_server_has_places(
                 place / "s.yaml", (f"providers.llamacpp.base_url={url}/v1", *overrides)
             )
             await opened.models.inquire("llamacpp/m")
-            return opened.models._endpoint("llamacpp/m")._limited._set.concurrency
+            return opened.models.limiter("llamacpp/m")._set.concurrency
 
     assert asyncio.run(width()) == 2
     assert asyncio.run(width("models.llamacpp/m.concurrency=1")) == 1
+
+
+def test_workers_share_the_places_of_a_server_that_is_asked_once(
+    place: Path, command: Command
+) -> None:
+    (place / "s.yaml").write_text(
+        "name: s\nproblems: {bundled: {name: arithmetic, limit: 4}}\n"
+        "judges: {kind: stated, model: llamacpp/m, max_tokens: 400}\nprotocols: naive_judge\n"
+    )
+    with telling(PROPS) as (url, asked):
+        at = f"providers.llamacpp.base_url={url}/v1"
+        words = ("s.yaml", "--run-folder", "run", "--set", at, "--workers", "2")
+        ran = oversight("run", *words, cwd=place)
+        assert asked == ["/props"]
+    assert ran.code == 1, ran.err
+    outcomes = (place / "run" / "outcomes.jsonl").read_text()
+    assert outcomes.count("do not fit into the 512 that its server gives to one call") == 8
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def command(
     whole: bool,
     no_calls: bool,
     zipped: bool,
-    store: Path | None,
+    store: str | None,
 ) -> None:
     """Write RUN as a folder of pages: open its index.html from disk, or put it on a web server.
 

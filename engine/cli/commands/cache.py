@@ -24,9 +24,15 @@ from oversight.cache.salvage import salvageable
 from oversight.cache.stats import store_statistics
 from oversight.cache.store import MemoryStore, Reader
 from oversight.engine.cli.exit_codes import ExitCode
-from oversight.engine.cli.options import json_option, output_option, store_option
+from oversight.engine.cli.options import (
+    folder_store_option,
+    json_option,
+    output_option,
+    store_option,
+)
 from oversight.engine.cli.output import say, show, show_json, show_json_line
 from oversight.engine.cli.selection import Selection, selected_entry, selecting
+from oversight.engine.runs.stores import open_store, store_name
 from oversight.engine.system.files import sync_folder
 from oversight.engine.system.settings import store_path
 
@@ -43,7 +49,7 @@ def command() -> None:
 
 
 @command.command()
-@store_option
+@folder_store_option
 @json_option
 def stats(store: Path | None, as_json: bool) -> None:
     """Count what is stored: replies, bytes, outcomes, by model and by month."""
@@ -58,7 +64,7 @@ def stats(store: Path | None, as_json: bool) -> None:
 
 
 @command.command("list")
-@store_option
+@folder_store_option
 @selecting
 @click.option(
     "--limit",
@@ -95,7 +101,7 @@ def list_(
 
 @command.command("show")
 @click.argument("address")
-@store_option
+@folder_store_option
 @json_option
 def show_(address: str, store: Path | None, as_json: bool) -> None:
     """Print the call and the reply at ADDRESS; its first digits will do."""
@@ -114,7 +120,7 @@ def show_(address: str, store: Path | None, as_json: bool) -> None:
 @command.command()
 @click.argument("first")
 @click.argument("second")
-@store_option
+@folder_store_option
 @json_option
 def explain(first: str, second: str, store: Path | None, as_json: bool) -> None:
     """Say why two stored calls are not one: what differs from FIRST to SECOND."""
@@ -131,7 +137,7 @@ def explain(first: str, second: str, store: Path | None, as_json: bool) -> None:
 
 
 @command.command()
-@store_option
+@folder_store_option
 @json_option
 def verify(store: Path | None, as_json: bool) -> None:
     """Check every stored reply, and the file itself. Exit code 1 if anything is damaged."""
@@ -162,7 +168,7 @@ def verify(store: Path | None, as_json: bool) -> None:
 
 
 @command.command()
-@store_option
+@folder_store_option
 @selecting
 @click.option(
     "--damaged",
@@ -207,7 +213,7 @@ def prune(
 
 @command.command()
 @output_option()
-@store_option
+@folder_store_option
 @selecting
 @click.option("--all", "everything", is_flag=True, help="Export the whole store.")
 def export(
@@ -231,17 +237,17 @@ def export(
 @command.command("import")
 @click.argument("source", type=click.Path(path_type=Path, exists=True))
 @store_option
-def import_(source: Path, store: Path | None) -> None:
+def import_(source: Path, store: str | None) -> None:
     """Add the replies in SOURCE, a bundle or the folder of another store, to the store.
 
     Each is checked first. What the store has already, it keeps. A folder whose file is malformed
     is read as far as it can be. Exit code 1 if anything had to be left out.
     """
-    _take_over(source, store_path(store))
+    _take_over(source, store_name(store))
 
 
 @command.command()
-@store_option
+@folder_store_option
 def salvage(store: Path | None) -> None:
     """Save what can be read of a damaged store into a new one in its place.
 
@@ -256,7 +262,7 @@ def salvage(store: Path | None) -> None:
     if aside.exists() and saved.exists():
         # Cut off between the two renames below: all that could be saved is in `saved`.
         _bring_into_place(saved, path)
-        _take_over(aside, path)
+        _take_over(aside, str(path))
         return
     if not (path / STORE_FILE).exists():
         raise click.UsageError(f"{path} holds no store")
@@ -267,7 +273,7 @@ def salvage(store: Path | None) -> None:
         if saved.exists():
             # Cut off before anything was moved, and the store may have been used since.
             shutil.rmtree(saved)
-        merged = _merged(path, saved)
+        merged = _merged(path, str(saved))
         path.rename(aside)
         saved.rename(path)
         sync_folder(path.parent)
@@ -282,16 +288,16 @@ def _bring_into_place(saved: Path, path: Path) -> None:
         sync_folder(path.parent)
         return
     # A run has made a new store there meanwhile.
-    _merged(saved, path)
+    _merged(saved, str(path))
     shutil.rmtree(saved)
 
 
-def _take_over(source: Path, path: Path) -> None:
-    """Add what can be read of `source` to the store at `path`, and tell what cannot."""
-    _tell(_merged(source, path), path)
+def _take_over(source: Path, named: str) -> None:
+    """Add what can be read of `source` to the store so named, and tell what cannot."""
+    _tell(_merged(source, named), named)
 
 
-def _merged(source: Path, path: Path) -> MergeStatistics:
+def _merged(source: Path, named: str) -> MergeStatistics:
     with ExitStack() as stack:
         theirs: Reader
         if source.is_file():
@@ -299,11 +305,11 @@ def _merged(source: Path, path: Path) -> MergeStatistics:
         else:
             theirs = stack.enter_context(salvageable(source))
         # A new store takes the place of the one that its replies come from.
-        ours = stack.enter_context(closing(DiskStore(path, id=theirs.id)))
+        ours = stack.enter_context(closing(open_store(named, id=theirs.id)))
         return merge(_reachable(theirs), ours)
 
 
-def _tell(merged: MergeStatistics, path: Path) -> None:
+def _tell(merged: MergeStatistics, path: Path | str) -> None:
     """What became of the entries that came in; leaves with DAMAGED if any was left out."""
     show(
         f"{merged.new:,} replies added to {path}; {merged.known:,} were there already, "

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Literal, get_args
 
 import click
@@ -79,7 +78,7 @@ def command(
     family: Family,
     equivalence: float,
     calls: bool,
-    store: Path | None,
+    store: str | None,
     conditions: tuple[str, ...],
     format: str,
     seed: int,
@@ -150,7 +149,7 @@ def _met(
             )
 
 
-def _share(first: RunRows, second: RunRows | None, store: Path | None) -> CallShare:
+def _share(first: RunRows, second: RunRows | None, store: str | None) -> CallShare:
     runs = [first, *([second] if second else [])]
     found = [_calls(run, store) for run in runs]
 
@@ -160,7 +159,7 @@ def _share(first: RunRows, second: RunRows | None, store: Path | None) -> CallSh
     return share
 
 
-def _calls(run: RunRows, store: Path | None) -> RunCalls:
+def _calls(run: RunRows, store: str | None) -> RunCalls:
     with recorded(run.folder, store) as replies:
         calls = asyncio.run(calls_of_run(run.opened, run.folder, replies))
     if calls.missing:

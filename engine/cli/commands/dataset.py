@@ -17,8 +17,8 @@ from oversight.engine.cli.options import (
 )
 from oversight.engine.cli.output import show, show_json
 from oversight.engine.errors import UsageError
+from oversight.engine.runs.stores import store_name
 from oversight.engine.sweeps.document import Document
-from oversight.engine.system.settings import store_path
 from oversight.protocols.datasets.catalogue import LOADERS, loader
 from oversight.protocols.datasets.generation import Generator
 from oversight.protocols.datasets.inventory import Inventory, inventory
@@ -131,7 +131,7 @@ def generate_wrong(
     limit: int | None,
     lanes: int,
     max_cost: float | None,
-    store: Path | None,
+    store: str | None,
 ) -> None:
     """Have a model write a plausible wrong answer for every question in FILE.
 
@@ -150,7 +150,7 @@ def generate_wrong(
     from oversight.engine.datasets.generation import Generation
 
     mend = "take another model, or more --drafts"
-    wish = Wish(str(file), output, store_path(store), seed, lanes, max_cost, "a wrong answer", mend)
+    wish = Wish(str(file), output, store_name(store), seed, lanes, max_cost, "a wrong answer", mend)
     known = known_questions(file)[:limit]
     raise SystemExit(generate_all(wish, Generation(known, Generator(model, drafts, temperature))))
 
@@ -178,7 +178,7 @@ def generate_rewritten(
     temperature: float,
     lanes: int,
     max_cost: float | None,
-    store: Path | None,
+    store: str | None,
 ) -> None:
     """Have one model write every worked solution anew, right and wrong ones alike.
 
@@ -198,7 +198,7 @@ def generate_rewritten(
     from oversight.engine.datasets.generation import Rewriting
 
     mend = "take another model, or data with worked solutions"
-    wish = Wish(spec, output, store_path(store), 0, lanes, max_cost, "its solutions anew", mend)
+    wish = Wish(spec, output, store_name(store), 0, lanes, max_cost, "its solutions anew", mend)
     problems = _loader(spec, settings).load()
     raise SystemExit(generate_all(wish, Rewriting(problems, Rewriter(model, temperature))))
 

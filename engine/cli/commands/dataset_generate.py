@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from oversight.cache.disk import DiskStore
 from oversight.engine.accounting.prices import listed
 from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.faults import halt_code
@@ -22,6 +21,7 @@ from oversight.engine.models.router import Models, RunPolicy
 from oversight.engine.providers.keys import environment
 from oversight.engine.reports.failures import called
 from oversight.engine.runs.observer import ProgressDisplay
+from oversight.engine.runs.stores import open_store
 from oversight.engine.simulation.model import PREFIX
 from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.document import Document
@@ -41,7 +41,8 @@ class Wish:
     source: str
     """The file or the data set that it starts from, as people are told."""
     output: Path
-    store: Path
+    store: str
+    """Its folder or URL."""
     seed: int
     lanes: int
     max_cost: float | None
@@ -61,7 +62,7 @@ def generate_all(wish: Wish, generation: Production[Any, Any]) -> int:
         say(f"{generation.model} is simulated: what it writes is made up, to try this out only")
     models = Models(Document.parse("", "generate"), {}, {}, (), environment(Path()), StopToken())
     models.prepare([(generation.model, "--model")], RunPolicy(listed(), wish.max_cost))
-    with closing(DiskStore(wish.store)) as store:
+    with closing(open_store(wish.store)) as store:
         session = ProductionSession(generation, models, store, wish.lanes)
         halt = under_signals(
             partial(session.execute, ProgressDisplay(console())),

@@ -12,7 +12,7 @@ from oversight.engine.cli.terminal import Presentation, run_in_terminal
 from oversight.engine.local.weights import MODEL, weights
 from oversight.engine.runs.loaded_sweep import open_sweep
 from oversight.engine.runs.run import RunOptions
-from oversight.engine.system.settings import store_path
+from oversight.engine.runs.stores import store_name
 
 BEFORE = (
     f"local/{MODEL} is served on this machine by llama.cpp: no key, no cost, no network",
@@ -28,7 +28,7 @@ HONEST = "a model of 135 M parameters argues badly: these figures prove the way,
 )
 @store_option
 @run_folder_option
-def command(real: bool, store: Path | None, run_folder: Path | None) -> None:
+def command(real: bool, store: str | None, run_folder: Path | None) -> None:
     """Run a small sweep on simulated models: no key, no cost.
 
     With --real a small real model is asked, about passages that its agents read and its judge does
@@ -43,7 +43,7 @@ def command(real: bool, store: Path | None, run_folder: Path | None) -> None:
     )
     with as_file(files("oversight.engine").joinpath("data", name)) as path:
         opened = open_sweep(path)
-        options = RunOptions(store_path(store), run_folder)
+        options = RunOptions(store_name(store), run_folder)
         code = run_in_terminal(opened, options, Presentation(again, "text", "brier"))
     if real and code in (ExitCode.DONE, ExitCode.FAILED):
         say(HONEST)

@@ -40,7 +40,7 @@ def command(
     named: str,
     format: Literal["bundle"] | FrameFormat,
     output: Path | None,
-    store: Path | None,
+    store: str | None,
     no_replies: bool,
     prices: Path | None,
     score: str,
@@ -71,7 +71,7 @@ def command(
     say(f"{told} in {folder}, as {format}")
 
 
-def _bundle(run: Path, path: Path, store: Path | None) -> None:
+def _bundle(run: Path, path: Path, store: str | None) -> None:
     opened = open_run(run)
     done = {record.place for record in outcomes(run)}
     cells = (cell for cell in opened.sweep.cells() if cell.place in done)

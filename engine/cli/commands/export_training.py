@@ -61,7 +61,7 @@ def command(
     protocol: str,
     agent: str,
     judge: str,
-    store: Path | None,
+    store: str | None,
 ) -> None:
     """Write what the folder RUN teaches as train.jsonl, eval.jsonl and a card.
 

@@ -44,7 +44,7 @@ def command(
     score: str,
     axis: CostAxis | None,
     prices: Path | None,
-    store: Path | None,
+    store: str | None,
     format: str,
 ) -> None:
     """Print what each row of RUN costs, and which rows no other beats at the same cost or less.

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from oversight.cache.disk import ReadOnlyStore
 from oversight.cache.rows import STORE_FILE
 from oversight.engine.accounting.prices import listed, load_prices
 from oversight.engine.cli.completing import run_names, sweep_files
@@ -32,8 +31,9 @@ from oversight.engine.planning.estimate import Cost, ModelPlan, Pace, Plan, plan
 from oversight.engine.planning.reasoning import cramped
 from oversight.engine.providers.catalogue import provider_of
 from oversight.engine.runs.loaded_sweep import open_sweep
+from oversight.engine.runs.stores import open_for_reading, store_name
 from oversight.engine.simulation.model import PREFIX
-from oversight.engine.system.settings import store_path
+from oversight.engine.system.settings import is_url
 from oversight.protocols.datasets.leak import leak_gate
 
 PLAN_HEAD = (
@@ -82,7 +82,7 @@ def command(
     overrides: tuple[str, ...],
     limit: int | None,
     prices: Path | None,
-    store: Path | None,
+    store: str | None,
     contrast: str | None,
     difference: float | None,
     pilot: str | None,
@@ -104,8 +104,9 @@ def command(
     if pilot is not None and contrast is None:
         raise click.UsageError("--pilot is for --contrast A,B --mde X")
     opened = open_sweep(sweep, overrides, limit)
-    place = store_path(store)
-    replies = ReadOnlyStore(place) if (place / STORE_FILE).exists() else None
+    place = store_name(store)
+    there = is_url(place) or (Path(place) / STORE_FILE).exists()
+    replies = open_for_reading(place) if there else None
     try:
         known = load_prices(prices) if prices else listed()
         plan = asyncio.run(plan_sweep(opened, replies, known))

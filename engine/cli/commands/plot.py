@@ -51,7 +51,7 @@ def command(
     judge: str,
     score: str,
     style: str,
-    store: Path | None,
+    store: str | None,
 ) -> None:
     """Draw a picture of RUN; with --kind compare, of two runs: the second less the first.
 

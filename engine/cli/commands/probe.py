@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from oversight.cache.cache import Cache
-from oversight.cache.disk import DiskStore
+from oversight.cache.store import Store
 from oversight.engine.accounting.budget import dollars
 from oversight.engine.accounting.ledger_file import LedgerFile
 from oversight.engine.accounting.prices import listed
@@ -26,9 +26,10 @@ from oversight.engine.runs.manifest import read_manifest
 from oversight.engine.runs.probing import PROBES, BeliefProbe, ProbeFile, belief_probes, run_probes
 from oversight.engine.runs.replay import replay_cache
 from oversight.engine.runs.run_folder import QUARANTINE, outcomes
+from oversight.engine.runs.stores import open_store, store_name
 from oversight.engine.sweeps.sweep import Cell
 from oversight.engine.system.loop import event_loop
-from oversight.engine.system.settings import store_path
+from oversight.engine.system.settings import is_url
 
 PROBLEMS = 10
 
@@ -54,7 +55,7 @@ def command(
     judge: str,
     problems: int,
     max_cost: float | None,
-    store: Path | None,
+    store: str | None,
     dry_run: bool,
 ) -> None:
     """Ask the judges of RUN what they believe after each turn of its transcripts.
@@ -69,12 +70,11 @@ def command(
     parts = Parts(protocol, agent, judge)
     if not any(parts.fit(row) for row in opened.sweep.rows):
         raise UsageError(f"no row of {run} fits; list them: oversight report {run}")
-    named_store = Path(read_manifest(run).store).expanduser()
-    place = store or (named_store if named_store != Path() else store_path(None))
-    if not place.is_dir():
+    place = store_name(store or read_manifest(run).store or None)
+    if not is_url(place) and not Path(place).is_dir():
         raise UsageError(f"{place}: there is no store there; name it with --store")
     cells = _cells(opened, run, parts, problems)
-    with closing(DiskStore(place)) as replies:
+    with closing(open_store(place)) as replies:
         recorded = replay_cache(replies, opened.models.identity_in(replies))
         probes = asyncio.run(belief_probes(cells, recorded))
         if dry_run:
@@ -86,7 +86,7 @@ def command(
 def _asked(
     opened: LoadedSweep,
     run: Path,
-    replies: DiskStore,
+    replies: Store,
     probes: list[BeliefProbe],
     max_cost: float | None,
 ) -> int:

@@ -1,7 +1,6 @@
 """`oversight replay`: a run again, from its recorded replies alone."""
 
 import asyncio
-from pathlib import Path
 
 import click
 
@@ -27,7 +26,7 @@ from oversight.engine.system.loop import event_loop
 @format_option
 @score_option
 def command(
-    named: str, overrides: tuple[str, ...], store: Path | None, format: str, score: str
+    named: str, overrides: tuple[str, ...], store: str | None, format: str, score: str
 ) -> None:
     """Run the cells of the folder RUN again without asking any model, and print the report.
 

@@ -4,6 +4,7 @@ import asyncio
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -24,13 +25,27 @@ from oversight.engine.cli.output import say, show
 from oversight.engine.cli.terminal import Presentation, run_in_terminal
 from oversight.engine.decisions.sequential import SequentialDesign
 from oversight.engine.decisions.statement import read_direction, read_precision
+from oversight.engine.fleet.staff import Workers, executor_for
 from oversight.engine.models.router import RunPolicy
 from oversight.engine.providers.retirements import today
 from oversight.engine.runs.listing import is_run
-from oversight.engine.runs.loaded_sweep import open_sweep
+from oversight.engine.runs.loaded_sweep import load_sweep
+from oversight.engine.runs.parts import SweepPart
 from oversight.engine.runs.run import RunOptions
+from oversight.engine.runs.stores import store_name
 from oversight.engine.runs.walk import require_abilities, require_service
-from oversight.engine.system.settings import store_path
+from oversight.engine.sweeps.sweepfile import read_sweep_file
+
+
+class WorkersOption(click.ParamType[Workers]):
+    """A number of processes, or `auto`."""
+
+    name = "workers"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Workers:
+        return "auto" if value == "auto" else int(click.IntRange(1).convert(value, param, ctx))
 
 
 @click.command()
@@ -57,6 +72,19 @@ from oversight.engine.system.settings import store_path
     help="Go on although the store has lost replies, and pay for them again.",
 )
 @click.option(
+    "--workers",
+    type=WorkersOption(),
+    default=1,
+    show_default=True,
+    metavar="N|auto",
+    help="Processes; auto: a core each, unless a vendor's account is what binds.",
+)
+@click.option("--ray", default="", metavar="ADDRESS|auto", help="Workers on a Ray cluster.")
+@click.option("--part", default="", metavar="K/N", help="Every Nth problem, from the Kth on.")
+@click.option(
+    "--quota", is_flag=True, help="Share the models' limits with other runs of this database."
+)
+@click.option(
     "--until",
     metavar="AIM",
     help="Stop once it is known so precisely: 'debate - consultancy ± 0.05'.",
@@ -74,12 +102,16 @@ def command(
     overrides: tuple[str, ...],
     limit: int | None,
     mode: Mode,
-    store: Path | None,
+    store: str | None,
     run_folder: Path | None,
     retry_failed: bool,
     max_cost: float | None,
     prices: Path | None,
     accept_empty: bool,
+    workers: Workers,
+    ray: str,
+    part: str,
+    quota: bool,
     until: str | None,
     stop_when: str | None,
     dry_run: bool,
@@ -101,7 +133,10 @@ def command(
     """
     if until is not None and stop_when is not None:
         raise click.UsageError("--until or --stop-when: one aim decides when a run has told enough")
-    opened = open_sweep(sweep, overrides, limit)
+    if part and (until is not None or stop_when is not None):
+        raise click.UsageError("--until and --stop-when look at a whole sweep: leave out --part")
+    file = read_sweep_file(sweep, overrides, limit)
+    opened = load_sweep(SweepPart.read(part).of(file) if part else file)
     design = None
     if until is not None:
         design = SequentialDesign(opened.sweep, read_precision(until), score)
@@ -123,14 +158,17 @@ def command(
         say(f"whoever has them: oversight export {sweep.parent}; then here: oversight cache import")
     again = shlex.join(["oversight", *sys.argv[1:]])
     options = RunOptions(
-        store_path(store),
+        store_name(store),
         run_folder,
         mode,
         overrides,
         retry_failed,
         max_cost,
         load_prices(prices) if prices else None,
+        part,
         accept_empty,
         design.batches if design else None,
     )
-    raise SystemExit(run_in_terminal(opened, options, Presentation(again, format, score, design)))
+    executor = executor_for(workers, opened.sweep, store_name(options.store), quota=quota, ray=ray)
+    shown = Presentation(again, format, score, design)
+    raise SystemExit(run_in_terminal(opened, options, shown, executor))

@@ -1,7 +1,6 @@
 """`oversight show`: the worlds of a problem, side by side."""
 
 import asyncio
-from pathlib import Path
 
 import click
 from rich.console import Console
@@ -38,7 +37,7 @@ def command(
     agent: str,
     judge: str,
     draw: int | None,
-    store: Path | None,
+    store: str | None,
     score: str,
     as_json: bool,
 ) -> None:

@@ -35,7 +35,7 @@ PORT = 7720
 )
 @recorded_option
 @click.option("--no-open", is_flag=True, help="Print the address; open no browser.")
-def command(named: str | None, port: int, host: str, store: Path | None, no_open: bool) -> None:
+def command(named: str | None, port: int, host: str, store: str | None, no_open: bool) -> None:
     """Show RUN, or all runs in FOLDER (default: runs/), as pages in the browser until Ctrl-C.
 
     Transcripts come from the store; nothing is sent to any model. Only this machine can reach the

@@ -1,0 +1,64 @@
+"""`oversight gather`: the parts of a sweep, as the one run that they are."""
+
+from pathlib import Path
+
+import click
+import orjson
+
+from oversight.engine.accounting.ledger import UsageTotals, sum_usage
+from oversight.engine.accounting.ledger_file import LEDGER_FILE, read_ledger
+from oversight.engine.cli.exit_codes import ExitCode
+from oversight.engine.cli.options import format_option, run_folder_option, score_option
+from oversight.engine.cli.output import say, show, width
+from oversight.engine.reports.report import report, save_report
+from oversight.engine.reports.results import collect
+from oversight.engine.runs.loaded_sweep import run_folder
+from oversight.engine.runs.parts import PartRun, outcomes_of, part_runs, whole_sweep
+from oversight.engine.runs.run_folder import outcomes
+from oversight.engine.system.files import replace_file
+
+
+@click.command()
+@click.argument("place", metavar="FOLDER", type=click.Path(path_type=Path))
+@run_folder_option
+@format_option
+@score_option
+def command(place: Path, run_folder: Path | None, format: str, score: str) -> None:
+    """Put the parts in FOLDER, made by `oversight run --part`, together into one run; its report.
+
+    Every part must be there and finished. The run folder is the same, to the byte, as if the sweep
+    had been run in one. Exit code 1 if some cells failed.
+    """
+    runs = part_runs(place)
+    folder, failed = _gathered(runs, run_folder)
+    loaded = whole_sweep(runs)
+    results = collect(loaded.sweep, outcomes(folder), score=score)
+    save_report(results, folder)
+    show(report(results, format, width()))
+    say(f"run folder  {folder}")
+    stores = list(dict.fromkeys(run.manifest.store for run in runs))
+    for store in stores[1:]:
+        say(f"replies     oversight cache import {store} --store {stores[0]}")
+    raise SystemExit(ExitCode.FAILED if failed else ExitCode.DONE)
+
+
+def _gathered(runs: list[PartRun], path: Path | None) -> tuple[Path, int]:
+    """(the run folder, failed cells in it)."""
+    loaded, first = whole_sweep(runs), runs[0].manifest
+    with run_folder(loaded, path, first.overrides, first.store) as folder:
+        for run in runs:
+            cells = [c for c in outcomes_of(run, loaded.sweep) if not folder.has(c.place)]
+            folder.append(cells)
+        folder.settle()
+        accounts = _accounts(runs)
+        if accounts:
+            written = orjson.dumps(accounts, option=orjson.OPT_INDENT_2)
+            replace_file(folder.path / LEDGER_FILE, [written])
+        return folder.path, folder.failed
+
+
+def _accounts(runs: list[PartRun]) -> dict[str, UsageTotals]:
+    """What all parts paid, by model."""
+    sides = [read_ledger(run.folder) for run in runs]
+    models = dict.fromkeys(model for side in sides for model in side)
+    return {model: sum_usage([side[model] for side in sides if model in side]) for model in models}

@@ -1,0 +1,31 @@
+"""`oversight quota`: who holds which part of an account's limits."""
+
+import click
+
+from oversight.engine.cli.options import json_option, store_option
+from oversight.engine.cli.output import show, show_json
+from oversight.engine.errors import UsageError
+from oversight.engine.fleet.quota import quota_shares
+from oversight.engine.runs.stores import store_name
+from oversight.engine.system.settings import is_url
+
+
+@click.command()
+@store_option
+@json_option
+def command(store: str | None, as_json: bool) -> None:
+    """Print which runs share limits in a database now, and what part each of them holds."""
+    named = store_name(store)
+    if not is_url(named):
+        raise UsageError("quotas are kept in a database: name it with --store postgresql://…")
+    rows = quota_shares(named)
+    if as_json:
+        keys = ("name", "run", "wanted", "share", "silent")
+        told = [dict(zip(keys, row, strict=True)) for row in rows]
+        show_json(told)
+        return
+    for name, run, wanted, share, silent in rows:
+        quiet = f", silent for {silent:.0f} s" if silent >= 1 else ""
+        show(f"{name}  {run}: {share:.0%}, wants {wanted:.1f} calls a second{quiet}")
+    if not rows:
+        show("no run shares limits here")

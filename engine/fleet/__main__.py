@@ -1,0 +1,97 @@
+"""`python -m oversight.engine.fleet`: a worker at the end of a pipe. It ends when the pipe does."""
+
+import asyncio
+import os
+import pickle
+import signal
+import sys
+import time
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from oversight.engine.errors import ProviderDown
+from oversight.engine.fleet.process import HEAD
+from oversight.engine.fleet.worker import Worker
+from oversight.engine.sweeps.elsewhere import module_from_file
+from oversight.engine.system.loop import event_loop
+
+LANDS = 30.0
+"""Seconds that calls in flight have to land once whoever started the worker is gone."""
+
+
+async def work_at_a_pipe() -> None:
+    """Answer what comes through the pipe, until it ends; then land what is in flight."""
+    loop = asyncio.get_running_loop()
+    answers = os.dup(1)
+    # Whoever prints must not spoil the frames.
+    os.dup2(2, 1)
+    reader = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    transport, protocol = await loop.connect_write_pipe(
+        asyncio.streams.FlowControlMixin, os.fdopen(answers, "wb", buffering=0)
+    )
+    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    workers: list[Worker] = []
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def answer(number: int, frame: bytes) -> None:
+        value: Any
+        try:
+            method, args = pickle.loads(frame)
+            value = await _done(workers, method, args)
+        except Exception as exc:
+            value = _portable(exc)
+        told = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+        writer.write(HEAD.pack(number, len(told)) + told)
+
+    try:
+        while True:
+            number, length = HEAD.unpack(await reader.readexactly(HEAD.size))
+            task = asyncio.create_task(answer(number, await reader.readexactly(length)))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+    except asyncio.IncompleteReadError:
+        for worker in workers:
+            worker.stop_token.stop(ProviderDown("whoever started this worker is gone"))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LANDS):
+                    await worker.close(abandon=False)
+
+
+async def _done(workers: list[Worker], method: str, args: tuple[Any, ...]) -> Any:
+    if method == "know":
+        # What the opening is made of may be of modules that no import statement finds.
+        for path in args[0]:
+            module_from_file(path)
+        return None
+    if method == "open":
+        workers.append(Worker(*args))
+        return None
+    (worker,) = workers
+    if method == "order":
+        orders, sent = args
+        age = time.monotonic() - sent
+        return worker.order(replace(orders, lasts=orders.lasts - age))
+    if method == "report":
+        return await worker.report(*args)
+    return await worker.close(abandon=args[0])
+
+
+def _portable(exc: Exception) -> Exception:
+    """The same, if it comes through the pipe whole; else one that says as much."""
+    try:
+        pickle.loads(pickle.dumps(exc))
+    except Exception:
+        return RuntimeError(f"{type(exc).__name__}: {exc}")
+    return exc
+
+
+if __name__ == "__main__":
+    # What the sweep is made of may lie where only whoever started this looks for modules.
+    sys.path[:] = sys.argv[1:]
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # They are for whoever started this, and who orders what is to be done.
+        signal.signal(number, signal.SIG_IGN)
+    with asyncio.Runner(loop_factory=event_loop()) as runner:
+        runner.run(work_at_a_pipe())

@@ -1,0 +1,169 @@
+"""Workers as Ray actors, on any machine of a cluster: placement and liveness are Ray's."""
+
+import asyncio
+import logging
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from oversight.engine.errors import UsageError
+from oversight.engine.fleet.fleet import Fleet
+from oversight.engine.fleet.hand import Hand, WorkerLost
+from oversight.engine.fleet.words import Opening, Orders, Receipt, WorkerReport
+from oversight.engine.fleet.worker import Worker
+from oversight.engine.runs.executor import Assignment
+from oversight.engine.system.settings import is_url
+
+try:
+    import ray
+    from ray.exceptions import RayActorError, RayTaskError
+except ImportError as exc:
+    raise UsageError("--ray needs Ray: pip install 'oversight-bench[ray]'") from exc
+
+SILENT = 10.0
+"""Seconds without a report after which a worker is given up: its node may hang or be cut off. Its
+grants ended long before."""
+PATIENCE = 5.0
+"""Seconds for a connection to a cluster."""
+LOCAL = "auto"
+"""In place of an address: the cluster that the environment names, else one on this machine."""
+
+
+class Actor:
+    """What Ray runs on a node: a worker, and nothing that lasts."""
+
+    def __init__(self) -> None:
+        self._worker: Worker | None = None
+
+    async def open(self, opening: Opening, machine: str) -> None:
+        if not is_url(opening.store) and machine != this_machine():
+            raise UsageError(
+                f"{opening.store} is a folder, and a folder cannot be shared between machines: "
+                "name a database with --store postgresql://…"
+            )
+        self._worker = Worker(opening)
+
+    async def order(self, orders: Orders) -> Receipt:
+        return self._at_work().order(orders)
+
+    async def report(self, hold: float) -> WorkerReport:
+        return await self._at_work().report(hold)
+
+    async def close(self, abandon: bool) -> WorkerReport:
+        return await self._at_work().close(abandon=abandon)
+
+    def _at_work(self) -> Worker:
+        assert self._worker is not None, "it is opened first"
+        return self._worker
+
+
+class RayHand(Hand):
+    """An actor that dies with whoever made it, and is never started again by Ray."""
+
+    def __init__(self, actor: Any) -> None:
+        self.actor = actor
+
+    @classmethod
+    async def hire(cls) -> "RayHand":
+        """An actor, wherever Ray has a place for it, now or later."""
+        options = {"max_restarts": 0, "max_task_retries": 0, "max_concurrency": 64, "num_cpus": 1}
+        made = ray.remote(**options)(Actor)
+        return cls(made.options(scheduling_strategy="SPREAD").remote())
+
+    async def open(self, opening: Opening) -> None:
+        await self._call("open", opening, this_machine())
+
+    async def order(self, orders: Orders) -> Receipt:
+        receipt: Receipt = await self._call("order", orders)
+        return receipt
+
+    async def report(self, hold: float) -> WorkerReport:
+        try:
+            async with asyncio.timeout(hold + SILENT):
+                report: WorkerReport = await self._call("report", hold)
+                return report
+        except TimeoutError:
+            raise WorkerLost(f"a worker on Ray said nothing for {SILENT:.0f} s") from None
+
+    async def close(self, *, abandon: bool) -> WorkerReport:
+        report: WorkerReport = await self._call("close", abandon)
+        ray.kill(self.actor)
+        return report
+
+    async def lose(self) -> None:
+        ray.kill(self.actor)
+
+    async def _call(self, method: str, *args: object) -> Any:
+        try:
+            return await getattr(self.actor, method).remote(*args)
+        except RayActorError as exc:
+            raise WorkerLost("a worker on Ray is gone") from exc
+        except RayTaskError as exc:
+            raise exc.cause from exc
+
+
+class RayFleet(Fleet):
+    """A fleet on a Ray cluster, for as long as it is open."""
+
+    def __init__(self, assignment: Assignment, *, address: str, **settings: Any) -> None:
+        """address: of a cluster, or `auto`; settings: of a `Fleet`. UsageError if there is none."""
+        super().__init__(assignment, hire=RayHand.hire, **settings)
+        # Ray sends its makers figures of how it is used, unless it is told not to.
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        if address != LOCAL:
+            _refuse_unreachable(address)
+        self._stdout = ExitStack()
+        self._stdout.enter_context(_stdout_is_ours())
+        try:
+            ray.init(
+                None if address == LOCAL else address,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                include_dashboard=False if address == LOCAL else None,
+            )
+        except (ConnectionError, ValueError, RuntimeError) as exc:
+            self._stdout.close()
+            raise UsageError(f"--ray {address}: {exc}") from exc
+
+    async def close(self) -> None:
+        try:
+            await super().close()
+            await asyncio.to_thread(ray.shutdown)
+        finally:
+            self._stdout.close()
+
+
+def this_machine() -> str:
+    """Equal for processes of one machine, between two of its starts."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+@contextmanager
+def _stdout_is_ours() -> Iterator[None]:
+    """What Ray prints goes to stderr, be it from its own processes or from this one: stdout is for
+    the result, which comes when the fleet is closed."""
+    sys.stdout.flush()
+    ours = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(ours, 1)
+        os.close(ours)
+
+
+def _refuse_unreachable(address: str) -> None:
+    """UsageError if nobody listens there: Ray itself would try for minutes."""
+    place = urlsplit(address if "://" in address else f"//{address}")
+    try:
+        if not place.hostname or not place.port:
+            raise ValueError("an address is written as HOST:PORT")
+        socket.create_connection((place.hostname, place.port), PATIENCE).close()
+    except (OSError, ValueError) as exc:
+        raise UsageError(f"--ray {address}: no cluster can be reached there: {exc}") from exc

@@ -1,0 +1,54 @@
+"""How many workers a run gets, and what carries it out with them."""
+
+import os
+from functools import partial
+from typing import Literal, TypeAlias
+
+from oversight.engine.errors import UsageError
+from oversight.engine.fleet.fleet import Fleet
+from oversight.engine.providers.catalogue import entry, provider_of
+from oversight.engine.runs.executor import MakeExecutor
+from oversight.engine.runs.session import RunSession
+from oversight.engine.simulation.model import PREFIX
+from oversight.engine.sweeps.sweep import Sweep
+from oversight.engine.system.settings import is_url
+
+Workers: TypeAlias = int | Literal["auto"]
+"""`auto`: one for each core where the work is bound by this machine, else one."""
+
+
+def executor_for(
+    workers: Workers, sweep: Sweep, store: str, *, quota: bool = False, ray: str = ""
+) -> MakeExecutor:
+    """This process alone, or a fleet where there are several workers, or a quota to be kept.
+
+    store: its folder or URL, as workers are to open it. quota: whether limits are shared with other
+    runs of this store. ray: address of a Ray cluster, or `auto`; empty for processes of this
+    machine. ValueError for fewer workers than one, UsageError for a quota in a folder.
+    """
+    if quota and not is_url(store):
+        raise UsageError(
+            "a quota is shared through a database: name one with --store postgresql://…"
+        )
+    count = _cores(sweep) if workers == "auto" else workers
+    if count < 1:
+        raise ValueError(f"workers: {count} is less than 1")
+    # What one problem asks is asked by one worker: more would have nothing to do.
+    count = min(count, len(sweep.problems))
+    if ray:
+        from oversight.engine.fleet.on_ray import RayFleet  # not installed unless it is wanted
+
+        return partial(RayFleet, address=ray, workers=count, store=store, quota=quota)
+    if count == 1 and not quota:
+        return RunSession
+    return partial(Fleet, workers=count, store=store, quota=quota)
+
+
+def _cores(sweep: Sweep) -> int:
+    """One for each core if no vendor's account is what binds: that of one process is enough for
+    any account."""
+    bound_here = all(m.startswith(PREFIX) or entry(provider_of(m)).own for m in sweep.models)
+    if not bound_here:
+        return 1
+    # Where the system can say which cores this process may use, others do not count.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,53 @@
+"""The part of a model's limits that this process may use, where several share them."""
+
+import math
+from collections.abc import Callable
+
+TRICKLE = 1e-6
+"""The part of a rate that a bucket goes at while nothing is granted: the gate holds the call."""
+
+
+class Lease:
+    """A share of every told rate and so many calls in flight, until a moment. Loop times (s).
+
+    The share multiplies rates that are known, from the sweep file or from headers. What a process
+    finds out by itself (a pace after refusals, the width of a server) is of its own calls alone and
+    is not multiplied. Once `until` has passed nothing leaves, however large the limits: whoever
+    divides them is gone or cut off, and may have given this part to another.
+    """
+
+    def __init__(
+        self, share: float = 1.0, width: int | None = None, until: float = math.inf
+    ) -> None:
+        """share: in [0, 1]. width: calls in flight; None for no bound."""
+        self._listeners: list[Callable[[], None]] = []
+        self.renew(share, width, until)
+
+    @classmethod
+    def none(cls) -> "Lease":
+        """Nothing may leave before the first `renew`."""
+        return cls(0.0, None, -math.inf)
+
+    def renew(self, share: float, width: int | None, until: float) -> None:
+        """Take what was granted in place of what was."""
+        self.share, self.width, self.until = share, width, until
+        self.whole = share == 1.0 and width is None and until == math.inf
+        """Whether it holds back nothing, ever."""
+        for listener in self._listeners:
+            listener()
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Have `listener` called at each renewal."""
+        self._listeners.append(listener)
+
+    def holds(self, now: float) -> bool:
+        """Whether anything may leave at `now`."""
+        return self.share > 0.0 and now < self.until
+
+    def pace(self) -> float:
+        """The part of a rate to go at just now; more than 0."""
+        return max(self.share, TRICKLE)
+
+    def room(self, busy: int) -> bool:
+        """Whether one more call may be in flight beside `busy` others."""
+        return self.width is None or busy < self.width

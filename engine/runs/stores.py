@@ -1,0 +1,43 @@
+"""The store of a run, by what its user calls it: a folder, or the URL of a database."""
+
+import os
+from pathlib import Path
+
+from oversight.cache.disk import DiskStore, ReadOnlyStore
+from oversight.cache.store import Reader, Store
+from oversight.engine.system.settings import STORE_VARIABLE, homely, is_url, store_path
+
+
+def store_name(given: Path | str | None) -> str:
+    """What the user calls the store: what is given, else $OVERSIGHT_STORE, else the user's cache.
+
+    A folder is made absolute, so that other processes find it.
+    """
+    named = str(given) if given is not None else os.environ.get(STORE_VARIABLE, "")
+    if is_url(named):
+        return named
+    return str(store_path(Path(named).expanduser() if named else None).absolute())
+
+
+def shown_name(named: str) -> str:
+    """As it may stand in files that others read: without the name of anybody's home folder. A URL
+    that holds a password is never opened, so that none is shown."""
+    return named if is_url(named) else homely(Path(named))
+
+
+def open_store(named: str, id: str = "") -> Store:
+    """Open it for reading and writing, and make it if there is none. StoreError.
+
+    id: of the store that a new one takes the place of.
+    """
+    if is_url(named):
+        # Not installed unless it is wanted.
+        from oversight.cache.postgres import PostgresStore
+
+        return PostgresStore(named, id)
+    return DiskStore(Path(named), id)
+
+
+def open_for_reading(named: str) -> Reader:
+    """Open a store that is there. StoreError if it is not."""
+    return open_store(named) if is_url(named) else ReadOnlyStore(Path(named))

@@ -1,0 +1,332 @@
+"""A run on several workers: real processes, real HTTP, kills and signals; see test_paid_runs."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from oversight.engine.fleet.fleet import LASTS
+from oversight.engine.rehearsal.process import counts
+from oversight.engine.runs.run_folder import outcomes
+from tests.command_line import environment, oversight
+from tests.desk import CANARY, CONCURRENCY, MODELS, Desk
+
+TWO = ("--workers", "2")
+SLOW = {"latency": 0.15, "spread": 0.5}
+IN_FLIGHT = CONCURRENCY * len(MODELS)
+"""Calls of a whole run at once."""
+
+
+def desk_in(folder: Path) -> Desk:
+    return Desk(folder, problems=8)
+
+
+@pytest.fixture
+def desk(tmp_path) -> Desk:
+    return desk_in(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory) -> Desk:
+    """The same run in one process, with nothing going wrong."""
+    desk = desk_in(tmp_path_factory.mktemp("undisturbed"))
+    with desk.server({}):
+        done = desk.sit()
+    assert done.returncode == 0, done.stderr
+    return desk
+
+
+def written(desk: Desk) -> bytes:
+    return (desk.run / "outcomes.jsonl").read_bytes()
+
+
+def workers_of(process) -> list[int]:
+    """The workers of a driver, by their process ids."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    told = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children}
+    return [pid for pid, words in told.items() if b"oversight.engine.fleet" in words]
+
+
+def until(holds, process=None) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline, "it never came to that"
+        assert process is None or process.poll() is None, "the run ended before"
+        time.sleep(0.005)
+
+
+def gone(pids) -> bool:
+    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def end(process) -> "subprocess.CompletedProcess[str]":
+    out, err = process.communicate(timeout=120)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def test_two_workers_write_the_same_bytes_as_one_process_and_pay_each_call_once(desk, undisturbed):
+    with desk.server(SLOW) as url:
+        done = desk.sit(*TWO)
+        seen = counts(url)
+        again = desk.sit("--workers", "3", "--run-folder", "other")
+        assert counts(url)["requests"] == seen["requests"]
+    assert done.returncode == again.returncode == 0, done.stderr
+    assert written(desk) == (desk.folder / "other/outcomes.jsonl").read_bytes()
+    assert written(desk) == written(undisturbed)
+    account = desk.account()
+    assert account.sent == account.stored == seen["requests"] == seen["ok"]
+    assert seen["repeats"] == 0
+    assert account.usage == undisturbed.account().usage
+    assert account.dollars == pytest.approx(undisturbed.account().dollars)
+    assert seen["peak"] <= IN_FLIGHT
+
+
+def test_the_work_of_a_killed_worker_is_done_by_another_as_the_store_has_it(desk):
+    killed = 0
+    with desk.server(SLOW) as url:
+        process = desk.start(*TWO)
+        for threshold in (20, 60, 100):
+            until(lambda least=threshold: counts(url).get("ok", 0) >= least, process)
+            os.kill(workers_of(process)[-1], signal.SIGKILL)
+            killed += 1
+        done = end(process)
+        seen = counts(url)
+        # What is paid again is answered anew: what the store has stands for all.
+        again = desk.sit("--run-folder", "again", "--cache", "replay")
+    assert done.returncode == again.returncode == 0, done.stderr
+    assert done.stderr.count("is gone; what it had in hand is run again") == killed
+    assert written(desk) == (desk.folder / "again/outcomes.jsonl").read_bytes()
+    assert seen["repeats"] <= killed * IN_FLIGHT
+    assert desk.status()["failed"] == 0
+
+
+def test_a_quota_that_one_worker_meets_stops_all(desk, undisturbed):
+    with desk.server(SLOW | {"quota": 40}) as url:
+        stopped = desk.sit(*TWO)
+        seen = counts(url)
+    assert stopped.returncode == 3, stopped.stderr
+    assert "Nothing more is sent" in stopped.stderr
+    assert 0 < seen["quota"] <= IN_FLIGHT
+    assert desk.status()["failed"] == 0
+    assert seen["ok"] + seen["quota"] == seen["requests"] == desk.account().sent
+    with desk.server({}):
+        assert desk.sit(*TWO).returncode == 0
+    assert written(desk) == written(undisturbed)
+
+
+def test_p11_all_workers_together_spend_no_more_than_the_budget(desk, undisturbed):
+    whole = undisturbed.account().dollars
+    spent = []
+    with desk.server({"latency": 0.05}) as url:
+        for part in (0.3, 0.6):
+            stopped = desk.sit("--workers", "3", "--max-cost", f"{part * whole:.6f}")
+            assert stopped.returncode == 4, stopped.stderr
+            assert "budget reached: $" in stopped.stderr
+            spent.append(desk.account().dollars + desk.account().doubtful)
+            assert 0.5 * part * whole < spent[-1] <= part * whole
+        done = desk.sit(*TWO, "--max-cost", f"{2 * whole:.6f}")
+        seen = counts(url)
+    assert done.returncode == 0, done.stderr
+    assert seen["repeats"] == 0
+    assert desk.account().sent == seen["requests"]
+    assert written(desk) == written(undisturbed)
+
+
+def test_p6_ctrl_c_to_the_whole_group_lets_all_land_and_pays_nothing_twice(desk, undisturbed):
+    with desk.server(SLOW) as url:
+        process = desk.start(*TWO)
+        until(lambda: counts(url).get("ok", 0) >= 30, process)
+        os.killpg(process.pid, signal.SIGINT)
+        stopped = end(process)
+        seen = counts(url)
+        assert stopped.returncode == 130
+        assert "all that landed is saved" in stopped.stderr
+        assert desk.account().sent == seen["requests"]
+        assert desk.account().count("ambiguous") == 0
+        assert desk.sit(*TWO).returncode == 0
+        assert counts(url)["repeats"] == 0
+    assert written(desk) == written(undisturbed)
+
+
+def test_a_second_ctrl_c_abandons_what_is_in_flight_and_says_so(desk):
+    with desk.server({"latency": 60}) as url:
+        process = desk.start(*TWO)
+        until(lambda: counts(url).get("in_flight", 0) >= 2, process)
+        pids = workers_of(process)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr
+        while "Ctrl-C again" not in process.stderr.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        stopped = end(process)
+        seen = counts(url)
+    assert stopped.returncode == 130
+    assert desk.account().count("ambiguous") == seen["requests"]
+    assert gone(pids)
+
+
+def test_workers_whose_driver_is_killed_land_what_they_have_and_end(desk, undisturbed):
+    with desk.server({"latency": 0.5, "spread": 0.3}) as url:
+        process = desk.start(*TWO)
+        until(lambda: counts(url).get("ok", 0) >= 20, process)
+        pids = workers_of(process)
+        assert len(pids) == 2
+        process.kill()
+        process.communicate()
+        until(lambda: gone(pids))
+        seen = counts(url)
+        assert seen["ok"] == seen["requests"], "all that was in flight has landed"
+        assert desk.account().sent >= 20
+        assert desk.sit(*TWO).returncode == 0
+        assert counts(url)["repeats"] == 0
+    assert written(desk) == written(undisturbed)
+
+
+def test_a_driver_that_stands_still_is_no_reason_to_go_on_sending(desk, undisturbed):
+    with desk.server({"latency": 0.05}) as url:
+        process = desk.start(*TWO, "--set", f"models.{MODELS[2]}.requests=600")
+        until(lambda: counts(url).get("ok", 0) >= 10, process)
+        process.send_signal(signal.SIGSTOP)
+        stopped = time.monotonic()
+        sent, last = counts(url)["requests"], stopped
+        while time.monotonic() < last + 2.5:
+            if (now := counts(url)["requests"]) > sent:
+                sent, last = now, time.monotonic()
+        process.send_signal(signal.SIGCONT)
+        done = end(process)
+        seen = counts(url)
+    assert last - stopped <= LASTS + 0.5
+    assert done.returncode == 0, done.stderr
+    assert "is gone" not in done.stderr
+    assert seen["repeats"] == 0
+    assert written(desk) == written(undisturbed)
+
+
+POISON = '''
+import os
+from dataclasses import dataclass
+from oversight.protocols import NaiveJudge
+
+@dataclass(frozen=True)
+class Poison(NaiveJudge):
+    """Kills its process in one world of one problem."""
+
+    async def run(self, question, side, ask):
+        verdict = await super().run(question, side, ask)
+        if question.text.startswith("Shipment 7:") and side == question.answers[1]:
+            os._exit(1)
+        return verdict
+'''
+USING_IT = """
+import sys
+from oversight import run
+from oversight.protocols import StatedJudge
+from poison import Poison
+from tests.shipments import shipments
+
+report = run([Poison(StatedJudge("sim/judge"))], shipments(40), workers=2, quiet=True)
+print(report.folder)
+"""
+
+
+def test_a_cell_that_kills_each_worker_fails_and_all_others_have_their_verdict(tmp_path):
+    (tmp_path / "poison.py").write_text(POISON)
+    store = {"OVERSIGHT_STORE": str(tmp_path / "store")}
+    done = subprocess.run(
+        [sys.executable, "-c", USING_IT],
+        cwd=tmp_path,
+        env=environment(store),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    found = list(outcomes(tmp_path / done.stdout.strip()))
+    assert len(found) == 80
+    assert {record.place: record.failure.kind for record in found if record.failure} == {
+        15: "crash"
+    }
+
+
+IN_A_SCRIPT = POISON + USING_IT.replace("from poison import Poison\n", "")
+
+
+def test_a_protocol_that_workers_cannot_import_is_told_and_nothing_is_run(tmp_path):
+    (tmp_path / "script.py").write_text(IN_A_SCRIPT)
+    done = subprocess.run(
+        [sys.executable, "script.py"],
+        cwd=tmp_path,
+        env=environment({"OVERSIGHT_STORE": str(tmp_path / "store")}),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "With --workers, protocols and settings of your own must be importable" in done.stderr
+    assert "UsageError" in done.stderr
+
+
+def test_a_missing_key_and_a_replay_are_refused_before_any_worker_starts(desk):
+    with desk.server({}) as url:
+        key = desk.environment.pop("OPENAI_API_KEY")
+        done = desk.sit(*TWO)
+        assert (done.returncode, "OPENAI_API_KEY is not set" in done.stderr) == (2, True)
+        desk.environment["OPENAI_API_KEY"] = key
+        done = desk.sit(*TWO, "--cache", "replay", "--accept-empty")
+        assert (done.returncode, "a replay runs in one process" in done.stderr) == (2, True)
+        assert "requests" not in counts(url)
+
+
+def test_a_run_that_may_stop_early_is_refused_before_any_worker_starts(tmp_path):
+    (tmp_path / "s.yaml").write_text(
+        "name: s\nproblems: {bundled: arithmetic}\nagents: sim/strong\njudges: sim/judge\n"
+        "protocols: [consultancy, debate]\n"
+    )
+    aim = ("--stop-when", "debate > consultancy")
+    refused = oversight("run", "s.yaml", *TWO, *aim, cwd=tmp_path)
+    assert (refused.code, "look at a run in one process" in refused.err) == (2, True)
+    refused = oversight("run", "s.yaml", "--part", "1/2", *aim, cwd=tmp_path)
+    assert (refused.code, "look at a whole sweep: leave out --part" in refused.err) == (2, True)
+
+
+def test_workers_have_the_words_and_the_code_that_a_sweep_names_by_files(tmp_path):
+    (tmp_path / "words.yaml").write_text("debate:\n  judge: You are in no hurry.\n")
+    (tmp_path / "mine.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from oversight.protocols import NaiveJudge\n"
+        "@dataclass(frozen=True, kw_only=True)\n"
+        "class Mine(NaiveJudge):\n"
+        "    pass\n"
+    )
+    (tmp_path / "s.yaml").write_text(
+        "name: s\nproblems: {bundled: {name: arithmetic, limit: 6}}\nagents: sim/strong\n"
+        "judges: sim/judge\nprotocols: ['mine.py:Mine', debate]\nprompts: [default, words.yaml]\n"
+    )
+    for name, words in (("one", ()), ("two", TWO)):
+        ran = oversight("run", "s.yaml", "--run-folder", name, *words, cwd=tmp_path)
+        assert ran.code == 0, ran.err
+    one, two = ((tmp_path / name / "outcomes.jsonl").read_bytes() for name in ("one", "two"))
+    assert one == two and one
+
+
+def test_p13_no_word_between_processes_holds_a_key(desk, monkeypatch, tmp_path):
+    """The whole of what goes through the pipes, as the workers were sent it."""
+    log = tmp_path / "frames"
+    listener = (
+        "import pickle, oversight.engine.fleet.process as process\n"
+        "dumps = pickle.dumps\n"
+        "def kept(value, *rest):\n"
+        f"    open({str(log)!r}, 'ab').write(dumps(value, *rest))\n"
+        "    return dumps(value, *rest)\n"
+        "process.pickle.dumps = kept\n"
+        "from oversight.engine.cli.group import main\n"
+        "main()\n"
+    )
+    with desk.server({}):
+        done = desk.sit(*TWO, script=listener)
+    assert done.returncode == 0, done.stderr
+    assert len(log.read_bytes()) > 10_000
+    assert CANARY.encode() not in log.read_bytes()

@@ -1,0 +1,88 @@
+"""A sweep run in parts, as jobs of an array do, and gathered."""
+
+import shutil
+
+import pytest
+
+from oversight.engine.accounting.ledger_file import read_ledger
+from oversight.engine.rehearsal.process import counts
+from tests.desk import Desk
+
+
+@pytest.fixture
+def parted(command, place):
+    """The small sweep in three parts, in `parts`."""
+    for n in (1, 2, 3):
+        ran = command("run", "small.yaml", "--part", f"{n}/3", "--run-folder", f"parts/{n}")
+        assert ran.code == 0, ran.err
+    return place
+
+
+def test_parts_and_gather_give_the_bytes_of_one_run(command, parted):
+    whole = command("run", "small.yaml", "--run-folder", "whole")
+    gathered = command("gather", "parts")
+    assert gathered.code == 0, gathered.err
+    assert gathered.out == whole.out
+    (folder,) = (parted / "runs").iterdir()
+    one, all_parts = parted / "whole/outcomes.jsonl", folder / "outcomes.jsonl"
+    assert one.read_bytes() == all_parts.read_bytes()
+    # It is the run of the sweep from now on.
+    again = command("run", "small.yaml")
+    assert (again.code, "complete already" in again.err) == (0, True)
+
+
+def test_gathering_twice_changes_nothing(command, parted):
+    first = command("gather", "parts", "--run-folder", "all")
+    before = (parted / "all/outcomes.jsonl").read_bytes()
+    again = command("gather", "parts", "--run-folder", "all")
+    assert (first.code, again.code) == (0, 0)
+    assert (parted / "all/outcomes.jsonl").read_bytes() == before
+
+
+def test_a_part_that_is_missing_unfinished_or_there_twice_is_named(command, parted):
+    shutil.move(parted / "parts/2", parted / "away")
+    told = command("gather", "parts")
+    assert told.code != 0
+    assert "part 2/3 is not there yet" in told.err
+    shutil.copytree(parted / "parts/1", parted / "parts/once-more")
+    assert "are both part 1/3" in command("gather", "parts").err
+    shutil.rmtree(parted / "parts/once-more")
+    shutil.move(parted / "away", parted / "parts/2")
+    outcomes = parted / "parts/2/outcomes.jsonl"
+    outcomes.write_bytes(b"".join(outcomes.read_bytes().splitlines(keepends=True)[:-1]))
+    told = command("gather", "parts", "--run-folder", "all")
+    assert "part 2/3 has 9 of 10 outcomes" in told.err
+
+
+def test_parts_of_several_sweeps_and_a_folder_without_parts_are_refused(command, parted):
+    assert "holds no part of a run" in command("gather", "runs").err
+    shutil.rmtree(parted / "parts/3")
+    other = ("--part", "3/3", "--run-folder", "parts/3", "--set", "judges=sim/weak")
+    assert command("run", "small.yaml", *other).code == 0
+    assert "is a part of another sweep than" in command("gather", "parts").err
+
+
+@pytest.mark.parametrize("part", ["0/3", "4/3", "x", "1/0"])
+def test_what_is_no_part_is_refused(command, place, part):
+    told = command("run", "small.yaml", "--part", part)
+    assert (told.code, "a part is written as 3/16" in told.err) == (2, True)
+
+
+def test_a_part_without_a_problem_is_refused(command, place):
+    told = command("run", "small.yaml", "--part", "9/9")
+    assert (told.code, "so that this part has none" in told.err) == (2, True)
+
+
+def test_the_ledger_of_a_gathered_run_is_that_of_its_parts(tmp_path):
+    desk = Desk(tmp_path, problems=3)
+    with desk.server({}) as url:
+        for n in (1, 2):
+            done = desk.sit("--part", f"{n}/2", "--run-folder", f"parts/{n}")
+            assert done.returncode == 0, done.stderr
+        seen = counts(url)
+        gathered = desk.start_words("gather", "parts", "--run-folder", "all")
+        _, err = gathered.communicate(timeout=60)
+        assert gathered.returncode == 0, err
+        assert desk.sit("--run-folder", "all").returncode == 0
+        assert counts(url)["requests"] == seen["requests"]
+    assert sum(account.sent for account in read_ledger(tmp_path / "all").values()) == seen["ok"]

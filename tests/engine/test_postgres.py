@@ -1,0 +1,300 @@
+"""A store that runs share: each call is paid once, whoever asks, and a database may restart."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from oversight.cache.cache import Cache
+from oversight.cache.errors import ReplayMiss, StoreError, StoreGone
+from oversight.cache.reply import Reply
+from oversight.engine.rehearsal.process import counts
+from oversight.engine.runs.stores import open_store
+from tests.calls import FULL as CALL
+from tests.desk import CONCURRENCY, MODELS, ROOT, Desk
+
+pytest.importorskip("psycopg", reason="psycopg is not installed")
+
+from oversight.cache.postgres import PostgresStore
+
+SLOW = {"latency": 0.15, "spread": 0.5}
+
+
+@pytest.fixture
+def url(postgres) -> str:
+    return postgres.database()
+
+
+@pytest.fixture
+def desk(tmp_path) -> Desk:
+    return Desk(tmp_path, problems=4)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory) -> bytes:
+    """The outcomes over a store of its own, in SQLite."""
+    desk = Desk(tmp_path_factory.mktemp("undisturbed"), problems=4)
+    with desk.server({}):
+        done = desk.sit()
+    assert done.returncode == 0, done.stderr
+    return written(desk)
+
+
+def written(desk: Desk, run: str = "run") -> bytes:
+    return (desk.folder / run / "outcomes.jsonl").read_bytes()
+
+
+def end(process) -> "subprocess.CompletedProcess[str]":
+    out, err = process.communicate(timeout=120)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def cache_over(store, inner, mode="use") -> Cache:
+    return Cache(store, inner, identity=lambda call: "vendor", mode=mode)
+
+
+async def test_two_processes_that_miss_one_call_at_one_moment_pay_it_once(url):
+    asked = []
+
+    async def inner(call):
+        asked.append(call)
+        await asyncio.sleep(0.3)
+        return Reply(f"reply {len(asked)}")
+
+    with closing(PostgresStore(url)) as one, closing(PostgresStore(url)) as other:
+        first, second = cache_over(one, inner), cache_over(other, inner)
+        replies = await asyncio.gather(*(cache(CALL) for cache in (first, second, first)))
+        assert [reply.text for reply in replies] == ["reply 1"] * 3
+        assert len(asked) == 1
+        assert sorted([first.statistics.new, second.statistics.new]) == [0, 1]
+        await first.close()
+        await second.close()
+
+
+async def test_a_call_that_failed_elsewhere_is_asked_by_whoever_waited(url):
+    async def failing(call):
+        await asyncio.sleep(0.2)
+        raise ValueError("down")
+
+    async def inner(call):
+        return Reply("here")
+
+    with closing(PostgresStore(url)) as one, closing(PostgresStore(url)) as other:
+        first, second = cache_over(one, failing), cache_over(other, inner)
+        lost = asyncio.create_task(first(CALL))
+        await asyncio.sleep(0.1)
+        reply = await second(CALL)
+        assert reply.text == "here"
+        with pytest.raises(ValueError, match="down"):
+            await lost
+        await first.close()
+        await second.close()
+
+
+async def test_the_claim_of_a_store_that_is_gone_holds_nobody(url):
+    gone = PostgresStore(url)
+    assert gone.claim(["a", "b"]) == {"a", "b"}
+    with closing(PostgresStore(url)) as store:
+        assert store.claim(["a", "c"]) == {"c"}
+        gone.free(["b"])
+        assert store.claim(["b"]) == {"b"}
+        gone.close()
+        deadline = time.monotonic() + 10
+        while store.claim(["a"]) != {"a"}:
+            assert time.monotonic() < deadline
+
+
+async def test_a_replay_reads_from_it_and_tells_what_was_never_recorded(url):
+    async def inner(call):
+        return Reply("yes")
+
+    with closing(PostgresStore(url)) as store:
+        cache = cache_over(store, inner)
+        await cache(CALL)
+        await cache.close()
+        replay = cache_over(store, inner, "replay")
+        assert (await replay(CALL)).text == "yes"
+        assert replay.statistics.stored == 1
+        with pytest.raises(ReplayMiss):
+            await replay(CALL.drawn(7))
+        await replay.close()
+
+
+async def test_one_damaged_reply_is_told_to_its_caller_and_not_to_the_others(url):
+    import psycopg
+
+    async def inner(call):
+        return Reply(str(call.draw))
+
+    with closing(PostgresStore(url)) as store:
+        cache = cache_over(store, inner)
+        for n in range(3):
+            await cache(CALL.drawn(n))
+        await cache.close()
+        with psycopg.connect(url, autocommit=True) as db:
+            ((key,),) = db.execute("SELECT min(key) FROM replies").fetchall()
+            db.execute("UPDATE replies SET value = value || 'x' WHERE key = %s", (key,))
+        again = cache_over(store, inner)
+        met = await asyncio.gather(
+            *(again(CALL.drawn(n)) for n in range(3)), return_exceptions=True
+        )
+        assert sum(isinstance(each, StoreError) for each in met) == 1
+        assert sum(isinstance(each, Reply) for each in met) == 2
+        await again.close()
+
+
+def test_a_database_that_restarts_is_waited_for(postgres, url):
+    with closing(PostgresStore(url)) as store:
+        store.put_many([("a", b"1")])
+        postgres.stop()
+        starting = subprocess.Popen([sys.executable, "-c", START, str(ROOT), str(postgres.folder)])
+        assert store.get("a") == b"1"
+        assert store.keep_many([("a", b"2"), ("b", b"3")]) == {"a": b"1"}
+        assert starting.wait() == 0
+
+
+START = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from tests.databases import Server
+server = Server.__new__(Server)
+server.folder, server._durable = Path(sys.argv[2]), False
+server.start()
+"""
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["postgresql://me:secret@h/db", "postgresql://h/db?password=secret&user=me"],
+)
+def test_a_password_in_the_url_is_refused_and_not_repeated(given):
+    with pytest.raises(StoreError, match=r"~/\.pgpass, or into the variable PGPASSWORD") as told:
+        open_store(given)
+    assert "secret" not in str(told.value)
+
+
+def test_a_server_that_is_not_there_is_told_at_once():
+    began = time.monotonic()
+    with pytest.raises(StoreError, match="cannot be reached"):
+        PostgresStore("postgresql://me@/db?host=/nowhere")
+    assert time.monotonic() - began < 10
+
+
+def test_a_foreign_table_is_told_and_an_emptied_database_is_gone(url):
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as db:
+        with closing(PostgresStore(url)) as store:
+            store.check()
+            db.execute("DROP TABLE store, replies")
+            with pytest.raises(StoreGone, match="holds no store any more"):
+                store.check()
+        db.execute("CREATE TABLE store (name text)")
+        with pytest.raises(StoreError, match="is another program's"):
+            PostgresStore(url)
+
+
+def test_two_runs_of_one_sweep_at_one_moment_pay_each_call_once(desk, url, undisturbed):
+    with desk.server(SLOW) as server:
+        runs = [
+            desk.start("--store", url, "--run-folder", name, *more)
+            for name, more in (("one", ()), ("two", ("--workers", "2")))
+        ]
+        for done in map(end, runs):
+            assert done.returncode == 0, done.stderr
+        seen = counts(server)
+    assert seen["repeats"] == 0
+    assert written(desk, "one") == written(desk, "two") == undisturbed
+    with closing(open_store(url)) as store:
+        assert len(store) == seen["requests"]
+
+
+def test_after_a_kill_the_other_run_goes_on_at_once_and_pays_what_was_in_flight_again(desk, url):
+    with desk.server(SLOW) as server:
+        killed = desk.start("--store", url, "--run-folder", "killed")
+        other = desk.start("--store", url)
+        while counts(server).get("ok", 0) < 20:
+            assert killed.poll() is None
+        killed.kill()
+        killed.communicate()
+        done = end(other)
+        seen = counts(server)
+        assert done.returncode == 0, done.stderr
+        assert seen["repeats"] <= CONCURRENCY * len(MODELS)
+        # What is paid again is answered anew: what the store has stands for all.
+        again = desk.sit("--store", url, "--run-folder", "again", "--cache", "replay")
+    assert again.returncode == 0, again.stderr
+    assert written(desk) == written(desk, "again")
+
+
+def test_a_run_outlives_a_restart_of_its_database_and_fails_no_cell(
+    desk, url, undisturbed, postgres
+):
+    with desk.server(SLOW) as server:
+        process = desk.start("--store", url, "--workers", "2")
+        while counts(server).get("ok", 0) < 20:
+            assert process.poll() is None
+        postgres.stop()
+        postgres.start()
+        done = end(process)
+    assert done.returncode == 0, done.stderr
+    assert written(desk) == undisturbed
+
+
+def test_the_run_folder_names_the_database_and_show_replay_and_resume_find_it(desk, url):
+    with desk.server({"latency": 0.05}) as server:
+        process = desk.start("--store", url)
+        desk.until(20)
+        process.send_signal(signal.SIGINT)
+        assert end(process).returncode == 130
+        desk.environment["OVERSIGHT_STORE"] = url
+        where = ["--run-folder", "run", "--limit", "4"]
+        again = oversight(desk, "run", "sweep.yaml", *where)
+        assert again.returncode == 0, again.stderr
+        asked = counts(server)["requests"]
+        wrong = oversight(
+            desk, "run", "sweep.yaml", *where, "--store", "elsewhere", "--retry-failed"
+        )
+        assert wrong.returncode == 0, "a complete run asks nothing of any store"
+    for words in (("replay", "run"), ("show", "run", "0")):
+        done = oversight(desk, *words)
+        assert done.returncode in (0, 2), done.stderr
+        assert "no store" not in done.stderr
+    assert asked == counts_of(url)
+    assert url in (desk.run / "manifest.json").read_text()
+
+
+def oversight(desk: Desk, *words: str) -> "subprocess.CompletedProcess[str]":
+    import os
+
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    return subprocess.run(
+        [sys.executable, "-m", "oversight.engine", *words],
+        cwd=desk.folder,
+        env={**kept, "PYTHONPATH": str(ROOT), **desk.environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def counts_of(url: str) -> int:
+    with closing(open_store(url)) as store:
+        return len(store)
+
+
+def test_a_store_on_disk_is_brought_into_it(desk, url, tmp_path: Path):
+    with desk.server({}):
+        assert desk.sit().returncode == 0
+        done = oversight(desk, "cache", "import", "store", "--store", url)
+        assert done.returncode == 0, done.stderr
+        again = desk.sit("--store", url, "--run-folder", "again")
+        assert again.returncode == 0, again.stderr
+    assert "new" not in again.stderr
+    assert written(desk, "again") == written(desk)
