@@ -57,7 +57,14 @@ class Snapshot:
 
 def console(quiet: bool = False) -> Console:
     """Stderr: live where it is a terminal, plain lines elsewhere, as in a notebook."""
-    return Console(file=sys.stderr, highlight=False, quiet=quiet, force_jupyter=False)
+    return Console(
+        # Emoji would be looked up in a module that is loaded in the middle of a run.
+        file=sys.stderr,
+        highlight=False,
+        emoji=False,
+        quiet=quiet,
+        force_jupyter=False,
+    )
 
 
 @asynccontextmanager

@@ -40,7 +40,7 @@ from oversight.engine.sweeps.document import Document
 from oversight.engine.sweeps.fields import filled
 from oversight.engine.sweeps.named import naming
 from oversight.engine.sweeps.node import Node
-from oversight.engine.system.descriptors import left, raise_limit
+from oversight.engine.system.descriptors import left, raise_limit, require_room
 from oversight.engine.throughput import LimitStatistics
 from oversight.engine.tokens import prompt_tokens
 from oversight.protocols.question import Problem
@@ -255,6 +255,8 @@ class Models:
             if (require := entry(provider).require) is not None:
                 require()
         raise_limit()
+        if real:
+            require_room()
         self._sharing = len({(provider_of(model), self.api(model)) for model, _ in real})
         self._room = left()
         cap = None if terms.max_cost is None else _budget(terms, terms.max_cost)

@@ -3,6 +3,8 @@
 import os
 import resource
 
+from oversight.engine.errors import UsageError
+
 KEPT = 32
 """Descriptors that connections never take: those of the store and its threads (a database has
 three for each), ledger, outcomes and quarantine, the lookup of names, and modules still to come."""
@@ -24,9 +26,23 @@ def raise_limit() -> None:
         return
 
 
+def require_room() -> None:
+    """UsageError where replies could be answered that no file is left to store."""
+    if _room() < 1:
+        allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        raise UsageError(
+            f"this process may have {allowed} open files, which is too few to ask models and store "
+            "what they answer: allow more, as with ulimit -n 256. Nothing was sent."
+        )
+
+
 def left() -> int:
     """How many connections may be opened beside all that is open now; at least one."""
+    return max(_room(), 1)
+
+
+def _room() -> int:
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if allowed == resource.RLIM_INFINITY:
         return _ENOUGH
-    return max(allowed - len(os.listdir("/dev/fd")) - KEPT, 1)
+    return allowed - len(os.listdir("/dev/fd")) - KEPT

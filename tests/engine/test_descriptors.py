@@ -22,6 +22,17 @@ def test_with_few_open_files_nothing_that_was_answered_is_lost(
     assert "Traceback" not in told
 
 
+@pytest.mark.parametrize("files", [24, 32])
+def test_with_too_few_open_files_nothing_is_asked(tmp_path: Path, files: int) -> None:
+    with Vendor(Profile(latency=0.1)) as vendor:
+        bench = bench_of(tmp_path, vendor.url, "compatible/lab", (files, files))
+        refused = bench.start()
+        assert refused.wait() == 2, refused.told
+        assert f"may have {files} open files" in refused.told and "ulimit -n" in refused.told
+        assert "Traceback" not in refused.told
+        assert vendor.book == []
+
+
 def test_the_bound_is_told_and_a_soft_one_is_raised(tmp_path: Path) -> None:
     with Vendor(Profile(latency=0.3)) as vendor:
         low = bench_of(tmp_path / "low", vendor.url, "compatible/lab", (64, 64))
