@@ -1,5 +1,6 @@
 """Where the command line writes: results on stdout, everything else on stderr behind a `·`."""
 
+import os
 import shutil
 import sys
 from typing import TYPE_CHECKING
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import orjson
 
+from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.display.printable import printable
 
 if TYPE_CHECKING:
@@ -38,6 +40,11 @@ def show(text: str) -> None:
     except BrokenPipeError:
         sys.stderr.close()
         raise SystemExit(0) from None
+    except OSError as exc:
+        # What stands in the buffer could not be written at the end either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        say(f"the result could not be written: {exc.strerror}")
+        raise SystemExit(ExitCode.STOPPED) from None
 
 
 def show_json(value: object) -> None:

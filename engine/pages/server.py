@@ -1,12 +1,14 @@
 """The server of pages: every page of every run of a folder, rendered when it is asked for."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import orjson
 from aiohttp import web
+from aiohttp.http_exceptions import BadHttpMessage
 
 from oversight.engine.errors import EngineError
 from oversight.engine.pages.addresses import Served
@@ -84,6 +86,7 @@ class PageServer:
     @asynccontextmanager
     async def serving(self, port: int) -> AsyncIterator[str]:
         """Serve while the body runs; the address to open. port: 0 for any. OSError if taken."""
+        logging.getLogger("aiohttp.server").addFilter(_of_ours)
         runner = web.AppRunner(self.application(), access_log=None, shutdown_timeout=0.5)
         await runner.setup()
         try:
@@ -263,3 +266,9 @@ def _number(request: web.Request, name: str) -> int:
     if not value.isascii() or not value.isdigit() or len(value) > 9:
         raise web.HTTPNotFound(text=f"{name}={value!r} is no number of a page")
     return int(value)
+
+
+def _of_ours(record: logging.LogRecord) -> bool:
+    """Whether a record is about this server, and not about a request that was no HTTP: whoever sent
+    that was told, and could fill the terminal with tracebacks otherwise."""
+    return not (record.exc_info and isinstance(record.exc_info[1], BadHttpMessage))

@@ -3,12 +3,14 @@
 import json
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from oversight.engine.runs.run_folder import outcomes
-from tests.command_line import Command, calls, oversight
+from tests.command_line import Command, calls, environment, oversight
 from tests.run_folders import everything, len_of, only_run, with_failures, written
 
 # Start to end.
@@ -249,3 +251,20 @@ def test_the_demo_needs_nothing_and_leaves_a_run_to_look_into(place: Path) -> No
     told = re.search(r"look closer oversight (.*)", ran.err)
     assert told
     assert oversight(*told[1].split(), cwd=place).code == 0
+
+
+@pytest.mark.wire
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_result_that_cannot_be_written_is_told_without_a_traceback(place: Path) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "oversight.engine", "run", "small.yaml"],
+            cwd=place,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=environment({"OVERSIGHT_STORE": str(place / "store")}),
+            text=True,
+        )
+    assert done.returncode == 3
+    assert "the result could not be written: No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr and "Exception" not in done.stderr

@@ -115,6 +115,18 @@ async def test_a_name_that_is_not_the_servers_own_is_refused(
     assert "small-" not in said
 
 
+@pytest.mark.parametrize("raw", [b"\x16\x03\x01\x02\x00\x01", b"GET /\x1b]0;x HTTP/1.1\r\n\r\n"])
+async def test_what_is_no_http_is_turned_away_without_a_traceback(
+    raw: bytes, root: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    port = int(root.rstrip("/").rpartition(":")[2])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(raw + b"\r\n\r\n")
+    assert b" 400 " in await reader.readline()
+    writer.close()
+    assert caplog.records == []
+
+
 async def test_another_origin_is_refused(root: str, client: aiohttp.ClientSession) -> None:
     assert (await got(client, root, headers={"Origin": "http://evil.example"}))[0] == 403
     assert (await got(client, root, headers={"Origin": "null"}))[0] == 403
