@@ -12,7 +12,7 @@ check: .venv/installed-dev lint  ## lint, types, layers and the unit ring: while
 	$(BIN)/pytest -q -n auto --dist worksteal -m unit
 
 test: .venv/installed-dev lint   ## lint, types, layers and all tests
-	$(BIN)/pytest -q -n auto --dist worksteal
+	$(BIN)/pytest -q -n auto --dist worksteal -rs
 
 .PHONY: lint
 lint: .venv/installed-dev
