@@ -189,5 +189,5 @@ def test_an_interrupt_before_anything_runs_is_no_failure_of_cells(
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("oversight.engine.cli.commands.run.open_sweep", interrupted)
+    monkeypatch.setattr("oversight.engine.cli.commands.run.read_sweep_file", interrupted)
     assert command("run", "small.yaml").code == 130

@@ -149,7 +149,7 @@ def test_drafts_and_a_limit_of_one_call_at_a_time(place: Path) -> None:
         models={MODEL: {"concurrency": 1}},
     )
     with running("run", "drafts.yaml", "--run-folder", "run", cwd=place) as process:
-        process.until("limited by concurrency 1 ")
+        process.until(r"limited by concurrency 1\b")
         ran = process.end()
     told(ran, place / "run")
     assert ran.code in (0, 1), ran.err
