@@ -1,5 +1,6 @@
 """A run that is under way, as a page that goes with it: one snapshot a second."""
 
+import os
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,6 +52,7 @@ class Watcher:
     run: OpenedRun
     finished: int = 0
     failed: int = 0
+    _inode: int = 0
     _offset: int = 0
     _failures: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_FAILURES))
     _marks: deque[tuple[float, int]] = field(default_factory=deque)
@@ -95,16 +97,14 @@ class Watcher:
         }
 
     def _read_on(self) -> None:
-        file = self.run.folder / OUTCOMES
-        if not file.exists():
+        try:
+            lines = (self.run.folder / OUTCOMES).open("rb")
+        except FileNotFoundError:
             return
-        if file.stat().st_size < self._offset:
-            # Failures were dropped, to be run again.
-            self._offset = self.finished = self.failed = 0
-            self._failures.clear()
-            self._marks.clear()
-            self._calls.clear()
-        with file.open("rb") as lines:
+        with lines:
+            stat = os.fstat(lines.fileno())
+            if stat.st_ino != self._inode:
+                self._start_again(stat.st_ino, shorter=stat.st_size < self._offset)
             lines.seek(self._offset)
             for line in lines:
                 if not line.endswith(b"\n"):
@@ -114,6 +114,15 @@ class Watcher:
                 if FAILURE_MARK in line:
                     self.failed += 1
                     self._failures.append(_failure(line))
+
+    def _start_again(self, inode: int, *, shorter: bool) -> None:
+        """Another file lies there: the outcomes in their order at the end of a run, or, `shorter`,
+        those that are kept when the failures among them are run again."""
+        self._inode, self._offset, self.finished, self.failed = inode, 0, 0, 0
+        self._failures.clear()
+        if shorter:
+            self._marks.clear()
+            self._calls.clear()
 
 
 def live_page(run: OpenedRun, links: Addresses, now: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from oversight.protocols.datasets import Gsm8k, gsm8k, leak_gate
+from oversight.protocols.datasets.leak import POSITION, WORDING
 from oversight.protocols.datasets.solution import number
 from oversight.protocols.errors import DatasetError
 
@@ -107,11 +108,22 @@ def test_a_seed_moves_labels_and_shuffled_order(folder):
 @pytest.mark.parametrize("right", ["person", "model"])
 def test_no_rule_of_form_finds_the_truth(folder, right):
     gate = leak_gate(Gsm8k(str(folder), right=right).load())
-    assert gate.leaks == ()
+    # Two hands wrote the answers, and a classifier of words tells them apart: see `rewriting`.
+    assert {rule.rule for rule in gate.leaks} <= {WORDING}
     if gate.problems >= 500:
         assert all(
-            abs(rule.accuracy - 0.5) < 0.02 for rule in gate.rules if rule.rule != "first position"
+            abs(rule.accuracy - 0.5) < 0.02
+            for rule in gate.rules
+            if rule.rule not in (POSITION, WORDING)
         )
+
+
+@pytest.mark.parametrize(("right", "low", "high"), [("person", 0.64, 0.70), ("model", 0.57, 0.63)])
+@pytest.mark.skipif(not REAL.is_dir(), reason="the real GSM8K does not lie beside the checkout")
+def test_the_wording_of_two_hands_tells_as_often_as_is_documented(right, low, high):
+    gate = leak_gate(Gsm8k(str(REAL), right=right).load())
+    assert [rule.rule for rule in gate.leaks] == [WORDING]
+    assert low < gate.leaks[0].accuracy < high
 
 
 def test_balance_is_what_keeps_form_from_telling(folder):
