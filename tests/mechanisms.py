@@ -70,10 +70,6 @@ TRUTHS = (
     ),
     (
         "critique",
-        "protocols/test_critique::test_a_dishonest_critic_finds_no_flaw_however_often_it_is_drawn",
-    ),
-    (
-        "critique",
         "protocols/test_critique::test_a_critic_that_was_turned_takes_what_an_honest_one_gave",
     ),
     (
