@@ -51,7 +51,9 @@ def broken(mutant: Mutant) -> dict[str, CodeType]:
     path = ROOT / mutant.file
     text = path.read_text()
     if text.count(mutant.old) != 1:
-        raise ValueError(f"{mutant.file}: {mutant.old!r} does not stand there once; mend the mutant")
+        raise ValueError(
+            f"{mutant.file}: {mutant.old!r} does not stand there once; mend the mutant"
+        )
     whole = _functions(compile(text, path, "exec"))
     other = _functions(compile(text.replace(mutant.old, mutant.new), path, "exec"))
     changed = {name: code for name, code in other.items() if not _same(code, whole.get(name))}
@@ -224,7 +226,10 @@ def tried(mutants: Sequence[Mutant], workers: int, truths_only: bool) -> dict[Mu
 
 def table(fates: dict[Mutant, str]) -> str:
     """How many mutants of each file died, as Markdown."""
-    lines = ["| file | mutants | by known truths | by others | alive |", "|---|---:|---:|---:|---:|"]
+    lines = [
+        "| file | mutants | by known truths | by others | alive |",
+        "|---|---:|---:|---:|---:|",
+    ]
     for file in [*dict.fromkeys(mutant.file for mutant in fates), ""]:
         ended = Counter(fate for mutant, fate in fates.items() if file in ("", mutant.file))
         counts = [ended.total(), ended["truth"], ended["other"], ended["alive"]]
@@ -243,12 +248,16 @@ def main() -> None:
     some = [m for m in every if not chosen.words or any(word in m.file for word in chosen.words)]
     fates = tried(some[:: chosen.every], chosen.workers, chosen.truths)
     for name, those in LISTS.items():
-        print(f"\n{name}\n\n{table({mutant: fates[mutant] for mutant in those if mutant in fates})}")
+        print(
+            f"\n{name}\n\n{table({mutant: fates[mutant] for mutant in those if mutant in fates})}"
+        )
     ended = Counter(fates[mutant] for mutant in MUTANTS if mutant in fates)
     share = ended["truth"] / (ended.total() or 1)
     seconds = time.monotonic() - started
-    print(f"\n{len(fates)} mutants in {seconds:.0f} s; known truths alone kill {share:.0%} of those "
-          "of mechanisms and judges")
+    print(
+        f"\n{len(fates)} mutants in {seconds:.0f} s; known truths alone kill {share:.0%} of those "
+        "of mechanisms and judges"
+    )
     # A share of a few says nothing.
     if "alive" in fates.values() or (ended.total() == len(MUTANTS) and share < ENOUGH):
         raise SystemExit(1)

@@ -249,6 +249,9 @@ async def test_over_many_problems_asd_falls_as_the_dose_rises():
 
 @pytest.mark.parametrize(("budget", "helpers"), [(1, 1), (2, 2), (3, 3), (7, 4), (12, 9), (99, 9)])
 async def test_the_budget_bounds_all_subquestions_and_is_shared_alike(budget: int, helpers: int):
+    """The known truth: an overseer who always asks all that it may asks three at the top, which
+    share what is left of the budget alike, three each at most. A helper answers each that is asked
+    below, and each at the top for which nothing is left: with 7, 2 and 1 and 1 below make four."""
     ask = Scripted(script)
     protocol = Amplification(JUDGE, ALICE, depth=2, budget=budget, steered=0)
     verdict = await protocol.run(CRATES, A, ask)
