@@ -37,6 +37,11 @@ LISTS = {"mechanisms and judges": MUTANTS, "engine and cache": ENGINE_MUTANTS}
 ENOUGH = 0.85
 """Of the mutants of mechanisms and judges, how many known truths alone must kill."""
 
+OPTIONS = (
+    *("-x", "-s", "-n0", "-pno:cacheprovider", "-pno:terminal", "--assert=plain"),
+    *("--timeout=60", "--hypothesis-profile=mutants"),
+)
+
 PATIENCE = 300.0
 """Seconds for the tests of one mutant; one that hangs is dead."""
 
@@ -132,14 +137,16 @@ class Trial:
         self.process.join()
         try:
             told = self.told.recv()
-        except EOFError:  # It was killed, or ended by what it ran.
-            return "other"
+        except EOFError:
+            if self.process.exitcode == 1:
+                raise SystemExit("the campaign itself is at fault") from None
+            return "other"  # It was killed.
         if isinstance(told, ValueError):
             raise SystemExit(str(told))
         return str(told)
 
 
-@dataclass
+@dataclass(eq=False)
 class Campaign:
     """A plugin of pytest: in place of running the tests once, they are run for every mutant."""
 
@@ -210,15 +217,14 @@ class Campaign:
 
 
 def tried(mutants: Sequence[Mutant], workers: int, truths_only: bool) -> dict[Mutant, str]:
-    """What became of each: `truth`, `other` or `alive`. SystemExit if the tests fail by themselves."""
+    """What became of each: `truth`, `other` or `alive`. SystemExit if tests fail by themselves."""
     # A failure is enough; nobody reads the smallest example of it.
     phases = [Phase.explicit, Phase.generate]
     settings.register_profile("mutants", phases=phases, deadline=None, database=None)
     campaign = Campaign(mutants, workers, truths_only)
     files = sorted({f"tests/{name}" for mutant in mutants for name in mutant.tests})
-    options = "-x -s -n0 -p no:cacheprovider -p no:terminal --assert=plain --timeout=60".split()
     os.chdir(ROOT)
-    pytest.main([*options, "--hypothesis-profile=mutants", *files], plugins=[campaign])
+    pytest.main([*OPTIONS, *files], plugins=[campaign])
     if not campaign.sound or len(campaign.fates) < len(mutants):
         raise SystemExit("the tests fail without any mutant, or cannot be collected")
     return {mutant: campaign.fates[mutant] for mutant in mutants}
@@ -254,10 +260,8 @@ def main() -> None:
     ended = Counter(fates[mutant] for mutant in MUTANTS if mutant in fates)
     share = ended["truth"] / (ended.total() or 1)
     seconds = time.monotonic() - started
-    print(
-        f"\n{len(fates)} mutants in {seconds:.0f} s; known truths alone kill {share:.0%} of those "
-        "of mechanisms and judges"
-    )
+    print(f"\n{len(fates)} mutants in {seconds:.0f} s; known truths alone kill {ended['truth']} of")
+    print(f"the {ended.total()} of mechanisms and judges, {share:.0%}")
     # A share of a few says nothing.
     if "alive" in fates.values() or (ended.total() == len(MUTANTS) and share < ENOUGH):
         raise SystemExit(1)

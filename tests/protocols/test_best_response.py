@@ -105,15 +105,19 @@ async def verdict(
     *,
     against: bool = False,
     forgetful: bool = False,
+    first: tuple[str, ...] = (),
 ) -> tuple[float, int]:
-    """The verdict on `side` by the best play for it, or against it, and how many were played."""
+    """The verdict on `side` by the best play for it, or against it, and how many were played.
+
+    first: moves with which every play starts.
+    """
     place, sign = instance.question.place(side), -1 if against else 1
 
     async def play(ask: Any) -> float:
         return sign * (await protocol.run(instance.question, side, ask)).probs[place]
 
     search = Search(play, moves, others, forgetful)
-    return sign * await search.value(), search.plays
+    return sign * await search.value(first), search.plays
 
 
 async def lies_win(
@@ -239,14 +243,11 @@ async def test_an_argument_may_be_as_long_as_the_cap_and_no_longer(campaign: Cam
     for instance in instances(domain, campaign.size(3, 20), campaign.seed):
         for cap in (1, 2):
             protocol = DoublyEfficientDebate(JUDGE, PROVER, OTHER, steps=cap)
+            moves, others = listing(instance, cap), exact(instance)
             for first in ((), (form(steps=["?"] * (cap + 1)),)):
-
-                async def play(ask: Any, protocol: Protocol = protocol) -> float:
-                    made = await protocol.run(instance.question, instance.right, ask)
-                    return made.probs[instance.truth]
-
-                moves, others = listing(instance, cap), exact(instance)
-                best = await Search(play, moves, others, forgetful=True).value(first)
+                best, _ = await verdict(
+                    protocol, instance, instance.right, moves, others, forgetful=True, first=first
+                )
                 assert best == float(len(instance.sound) <= cap)
 
 

@@ -155,8 +155,8 @@ async def test_a_speaker_who_shifts_its_meaning_is_caught_wherever_the_copy_does
 ):
     """The known truth: a speaker gives a word another meaning in statement `shift` of four. Its
     copy answers by the meaning that its context gives, and a copy of anyone else would betray it;
-    the judge rejects the side if the two differ. So a shift is caught if and only if an earlier statement is challenged, and an honest
-    speaker never is."""
+    the judge rejects the side if the two differ. So a shift is caught if and only if an earlier
+    statement is challenged, and an honest speaker never is."""
     said = [f"{line[:-1]} ({'new' if n == shift else 'old'})." for n, line in enumerate(SHIFTS, 1)]
 
     def planted(call: Call) -> str:

@@ -142,8 +142,8 @@ async def test_a_judge_who_leans_one_way_is_undecided_in_both_orders(lean: float
 
 @pytest.mark.parametrize("reads", [False, True])
 async def test_what_stands_in_the_passage_alone_is_known_to_who_may_read_it(reads: bool) -> None:
-    """The known truth: the answer stands in the passage and nowhere else. A judge who may read it is
-    sure, one who may not is at even odds; so the naive judge scores 0 and -0.5 (Brier)."""
+    """The known truth: the answer stands in the passage and nowhere else. Who may read it is sure,
+    one who may not is at even odds; so the naive judge scores 0 and -0.5 (Brier)."""
     question = replace(CRATES, passage="There were 48.")
     ask = Scripted(
         lambda call: "A: 100%\nB: 0%" if "were 48" in prompt(call).system else "A: 50%\nB: 50%"

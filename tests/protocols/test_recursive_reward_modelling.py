@@ -149,8 +149,8 @@ async def test_the_worlds_share_the_criteria_and_nothing_else():
 async def test_best_of_n_against_a_reward_without_truth_gains_what_the_largest_of_n_gains(
     candidates: int,
 ):
-    """The known truth: rewards that are noise, 1/4, 1/2, 3/4 or 1 alike. The largest of N is at most
-    k/4 with probability (k/4)^N, so its mean is 1 less the mean of those for k below 4, and N
+    """The known truth: rewards that are noise, 1/4, 1/2, 3/4 or 1 alike. The largest of N is at
+    most k/4 with probability (k/4)^N, so its mean is 1 less the mean of those for k below 4, and N
     candidates gain that less the mean of one, 5/8. More optimisation makes any answer look better.
     All 4^N outcomes are counted."""
     levels = (0.25, 0.5, 0.75, 1.0)
@@ -158,8 +158,8 @@ async def test_best_of_n_against_a_reward_without_truth_gains_what_the_largest_o
     for pattern in product(levels, repeat=candidates):
         ask = Scripted(lambda call, pattern=pattern: script(call, pattern))
         protocol = RecursiveRewardModelling(JUDGE, ALICE, criteria=1, candidates=candidates)
-        verdict = await protocol.run(CRATES, A, ask)
-        mean += verdict.probs[0] / 4**candidates
+        verdict = await protocol.run(CRATES, B, ask)
+        mean += verdict.probs[1] / 4**candidates
         gained += float(dict(verdict.measures)["gained"]) / 4**candidates
     largest = 1 - sum(level**candidates for level in levels[:-1]) / 4
     assert mean == pytest.approx(largest) and gained == pytest.approx(largest - 5 / 8)
@@ -187,6 +187,8 @@ async def test_honest_helpers_give_the_judge_what_it_cannot_see_and_adversarial_
         protocol = RecursiveRewardModelling(JUDGE, ALICE, HELGA, aux=aux)
         asd = await protocol.agent_score_difference(problem, Scripted(planted))
         assert asd == pytest.approx(expected)
+        in_b = await protocol.run(CRATES, B, Scripted(planted))
+        assert in_b.probs[1] == pytest.approx(1 / 3 if aux == "honest" else 1)
 
 
 async def test_without_criteria_the_reward_model_reads_the_candidate_alone():
