@@ -4,8 +4,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import orjson
-
 from oversight.cache.reply import Reply
 from oversight.engine.errors import (
     AuthenticationFailed,
@@ -22,7 +20,7 @@ from oversight.engine.errors import (
     RateLimited,
 )
 from oversight.engine.providers.limit_headers import HeaderLimits, delay
-from oversight.engine.providers.payload import body_start
+from oversight.engine.providers.payload import body_start, loaded
 from oversight.engine.providers.transport import PROXY_MEND
 
 _QUOTA_CODES = frozenset(
@@ -167,10 +165,7 @@ def read_fault(
     source: str, status: int, headers: Mapping[str, str], limits: HeaderLimits, body: bytes
 ) -> ErrorAnswer:
     """What the body of an error answer says; anything at all may be in it."""
-    try:
-        data = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        data = None
+    data, _ = loaded(body)
     said = data.get("error", data) if isinstance(data, dict) else None
     if 300 <= status < 400 and (elsewhere := _line(headers.get("location"))):
         return ErrorAnswer(source, status, "", f"it has moved to {elsewhere}")
