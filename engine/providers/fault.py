@@ -74,6 +74,9 @@ _NO_MODEL = re.compile(
     r"model .{0,80}(not exist|not found)|not a valid model|invalid model|unknown model",
     re.IGNORECASE,
 )
+_WANTS_TLS = re.compile(
+    r"plain http request was sent to https|http request to an https server", re.I
+)
 _TOO_BIG = re.compile(r"request too large|limit:? (\d+),? requested:? (\d+)", re.IGNORECASE)
 
 
@@ -132,11 +135,13 @@ class ErrorAnswer:
             return ModelNotFound(
                 f"{self}; check the model's name and the base URL of {self.source}"
             )
-        if self.status in (101, 405) or 300 <= self.status < 400:
+        if self.status == 400 and _WANTS_TLS.search(self.message):
+            return ModelNotFound(f"{self}; write https:// in the base URL of {self.source}")
+        if self.status in (101, 405, 426, 505) or 300 <= self.status < 400:
             return ModelNotFound(f"{self}; check the base URL of {self.source}")
         if self.status == 429:
             return self._rate()
-        if self.status in (408, 409) or (self.status >= 500 and self.status not in (501, 505)):
+        if self.status in (408, 409) or (self.status >= 500 and self.status != 501):
             return Overloaded(str(self), self.delay)
         return self._bad_call()
 
