@@ -260,8 +260,9 @@ def main() -> None:
     ended = Counter(fates[mutant] for mutant in MUTANTS if mutant in fates)
     share = ended["truth"] / (ended.total() or 1)
     seconds = time.monotonic() - started
-    print(f"\n{len(fates)} mutants in {seconds:.0f} s; known truths alone kill {ended['truth']} of")
-    print(f"the {ended.total()} of mechanisms and judges, {share:.0%}")
+    print(f"\n{len(fates)} mutants in {seconds:.0f} s")
+    if ended:
+        print(f"known truths alone kill {ended['truth']} of {ended.total()}: {share:.0%}")
     # A share of a few says nothing.
     if "alive" in fates.values() or (ended.total() == len(MUTANTS) and share < ENOUGH):
         raise SystemExit(1)
