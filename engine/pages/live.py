@@ -1,6 +1,5 @@
 """A run that is under way, as a page that goes with it: one snapshot a second."""
 
-import os
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,15 +11,16 @@ from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.display.printable import printable
 from oversight.engine.display.progress import duration
 from oversight.engine.errors import RateLimited
-from oversight.engine.models.router import clipped
 from oversight.engine.pages.addresses import Addresses
 from oversight.engine.pages.environment import page, short
 from oversight.engine.pictures.opened import OpenedRun
 from oversight.engine.reports.failures import called
 from oversight.engine.runs.lock import holder
 from oversight.engine.runs.outcome import FAILURE_MARK, read_outcome
+from oversight.engine.runs.outcome_index import OutcomeFollower
 from oversight.engine.runs.progress_file import read_progress
 from oversight.engine.runs.run_folder import OUTCOMES
+from oversight.engine.throughput import clipped
 
 TILES = (
     ("cells_told", "cells"),
@@ -52,11 +52,13 @@ class Watcher:
     run: OpenedRun
     finished: int = 0
     failed: int = 0
-    _inode: int = 0
-    _offset: int = 0
+    _follower: OutcomeFollower = field(init=False)
     _failures: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_FAILURES))
     _marks: deque[tuple[float, int]] = field(default_factory=deque)
     _calls: deque[tuple[float, int]] = field(default_factory=deque)
+
+    def __post_init__(self) -> None:
+        self._follower = OutcomeFollower(self.run.folder / OUTCOMES, self._start_again)
 
     def snapshot(self) -> dict[str, Any]:
         """How it stands now, ready to be shown. RunFolderError."""
@@ -97,28 +99,14 @@ class Watcher:
         }
 
     def _read_on(self) -> None:
-        try:
-            lines = (self.run.folder / OUTCOMES).open("rb")
-        except FileNotFoundError:
-            return
-        with lines:
-            stat = os.fstat(lines.fileno())
-            if stat.st_ino != self._inode:
-                self._start_again(stat.st_ino, shorter=stat.st_size < self._offset)
-            lines.seek(self._offset)
-            for line in lines:
-                if not line.endswith(b"\n"):
-                    break
-                self._offset += len(line)
-                self.finished += 1
-                if FAILURE_MARK in line:
-                    self.failed += 1
-                    self._failures.append(_failure(line))
+        for _, line in self._follower.news():
+            self.finished += 1
+            if FAILURE_MARK in line:
+                self.failed += 1
+                self._failures.append(_failure(line))
 
-    def _start_again(self, inode: int, *, shorter: bool) -> None:
-        """Another file lies there: the outcomes in their order at the end of a run, or, `shorter`,
-        those that are kept when the failures among them are run again."""
-        self._inode, self._offset, self.finished, self.failed = inode, 0, 0, 0
+    def _start_again(self, shorter: bool) -> None:
+        self.finished = self.failed = 0
         self._failures.clear()
         if shorter:
             self._marks.clear()
