@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from oversight.engine.accounting.latency import QUANTILES
 from oversight.engine.accounting.ledger import UsageTotals, sum_usage
 from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.display.printable import printable
@@ -35,7 +36,10 @@ TILES = (
     ("dollars", "spent"),
     ("forecast", "forecast"),
 )
-COLUMNS = ("model", "429s", "replies", "tokens in", "tokens out", "$", "how fast, and what binds")
+COLUMNS = (
+    "model", "429s", "replies", "median", "p95", "tokens in", "tokens out", "$",
+    "how fast, and what binds",
+)  # fmt: skip
 
 RATE_OVER, CALLS_OVER = 30.0, 5.0
 """Seconds over which the rates of cells and of calls are measured."""
@@ -158,11 +162,18 @@ def _models(held: Sequence[str], ledger: Mapping[str, UsageTotals]) -> Iterator[
             printable(model),
             f"{sum(n for _, kind, n in faults if kind == RateLimited.slug):,}",
             f"{paid.stored:,}" if paid else "0",
+            *(_took(paid, QUANTILES[name]) for name in ("median", "p95")),
             short(paid.usage.input_tokens) if paid else "0",
             short(paid.usage.output_tokens) if paid else "0",
             f"{paid.dollars:,.2f}" if paid else "0.00",
             printable(now.get(model, "")) or "nothing",
         ]
+
+
+def _took(paid: UsageTotals | None, share: float) -> str:
+    if paid is None or not paid.latency.replies:
+        return "–"
+    return f"{paid.latency.quantile(share):.2f} s"
 
 
 def _note(told: Mapping[str, Any], ledger: Mapping[str, Any], running: bool) -> str:
