@@ -33,12 +33,11 @@ from oversight.engine.fleet.process import ProcessHand
 from oversight.engine.fleet.quota import Account, Quota, keep_up
 from oversight.engine.fleet.words import Job, Opening, Orders, WorkerReport
 from oversight.engine.limits.limits import Limits
-from oversight.engine.models.router import clipped
 from oversight.engine.runs.executor import Assignment, Executor
 from oversight.engine.runs.outcome import LandedCell, line
 from oversight.engine.runs.workers import CRASH
 from oversight.engine.simulation.model import PREFIX
-from oversight.engine.throughput import LimitStatistics
+from oversight.engine.throughput import LimitStatistics, clipped
 from oversight.protocols.transcript import Failure
 
 log = logging.getLogger(__name__)
