@@ -38,7 +38,9 @@ class Campaign:
         return long if self.long else short
 
 
-RINGS = ("unit", "wire", "campaign", "bench")
+RINGS = ("real", "browser", "campaign", "bench", "wire", "unit")
+"""Every marker that we declare, widest reach first: a test with two is in the wider ring."""
+
 TESTS = Path(__file__).parent
 OUTSIDE = ("subprocess.Popen", "os.fork", "os.posix_spawn", "socket.bind", "socket.connect")
 """What Python reports when a test leaves its process."""
@@ -47,7 +49,7 @@ OUTSIDE = ("subprocess.Popen", "os.fork", "os.posix_spawn", "socket.bind", "sock
 def ring(item: pytest.Item) -> str:
     """The one ring that a test is in: that of its folder, or that of a marker, or else `unit`."""
     folder = item.path.relative_to(TESTS).parts[0]
-    if folder in ("campaign", "bench"):
+    if folder in RINGS:
         return folder
     return next((name for name in RINGS if item.get_closest_marker(name)), "unit")
 
