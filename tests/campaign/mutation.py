@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from pathlib import Path
@@ -59,12 +60,17 @@ def broken(mutant: Mutant) -> dict[str, CodeType]:
         raise ValueError(
             f"{mutant.file}: {mutant.old!r} does not stand there once; mend the mutant"
         )
-    whole = _functions(compile(text, path, "exec"))
-    other = _functions(compile(text.replace(mutant.old, mutant.new), path, "exec"))
+    whole = _compiled(text, path)
+    other = _compiled(text.replace(mutant.old, mutant.new), path)
     changed = {name: code for name, code in other.items() if not _same(code, whole.get(name))}
     if not changed:
         raise ValueError(f"{mutant.file}: {mutant.old!r} stands in no function; mend the mutant")
     return changed
+
+
+@lru_cache(maxsize=4)
+def _compiled(text: str, path: Path) -> dict[str, CodeType]:
+    return _functions(compile(text, path, "exec"))
 
 
 def _functions(module: CodeType) -> dict[str, CodeType]:
