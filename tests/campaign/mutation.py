@@ -12,6 +12,7 @@ are tried, unless 85 % of those die by known truths alone.
 
 import argparse
 import gc
+import inspect
 import math
 import multiprocessing
 import os
@@ -77,8 +78,8 @@ def _functions(module: CodeType) -> dict[str, CodeType]:
     """Functions of a module and methods of its classes, by qualified name."""
     found = {}
     for code in _inner(module):
-        # A class is code too, but has no variables of its own that are fast.
-        if code.co_flags & 0x2:
+        # The body of a class is code too, but runs once.
+        if code.co_flags & inspect.CO_NEWLOCALS:
             found[code.co_qualname] = code
         else:
             found |= _functions(code)
