@@ -47,6 +47,11 @@ class OutcomeRecord:
     redraws: tuple[tuple[float, ...], ...] = ()
     """The verdicts of which `probs` is the mean, where the judge was asked several times."""
 
+    @property
+    def from_replies(self) -> bool:
+        """Whether it follows from replies alone; what a provider fails at has none to go by."""
+        return self.failure is None or self.failure.kind in ("unreadable", "declined", "crash")
+
 
 def line(cell: Cell, outcome: Verdict | Failure) -> bytes:
     """The line of a cell, with its newline; equal bytes for equal outcomes."""

@@ -9,6 +9,7 @@ from typing import Any
 import click
 import orjson
 
+from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.accounting.prices import listed, load_prices
 from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.options import (
@@ -17,7 +18,7 @@ from oversight.engine.cli.options import (
     recorded_option,
     score_option,
 )
-from oversight.engine.cli.output import say, show, width
+from oversight.engine.cli.output import say, say_latency, show, width
 from oversight.engine.decisions.calls import calls_of_run, sample_of
 from oversight.engine.decisions.costs import row_costs
 from oversight.engine.decisions.measures import verdict_measures
@@ -93,6 +94,7 @@ def command(
         more = {"noise": noise_json(found_noise)}
         told = _with(told, format, more, noise_tables(found_noise))
     show(told)
+    say_latency(read_ledger(run))
     if decision := saved_decision(run):
         for line in decision.lines():
             say(line)
