@@ -33,7 +33,7 @@ from oversight.protocols.scoring.ratings import (
 from oversight.protocols.scoring.resamples import together
 from oversight.protocols.scoring.surface import Surface, breakdown_gap, own_axis, surface
 
-Role: TypeAlias = Literal["guard", "houdini"]
+RatedRole: TypeAlias = Literal["guard", "houdini"]
 
 FIVE = 5
 """Models of a role that a line with its corners needs."""
@@ -60,7 +60,7 @@ class Scaling:
     capability: Mapping[str, float]
     """By model's name in the report: given, as the sweep file says, or the log odds of its own
     accuracy unaided."""
-    lines: Mapping[Role, tuple[ClippedLine, ...]]
+    lines: Mapping[RatedRole, tuple[ClippedLine, ...]]
     """Ratings of a role over capability, the likeliest form first; of roles with five models that
     have one."""
     surface: Surface | None
@@ -141,9 +141,9 @@ def _told(run: RunRows, meant: Sequence[int]) -> dict[str, float]:
     return found
 
 
-def _lines(fitted: Ratings, known: Mapping[str, float]) -> dict[Role, tuple[ClippedLine, ...]]:
-    found: dict[Role, tuple[ClippedLine, ...]] = {}
-    roles: tuple[tuple[Role, tuple[Rating, ...]], ...] = (
+def _lines(fitted: Ratings, known: Mapping[str, float]) -> dict[RatedRole, tuple[ClippedLine, ...]]:
+    found: dict[RatedRole, tuple[ClippedLine, ...]] = {}
+    roles: tuple[tuple[RatedRole, tuple[Rating, ...]], ...] = (
         ("guard", fitted.guards),
         ("houdini", fitted.houdinis),
     )
