@@ -9,7 +9,7 @@ from oversight.cache.reply import Outcome, Reply, ToolCall
 from oversight.engine.rehearsal.meter import MeterReading
 from oversight.engine.rehearsal.profile import FaultKind
 from oversight.engine.rehearsal.server_wire import ServerWire, input_tokens, output_tokens
-from oversight.engine.rehearsal.vendor_rules import Endpoint
+from oversight.engine.rehearsal.vendor_rules import Endpoint, thought_signature
 
 _COMPLAINTS: dict[str, tuple[int, str, str, str]] = {
     # status, type, code, message
@@ -69,12 +69,14 @@ class OpenAIServerWire(ServerWire):
         if reply.opaque:
             message |= orjson.loads(reply.opaque)
         if reply.tool_calls:
+            gemini = call.model.startswith("gemini-")
             message["tool_calls"] = [
                 {
                     "id": asked.id,
                     "type": "function",
                     "function": {"name": asked.name, "arguments": asked.arguments},
                 }
+                | ({"extra_content": thought_signature(asked.id)} if gemini else {})
                 for asked in reply.tool_calls
             ]
         read, wrote = input_tokens(call), output_tokens(reply)
