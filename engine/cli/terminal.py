@@ -10,7 +10,7 @@ from oversight.engine.accounting.ledger import sum_usage
 from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.faults import halt_code
-from oversight.engine.cli.output import asked, say, show, width
+from oversight.engine.cli.output import asked, say, say_latency, show, width
 from oversight.engine.cli.signals import obey_signals
 from oversight.engine.decisions.sequential import SequentialDesign, save_decision
 from oversight.engine.display.progress import Snapshot, console
@@ -159,7 +159,9 @@ def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
     say(f"run folder  {folder.path}")
     if not all(model.startswith(PREFIX) for model in sweep.models):
         say(f"replies     {_replies(run)}")
-        say(f"asked       {asked(sum_usage(read_ledger(folder.path).values()))}")
+        paid = read_ledger(folder.path)
+        say(f"asked       {asked(sum_usage(paid.values()))}")
+        say_latency(paid)
     first = sweep.problems[0].id
     say(f"look closer {shlex.join(['oversight', 'show', str(folder.path), first])}")
     say(f"again       {shown.again}   (all from the store)")
