@@ -75,6 +75,7 @@ class Costs:
 
 def row_costs(run: RunRows, found: RunCalls, prices: PriceList) -> Costs:
     """What every row took, by itself and beside those above it."""
+    prices = run.opened.models.priced(prices)
     rows = len(run.sweep.rows)
     alone: list[list[PaidCall]] = [[] for _ in range(rows)]
     marginal: list[list[PaidCall]] = [[] for _ in range(rows)]
