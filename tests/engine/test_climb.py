@@ -149,6 +149,7 @@ async def over_the_wire(profile, count, deadline):
     return failed, took, server.counts(), one.account()
 
 
+@pytest.mark.wire
 def test_a_real_server_of_four_slots_is_used_whole_under_200_lanes():
     latency, count = 0.1, 200
     # All at once they would wait for up to 5 s.

@@ -16,6 +16,8 @@ from oversight.engine.rehearsal.openai_server_wire import OpenAIServerWire
 from oversight.engine.rehearsal.responses_server_wire import ResponsesServerWire
 from tests.answering import answering
 
+pytestmark = pytest.mark.wire
+
 CLOUDS: dict[str, dict[str, str]] = {
     "azure": {"AZURE_OPENAI_API_KEY": "k", "OPENAI_API_VERSION": "2024-10-21"},
     "foundry": {"ANTHROPIC_FOUNDRY_API_KEY": "k", "ANTHROPIC_FOUNDRY_RESOURCE": "res"},

@@ -15,6 +15,8 @@ from oversight.engine.local.own_server import own_server
 from oversight.engine.sweeps.sweepfile import read_sweep_file
 from tests.command_line import Command
 
+pytestmark = pytest.mark.wire
+
 MODELS = {"data": [{"id": "org/llama-3"}, {"id": 'odd "name"'}]}
 PROPS = {"total_slots": 3, "default_generation_settings": {"n_ctx": 4096}}
 

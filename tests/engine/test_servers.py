@@ -25,6 +25,8 @@ from oversight.engine.rehearsal.process import counts, serving
 from oversight.engine.runs.loaded_sweep import open_sweep
 from tests.command_line import Command, oversight
 
+pytestmark = pytest.mark.wire
+
 SWEEP = """\
 name: probed
 problems: {bundled: {name: arithmetic, limit: 1}}

@@ -8,8 +8,7 @@ made anew: what this test refuses, users' stores and run folders would be refuse
 """
 
 import json
-import shutil
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -31,23 +30,8 @@ REPLIES = 248
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A working folder with copies of the store and of the run folders."""
-    shutil.copytree(HERE / "store", tmp_path / "store")
-    shutil.copytree(HERE / "made", tmp_path / "runs")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OVERSIGHT_STORE", str(tmp_path / "store"))
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-nobody")
-    yield tmp_path
-    # Nothing of this asks anybody anything.
-    with closing(ReadOnlyStore(tmp_path / "store")) as replies:
-        assert len(replies) == REPLIES
-
-
-@pytest.fixture
-def command(folder: Path, here: Command) -> Command:
-    """Runs a command in this process, among the copies."""
-    return here
+def folder(copied: Callable[[Path, int], Path]) -> Path:
+    return copied(HERE, REPLIES)
 
 
 @pytest.mark.parametrize("name", RUNS)

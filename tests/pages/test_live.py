@@ -1,4 +1,4 @@
-"""What follows a run that is under way counts each outcome once, also where the file is replaced."""
+"""A run under way is followed: each outcome counts once, also where the file is replaced."""
 
 from pathlib import Path
 
