@@ -80,8 +80,7 @@ sys.addaudithook(_OUTSIDE)
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    held = item.config.getoption("--hold-rings")
-    _OUTSIDE.watching = held and item.get_closest_marker("unit") is not None
+    _OUTSIDE.watching = item.get_closest_marker("unit") is not None
     try:
         return (yield)
     finally:
@@ -92,9 +91,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--campaign", choices=("short", "long"), default="short")
     parser.addoption("--campaign-seed", type=int, default=SEED)
     parser.addoption("--known-truths", choices=("all", "only", "without"), default="all")
-    parser.addoption(
-        "--hold-rings", action="store_true", help="Fail unit tests that leave their process."
-    )
 
 
 def _is_known_truth(item: pytest.Item) -> bool:

@@ -86,6 +86,13 @@ to be read instead, `{debate.rules: "…"}`, with an optional `set:` that they c
 axis. `oversight prompts show SWEEP` prints what each seat reads; a block that does not exist, or a
 placeholder that it does not know, is refused with its line. The names of the blocks are those of
 `oversight prompts show --json`.
+
+`{from: llm_debate, folder: PATH}` reads the words of Khan et al. 2024 from a checkout of
+ucl-dark/llm_debate, and `from: solib` those of Sudhir et al. 2025 from one of SOlib; blocks beside
+them are changed. Question, passage, transcript and the form of a verdict are laid out as always.
+What the studies have speakers write in marks of their own, a private thought and the speech, is told
+apart. They expect a judge who may not read the passage, `quotes: true` of agents where there are
+passages, and with `llm_debate` judges that think first (`reason: public`).
 """
 
 MODELS = """\

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, field_validator
@@ -74,6 +75,8 @@ class ProblemRow(BaseModel):
 @dataclass(frozen=True, slots=True)
 class JsonLines(Loader):
     """Problems of our own format, from a file."""
+
+    names_rows: ClassVar[bool] = True
 
     path: str
     relabel: bool = False

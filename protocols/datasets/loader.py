@@ -21,6 +21,8 @@ class Loader(ABC):
     quoted: ClassVar[bool] = False
     """Whether agents quote its passages to a judge who cannot read them, where a sweep file does
     not say."""
+    names_rows: ClassVar[bool] = False
+    """Whether its ids stand in the file. Others are places, and of two files two things."""
 
     limit: int | None = None
     """At most so many problems; None for all. A higher limit keeps those of a lower one."""

@@ -12,7 +12,7 @@ import pytest
 from oversight.engine.fleet.fleet import LASTS
 from oversight.engine.rehearsal.process import counts
 from oversight.engine.runs.run_folder import outcomes
-from tests.command_line import environment, oversight
+from tests.command_line import environment, fleet_of, oversight
 from tests.desk import CANARY, CONCURRENCY, MODELS, Desk
 
 pytestmark = pytest.mark.wire
@@ -44,13 +44,6 @@ def undisturbed(tmp_path_factory) -> Desk:
 
 def written(desk: Desk) -> bytes:
     return (desk.run / "outcomes.jsonl").read_bytes()
-
-
-def workers_of(process) -> list[int]:
-    """The workers of a driver, by their process ids."""
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    told = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children}
-    return [pid for pid, words in told.items() if b"oversight.engine.fleet" in words]
 
 
 def until(holds, process=None) -> None:
@@ -93,7 +86,7 @@ def test_the_work_of_a_killed_worker_is_done_by_another_as_the_store_has_it(desk
         process = desk.start(*TWO)
         for threshold in (20, 60, 100):
             until(lambda least=threshold: counts(url).get("ok", 0) >= least, process)
-            os.kill(workers_of(process)[-1], signal.SIGKILL)
+            os.kill(fleet_of(process)[-1], signal.SIGKILL)
             killed += 1
         done = end(process)
         seen = counts(url)
@@ -158,7 +151,7 @@ def test_a_second_ctrl_c_abandons_what_is_in_flight_and_says_so(desk):
     with desk.server({"latency": 60}) as url:
         process = desk.start(*TWO)
         until(lambda: counts(url).get("in_flight", 0) >= 2, process)
-        pids = workers_of(process)
+        pids = fleet_of(process)
         process.send_signal(signal.SIGINT)
         assert process.stderr
         while "Ctrl-C again" not in process.stderr.readline():
@@ -175,7 +168,7 @@ def test_workers_whose_driver_is_killed_land_what_they_have_and_end(desk, undist
     with desk.server({"latency": 0.5, "spread": 0.3}) as url:
         process = desk.start(*TWO)
         until(lambda: counts(url).get("ok", 0) >= 20, process)
-        pids = workers_of(process)
+        pids = fleet_of(process)
         assert len(pids) == 2
         process.kill()
         process.communicate()

@@ -17,6 +17,7 @@ import pytest
 from oversight.cache.disk import ReadOnlyStore
 from oversight.cache.record import Record, records
 from oversight.engine.accounting.ledger_file import read_ledger
+from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.runs.manifest import MANIFEST_FILE, read_manifest
 from tests.command_line import Command
 from tests.golden.reading import figures, halve
@@ -49,6 +50,16 @@ def test_a_replay_tells_that_the_run_was_made_with_other_words_and_sends_nothing
     assert replay.code != 0 and replay.out == ""
     assert "was never recorded" in replay.err and "nothing was sent" in replay.err
     assert "differs in: messages[0].text" in replay.err
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_an_export_tells_so_too_and_writes_no_bundle(
+    name: str, folder: Path, command: Command
+) -> None:
+    export = command("export", name, "-o", "some.bundle")
+    assert export.code == ExitCode.MISSED, export.err
+    assert "differs in: messages[0].text" in export.err
+    assert not (folder / "some.bundle").exists()
 
 
 def test_every_reply_is_sound_under_its_address(command: Command) -> None:

@@ -1,4 +1,4 @@
-"""A run under way is followed: each outcome counts once, also where the file is replaced."""
+"""A page that follows a run counts each outcome once, also where the file is replaced."""
 
 from pathlib import Path
 

@@ -48,7 +48,8 @@ def command(
     """Write every reply that the folder RUN rests on into one file; or the run as tables.
 
     With the file anyone can replay the run: oversight replay RUN --store FILE. The same run gives
-    the same bytes.
+    the same bytes. A call that the store does not hold, as where the run was made with other words,
+    ends the export with exit code 5 and no file.
 
     Tables are for pandas, polars, DuckDB and spreadsheets: one file each, with failed and missing
     worlds, and a column for each setting in which rows differ. Parquet needs the extra `frames`.
@@ -73,8 +74,8 @@ def command(
 
 def _bundle(run: Path, path: Path, store: str | None) -> None:
     opened = open_run(run)
-    done = {record.place for record in outcomes(run)}
-    cells = (cell for cell in opened.sweep.cells() if cell.place in done)
+    whole = {record.place: record.from_replies for record in outcomes(run)}
+    cells = ((cell, whole[cell.place]) for cell in opened.sweep.cells() if cell.place in whole)
     with recorded(run, store) as replies:
         keys = asyncio.run(keys_of(cells, replies, opened.models.identity_in(replies)))
         export_bundle(replies, keys, path)
