@@ -290,6 +290,7 @@ def headers(head: bytes) -> dict[str, str]:
     }
 
 
+@pytest.mark.wire
 @pytest.mark.parametrize(("wire", "call", "given"), CALLS)
 async def test_what_goes_out_is_what_the_vendors_client_sends(
     wire: str, call: Call, given: dict[str, Any]

@@ -75,6 +75,7 @@ def test_the_sweep_of_a_shared_run_says_whence_its_replies_can_be_had(
     assert "oversight export" not in command("run", "small.yaml").err
 
 
+@pytest.mark.wire
 def test_what_init_writes_can_be_rehearsed_as_the_command_says(command: Command) -> None:
     command("init", "mine.yaml")
     refused = command("rehearse", "mine.yaml")
