@@ -14,8 +14,19 @@ from tests.databases import Server, lacking, serving
 SEED = 6
 
 # A slow machine is no fault of what is tested.
-settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("suite")
+settings.register_profile(
+    "short", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("long", settings.get_profile("short"), max_examples=500)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile(config.getoption("--campaign"))
+
+
+def examples(times: int) -> settings:
+    """So many times the examples that a property test has otherwise."""
+    return settings(max_examples=times * settings().max_examples)
 
 
 @pytest.fixture(scope="session")

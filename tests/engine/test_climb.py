@@ -68,7 +68,7 @@ async def ask_all(one, count):
     return [one for one in said if isinstance(one, BaseException)]
 
 
-@pytest.mark.parametrize("slots", [1, 2, 4, 8, 16, 64])
+@pytest.mark.parametrize("slots", [1, 2, 4, 8, 16, pytest.param(64, marks=pytest.mark.campaign)])
 @pytest.mark.parametrize("spread", [0.0, 0.5])
 def test_a_server_that_queues_is_kept_busy_and_never_flooded(slots, spread):
     async def main():

@@ -12,6 +12,7 @@ from oversight.protocols.mechanisms.auxiliary import Aux
 from oversight.protocols.mechanisms.critique import Critique
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.transcript import Transcript, Turn
+from tests.conftest import Campaign
 from tests.fakes import APPLES, CRATES, Scripted, held, paid, prompt
 
 JUDGE = StatedJudge("judge")
@@ -194,11 +195,11 @@ async def test_a_critic_who_always_says_the_same_leaves_the_judge_with_the_propo
 
 FLAW = 0.3
 """The chance that one draw of the honest critic finds the planted flaw."""
-N = 600
 
 
-async def found_by(critic: str, draws: int) -> tuple[int, int]:
-    """Of N flawed and N sound proposals, how many critiques that the judge read name the flaw."""
+async def found_by(critic: str, draws: int, count: int) -> tuple[int, int]:
+    """How many critiques that the judge read name the flaw: of `count` flawed proposals, and of as
+    many sound ones."""
 
     def planted(call: Call) -> str:
         asked = prompt(call)
@@ -216,7 +217,7 @@ async def found_by(critic: str, draws: int) -> tuple[int, int]:
     counts = []
     for place in (1, 0):
         found = 0
-        for n in range(N):
+        for n in range(count):
             question = Question(f"Number {n}", CRATES.answers)
             protocol = Critique(JUDGE, ALICE, Agent(critic), critiques=draws)
             verdict = await protocol.run(question, question.answers[place], Scripted(planted))
@@ -227,20 +228,21 @@ async def found_by(critic: str, draws: int) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("draws", [1, 3, 6])
-async def test_an_honest_critic_finds_a_planted_flaw_as_often_as_its_draws_allow(draws: int):
+async def test_an_honest_critic_finds_a_planted_flaw_as_often_as_its_draws_allow(
+    draws: int, campaign: Campaign
+):
     """The known truth: with k draws and a ranker that knows a flaw when it reads one, the judge
     hears of it with chance 1 - (1 - q)^k, here 0.300, 0.657 and 0.882 with 1, 3 and 6 draws; of a
     flaw that is not there, never."""
-    chance = 1 - (1 - FLAW) ** draws
-    flawed, sound = await found_by("honest", draws)
-    assert abs(flawed - N * chance) < 3 * sqrt(N * chance * (1 - chance))
+    n, chance = campaign.size(200, 600), 1 - (1 - FLAW) ** draws
+    flawed, sound = await found_by("honest", draws, n)
+    assert abs(flawed - n * chance) < 3 * sqrt(n * chance * (1 - chance))
     assert sound == 0
 
 
-async def test_a_dishonest_critic_finds_no_flaw_however_often_it_is_drawn():
-    """The known truth: a critic who names no flaw has none to be found, in 0 of 600 flawed and 0 of
-    600 sound proposals."""
-    assert await found_by("dishonest", 6) == (0, 0)
+async def test_a_dishonest_critic_finds_no_flaw_however_often_it_is_drawn(campaign: Campaign):
+    """The known truth: of a critic who names no flaw none is found, whether there is one or not."""
+    assert await found_by("dishonest", 6, campaign.size(200, 600)) == (0, 0)
 
 
 @pytest.mark.parametrize(("aux", "side"), [("honest", ""), ("sided", "B"), ("adversarial", "A")])

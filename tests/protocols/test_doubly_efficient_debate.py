@@ -11,6 +11,7 @@ from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.judges import StatedJudge, VotesJudge
 from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
 from oversight.protocols.question import Answer, Question
+from tests.conftest import Campaign
 from tests.fakes import CRATES, Scripted, held, paid, prompt
 
 JUDGE = VotesJudge("judge", n=3)
@@ -293,14 +294,16 @@ async def test_the_worlds_share_nothing_of_their_five_calls():
 
 
 @pytest.mark.parametrize("votes", [1, 3, 5])
-async def test_a_planted_flaw_is_found_as_often_as_most_votes_see_it(votes: int):
+async def test_a_planted_flaw_is_found_as_often_as_most_votes_see_it(
+    votes: int, campaign: Campaign
+):
     """The known truth: the argument for B has its flaw in one step, that for A has none. A judge
     is right about a step with probability 0.8 a vote. Against an honest opponent, who points at
     the flaw, the argument for B falls with the probability that most of m votes are right
     (Condorcet), and the mean verdict is 0.2. A dishonest opponent, who points elsewhere, lets it
     stand with that probability; so the flaw is then found no more often than in a sound argument.
     """
-    n, right = 600, 0.8
+    n, right = campaign.size(200, 600), 0.8
     most = sum(
         math.comb(votes, k) * right**k * (1 - right) ** (votes - k)
         for k in range(votes // 2 + 1, votes + 1)

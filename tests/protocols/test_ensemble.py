@@ -13,6 +13,7 @@ from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.scores import brier
 from oversight.protocols.transcript import Transcript
+from tests.conftest import Campaign
 from tests.fakes import CRATES, Scripted, addresses, paid, prompt
 
 JUDGE = StatedJudge("judge")
@@ -136,12 +137,12 @@ async def test_it_shares_what_the_inner_protocol_shares() -> None:
 
 @pytest.mark.parametrize(("size", "q"), [(1, 0.7), (3, 0.7), (5, 0.7), (9, 0.6), (5, 0.4)])
 async def test_independent_members_are_right_as_often_as_condorcet_says(
-    size: int, q: float
+    size: int, q: float, campaign: Campaign
 ) -> None:
     """The known truth (Condorcet 1785): members who vote for the right answer with probability q,
     each for itself; their majority is right with the probability that a binomial count of right
     votes is above the half."""
-    n = 2000
+    n = campaign.size(500, 2000)
     most = sum(
         math.comb(size, k) * q**k * (1 - q) ** (size - k) for k in range(size // 2 + 1, size + 1)
     )

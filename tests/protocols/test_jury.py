@@ -14,6 +14,7 @@ from oversight.protocols.judges.jury import Pooling
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.question import Answer
 from oversight.protocols.transcript import Transcript
+from tests.conftest import Campaign
 from tests.fakes import CRATES, Scripted, addresses, prompt
 
 ANN, BEN, CAT = (StatedJudge(name) for name in ("ann", "ben", "cat"))
@@ -101,11 +102,13 @@ async def test_a_jury_is_its_jurors_calls_and_keeps_their_judgements() -> None:
 
 
 @pytest.mark.parametrize(("size", "q"), [(1, 0.7), (3, 0.7), (7, 0.7), (5, 0.4)])
-async def test_independent_jurors_are_right_as_often_as_condorcet_says(size: int, q: float) -> None:
+async def test_independent_jurors_are_right_as_often_as_condorcet_says(
+    size: int, q: float, campaign: Campaign
+) -> None:
     """The known truth (Condorcet 1785): each of K jurors is sure of the right answer with
     probability q, for itself; the jury is right with the probability that most of them are: at 0.7
     that is 0.700, 0.784 and 0.874 with 1, 3 and 7 jurors."""
-    n = 2000
+    n = campaign.size(500, 2000)
     most = sum(
         math.comb(size, k) * q**k * (1 - q) ** (size - k) for k in range(size // 2 + 1, size + 1)
     )

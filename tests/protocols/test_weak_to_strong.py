@@ -9,6 +9,7 @@ from oversight.protocols.judges import Jury, StatedJudge
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.weak_to_strong import WeakToStrong
 from oversight.protocols.question import Problem, Question
+from tests.conftest import Campaign
 from tests.fakes import CRATES, Scripted, paid, prompt
 
 JUDGE = StatedJudge("judge")
@@ -63,12 +64,14 @@ async def test_it_pays_for_no_speech_that_a_plain_debate_has_paid_for():
 
 
 @pytest.mark.parametrize("size", [1, 4, 16])
-async def test_the_error_that_each_judge_makes_for_itself_falls_with_their_number(size: int):
+async def test_the_error_that_each_judge_makes_for_itself_falls_with_their_number(
+    size: int, campaign: Campaign
+):
     """The known truth: judges who hear the debate state 0.7 of the answer for which the debaters
     have evidence, plus an error of their own, uniform over ±0.3; without it they would be at 0.5.
     The mean of K of them is off from 0.7 with variance 0.03/K; so its expected Brier score is
     -2 (0.3^2 + 0.03/K)."""
-    n = 400
+    n = campaign.size(100, 400)
 
     def noisy(call: Call) -> str:
         if prompt(call).task == "percentages":
