@@ -41,7 +41,7 @@ from oversight.engine.sweeps.fields import filled
 from oversight.engine.sweeps.named import naming
 from oversight.engine.sweeps.node import Node
 from oversight.engine.system.descriptors import left, raise_limit, require_room
-from oversight.engine.throughput import LimitStatistics
+from oversight.engine.throughput import LimitStatistics, clipped
 from oversight.engine.tokens import prompt_tokens
 from oversight.protocols.question import Problem
 
@@ -49,9 +49,6 @@ log = logging.getLogger(__name__)
 
 NOTEWORTHY = 256
 """Connections: who has fewer than that, and fewer than was set, is told."""
-
-NAME = 36
-"""Characters of a model's name that the display has room for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +204,22 @@ class Models:
         version = told.version if entry(provider).dated else ""
         return Reach(self.api(model), version, self._is.get(model, ""))
 
+    def priced(self, prices: PriceList) -> PriceList:
+        """Prices under the names that the sweep file has for models, too."""
+        return prices.named(self._is)
+
+    def settle_for(self, call: Call) -> None:
+        """The same as `settle`, where no sweep says what will be asked: chat completions, until a
+        call comes that they do not take."""
+        model, known = call.model, self.apis.get(call.model)
+        if model.startswith(PREFIX) or known == "responses" or (known and not call.tools):
+            return
+        self.settle((model,), [(model, call.effort)] if call.tools else ())
+        if known and self.apis[model] != known:
+            # What is in flight lands where it was sent.
+            self._identities.pop(model, None)
+            self._endpoints.pop(model, None)
+
     def _settings_of(self, model: str) -> Settings:
         return self.settings(provider_of(model), self.api(model))
 
@@ -262,7 +275,8 @@ class Models:
         cap = None if terms.max_cost is None else _budget(terms, terms.max_cost)
         self._leased = terms.leased
         kept = None if terms.quarantine is None else Quarantine(terms.quarantine)
-        self._accounting = Accounting(self._accounting.ledger, terms.prices, cap, kept)
+        prices = self.priced(terms.prices)
+        self._accounting = Accounting(self._accounting.ledger, prices, cap, kept)
         for model, _ in real:
             self._endpoint(model)
 
@@ -405,8 +419,3 @@ def _holds(store: Reader, call: Call, identity: str) -> bool:
     except DamagedEntry:
         # It is there, and whoever reads it is told what is wrong with it.
         return True
-
-
-def clipped(name: str) -> str:
-    """A model's name, short enough for a line of the display."""
-    return name if len(name) <= NAME else f"{name[: NAME - 1]}…"
