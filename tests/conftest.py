@@ -50,7 +50,7 @@ class Campaign:
 
 
 RINGS = ("real", "browser", "campaign", "bench", "wire", "unit")
-"""Every marker that we declare, widest reach first: a test with two is in the wider ring."""
+"""Widest reach first: a test that is marked with two is in the wider."""
 
 TESTS = Path(__file__).parent
 OUTSIDE = ("subprocess.Popen", "os.fork", "os.posix_spawn", "socket.bind", "socket.connect")
@@ -102,13 +102,6 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--campaign", choices=("short", "long"), default="short")
     parser.addoption("--campaign-seed", type=int, default=SEED)
-<<<<<<< HEAD
-    parser.addoption("--known-truths", choices=("all", "only", "without"), default="all")
-=======
-    parser.addoption(
-        "--hold-rings", action="store_true", help="Fail unit tests that leave their process."
-    )
->>>>>>> main
 
 
 @pytest.fixture

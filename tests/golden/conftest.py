@@ -5,17 +5,18 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
 from oversight.cache.disk import ReadOnlyStore
 from tests.command_line import Command, within
 
+Copied: TypeAlias = Callable[[Path, int], Path]
+
 
 @pytest.fixture
-def copied(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[[Path, int], Path]]:
+def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Copied]:
     """Makes a working folder with copies of a store and of run folders; the store holds as many
     replies afterwards, for nothing of this asks anybody anything."""
     monkeypatch.chdir(tmp_path)

@@ -6,7 +6,6 @@ then they join those of version 0.1.0 (test_golden.py), and others take their pl
 """
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from oversight import run
 from oversight.engine.runs.loaded_sweep import open_run
 from tests.command_line import Command, calls
+from tests.golden.conftest import Copied
 from tests.golden.reading import addresses, figures, halve, in_python, of_this_code, ordered
 
 HERE = Path(__file__).parent / "worded"
@@ -22,7 +22,7 @@ EXPECTED = json.loads((HERE / "expected.json").read_text())
 
 
 @pytest.fixture
-def folder(copied: Callable[[Path, int], Path]) -> Path:
+def folder(copied: Copied) -> Path:
     return copied(HERE, EXPECTED["replies"])
 
 

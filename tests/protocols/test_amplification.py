@@ -12,7 +12,6 @@ from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.amplification import Amplification, shares
 from oversight.protocols.question import Answer, Problem, Question
-from tests.conftest import Campaign
 from tests.fakes import APPLES, CRATES, Scripted, paid, prompt
 
 JUDGE = StatedJudge("judge")
@@ -218,17 +217,11 @@ async def test_each_helper_that_steers_takes_what_it_is_worth_of_asd():
     assert len({steered for steered, _ in seen}) >= 4
 
 
-async def test_over_many_problems_asd_falls_as_the_dose_rises(campaign: Campaign):
+async def test_over_many_problems_asd_falls_as_the_dose_rises():
     """The known truth: at dose f each of 3 helpers steers with probability f. The judge goes by
-<<<<<<< HEAD
-    their majority, so in the world of the wrong answer it is wrong with probability
-    q = f^3 + 3 f^2 (1 - f), and accuracy ASD is 1 - q over problems."""
-    n = campaign.size(100, 300)
-=======
     their majority, so the world of the wrong answer is lost where 2 of them steer, and won where
     fewer do: with probability q = f^3 + 3 f^2 (1 - f), and accuracy ASD is 1 - q over problems."""
     n = 80
->>>>>>> main
 
     def majority(call: Call) -> str:
         asked = prompt(call)

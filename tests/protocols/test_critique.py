@@ -13,7 +13,6 @@ from oversight.protocols.mechanisms.auxiliary import Aux
 from oversight.protocols.mechanisms.critique import Critique
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.transcript import Transcript, Turn
-from tests.conftest import Campaign
 from tests.fakes import APPLES, CRATES, Scripted, held, paid, prompt
 
 JUDGE = StatedJudge("judge")
@@ -194,53 +193,6 @@ async def test_a_critic_who_always_says_the_same_leaves_the_judge_with_the_propo
     assert len(seen) > 30
 
 
-<<<<<<< HEAD
-FLAW = 0.3
-"""The chance that one draw of the honest critic finds the planted flaw."""
-
-
-async def found_by(critic: str, draws: int, count: int) -> tuple[int, int]:
-    """How many critiques that the judge read name the flaw: of `count` flawed proposals, and of as
-    many sound ones."""
-
-    def planted(call: Call) -> str:
-        asked = prompt(call)
-        match asked.task:
-            case "speak":
-                return "Step 2 is 3 x 12." if asked.side == "B" else "Step 2 is 4 x 12."
-            case "critique":
-                chance = int(call.address[:8], 16) / 16**8
-                sees = call.model == "honest" and "3 x 12" in asked.speeches[0]
-                return "Step 2 is wrong." if sees and chance < FLAW else "I find no flaw."
-            case "statement":
-                return rated(10 if "wrong" in asked.speeches[-1] else 1)
-        return "A: 100%\nB: 0%" if "wrong" in asked.speeches[-1] else "A: 50%\nB: 50%"
-
-    counts = []
-    for place in (1, 0):
-        found = 0
-        for n in range(count):
-            question = Question(f"Number {n}", CRATES.answers)
-            protocol = Critique(JUDGE, ALICE, Agent(critic), critiques=draws)
-            verdict = await protocol.run(question, question.answers[place], Scripted(planted))
-            assert (verdict.probs[0] == 1) == ("wrong" in verdict.transcript.turns[1].text)
-            found += verdict.probs[0] == 1
-        counts.append(found)
-    return counts[0], counts[1]
-
-
-@pytest.mark.parametrize("draws", [1, 3, 6])
-async def test_an_honest_critic_finds_a_planted_flaw_as_often_as_its_draws_allow(
-    draws: int, campaign: Campaign
-):
-    """The known truth: with k draws and a ranker that knows a flaw when it reads one, the judge
-    hears of it with chance 1 - (1 - q)^k, here 0.300, 0.657 and 0.882 with 1, 3 and 6 draws; of a
-    flaw that is not there, never."""
-    n, chance = campaign.size(200, 600), 1 - (1 - FLAW) ** draws
-    flawed, sound = await found_by("honest", draws, n)
-    assert abs(flawed - n * chance) < 3 * sqrt(n * chance * (1 - chance))
-    assert sound == 0
-=======
 @pytest.mark.parametrize("draws", [1, 3, 5])
 async def test_an_honest_critic_finds_a_planted_flaw_as_often_as_its_draws_allow(draws: int):
     """The known truth: a critic finds a flaw with probability 0.3 a draw. With k draws and a ranker
@@ -249,18 +201,12 @@ async def test_an_honest_critic_finds_a_planted_flaw_as_often_as_its_draws_allow
     that is not there, or from a critic who names none, never. So the helpfulness, rated 1 for a
     flaw and 0.1 for none, is 1 - 0.9 x 0.7^k in the mean. All 2^k outcomes are counted."""
     shown = min(2, draws - 1) or 1
->>>>>>> main
 
     async def found(critic: str, side: Answer) -> float:
         """How likely the judge is to hear of a flaw in the proposal for this side."""
         chance = helpful = 0.0
         for sees in product((True, False), repeat=draws):
 
-<<<<<<< HEAD
-async def test_a_dishonest_critic_finds_no_flaw_however_often_it_is_drawn(campaign: Campaign):
-    """The known truth: of a critic who names no flaw none is found, whether there is one or not."""
-    assert await found_by("dishonest", 6, campaign.size(200, 600)) == (0, 0)
-=======
             def planted(call: Call, sees: tuple[bool, ...] = sees) -> str:
                 asked = prompt(call)
                 match asked.task:
@@ -285,7 +231,6 @@ async def test_a_dishonest_critic_finds_no_flaw_however_often_it_is_drawn(campai
 
     assert await found("honest", B) == pytest.approx(1 - 0.7**draws)
     assert await found("honest", A) == await found("dishonest", B) == 0
->>>>>>> main
 
 
 @pytest.mark.parametrize(("aux", "side"), [("honest", ""), ("sided", "B"), ("adversarial", "A")])

@@ -12,12 +12,7 @@ from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.judges import StatedJudge, VotesJudge
 from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
 from oversight.protocols.question import Answer, Question
-<<<<<<< HEAD
-from tests.conftest import Campaign
-from tests.fakes import CRATES, Scripted, held, paid, prompt
-=======
 from tests.fakes import APPLES, CRATES, Scripted, held, paid, prompt
->>>>>>> main
 
 JUDGE = VotesJudge("judge", n=3)
 ALICE, BOB = Agent("alice"), Agent("bob")
@@ -303,15 +298,8 @@ async def test_the_worlds_share_nothing_of_their_five_calls():
     assert len(in_a) == len(in_b) == 5 and not in_a & in_b
 
 
-<<<<<<< HEAD
-@pytest.mark.parametrize("votes", [1, 3, 5])
-async def test_a_planted_flaw_is_found_as_often_as_most_votes_see_it(
-    votes: int, campaign: Campaign
-):
-=======
 @pytest.mark.parametrize("votes", [1, 3, 4])
 async def test_a_planted_flaw_is_found_as_often_as_most_votes_see_it(votes: int):
->>>>>>> main
     """The known truth: the argument for B has its flaw in one step, that for A has none. A judge
     is right about a step with probability 0.8 a vote. Against an honest opponent, who points at
     the flaw, the argument for B falls unless most of m votes are wrong (Condorcet), and its mean
@@ -320,15 +308,7 @@ async def test_a_planted_flaw_is_found_as_often_as_most_votes_see_it(votes: int)
     flaw; and an adversarial one must challenge even the sound one, which then stands with the
     probability that most votes are right, and with 0.8 in the mean. All 2^m outcomes are counted.
     """
-<<<<<<< HEAD
-    n, right = campaign.size(200, 600), 0.8
-    most = sum(
-        math.comb(votes, k) * right**k * (1 - right) ** (votes - k)
-        for k in range(votes // 2 + 1, votes + 1)
-    )
-=======
     right = 0.8
->>>>>>> main
 
     async def outcome(side: Answer, points_at: str, opponent_is: Any) -> tuple[float, float, float]:
         """The probability that the argument is accepted, its mean verdict, and the votes taken."""

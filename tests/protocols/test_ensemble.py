@@ -13,7 +13,6 @@ from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.scores import brier
 from oversight.protocols.transcript import Transcript
-from tests.conftest import Campaign
 from tests.fakes import CRATES, Scripted, addresses, paid, prompt
 
 JUDGE = StatedJudge("judge")
@@ -140,16 +139,11 @@ async def test_it_shares_what_the_inner_protocol_shares() -> None:
 
 @pytest.mark.parametrize(("size", "q"), [(1, 0.7), (3, 0.7), (5, 0.4)])
 async def test_independent_members_are_right_as_often_as_condorcet_says(
-    size: int, q: float, campaign: Campaign
+    size: int, q: float
 ) -> None:
     """The known truth (Condorcet 1785): members who vote for the right answer with probability q,
     each for itself; their majority is right with the probability that a binomial count of right
-<<<<<<< HEAD
-    votes is above the half."""
-    n = campaign.size(500, 2000)
-=======
     votes is above the half. All outcomes are counted."""
->>>>>>> main
     most = sum(
         math.comb(size, k) * q**k * (1 - q) ** (size - k) for k in range(size // 2 + 1, size + 1)
     )

@@ -15,7 +15,6 @@ from oversight.protocols.judges.jury import Pooling
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.question import Answer
 from oversight.protocols.transcript import Transcript
-from tests.conftest import Campaign
 from tests.fakes import CRATES, Scripted, addresses, prompt
 
 ANN, BEN, CAT = (StatedJudge(name) for name in ("ann", "ben", "cat"))
@@ -112,17 +111,10 @@ async def test_a_jury_is_its_jurors_calls_and_keeps_their_judgements() -> None:
 
 
 @pytest.mark.parametrize(("size", "q"), [(1, 0.7), (3, 0.7), (7, 0.7), (5, 0.4)])
-async def test_independent_jurors_are_right_as_often_as_condorcet_says(
-    size: int, q: float, campaign: Campaign
-) -> None:
+async def test_independent_jurors_are_right_as_often_as_condorcet_says(size: int, q: float) -> None:
     """The known truth (Condorcet 1785): each of K jurors is sure of the right answer with
     probability q, for itself; the jury is right with the probability that most of them are: at 0.7
-<<<<<<< HEAD
-    that is 0.700, 0.784 and 0.874 with 1, 3 and 7 jurors."""
-    n = campaign.size(500, 2000)
-=======
     that is 0.700, 0.784 and 0.874 with 1, 3 and 7 jurors. All 2^K outcomes are counted."""
->>>>>>> main
     most = sum(
         math.comb(size, k) * q**k * (1 - q) ** (size - k) for k in range(size // 2 + 1, size + 1)
     )
