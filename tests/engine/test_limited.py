@@ -5,7 +5,7 @@ import random
 from collections import defaultdict
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from oversight.cache.reply import Reply, Usage
@@ -158,7 +158,6 @@ def test_slots_are_held_only_around_the_wire():
     assert in_flight <= 1
 
 
-@settings(max_examples=40)
 @given(
     st.lists(
         st.tuples(st.integers(10, 3_000), st.one_of(st.none(), st.floats(0, 30))),

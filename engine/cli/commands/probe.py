@@ -20,7 +20,7 @@ from oversight.engine.display.progress import Snapshot
 from oversight.engine.errors import BudgetReached, Halt, Interrupted, UsageError
 from oversight.engine.models.router import RunPolicy
 from oversight.engine.runs.loaded_sweep import LoadedSweep, open_run
-from oversight.engine.runs.lock import take_lock
+from oversight.engine.runs.lock import locked
 from oversight.engine.runs.lookup import Parts
 from oversight.engine.runs.manifest import read_manifest
 from oversight.engine.runs.probing import PROBES, BeliefProbe, ProbeFile, belief_probes, run_probes
@@ -80,18 +80,19 @@ def command(
         if dry_run:
             show(f"{len(probes):,} questions about {len(cells):,} cells; nothing was sent")
             return
-        raise SystemExit(_asked(opened, run, replies, probes, max_cost))
+        file = ProbeFile(run)
+        with locked(file.folder):
+            raise SystemExit(_asked(opened, run, file, replies, probes, max_cost))
 
 
 def _asked(
     opened: LoadedSweep,
     run: Path,
+    file: ProbeFile,
     replies: Store,
     probes: list[BeliefProbe],
     max_cost: float | None,
 ) -> int:
-    file = ProbeFile(run)
-    take_lock(file.folder)
     known = len(file.known)
     accounts = LedgerFile(file.folder, opened.models.accounts)
     before = accounts.total()
