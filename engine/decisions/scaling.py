@@ -14,6 +14,7 @@ import numpy as np
 from oversight.engine.decisions.row_verdicts import judged_right
 from oversight.engine.decisions.rows import RunRows, rows_meant
 from oversight.engine.errors import UsageError
+from oversight.engine.reports.axes import axes
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.protocol import kind
 from oversight.protocols.scoring.clustered import codes
@@ -108,6 +109,7 @@ def _own(run: RunRows) -> dict[str, float]:
     """Log odds of the accuracy of each naive judge, under the name of its judge, and of the agents
     that have its model."""
     found: dict[str, float] = {}
+    settings = [axes(row, run.sweep.seed) for row in run.sweep.rows]
     for n, row in enumerate(run.sweep.rows):
         if kind(type(row.protocol)) != kind(NaiveJudge):
             continue
@@ -117,5 +119,7 @@ def _own(run: RunRows) -> dict[str, float]:
             problems = len(np.unique(run.table.beside.cells.problem[there]))
             level, _ = own_axis(float(right[there].mean()), problems)
             found[row.judge] = level
-            found.setdefault(row.protocol.judge.base_agent.name, level)
+            for other, its in zip(run.sweep.rows, settings, strict=True):
+                if other.agent and its.model == settings[n].judge_model:
+                    found.setdefault(other.agent, level)
     return found

@@ -53,3 +53,11 @@ def test_nested_oversight_needs_a_capability_of_every_model(grid: Path, command:
     assert (none.code, "no row is called 'debate'" in none.err) == (2, True)
     naive = command("scaling", grid, "--protocol", "naive judge")
     assert (naive.code, "name one kind of row" in naive.err) == (2, True)
+
+
+def test_an_agent_has_the_capability_of_the_naive_judge_of_its_model(
+    grid: Path, command: Command
+) -> None:
+    told = json.loads(command("scaling", grid, "--protocol", "consultancy", "--json").out)
+    assert told["capability"]["sim/medium"] == told["capability"]["sim/medium stated"]
+    assert "sim/strong" not in told["capability"]
