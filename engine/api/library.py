@@ -75,7 +75,8 @@ class Report:
 
         polars, pandas and DuckDB take them without copying. UsageError without the extra `frames`.
         """
-        source = FrameSource(self.folder, self.opened, listed(), self.results.score)
+        prices = self.opened.models.priced(listed())
+        source = FrameSource(self.folder, self.opened, prices, self.results.score)
 
         def read() -> "dict[str, pa.Table]":
             with closing(open_for_reading(self.store)) as replies:

@@ -90,9 +90,9 @@ placeholder that it does not know, is refused with its line. The names of the bl
 `{from: llm_debate, folder: PATH}` reads the words of Khan et al. 2024 from a checkout of
 ucl-dark/llm_debate, and `from: solib` those of Sudhir et al. 2025 from one of SOlib; blocks beside
 them are changed. Question, passage, transcript and the form of a verdict are laid out as always.
-What the studies have speakers write in marks of their own, a private thought and the speech, is told
-apart. They expect a judge who may not read the passage, `quotes: true` of agents where there are
-passages, and with `llm_debate` judges that think first (`reason: public`).
+Speakers of llm_debate write a private thought and the speech in marks; the thought is kept from all
+others. Both studies expect a judge who may not read the passage and agents with `quotes: true`, and
+llm_debate judges that think first (`reason: public`).
 """
 
 MODELS = """\

@@ -91,7 +91,7 @@ class Comparison:
         return f"{k:,} contrasts were looked at. {how}."
 
 
-def compare(
+def compare_rows(
     first: RunRows,
     second: RunRows | None = None,
     *,

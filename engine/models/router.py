@@ -204,6 +204,22 @@ class Models:
         version = told.version if entry(provider).dated else ""
         return Reach(self.api(model), version, self._is.get(model, ""))
 
+    def priced(self, prices: PriceList) -> PriceList:
+        """Prices under the names that the sweep file has for models, too."""
+        return prices.named(self._is)
+
+    def settle_for(self, call: Call) -> None:
+        """The same as `settle`, where no sweep says what will be asked: chat completions, until a
+        call comes that they do not take."""
+        model, known = call.model, self.apis.get(call.model)
+        if model.startswith(PREFIX) or known == "responses" or (known and not call.tools):
+            return
+        self.settle((model,), [(model, call.effort)] if call.tools else ())
+        if known and self.apis[model] != known:
+            # What is in flight lands where it was sent.
+            self._identities.pop(model, None)
+            self._endpoints.pop(model, None)
+
     def _settings_of(self, model: str) -> Settings:
         return self.settings(provider_of(model), self.api(model))
 
@@ -259,7 +275,8 @@ class Models:
         cap = None if terms.max_cost is None else _budget(terms, terms.max_cost)
         self._leased = terms.leased
         kept = None if terms.quarantine is None else Quarantine(terms.quarantine)
-        self._accounting = Accounting(self._accounting.ledger, terms.prices, cap, kept)
+        prices = self.priced(terms.prices)
+        self._accounting = Accounting(self._accounting.ledger, prices, cap, kept)
         for model, _ in real:
             self._endpoint(model)
 

@@ -1,13 +1,13 @@
 """A run read again from its store, cell by cell, with the calls that each cell asks."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from oversight.cache.address import store_key
 from oversight.cache.call import Call, Identity
 from oversight.cache.errors import ReplayMiss
-from oversight.cache.record import read_record
+from oversight.cache.record import stored_at, stored_reply
 from oversight.cache.reply import Reply
 from oversight.cache.store import Reader
 from oversight.engine.runs.loaded_sweep import LoadedSweep
@@ -39,15 +39,16 @@ class ReplayedCell:
 
 
 async def replayed_cells(
-    opened: LoadedSweep, folder: Path, store: Reader
+    opened: LoadedSweep, folder: Path, store: Reader, problems: Collection[str] | None = None
 ) -> AsyncIterator[ReplayedCell]:
-    """The cells of a run folder that have an outcome, in the order of the sweep.
+    """The cells of a run folder that have an outcome, in the order of the sweep. problems: ids of
+    those to look at; None for all.
 
     DamagedEntry becomes StoreFailed, as in a run.
     """
     done = {record.place for record in outcomes(folder)}
     recorded = _Store(store, opened.models.identity_in(store))
-    for cell in opened.sweep.cells():
+    for cell in opened.sweep.cells(problems):
         if cell.place not in done:
             continue
         recorded.begin(cell)
@@ -84,7 +85,7 @@ class _Store:
             value = self._store.get(key)
             if value is None:
                 raise ReplayMiss(call.model, address)
-            record = read_record(key, value)
-            found = self._known[address] = Recorded(key, call, record.reply(), record.stored_at)
+            reply = stored_reply(key, value, address)
+            found = self._known[address] = Recorded(key, call, reply, stored_at(key, value))
         self.asked[address] = found
         return found.reply

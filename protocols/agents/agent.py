@@ -13,7 +13,7 @@ from oversight.protocols.prompts.escape import escape_and_count, escape_tags
 from oversight.protocols.prompts.forms import REASONING_ROOM, Reason, check_reason, with_reasoning
 from oversight.protocols.prompts.prompt_set import PromptSet, default_prompts, for_side
 from oversight.protocols.prompts.render import instructions, messages
-from oversight.protocols.question import Answer
+from oversight.protocols.question import Answer, Question
 from oversight.protocols.quotes import MAX_QUOTE_WORDS, find_quotes
 from oversight.protocols.settings import unusual
 from oversight.protocols.transcript import ToolUse, Transcript, Turn
@@ -50,6 +50,12 @@ class Brief:
     @property
     def words(self) -> PromptSet:
         return self.prompts or default_prompts()
+
+    def rules(self, question: Question) -> str:
+        """The task, and what it means by the right answer where answers differ in degree."""
+        if not question.graded:
+            return self.task
+        return f"{self.task} {self.words.text('agent.graded')}".lstrip()
 
 
 ADVOCATE = Brief(
@@ -150,7 +156,7 @@ class Agent(Speaker):
         return Call(
             Request(
                 self.model,
-                messages(brief.task, floor, todo),
+                messages(brief.rules(floor.question), floor, todo),
                 temperature=self.temperature,
                 max_tokens=self.max_tokens + room,
                 tools=tuple(TOOLS[tool].spec for tool in self.tools) if form is None else (),

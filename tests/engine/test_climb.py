@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -9,7 +10,7 @@ from oversight.cache.reply import Reply, Usage
 from oversight.engine.accounting.ledger import Ledger
 from oversight.engine.accounting.prices import listed
 from oversight.engine.errors import Crowded, OutcomeUnknown
-from oversight.engine.limits.climb import OWN_SERVER_START
+from oversight.engine.limits.climb import OWN_SERVER_START, Climb
 from oversight.engine.limits.limits import Limits
 from oversight.engine.models.client import Accounting, ModelClient
 from oversight.engine.providers.catalogue import connect
@@ -83,6 +84,22 @@ def test_a_server_that_queues_is_kept_busy_and_never_flooded(slots, spread):
     )
     assert took <= 200 * mean / (0.95 if slots <= 8 else 0.75)
     assert server.most <= max(4 * slots, 2 * OWN_SERVER_START)
+
+
+def test_each_try_in_vain_doubles_the_rest_before_the_next():
+    """A server of four places: more calls in flight take longer in proportion, and nothing is
+    gained."""
+    slots, tries = Climb(), []
+    for answers in range(5_000):
+        while slots.free:
+            slots.take()
+        width = slots.width
+        slots.answered(took=slots.busy / 4)
+        slots.leave()
+        if slots.width >= 1.5 * width:
+            tries.append(answers)
+    rests = [later - earlier for earlier, later in pairwise(tries)][1:]
+    assert rests[0] < rests[1] < rests[2] and set(rests[2:]) == {rests[2]}
 
 
 def test_a_server_that_batches_is_given_more_although_each_call_takes_longer():

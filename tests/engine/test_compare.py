@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import oversight
-from oversight.engine.decisions.comparison import compare
+from oversight.engine.decisions.comparison import compare_rows
 from oversight.engine.decisions.row_verdicts import judged_right
 from oversight.engine.decisions.rows import read_rows, rows_meant
 from oversight.engine.decisions.statement import (
@@ -76,7 +76,7 @@ def test_pictures_and_pages_compare_two_runs_as_the_command_does(
     assert command("run", "small.yaml", "--run-folder", "a").code == 0
     assert command("run", "other.yaml", "--run-folder", "b").code == 0
     a, b = place / "a", place / "b"
-    found = compare(read_rows(a), read_rows(b)).contrasts
+    found = compare_rows(read_rows(a), read_rows(b)).contrasts
     with OpenedRun(a) as first, OpenedRun(b) as second:
         forest = comparison_forest(first, second)
     assert forest.alone == 0 and len(found) == 5
@@ -95,7 +95,7 @@ def test_flips_and_bounds_are_those_of_the_verdicts(
 ) -> None:
     assert command("run", "small.yaml").code == 1
     run = read_rows(only_run(place))
-    found = compare(run, pairs="all")
+    found = compare_rows(run, pairs="all")
     assert any(each.bounds.low < each.bounds.high for each in found.contrasts)
     for each in found.contrasts:
         one, two = (place[1] for place in each.places)

@@ -273,14 +273,24 @@ def test_a_missing_key_and_a_replay_are_refused_before_any_worker_starts(desk):
         assert "requests" not in counts(url)
 
 
-def test_a_run_that_may_stop_early_is_refused_before_any_worker_starts(tmp_path):
+def test_workers_stop_early_where_one_process_does(tmp_path):
     (tmp_path / "s.yaml").write_text(
         "name: s\nproblems: {bundled: arithmetic}\nagents: sim/strong\njudges: sim/judge\n"
         "protocols: [consultancy, debate]\n"
     )
     aim = ("--stop-when", "debate > consultancy")
-    refused = oversight("run", "s.yaml", *TWO, *aim, cwd=tmp_path)
-    assert (refused.code, "look at a run in one process" in refused.err) == (2, True)
+    ran = {
+        name: oversight("run", "s.yaml", *aim, *how, "--run-folder", name, cwd=tmp_path)
+        for name, how in (("alone", ("--store", "a")), ("two", (*TWO, "--store", "b")))
+    }
+    assert {each.code for each in ran.values()} == {0}, ran["two"].err
+    alone, two = (tmp_path / name for name in ran)
+    assert 0 < len((alone / "outcomes.jsonl").read_bytes().splitlines()) < 240
+    assert (alone / "outcomes.jsonl").read_bytes() == (two / "outcomes.jsonl").read_bytes()
+    told = {
+        name: [w for w in each.err.splitlines() if "clusters" in w] for name, each in ran.items()
+    }
+    assert told["alone"] == told["two"]
     refused = oversight("run", "s.yaml", "--part", "1/2", *aim, cwd=tmp_path)
     assert (refused.code, "look at a whole sweep: leave out --part" in refused.err) == (2, True)
 

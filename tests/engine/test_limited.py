@@ -193,6 +193,47 @@ def test_cancelled_callers_leave_the_line_and_nothing_leaks(callers, width):
     assert last < 0.7 + 0.1
 
 
+def test_who_is_cancelled_at_the_door_gives_back_tokens_and_its_request():
+    """100 tokens a second. The second has its 3000 after 30 s and waits for the slot; what it gives
+    back is what the third still lacks, which so leaves as soon as the slot is free."""
+
+    async def main():
+        server = Server(latency=45, tokens=estimated)
+        limited = RateLimiter(server, Limits(input_tokens=6_000, concurrency=1))
+        asked = [asyncio.create_task(limited(call_of(size))) for size in (10, 3_000, 3_000)]
+        await asyncio.sleep(40)
+        asked[1].cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+        return [request.at for request in server.book]
+
+    async def requests():
+        server = Server(latency=0.1)
+        limited = RateLimiter(server, Limits(requests=60))
+        asked = [asyncio.create_task(limited(call_of(10, n))) for n in range(3)]
+        await asyncio.sleep(0.5)
+        limited.pause(1.0)
+        await asyncio.sleep(0.7)
+        asked[1].cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+        return [request.at for request in server.book]
+
+    assert run(main()) == [pytest.approx(0.1, abs=0.2), pytest.approx(45.1, abs=0.3)]
+    # The second had its request after a second, was held by the pause, and gave it to the third.
+    assert run(requests()) == [pytest.approx(0, abs=0.01), pytest.approx(1.5, abs=0.1)]
+
+
+async def test_nobody_passes_who_waits_not_even_in_the_moment_in_which_a_slot_falls_free():
+    server = Server(latency=0)
+    limited = RateLimiter(server, Limits(concurrency=1))
+
+    async def twice():
+        await limited(call_of(10, 0))
+        await limited(call_of(10, 2))
+
+    await asyncio.gather(twice(), limited(call_of(10, 1)))
+    assert [request.call.draw for request in server.book] == [(0,), (1,), (2,)]
+
+
 def test_a_call_larger_than_a_minutes_budget_is_refused_before_it_waits():
     server = Server()
     limited = RateLimiter(server, Limits(input_tokens=1_000, output_tokens=500))

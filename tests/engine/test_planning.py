@@ -214,6 +214,21 @@ def test_the_plan_for_programs_holds_all_its_figures(tmp_path):
     assert told["leak_gate"].startswith("leak gate: ")
 
 
+def test_a_name_of_ones_own_costs_what_the_model_behind_it_costs(tmp_path):
+    flags = ("--limit", "2", "--json")
+    listed = json.loads(command(tmp_path, REAL.replace(HAIKU, "openai/gpt-4.1"), *flags))
+    reach = "providers: {azure: {base_url: 'https://res.openai.azure.com'}}\n"
+    reach += "models: {azure/mine: {is: openai/gpt-4.1}}\n"
+    mine = json.loads(command(tmp_path, REAL.replace(HAIKU, "azure/mine") + reach, *flags))
+    costs = {
+        each["model"]: each["cost"] for told in (listed, mine) for each in told["plan"]["models"]
+    }
+    # The replies that stand in are drawn anew for another name.
+    assert costs["azure/mine"]["likely"] == pytest.approx(
+        costs["openai/gpt-4.1"]["likely"], rel=0.05
+    )
+
+
 @pytest.mark.parametrize(
     ("count", "text"),
     [(7, "7"), (999, "999"), (1_200, "1.2 k"), (31_020, "31 k"), (71_400_000, "71 M")],

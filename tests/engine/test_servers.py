@@ -14,12 +14,14 @@ import pytest
 
 from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpec
 from oversight.cache.reply import Reply, Token, ToolCall
+from oversight.engine.planning.preflight import examine
 from oversight.engine.planning.probe import probes_of
 from oversight.engine.providers.capabilities import abilities
 from oversight.engine.providers.keys import settings_of
 from oversight.engine.providers.local_server import LocalServer, local_server
 from oversight.engine.providers.model_facts import ModelFacts, model_facts
 from oversight.engine.providers.retirements import retirement
+from oversight.engine.providers.settings import Settings
 from oversight.engine.rehearsal import PROFILES, MockServer
 from oversight.engine.rehearsal.process import counts, serving
 from oversight.engine.runs.loaded_sweep import open_sweep
@@ -238,8 +240,8 @@ def test_a_checkup_tries_what_the_sweep_asks_for_and_nothing_else(
         ran = command("doctor", sweep, *at(url))
         seen = counts(url)
     assert ran.code == 0, ran.out
-    # One token of each of the three models, and what each is needed for.
-    assert seen["requests"] == seen["ok"] == 6
+    # One token of each of the three models, and what each is needed for; tools there and back.
+    assert seen["requests"] == seen["ok"] == 7
     assert "✓ openai/gpt-6-sol: tools: as the sweep needs" in ran.out
     assert "over the responses endpoint" in ran.out
     assert "✓ anthropic/claude-sonnet-5-5: a JSON schema: as the sweep needs" in ran.out
@@ -302,6 +304,29 @@ def test_a_server_without_logprobs_is_found_out_by_the_checkup(
     assert ran.code == 1
     assert "✗ compatible/lab/m: logprobs: it answers without logprobs" in ran.out
     assert "judge by stated probabilities or votes" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("end", "told"), [("4", "tools: as the sweep needs"), ("", "tools: it has nothing to say")]
+)
+async def test_a_checkup_of_tools_hands_their_results_back(end: str, told: str) -> None:
+    said: list[Call] = []
+
+    def answer(call: Call) -> Reply:
+        said.append(call)
+        back = call.messages[-1].role == "tool"
+        return Reply(end) if back else Reply("", (ToolCall("1", "calculator", "{}"),))
+
+    async with MockServer(answer=answer) as server:
+        found = await examine(
+            ["compatible/lab/m"],
+            lambda name, api: Settings(name, f"{server.url}/v1", "lab"),
+            {},
+            shapes=[SHAPE.changed(tools=(TOOL,))],
+        )
+    assert [len(call.messages) for call in said if call.tools] == [1, 3]
+    (looked,) = (each for each in found if told in each.text)
+    assert looked.fine == bool(end)
 
 
 def test_messages_of_a_shape_are_no_part_of_its_probe() -> None:

@@ -17,7 +17,7 @@ from oversight.engine.decisions.comparison import (
     CallShare,
     Comparison,
     RowPlace,
-    compare,
+    compare_rows,
     differences_meant,
 )
 from oversight.engine.decisions.comparison_text import comparison_text
@@ -99,7 +99,7 @@ def command(
     words = (*contrasts, *(f"{each.first},{each.second}" for each in asked))
     first = read_rows(run_named(named))
     second = read_rows(run_named(other)) if other is not None else None
-    comparison = compare(
+    comparison = compare_rows(
         first,
         second,
         baseline=baseline,

@@ -17,6 +17,7 @@ from oversight.engine.runs.loaded_sweep import open_run
 from oversight.engine.runs.recorded import recorded
 from oversight.engine.runs.replay import keys_of
 from oversight.engine.runs.run_folder import outcomes
+from oversight.engine.system.loop import event_loop
 
 
 @click.command()
@@ -60,14 +61,17 @@ def command(
             raise click.UsageError("--no-replies is for tables: --format parquet, csv or jsonl")
         _bundle(run, output or run / "replies.bundle", store)
         return
-    source = FrameSource(run, open_run(run), load_prices(prices) if prices else listed(), score)
+    opened = open_run(run)
+    known = opened.models.priced(load_prices(prices) if prices else listed())
+    source = FrameSource(run, opened, known, score)
     folder = output or run / "frames"
     folder.mkdir(parents=True, exist_ok=True)
-    if no_replies:
-        lines = asyncio.run(write_frames(source, None, folder, format))
-    else:
-        with recorded(run, store) as replies:
-            lines = asyncio.run(write_frames(source, replies, folder, format))
+    with asyncio.Runner(loop_factory=event_loop()) as runner:
+        if no_replies:
+            lines = runner.run(write_frames(source, None, folder, format))
+        else:
+            with recorded(run, store) as replies:
+                lines = runner.run(write_frames(source, replies, folder, format))
     told = ", ".join(f"{count:,} {name}" for name, count in lines.items())
     say(f"{told} in {folder}, as {format}")
 
