@@ -14,6 +14,7 @@ import numpy as np
 from oversight.engine.decisions.row_verdicts import judged_right
 from oversight.engine.decisions.rows import RunRows, against_naive, rows_meant
 from oversight.engine.errors import UsageError
+from oversight.engine.reports.axes import axes
 from oversight.protocols.agents.agent import Speaker
 from oversight.protocols.judges.judge import Judge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
@@ -232,6 +233,7 @@ def _own(run: RunRows) -> dict[str, float]:
     """Log odds of the accuracy of each naive judge, under the name of its judge, and of the agents
     that have its model."""
     found: dict[str, float] = {}
+    settings = [axes(row, run.sweep.seed) for row in run.sweep.rows]
     for n, row in enumerate(run.sweep.rows):
         if kind(type(row.protocol)) != kind(NaiveJudge):
             continue
@@ -241,5 +243,7 @@ def _own(run: RunRows) -> dict[str, float]:
             problems = len(np.unique(run.table.beside.cells.problem[there]))
             level, _ = own_axis(float(right[there].mean()), problems)
             found[row.judge] = level
-            found.setdefault(row.protocol.judge.base_agent.name, level)
+            for other, its in zip(run.sweep.rows, settings, strict=True):
+                if other.agent and its.model == settings[n].judge_model:
+                    found.setdefault(other.agent, level)
     return found

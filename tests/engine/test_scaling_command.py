@@ -97,3 +97,11 @@ def test_the_sweep_file_places_models_and_asd_moves_with_both_capabilities(
     (place / "wrong.yaml").write_text(wrong)
     refused = command("run", "wrong.yaml")
     assert (refused.code, "capability" in refused.err) == (2, True)
+
+
+def test_an_agent_has_the_capability_of_the_naive_judge_of_its_model(
+    grid: Path, command: Command
+) -> None:
+    told = json.loads(command("scaling", grid, "--protocol", "consultancy", "--json").out)
+    assert told["capability"]["sim/medium"] == told["capability"]["sim/medium stated"]
+    assert "sim/strong" not in told["capability"]
