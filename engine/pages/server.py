@@ -1,26 +1,23 @@
 """The server of pages: every page of every run of a folder, rendered when it is asked for."""
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import orjson
 from aiohttp import web
-from aiohttp.http_exceptions import BadHttpMessage
 
-from oversight.engine.errors import EngineError
 from oversight.engine.pages.addresses import Served
 from oversight.engine.pages.cost import cost_page
 from oversight.engine.pages.failures import failures_page
 from oversight.engine.pages.grid import map_page, pages_of, problem_page
-from oversight.engine.pages.guard import guard, headed
+from oversight.engine.pages.guard import Door
 from oversight.engine.pages.live import Watcher, live_page
 from oversight.engine.pages.overview import REPORT_FILES, overview
 from oversight.engine.pages.reader import calls_page, calls_section, reader_page
 from oversight.engine.pages.reading import Reading, read
-from oversight.engine.pages.runs import compare_page, fault_page, runs_page
+from oversight.engine.pages.runs import compare_page, runs_page
+from oversight.engine.pages.serving import Server, html
 from oversight.engine.pictures.comparison import comparison_forest
 from oversight.engine.pictures.costs import SampledCost, sampled_costs
 from oversight.engine.pictures.opened import OpenedRun, Place
@@ -33,7 +30,7 @@ EVERY = 1.0
 """Seconds between two snapshots of a run that is watched."""
 
 
-class PageServer:
+class PageServer(Server):
     """Serves the runs of a folder, or one run alone."""
 
     def __init__(
@@ -45,10 +42,8 @@ class PageServer:
         token: str = "",
     ) -> None:
         """place: a run folder, or a folder that has some. token: empty on loopback."""
+        super().__init__(Door(host, (token,) if token else ()), f"?token={token}" if token else "")
         self.place = place
-        self.host = host
-        self.token = token
-        self.port = 0
         self._store = store
         self._runs: dict[str, OpenedRun] = {}
         self._costs: dict[str, tuple[object, tuple[int, list[SampledCost]]]] = {}
@@ -59,44 +54,28 @@ class PageServer:
         found = [self.place] if is_run(self.place) else run_folders(self.place)
         return {each.resolve().name: each for each in found}
 
-    def application(self) -> web.Application:
-        app = web.Application(middlewares=[guard(self.host, lambda: self.port, self.token), _told])
-        app.on_response_prepare.append(headed)
+    def routes(self) -> list[web.RouteDef]:
         run = "/run/{run}"
         reading = f"{run}/row/{{row:\\d+}}/problem/{{problem:\\d+}}"
-        app.add_routes(
-            [
-                web.get("/", self._list),
-                web.get("/compare", self._compare),
-                web.get(run, self._overview),
-                web.get(f"{run}/map", self._map),
-                web.get(f"{run}/problem/{{problem:\\d+}}", self._problem),
-                web.get(reading, self._reading),
-                web.get(f"{reading}/calls", self._calls),
-                web.get(f"{run}/failures", self._failures),
-                web.get(f"{run}/cost", self._cost),
-                web.get(f"{run}/live", self._live),
-                web.get(f"{run}/live/events", self._events),
-                web.get(f"{run}/report.{{ending}}", self._file),
-            ]
-        )
+        return [
+            web.get("/", self._list),
+            web.get("/compare", self._compare),
+            web.get(run, self._overview),
+            web.get(f"{run}/map", self._map),
+            web.get(f"{run}/problem/{{problem:\\d+}}", self._problem),
+            web.get(reading, self._reading),
+            web.get(f"{reading}/calls", self._calls),
+            web.get(f"{run}/failures", self._failures),
+            web.get(f"{run}/cost", self._cost),
+            web.get(f"{run}/live", self._live),
+            web.get(f"{run}/live/events", self._events),
+            web.get(f"{run}/report.{{ending}}", self._file),
+        ]
+
+    def application(self) -> web.Application:
+        app = super().application()
         app.on_cleanup.append(self._close)
         return app
-
-    @asynccontextmanager
-    async def serving(self, port: int) -> AsyncIterator[str]:
-        """Serve while the body runs; the address to open. port: 0 for any. OSError if taken."""
-        logging.getLogger("aiohttp.server").addFilter(_of_ours)
-        runner = web.AppRunner(self.application(), access_log=None, shutdown_timeout=0.5)
-        await runner.setup()
-        try:
-            site = web.TCPSite(runner, self.host, port)
-            await site.start()
-            self.port = runner.addresses[0][1]
-            name = f"[{self.host}]" if ":" in self.host else self.host
-            yield f"http://{name}:{self.port}/" + (f"?token={self.token}" if self.token else "")
-        finally:
-            await runner.cleanup()
 
     async def _close(self, app: web.Application) -> None:
         for run in self._runs.values():
@@ -114,7 +93,7 @@ class PageServer:
         return self._runs[name]
 
     async def _list(self, request: web.Request) -> web.Response:
-        return _page(await asyncio.to_thread(runs_page, self.place, self.folders()))
+        return html(await asyncio.to_thread(runs_page, self.place, self.folders()))
 
     async def _overview(self, request: web.Request) -> web.Response:
         run, score = self._run(request), _score(request)
@@ -143,7 +122,7 @@ class PageServer:
     async def _reading(self, request: web.Request) -> web.Response:
         run = self._run(request)
         one = await self._read(run, request)
-        return _page(reader_page(run, Served(run.name), one))
+        return html(reader_page(run, Served(run.name), one))
 
     async def _calls(self, request: web.Request) -> web.Response:
         run = self._run(request)
@@ -151,7 +130,7 @@ class PageServer:
         links = Served(run.name)
         name = f"{one.problem.id} · {one.row.kind}"
         back = links.reading(one.place)
-        return _page(calls_page(run, links, [calls_section(one)], name, back))
+        return html(calls_page(run, links, [calls_section(one)], name, back))
 
     async def _read(self, run: OpenedRun, request: web.Request) -> Reading:
         place = Place(
@@ -181,12 +160,12 @@ class PageServer:
             known = self._costs.get(run.name)
             if known is None or known[0] != run.stamp:
                 known = self._costs[run.name] = (run.stamp, await sampled_costs(run))
-            return _page(cost_page(run, Served(run.name), *known[1]))
+            return html(cost_page(run, Served(run.name), *known[1]))
 
     async def _live(self, request: web.Request) -> web.Response:
         run = self._run(request)
         now = await asyncio.to_thread(Watcher(run).snapshot)
-        return _page(live_page(run, Served(run.name), now))
+        return html(live_page(run, Served(run.name), now))
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         """One snapshot a second, as events, until the run ends or nobody looks any more."""
@@ -209,14 +188,14 @@ class PageServer:
         a = request.query.get("a") or (chosen[0] if chosen else "")
         b = request.query.get("b") or (chosen[1] if len(chosen) > 1 else "")
         if not (a and b):
-            return _page(compare_page(names, a, b, None))
+            return html(compare_page(names, a, b, None))
         first, second = self._named(a), self._named(b)
 
         def make() -> str:
             found = comparison_forest(first, second, _score(request))
             return compare_page(names, a, b, found)
 
-        return _page(await asyncio.to_thread(make))
+        return html(await asyncio.to_thread(make))
 
     async def _file(self, request: web.Request) -> web.StreamResponse:
         run, ending = self._run(request), request.match_info["ending"]
@@ -232,26 +211,10 @@ class PageServer:
     async def _made(self, run: OpenedRun, make: Callable[[], str]) -> web.Response:
         # One at a time for each run: what one page reckons, the next has at hand.
         async with self._lock(run):
-            return _page(await asyncio.to_thread(make))
+            return html(await asyncio.to_thread(make))
 
     def _lock(self, run: OpenedRun) -> asyncio.Lock:
         return self._busy.setdefault(run.name, asyncio.Lock())
-
-
-@web.middleware
-async def _told(request: web.Request, handler: Callable[..., object]) -> web.StreamResponse:
-    """Faults as pages that say what to do."""
-    try:
-        answer: web.StreamResponse = await handler(request)  # type: ignore[misc]
-        return answer
-    except web.HTTPNotFound as gone:
-        return _page(fault_page("There is no such page", gone.text or ""), 404)
-    except EngineError as fault:
-        return _page(fault_page("This cannot be shown", str(fault)), 500)
-
-
-def _page(html: str, status: int = 200) -> web.Response:
-    return web.Response(text=html, status=status, content_type="text/html", charset="utf-8")
 
 
 def _score(request: web.Request) -> str:
@@ -266,9 +229,3 @@ def _number(request: web.Request, name: str) -> int:
     if not value.isascii() or not value.isdigit() or len(value) > 9:
         raise web.HTTPNotFound(text=f"{name}={value!r} is no number of a page")
     return int(value)
-
-
-def _of_ours(record: logging.LogRecord) -> bool:
-    """Whether a record is about this server, and not about a request that was no HTTP: whoever sent
-    that was told, and could fill the terminal with tracebacks otherwise."""
-    return not (record.exc_info and isinstance(record.exc_info[1], BadHttpMessage))
