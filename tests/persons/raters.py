@@ -44,10 +44,10 @@ class Page:
         return found[1] if found else ""
 
     @property
-    def said(self) -> str:
-        """The first speech; empty where none is shown."""
-        found = re.search(r'<article class="turn".*?</article>', self.text, re.DOTALL)
-        return unescape(found[0]) if found else ""
+    def said(self) -> list[str]:
+        """Every turn that is shown, with its speaker, as markup."""
+        found = re.findall(r'<article class="turn".*?</article>', self.text, re.DOTALL)
+        return [unescape(each) for each in found]
 
 
 def percents(page: Page, first: float) -> dict[str, str]:
