@@ -14,6 +14,7 @@ ability
 │   ├── ProviderDown      the breaker stayed open too long, or the server asks for a very long wait
 │   ├── BudgetReached     the next call could exceed --max-cost
 │   ├── StoreFailed      the store takes no more replies: paying on would be paying for nothing
+│   ├── OutOfMemory       this process may not have the memory that it needs
 │   └── Interrupted       the user, or the system, asked the program to stop
 └── ProviderError         a model could not answer this call
     ├── TransientError          the same call may well succeed later
@@ -106,6 +107,16 @@ class BudgetReached(Halt):
 
 class StoreFailed(Halt):
     slug = "StoreStopped"
+
+
+class OutOfMemory(Halt):
+    slug = "OutOfMemory"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the memory that this process may use is used up: free some, allow it more "
+            "(ulimit -v), or lower lanes in the sweep file"
+        )
 
 
 class Interrupted(Halt):

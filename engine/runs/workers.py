@@ -6,7 +6,14 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from oversight.cache.errors import DamagedEntry, ReplayMiss, StoreError, StoreGone
-from oversight.engine.errors import Halt, NeverAnswered, ProviderError, RunFolderError, StoreFailed
+from oversight.engine.errors import (
+    Halt,
+    NeverAnswered,
+    OutOfMemory,
+    ProviderError,
+    RunFolderError,
+    StoreFailed,
+)
 from oversight.engine.stop import StopToken
 from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.transcript import Failure
@@ -14,7 +21,7 @@ from oversight.protocols.transcript import Failure
 Work = TypeVar("Work")
 Landed = TypeVar("Landed")
 
-STOPS_THE_RUN = (Halt, ReplayMiss, StoreError)
+STOPS_THE_RUN = (Halt, ReplayMiss, StoreError, MemoryError)
 """Faults that say nothing about the piece of work in which they are met."""
 
 WORKERS_FROM_STORE = 8
@@ -107,6 +114,8 @@ def failure(work: str, raised: BaseException) -> Failure:
             raise StoreFailed(str(fault)) from fault
         case StoreError():
             raise StoreFailed(f"{fault}; nothing that was saved is lost") from fault
+        case MemoryError():
+            raise OutOfMemory from fault
         case Declined():
             return Failure("declined", fault.reason, fault.raw, fault.call)
         case Unreadable():
