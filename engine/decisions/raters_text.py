@@ -9,6 +9,10 @@ from oversight.engine.display.table import Table, as_text
 from oversight.protocols.scoring.agreement import Agreement
 from oversight.protocols.scoring.statistics import Estimate
 
+NO_PAIRS = (
+    "no task has probabilities of two raters, or all are one: oversight human serve RUN --each 2"
+)
+
 
 def standings_text(found: Sequence[RaterStanding]) -> str:
     body = tuple(
@@ -62,6 +66,7 @@ def agreement_text(found: RaterAgreement) -> str:
             ("probabilities (interval)", *_alpha(found.interval)),
         ),
         1,
+        () if found.interval else (NO_PAIRS,),
     )
     tables = [raters, agreement]
     if found.beside:

@@ -11,7 +11,7 @@ from oversight.protocols.judges.case import Case
 from oversight.protocols.question import Answer, Question, randomness
 from oversight.protocols.transcript import Transcript, Turn
 
-ENOUGH = 0.8
+PASSED = 0.8
 """The probability of the label asked for from which a rater has passed; 0.9 is what is asked."""
 
 _QUESTION = Question(

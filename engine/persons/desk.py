@@ -19,7 +19,7 @@ from typing import Literal
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
-from oversight.engine.persons.checks import ENOUGH, attention_task
+from oversight.engine.persons.checks import PASSED, attention_task
 from oversight.engine.persons.journal import (
     BeliefBefore,
     CheckAnswered,
@@ -257,7 +257,7 @@ class Desk(Provider):
             now = int(time.time())
             if address in self._checks:
                 wanted = self._checks[address][1]
-                passed = answer.probs is not None and answer.probs[wanted] >= ENOUGH
+                passed = answer.probs is not None and answer.probs[wanted] >= PASSED
                 await self._keep(CheckAnswered(rater.name, address, passed, seconds, now))
             elif self.settings.budget is not None and seconds > self.settings.budget + GRACE:
                 await self._abstain(rater, task, "time")

@@ -16,7 +16,7 @@ import numpy as np
 from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.clustered import codes
 
-Point: TypeAlias = Sequence[float]
+RatedPoint: TypeAlias = Sequence[float]
 RESAMPLES = 2_000
 
 
@@ -33,7 +33,7 @@ class Agreement:
 
 
 def krippendorff_alpha(
-    units: Sequence[Sequence[Point]],
+    units: Sequence[Sequence[RatedPoint]],
     clusters: Sequence[Hashable] = (),
     *,
     seed: int = 0,

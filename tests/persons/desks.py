@@ -14,6 +14,7 @@ from oversight.engine.persons.panel import Rater, seated_raters
 from oversight.engine.stop import StopToken
 from oversight.protocols.judges import DistributionJudge
 from oversight.protocols.judges.case import Case
+from oversight.protocols.judges.exchange import exchanged
 from oversight.protocols.question import Question
 from oversight.protocols.transcript import Transcript, Turn
 from tests.shipments import shipment
@@ -22,12 +23,21 @@ PLAIN = DeskSettings(before=False, checks_every=0)
 MODEL = "person/raters"
 
 
-def judgement(question: Question, side: int, draw: tuple[int, ...] = (0,), rules: str = "") -> Call:
-    """The call that asks a judge after the world in which `side` was argued."""
+def judgement(
+    question: Question,
+    side: int,
+    draw: tuple[int, ...] = (0,),
+    rules: str = "",
+    *,
+    exchange: bool = False,
+) -> Call:
+    """The call that asks a judge after the world in which `side` was argued. exchange: with the
+    labels, answers and speeches in the other order."""
     judge = DistributionJudge(MODEL, persona=rules)
     answer = question.answers[side]
     said = Turn("Consultant", f"I say ({answer.label}).", answer)
-    call = judge.compose(judge.shown(Case(Transcript(question).then(said)), range(2)))
+    case = Case(Transcript(question).then(said))
+    call = judge.compose(judge.shown(exchanged(case) if exchange else case, range(2)))
     return Call(call.request, draw)
 
 

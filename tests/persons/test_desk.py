@@ -65,8 +65,9 @@ async def test_the_order_of_tasks_is_by_the_seed_and_differs_between_raters(tmp_
         judgement(shipment(0).question, 0, (0, 1)),
         judgement(shipment(0).question, 0, (1,)),
         judgement(shipment(0).question, 0, rules="You are patient."),
+        judgement(shipment(0).question, 0, exchange=True),
     ],
-    ids=["the other world", "another person's draw", "another draw", "another protocol"],
+    ids=["other world", "another person's", "another draw", "other protocol", "other order"],
 )
 async def test_who_has_seen_a_problem_gets_nothing_else_about_it(
     other: Call, tmp_path: Path

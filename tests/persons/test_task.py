@@ -8,6 +8,7 @@ from oversight.cache.call import Call, Message, Request
 from oversight.cache.reply import Reply
 from oversight.engine.persons.task import FormField, PersonTask, answer_digests
 from oversight.protocols.catalogue import PROTOCOLS
+from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.judges import DistributionJudge, Judge
 from oversight.protocols.prompts.render import instructions, messages
 from oversight.protocols.question import Question
@@ -168,9 +169,16 @@ async def test_what_is_not_whole_is_told_to_the_person(fields: dict[str, str], s
     assert said in str(fault.value)
 
 
-def test_an_abstention_is_a_refusal_and_never_a_default() -> None:
-    reply = speech("a").reply(None, "raters-2")
+async def test_an_abstention_is_a_refusal_and_never_a_default() -> None:
+    async def abstains(call: Call) -> Reply:
+        return PersonTask(call).reply(None, "raters-2")
+
+    reply = await abstains(speech("a").call)
     assert (reply.outcome, reply.text, reply.served_model) == ("refused", "", "raters-2")
+    for judge in ("stated", "distribution", "logprob", "votes"):
+        with pytest.raises(Unreadable) as told:
+            await JUDGES[judge].judge(FLOOR, abstains)
+        assert judge == "logprob" or isinstance(told.value, Declined), judge
 
 
 def test_a_call_of_another_layout_is_shown_as_it_is() -> None:

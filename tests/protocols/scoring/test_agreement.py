@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from oversight.protocols.scoring.agreement import Point, krippendorff_alpha
+from oversight.protocols.scoring.agreement import RatedPoint, krippendorff_alpha
 
 # Krippendorff (2011), Computing Krippendorff's Alpha-Reliability, section C: four observers, twelve
 # units, values 1 to 5, some missing. Nominal 0.743; with interval metric 0.849.
@@ -26,7 +26,7 @@ THREE_CODERS = (
 )
 
 
-def units(rows: tuple[str, ...], nominal: bool) -> list[list[Point]]:
+def units(rows: tuple[str, ...], nominal: bool) -> list[list[RatedPoint]]:
     """One a column; each value as a point."""
     values = sorted({value for row in rows for value in row.split()} - {"."})
     return [
