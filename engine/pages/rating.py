@@ -2,6 +2,7 @@
 
 import asyncio
 import hmac
+import logging
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -15,6 +16,8 @@ from oversight.engine.pages.guard import TOKEN, Door
 from oversight.engine.pages.serving import Server, html
 from oversight.engine.persons.desk import Desk, NotReady, NotTheirs, Offer, RaterProgress
 from oversight.engine.persons.panel import Rater
+
+log = logging.getLogger(__name__)
 
 COOKIE = "oversight_rater"
 """Where a browser keeps a rater's key; a viewer of runs on the same machine has another one."""
@@ -95,8 +98,8 @@ class RaterServer(Server):
             return html(welcome_page(desk))
         try:
             offer = None if desk.over else await desk.offer(rater)
-        except EngineError:
-            return _unsaved()
+        except EngineError as fault:
+            return _unsaved(rater, fault)
         progress = desk.progress(rater)
         if offer is None:
             if desk.over:
@@ -107,10 +110,11 @@ class RaterServer(Server):
         return html(shown, 422 if fault else 200)
 
     async def _begin(self, request: web.Request) -> web.StreamResponse:
+        rater = self._rater(request)
         try:
-            await self.desk.consent(self._rater(request))
-        except EngineError:
-            return _unsaved()
+            await self.desk.consent(rater)
+        except EngineError as fault:
+            return _unsaved(rater, fault)
         return _back("")
 
     async def _believe(self, request: web.Request) -> web.StreamResponse:
@@ -145,8 +149,8 @@ class RaterServer(Server):
             answer = html(refusal_page(f"{fault} Send it again in a moment."), 503)
             answer.headers["Retry-After"] = str(RETRY)
             return answer
-        except EngineError:
-            return _unsaved()
+        except EngineError as fault:
+            return _unsaved(rater, fault)
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         """One event as soon as there is something for the rater."""
@@ -203,8 +207,9 @@ def refusal_page(said: str) -> str:
     return page("rating", AtDesk(), title="This was not saved", stage="refused", said=said)
 
 
-def _unsaved() -> web.Response:
-    # The fault names files of the study: it is for whoever runs it, and stands in the terminal.
+def _unsaved(rater: Rater, fault: EngineError) -> web.Response:
+    # The fault names files of the study: it is for whoever runs it.
+    log.error("what %s sent is not saved: %s", rater.name, fault)
     said = "It could not be written down. Please tell whoever sent you the link."
     return html(refusal_page(said), 500)
 
