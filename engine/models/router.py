@@ -290,6 +290,10 @@ class Models:
         for model, _ in real:
             self._endpoint(model)
 
+    def answered_by(self, provider: str, who: Provider) -> None:
+        """Have `who` answer for all models of a provider; to be said before `prepare`."""
+        self._providers[f"{provider} chat"] = who
+
     async def inquire(self, model: str) -> None:
         """Ask a server of the user's, once, how long a call may be and how many it serves at once.
 
