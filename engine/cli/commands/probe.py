@@ -16,7 +16,6 @@ from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.options import max_cost_option, row_options, run_store_option
 from oversight.engine.cli.output import say, show
 from oversight.engine.runs.loaded_sweep import LoadedSweep, open_run
-from oversight.engine.runs.lock import locked
 from oversight.engine.runs.lookup import Parts, cells_with_verdict
 from oversight.engine.runs.probing import PROBES, BeliefProbe, ProbeFile, belief_probes, run_probes
 from oversight.engine.runs.replay import replay_cache
@@ -65,19 +64,17 @@ def command(
         if dry_run:
             show(f"{len(probes):,} questions about {len(cells):,} cells; nothing was sent")
             return
-        file = ProbeFile(run)
-        with locked(file.folder):
-            raise SystemExit(_asked(opened, run, file, replies, probes, max_cost))
+        raise SystemExit(_asked(opened, run, replies, probes, max_cost))
 
 
 def _asked(
     opened: LoadedSweep,
     run: Path,
-    file: ProbeFile,
     replies: Store,
     probes: list[BeliefProbe],
     max_cost: float | None,
 ) -> int:
+    file = ProbeFile(run)
     known = len(file.known)
 
     async def work(ask: Ask) -> None:
