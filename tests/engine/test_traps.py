@@ -203,6 +203,7 @@ def test_the_defaults_are_fine_for_every_family(
     assert (ran.code, ": fine." in ran.out) == (0, True), ran.err
 
 
+@pytest.mark.wire
 def test_what_the_dry_run_calls_fine_no_vendor_refuses(place: Path, command: Command) -> None:
     file = written(place, *FAMILIES, settings="tools: [none, calculator]")
     assert command("run", file, "--dry-run").code == 0
@@ -215,6 +216,7 @@ def test_what_the_dry_run_calls_fine_no_vendor_refuses(place: Path, command: Com
     assert "unsupported" not in server
 
 
+@pytest.mark.wire
 def test_efforts_that_the_dry_run_calls_fine_no_vendor_refuses(
     place: Path, command: Command
 ) -> None:
@@ -275,6 +277,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.wire
 @pytest.mark.parametrize("call", REFUSED, ids=lambda call: call.model)
 async def test_the_servers_of_the_profile_refuse_what_the_vendors_refuse(call: Call) -> None:
     provider = provider_of(call.model)
@@ -293,6 +296,7 @@ THINKS = {"type": "disabled"}
 FORCED = {"type": "any"}
 
 
+@pytest.mark.wire
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
@@ -328,6 +332,7 @@ def test_which_endpoint_answers_is_decided_before_the_run_and_written_down(
     assert open_sweep(silent).models.apis["openai/gpt-6-sol"] == "chat"
 
 
+@pytest.mark.wire
 def test_a_run_keeps_to_the_endpoint_it_was_started_with(place: Path, command: Command) -> None:
     file = written(
         place, "openai/gpt-6-sol", settings="tools: calculator", judge="openai/gpt-6-sol"
