@@ -83,6 +83,12 @@ class Comparison:
     ranks: tuple[tuple[str, RankSet], ...] = ()
     """Where all rows of a run were compared: the ranks that each may have, all right at once."""
 
+    def _repr_markdown_(self) -> str:
+        """What a notebook shows of it."""
+        from oversight.engine.decisions.comparison_text import comparison_text
+
+        return comparison_text(self, "markdown")
+
     @property
     def multiplicity(self) -> str:
         """How many contrasts were looked at, and what that was corrected for by."""
