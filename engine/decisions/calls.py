@@ -34,6 +34,8 @@ class RunCalls:
     calls: dict[str, PaidCall] = field(default_factory=dict)
     missing: int = 0
     """Cells of which a call is not in the store, with all that they would have asked after it."""
+    asked: list[int] = field(default_factory=list)
+    """By row, the calls of its cells, those that worlds share once for each."""
     problems: frozenset[str] | None = None
     """Ids of those that were looked at; None for all."""
 
@@ -58,10 +60,12 @@ async def calls_of_run(
     """The calls of all cells of a run folder that have an outcome. problems: ids of those to look
     at; None for all."""
     numbers = {row.address: n for n, row in enumerate(opened.sweep.rows)}
-    found = RunCalls(problems=problems)
+    found = RunCalls(asked=[0] * len(numbers), problems=problems)
     with gc_relaxed():
         async for replayed in replayed_cells(opened, folder, store, problems):
-            row = 1 << numbers[replayed.cell.row.address]
+            number = numbers[replayed.cell.row.address]
+            found.asked[number] += len(replayed.calls)
+            row = 1 << number
             for recorded in replayed.calls.values():
                 paid = found.calls.get(recorded.key)
                 if paid is None:

@@ -79,6 +79,20 @@ def row_costs(run: RunRows, found: RunCalls, prices: PriceList) -> Costs:
     """What every row took, by itself and beside those above it."""
     prices = run.opened.models.priced(prices)
     rows = len(run.sweep.rows)
+    alone, marginal = spent_by_row(found, rows, prices)
+    index = run.table.beside.cells
+    ran = [_problems(run, row, index.places(row), found.problems) for row in range(rows)]
+    models = dict.fromkeys(call.model for call in found.calls.values())
+    return Costs(
+        tuple(RowCost(*each) for each in zip(run.names, ran, alone, marginal, strict=True)),
+        _spent((call for call in found.calls.values() if call.rows), prices),
+        tuple(model for model in models if prices.find(model) is None),
+        found.missing,
+    )
+
+
+def spent_by_row(found: RunCalls, rows: int, prices: PriceList) -> tuple[list[Spent], list[Spent]]:
+    """What each row took by itself, and beside those above it."""
     alone: list[list[PaidCall]] = [[] for _ in range(rows)]
     marginal: list[list[PaidCall]] = [[] for _ in range(rows)]
     for call in found.calls.values():
@@ -89,18 +103,7 @@ def row_costs(run: RunRows, found: RunCalls, prices: PriceList) -> Costs:
         while bits:
             alone[(bits & -bits).bit_length() - 1].append(call)
             bits &= bits - 1
-    index = run.table.beside.cells
-    ran = [_problems(run, row, index.places(row), found.problems) for row in range(rows)]
-    models = dict.fromkeys(call.model for call in found.calls.values())
-    return Costs(
-        tuple(
-            RowCost(name, ran[n], _spent(alone[n], prices), _spent(marginal[n], prices))
-            for n, name in enumerate(run.names)
-        ),
-        _spent((call for call in found.calls.values() if call.rows), prices),
-        tuple(model for model in models if prices.find(model) is None),
-        found.missing,
-    )
+    return [_spent(each, prices) for each in alone], [_spent(each, prices) for each in marginal]
 
 
 def _problems(run: RunRows, row: int, places: Places, among: Collection[str] | None) -> int:

@@ -299,9 +299,10 @@ def test_limits_that_the_server_tells_fill_what_the_sweep_file_leaves_open():
     async def main():
         server = Server(latency=0.0)
         limited = RateLimiter(server, Limits(requests=60))
-        limited.learn(Limits(requests=6_000, input_tokens=6_000))
+        limited.learn(Limits(requests=6_000))
         await ask_all_at_once(limited, [call_of(10, n) for n in range(30)])
         by_requests = now()
+        limited.learn(Limits(requests=6_000, input_tokens=6_000))
         await ask_all_at_once(limited, [call_of(500, n) for n in range(30)])
         return by_requests, now() - by_requests
 

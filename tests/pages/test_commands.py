@@ -76,8 +76,13 @@ def test_a_port_that_is_taken_is_named(small: Path) -> None:
     assert again.code == 2 and f"--port {port[1]}" in again.err
 
 
-@pytest.mark.parametrize("kind", ["asd", "lift", "worlds", "jse", "asd-jse", "calibration",
-                                  "frontier", "heat"])  # fmt: skip
+DRAWN = (
+    "asd", "lift", "worlds", "jse", "asd-jse", "calibration", "frontier", "heat", "ratings",
+    "scaling", "pressure",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", DRAWN)
 def test_every_kind_has_its_figures_and_a_figure(kind: str, small: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     figure = plot(small, kind, store=small.parent.parent / "store")
@@ -89,6 +94,16 @@ def test_every_kind_has_its_figures_and_a_figure(kind: str, small: Path, tmp_pat
     assert told.code == 0, told.err
     head, *rows = said(told.out)
     assert len(rows) > 1 and all(len(row) == len(head) for row in rows)
+
+
+def test_ratings_of_a_picture_are_those_of_scaling(small: Path) -> None:
+    words = ("plot", small, "--kind", "ratings", "--protocol", "debate", "--data", "-")
+    _, *rows = said(within(*words, cwd=small.parent.parent).out)
+    words = ("scaling", small, "--protocol", "debate", "--json")
+    told = orjson.loads(within(*words, cwd=small.parent.parent).out)
+    ratings = [each["rating"] for role in ("guards", "houdinis") for each in told[role]]
+    assert [float(row[4]) for row in rows] == pytest.approx([r - 1000 for r in ratings])
+    assert [bool(row[1]) for row in rows] == [False, False, True]
 
 
 def test_the_figures_of_a_forest_are_those_of_the_report(small: Path) -> None:
