@@ -23,7 +23,14 @@ from oversight.engine.limits.lease import Lease
 from oversight.engine.limits.limits import Limits
 from oversight.engine.limits.rate_limiter import RateLimiter
 from oversight.engine.models.client import Accounting, ModelClient
-from oversight.engine.models.sections import MEANING, meaning, provider_settings
+from oversight.engine.models.sections import (
+    ABOUT,
+    CAPABILITY,
+    MEANING,
+    capability,
+    meaning,
+    provider_settings,
+)
 from oversight.engine.providers.capabilities import Api, Reach, abilities
 from oversight.engine.providers.catalogue import connect, entry, provider_of
 from oversight.engine.providers.keys import require_keys, settings_of
@@ -100,21 +107,24 @@ class Models:
         self._inquiring = asyncio.Lock()
         self.apis: dict[str, Api] = {}
         """By model, which of OpenAI's endpoints answers for it; for those that have two."""
+        about = {name: Node(document, ("models", name), given) for name, given in models.items()}
+        found = {name: capability(about[name], given) for name, given in models.items()}
+        self.capability = {name: told for name, told in found.items() if told is not None}
+        """Those that the sweep file tells, by model."""
+        # MEANING is no setting of a simulated model, and is refused there.
         described = {
-            name: filled(Node(document, ("models", name), given), SimModel)
+            name: filled(about[name].replaced(settings), SimModel)
             for name, given in models.items()
             if name.startswith(PREFIX)
+            # A preset that is only given a capability is the preset.
+            if (settings := {k: v for k, v in given.items() if k not in CAPABILITY})
+            or name not in PRESETS
         }
         self.simulated = {**PRESETS, **described}
         """Every simulated model that may be asked, by name."""
         self.limits = {
             name: filled(
-                Node(
-                    document,
-                    ("models", name),
-                    {key: value for key, value in given.items() if key != MEANING},
-                ),
-                Limits,
+                about[name].replaced({k: v for k, v in given.items() if k not in ABOUT}), Limits
             )
             for name, given in models.items()
             if not name.startswith(PREFIX)
@@ -204,6 +214,22 @@ class Models:
         version = told.version if entry(provider).dated else ""
         return Reach(self.api(model), version, self._is.get(model, ""))
 
+    def priced(self, prices: PriceList) -> PriceList:
+        """Prices under the names that the sweep file has for models, too."""
+        return prices.named(self._is)
+
+    def settle_for(self, call: Call) -> None:
+        """The same as `settle`, where no sweep says what will be asked: chat completions, until a
+        call comes that they do not take."""
+        model, known = call.model, self.apis.get(call.model)
+        if model.startswith(PREFIX) or known == "responses" or (known and not call.tools):
+            return
+        self.settle((model,), [(model, call.effort)] if call.tools else ())
+        if known and self.apis[model] != known:
+            # What is in flight lands where it was sent.
+            self._identities.pop(model, None)
+            self._endpoints.pop(model, None)
+
     def _settings_of(self, model: str) -> Settings:
         return self.settings(provider_of(model), self.api(model))
 
@@ -259,7 +285,8 @@ class Models:
         cap = None if terms.max_cost is None else _budget(terms, terms.max_cost)
         self._leased = terms.leased
         kept = None if terms.quarantine is None else Quarantine(terms.quarantine)
-        self._accounting = Accounting(self._accounting.ledger, terms.prices, cap, kept)
+        prices = self.priced(terms.prices)
+        self._accounting = Accounting(self._accounting.ledger, prices, cap, kept)
         for model, _ in real:
             self._endpoint(model)
 

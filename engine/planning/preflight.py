@@ -70,8 +70,8 @@ async def examine(
     settings: how a provider is reached; its UsageError is a finding. reach: how a model is asked.
     shapes: calls of a sweep, whatever their messages; of those that ask a model for logprobs, for
     a schema and for tools, the first of each is tried. Sends one request a model, for one token,
-    and one for each of these, all at once; vendors are also asked, at no cost, what they say of
-    their models. environment: variables by name.
+    and one for each of these (two for tools), all at once; vendors are also asked, at no cost, what
+    they say of their models. environment: variables by name.
     """
     named: dict[tuple[str, Api], list[str]] = {}
     persons = []
@@ -222,6 +222,13 @@ async def _probed(provider: Provider, model: str, probe: Probe) -> tuple[bool, s
         return False, f"{what}: answered by another model, {reply.served_model}", ""
     if wrong := probe.fault(reply):
         return False, f"{what}: {wrong}", probe.mend
+    if probe.then is not None:
+        try:
+            ended = await provider(probe.then(reply))
+        except EngineError as exc:
+            return False, f"{what}: it takes no result: {exc}", probe.mend
+        if ended.outcome == "empty":
+            return False, f"{what}: it has nothing to say to a result", probe.mend
     return True, f"{what}: as the sweep needs", ""
 
 

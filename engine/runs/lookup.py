@@ -93,7 +93,7 @@ class Thought:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class ShownWorld:
     """How a world ends, and what was thought on the way."""
 
     outcome: CellOutcome
@@ -103,9 +103,9 @@ class World:
 
 async def fullest(
     rows: Sequence[Row], about: Problem, draw: int, ask: Ask
-) -> tuple[Row, list[World]]:
+) -> tuple[Row, list[ShownWorld]]:
     """The row in which most was said, and its worlds; of equals, and of failures, the first."""
-    best: tuple[int, Row, list[World]] | None = None
+    best: tuple[int, Row, list[ShownWorld]] | None = None
     for row in rows[:MAX_ROWS_COMPARED]:
         sides = range(len(about.values))
         worlds = [await _world(Cell(0, row, about, side, draw, ""), ask) for side in sides]
@@ -118,7 +118,7 @@ async def fullest(
     return best[1], best[2]
 
 
-async def _world(cell: Cell, ask: Ask) -> World:
+async def _world(cell: Cell, ask: Ask) -> ShownWorld:
     thoughts: dict[str, Thought] = {}
 
     async def asked(call: Call) -> Reply:
@@ -134,4 +134,4 @@ async def _world(cell: Cell, ask: Ask) -> World:
         calls = {turn.call for turn in outcome.transcript.turns}
         for heard in calls | {judgement.call for judgement in outcome.judgements}:
             thoughts.pop(heard, None)
-    return World(outcome, tuple(thoughts.values()))
+    return ShownWorld(outcome, tuple(thoughts.values()))

@@ -16,6 +16,8 @@ from oversight.engine.pages.guard import is_loopback
 from oversight.engine.pages.server import PageServer
 from tests.command_line import running
 
+pytestmark = pytest.mark.wire
+
 TOKEN = "a-token-that-nobody-guesses"
 
 
