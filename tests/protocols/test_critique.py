@@ -314,7 +314,8 @@ def referee(call: Call, said: str) -> str:
     asked = prompt(call)
     if asked.task != "statement":
         drawn = said.split("|")
-        return drawn[call.draw[0] % len(drawn)] if asked.task == "critique" else script(call)
+        return drawn[call.draw[-1] % len(drawn)] if asked.task == "critique" else script(call)
+    assert [who.split()[0] for who in asked.speakers] == ["Proposer", "Critic"]
     about = asked.user.rpartition("<instructions")[2]
     if f"points to this flaw in the proposal: {MADE_WRONG}" in about:
         return held(float(MADE_WRONG in asked.speeches[-1]))
