@@ -90,11 +90,11 @@ def test_a_report_says_where_noise_comes_from_and_what_sharpens_it_for_least(
         for name in ("between", "within", "verdict"):
             assert parts[name] == pytest.approx(getattr(known, name))
         effect, error = row["design_effect"], known.error_with(8, 2, 3, row["design_effect"])
-        for purchase in row["purchases"]:
-            counts = (purchase["questions"], purchase["debates"], purchase["verdicts"])
+        for refinement in row["refinements"]:
+            counts = (refinement["questions"], refinement["debates"], refinement["verdicts"])
             assert known.error_with(*counts, effect) <= 0.64 * error + 1e-12
-            assert purchase["price"] > 0
-        assert row["best"]["price"] == min(purchase["price"] for purchase in row["purchases"])
+            assert refinement["price"] > 0
+        assert row["best"]["price"] == min(refinement["price"] for refinement in row["refinements"])
     text = command(*words).out
     assert "what to buy next for an error a fifth smaller" in text and "($" in text
 
@@ -114,7 +114,7 @@ def test_a_plan_weighs_verdicts_against_draws_and_problems(place: Path, command:
     words = ("--contrast", "propaganda,naive judge", "--mde", "0.1", "--pilot", only_run(place))
     told = json.loads(command("plan", "redrawn.yaml", *words, "--json").out)["power"]
     assert (told["separated"], told["judged"]) == (True, True)
-    bought = {(each["draws"], each["verdicts"]): each for each in told["purchases"]}
+    bought = {(each["draws"], each["verdicts"]): each for each in told["refinements"]}
     assert set(bought) == {(k, j) for k in (1, 2, 4, 8) for j in (1, 3, 9)}
     # More verdicts on a draw need fewer problems, and more calls for each of them.
     one, nine = bought[1, 1], bought[1, 9]
