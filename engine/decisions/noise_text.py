@@ -15,7 +15,7 @@ def noise_json(noise: Noise) -> dict[str, Any]:
 
 
 def noise_tables(noise: Noise) -> list[Table]:
-    """The components, and the refinements; [] where no row has draws or verdicts to tell them by."""
+    """The components, and the refinements; none where no row has draws or verdicts."""
     return [_components(noise), _refinements(noise)] if noise.rows else []
 
 

@@ -114,7 +114,7 @@ def test_a_plan_weighs_verdicts_against_draws_and_problems(place: Path, command:
     words = ("--contrast", "propaganda,naive judge", "--mde", "0.1", "--pilot", only_run(place))
     told = json.loads(command("plan", "redrawn.yaml", *words, "--json").out)["power"]
     assert (told["separated"], told["judged"]) == (True, True)
-    bought = {(each["draws"], each["verdicts"]): each for each in told["refinements"]}
+    bought = {(each["draws"], each["verdicts"]): each for each in told["purchases"]}
     assert set(bought) == {(k, j) for k in (1, 2, 4, 8) for j in (1, 3, 9)}
     # More verdicts on a draw need fewer problems, and more calls for each of them.
     one, nine = bought[1, 1], bought[1, 9]
