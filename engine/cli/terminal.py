@@ -31,7 +31,7 @@ from oversight.engine.reports.report import is_saved, report, save_report
 from oversight.engine.reports.results import collect
 from oversight.engine.runs.executor import MakeExecutor
 from oversight.engine.runs.loaded_sweep import LoadedSweep
-from oversight.engine.runs.observer import ProgressDisplay
+from oversight.engine.runs.observer import Observer, ProgressDisplay
 from oversight.engine.runs.run import Run, RunOptions
 from oversight.engine.runs.session import RunSession
 from oversight.engine.runs.stores import shown_name, store_name
@@ -59,16 +59,27 @@ def run_in_terminal(
     options: RunOptions,
     shown: Presentation,
     executor: MakeExecutor = RunSession,
+    observers: Callable[[Run], Sequence[Observer]] = lambda run: (),
 ) -> int:
-    """Run what is missing of a sweep, and print the report if it is complete."""
+    """Run what is missing of a sweep, and print the report if it is complete.
+
+    observers: who watches it beside the display; made before anything is asked, and not at all
+    where nothing is missing.
+    """
     with Run.open(loaded, options) as run:
         try:
-            return _run(run, shown, executor)
+            return _run(run, shown, executor, observers)
         except MemoryError:
             return _stopped(OutOfMemory(), run, shown)
 
 
-def _run(run: Run, shown: Presentation, executor: MakeExecutor) -> int:
+def _run(
+    run: Run,
+    shown: Presentation,
+    executor: MakeExecutor,
+    observers: Callable[[Run], Sequence[Observer]],
+) -> int:
+    before = run.folder.finished
     if run.run_again:
         say(f"{run.run_again:,} failed cells are run again")
     say(_headline(run))
@@ -79,14 +90,14 @@ def _run(run: Run, shown: Presentation, executor: MakeExecutor) -> int:
         say(f"complete already: {run.folder.finished:,} cells have their outcome")
         if run.options.mode == "refresh":
             say("to ask for all of it again, name a new folder with --run-folder")
-    progress = ProgressDisplay(console())
+    others = () if run.folder.complete else observers(run)
     halt = under_signals(
-        partial(run.execute, progress, executor=executor),
+        partial(run.execute, ProgressDisplay(console()), *others, executor=executor),
         run.loaded.stop_token,
         run.snapshot,
         event_loop(),
     )
-    return _stopped(halt, run, shown) if halt is not None else _finished(run, shown, ran)
+    return _stopped(halt, run, shown) if halt is not None else _finished(run, shown, ran, before)
 
 
 def under_signals(
@@ -142,8 +153,9 @@ def _when(halt: Halt) -> str:
     return "go on with"
 
 
-def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
-    """ran: whether anything was run now, so that the reports in the folder are old."""
+def _finished(run: Run, shown: Presentation, ran: bool, before: int) -> ExitCode:
+    """ran: whether anything was run now, so that the reports in the folder are old. before: cells
+    that had their outcome already."""
     sweep, folder = run.loaded.sweep, run.folder
     shows_all = shown.format in ("json", "csv")
     results = collect(sweep, run.outcomes(), score=shown.score, intervals=ran or shows_all)
@@ -154,7 +166,9 @@ def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
     if shown.design is not None:
         decision = shown.design.decision(folder.path)
         save_decision(folder.path, decision)
-        for told in decision.lines():
+        now = run.snapshot()
+        cells = now.finished - before
+        for told in decision.lines((now.calls - now.shared) / cells if cells else 0.0):
             say(told)
     say(f"run folder  {folder.path}")
     if not all(model.startswith(PREFIX) for model in sweep.models):

@@ -23,7 +23,14 @@ from oversight.engine.limits.lease import Lease
 from oversight.engine.limits.limits import Limits
 from oversight.engine.limits.rate_limiter import RateLimiter
 from oversight.engine.models.client import Accounting, ModelClient
-from oversight.engine.models.sections import MEANING, meaning, provider_settings
+from oversight.engine.models.sections import (
+    ABOUT,
+    CAPABILITY,
+    MEANING,
+    capability,
+    meaning,
+    provider_settings,
+)
 from oversight.engine.providers.capabilities import Api, Reach, abilities
 from oversight.engine.providers.catalogue import connect, entry, provider_of
 from oversight.engine.providers.keys import require_keys, settings_of
@@ -100,21 +107,24 @@ class Models:
         self._inquiring = asyncio.Lock()
         self.apis: dict[str, Api] = {}
         """By model, which of OpenAI's endpoints answers for it; for those that have two."""
+        about = {name: Node(document, ("models", name), given) for name, given in models.items()}
+        found = {name: capability(about[name], given) for name, given in models.items()}
+        self.capability = {name: told for name, told in found.items() if told is not None}
+        """Those that the sweep file tells, by model."""
+        # MEANING is no setting of a simulated model, and is refused there.
         described = {
-            name: filled(Node(document, ("models", name), given), SimModel)
+            name: filled(about[name].replaced(settings), SimModel)
             for name, given in models.items()
             if name.startswith(PREFIX)
+            # A preset that is only given a capability is the preset.
+            if (settings := {k: v for k, v in given.items() if k not in CAPABILITY})
+            or name not in PRESETS
         }
         self.simulated = {**PRESETS, **described}
         """Every simulated model that may be asked, by name."""
         self.limits = {
             name: filled(
-                Node(
-                    document,
-                    ("models", name),
-                    {key: value for key, value in given.items() if key != MEANING},
-                ),
-                Limits,
+                about[name].replaced({k: v for k, v in given.items() if k not in ABOUT}), Limits
             )
             for name, given in models.items()
             if not name.startswith(PREFIX)
@@ -279,6 +289,10 @@ class Models:
         self._accounting = Accounting(self._accounting.ledger, prices, cap, kept)
         for model, _ in real:
             self._endpoint(model)
+
+    def answered_by(self, provider: str, who: Provider) -> None:
+        """Have `who` answer for all models of a provider; to be said before `prepare`."""
+        self._providers[f"{provider} chat"] = who
 
     async def inquire(self, model: str) -> None:
         """Ask a server of the user's, once, how long a call may be and how many it serves at once.

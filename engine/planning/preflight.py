@@ -41,6 +41,8 @@ ANSWER_SECONDS = 60.0
 DRIFT = 60.0
 """Seconds by which the clock may be off before it matters to certificates and signatures."""
 
+IN_PERSON = "persons answer in the browser: oversight human serve"
+
 TOO_SHORT = "output limit was reached"
 """What some reasoning models say where one token is too few to say anything: they are there."""
 
@@ -72,7 +74,11 @@ async def examine(
     they say of their models. environment: variables by name.
     """
     named: dict[tuple[str, Api], list[str]] = {}
+    persons = []
     for model in models:
+        if entry(provider_of(model)).in_person:
+            persons.append(PreflightResult(model, True, IN_PERSON))
+            continue
         named.setdefault((provider_of(model), reach(model).api), []).append(model)
     probes = probes_of(shapes)
     async with asyncio.TaskGroup() as group:
@@ -84,7 +90,7 @@ async def examine(
             )
             for (provider, api), asked in named.items()
         ]
-    return [finding for looked in looking for finding in looked.result()]
+    return persons + [finding for looked in looking for finding in looked.result()]
 
 
 def key_of(provider: str, environment: Mapping[str, str]) -> PreflightResult | None:

@@ -34,6 +34,22 @@ class Parts:
         return all(part.lower() in name.lower() for part, name in pairs)
 
 
+def cells_with_verdict(
+    sweep: Sweep, run: Path, parts: Parts, problems: int | None = None
+) -> list[Cell]:
+    """The cells of the rows that are meant which have a verdict. problems: the first so many alone;
+    None for all. UsageError if no row is meant."""
+    if not any(parts.fit(row) for row in sweep.rows):
+        raise UsageError(f"no row of {run} fits; list them: oversight report {run}")
+    first = {problem.id for problem in sweep.problems[:problems]}
+    done = {
+        record.place
+        for record in outcomes(run)
+        if record.failure is None and record.problem in first
+    }
+    return [cell for cell in sweep.cells() if cell.place in done and parts.fit(cell.row)]
+
+
 def found(
     sweep: Sweep, run: Path, wanted: str, parts: Parts, draw: int | None = None
 ) -> tuple[Problem, list[Row], int]:

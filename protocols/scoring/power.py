@@ -28,17 +28,26 @@ class Spread:
     """Variance of one draw of the first row around its question's truth."""
     within_second: float = 0.0
     design_effect: float = 1.0
+    verdict_first: float = 0.0
+    """Variance of one verdict around its draw's; 0 where it is counted within the draw."""
+    verdict_second: float = 0.0
 
     def __post_init__(self) -> None:
-        parts = (self.between, self.within_first, self.within_second)
+        within = (self.within_first, self.within_second, self.verdict_first, self.verdict_second)
+        parts = (self.between, *within)
         if not all(part >= 0 for part in parts) or self.design_effect < 1:
             raise ValueError(f"{self}: variances are at least 0, and a design effect at least 1")
 
-    def of_a_question(self, first: int = 1, second: int = 1) -> float:
-        """Variance of a question's measured difference, with so many draws of each row."""
-        if min(first, second) < 1:
-            raise ValueError(f"{first} and {second} draws: each row needs at least 1")
-        drawn = self.within_first / first + self.within_second / second
+    def of_a_question(self, first: int = 1, second: int = 1, verdicts: int = 1) -> float:
+        """Variance of a question's measured difference, with so many draws of each row and verdicts
+        on each draw."""
+        if min(first, second, verdicts) < 1:
+            raise ValueError(
+                f"{first} and {second} draws: each row needs at least 1, with {verdicts} verdicts"
+            )
+        ours = self.within_first + self.verdict_first / verdicts
+        theirs = self.within_second + self.verdict_second / verdicts
+        drawn = ours / first + theirs / second
         return self.design_effect * (self.between + drawn)
 
 
@@ -58,6 +67,7 @@ def questions_needed(
     difference: float,
     *,
     draws: tuple[int, int] = (1, 1),
+    verdicts: int = 1,
     alpha: float = 0.05,
     power: float = 0.8,
     size: float = 1.0,
@@ -68,7 +78,7 @@ def questions_needed(
     """
     if not difference:
         raise ValueError("no number of questions tells a difference of 0 from none")
-    variance = spread.of_a_question(*draws) / difference**2
+    variance = spread.of_a_question(*draws, verdicts) / difference**2
     n = math.ceil(reach(alpha=alpha, power=power) ** 2 * variance - 1e-9)
     # t is wider the fewer clusters there are, so that the number is raised until it suffices.
     while (clusters := n / size) < FEW:
@@ -84,6 +94,7 @@ def mde(
     n: float,
     *,
     draws: tuple[int, int] = (1, 1),
+    verdicts: int = 1,
     alpha: float = 0.05,
     power: float = 0.8,
     clusters: float | None = None,
@@ -91,37 +102,4 @@ def mde(
     """The smallest difference that n questions find with this power. clusters: n unless given."""
     degrees = max(1, math.ceil(n if clusters is None else clusters) - 1)
     far = reach(alpha=alpha, power=power, degrees=degrees)
-    return far * math.sqrt(spread.of_a_question(*draws) / n)
-
-
-def power_of(
-    spread: Spread,
-    n: float,
-    difference: float,
-    *,
-    draws: tuple[int, int] = (1, 1),
-    alpha: float = 0.05,
-) -> float:
-    """Chance that n questions find `difference`, two-sided."""
-    far = difference / math.sqrt(spread.of_a_question(*draws) / n)
-    z = NORMAL.inv_cdf(1 - alpha / 2)
-    return NORMAL.cdf(far - z) + NORMAL.cdf(-far - z)
-
-
-def best_draws(between: float, within: float, a_question: float, a_draw: float) -> int:
-    """Draws a question that buy the most precision for a price: sqrt(s2 / w2 * c_q / c_d).
-
-    a_question: the price of a question before its first draw; a_draw: of each draw. At least 1;
-    the cheaper of the two whole numbers around the root (Cochran 1977, section 10.6).
-    """
-    if min(between, within, a_question) < 0 or a_draw <= 0:
-        raise ValueError("variances and prices are at least 0, and a draw has a price above 0")
-
-    def price(k: int) -> float:
-        return (between + within / k) * (a_question + a_draw * k)
-
-    if not between:
-        raise ValueError("all questions have one true difference: draws of one of them suffice")
-    root = math.sqrt(within / between * a_question / a_draw)
-    low = max(1, math.floor(root))
-    return low if price(low) <= price(low + 1) else low + 1
+    return far * math.sqrt(spread.of_a_question(*draws, verdicts) / n)

@@ -69,7 +69,7 @@ async def ask_all(one, count):
     return [one for one in said if isinstance(one, BaseException)]
 
 
-@pytest.mark.parametrize("slots", [1, 2, 4, 8, 16, 64])
+@pytest.mark.parametrize("slots", [1, 2, 4, 8, 16, pytest.param(64, marks=pytest.mark.campaign)])
 @pytest.mark.parametrize("spread", [0.0, 0.5])
 def test_a_server_that_queues_is_kept_busy_and_never_flooded(slots, spread):
     async def main():
@@ -166,6 +166,7 @@ async def over_the_wire(profile, count, deadline):
     return failed, took, server.counts(), one.account()
 
 
+@pytest.mark.wire
 def test_a_real_server_of_four_slots_is_used_whole_under_200_lanes():
     latency, count = 0.1, 200
     # All at once they would wait for up to 5 s.

@@ -109,6 +109,7 @@ async def test_what_a_stopped_run_left_in_the_store_is_not_planned_again(opened)
     assert plan.total("calls") > plan.total("stored")
 
 
+@pytest.mark.campaign
 async def test_a_large_sweep_is_planned_from_some_of_its_problems(opened, monkeypatch):
     ready = opened(PRICED)
     monkeypatch.setattr(estimate, "WALKED", len(ready.sweep))
@@ -124,6 +125,7 @@ async def test_a_large_sweep_is_planned_from_some_of_its_problems(opened, monkey
     assert some.cost.low < whole.cost.likely < some.cost.high
 
 
+@pytest.mark.campaign
 async def test_after_a_few_problems_the_plan_has_learnt_what_replies_take(opened):
     ready = opened(PRICED, limit=40)
     store = MemoryStore()

@@ -16,6 +16,8 @@ from oversight.engine.pages.guard import is_loopback
 from oversight.engine.pages.server import PageServer
 from tests.command_line import running
 
+pytestmark = pytest.mark.wire
+
 TOKEN = "a-token-that-nobody-guesses"
 
 
@@ -96,7 +98,7 @@ async def test_every_answer_has_the_policy_and_none_is_kept(
             assert "frame-ancestors 'none'" in told and "unsafe" not in told
             assert answer.headers["X-Content-Type-Options"] == "nosniff"
             assert answer.headers["Cache-Control"] == "no-store"
-            assert answer.headers["Referrer-Policy"] == "no-referrer"
+            assert answer.headers["Referrer-Policy"] == "same-origin"
 
 
 async def test_the_page_carries_the_policy_too_and_it_fits_what_is_in_it(
@@ -242,6 +244,24 @@ async def test_a_reading_does_not_wait_for_a_page_that_reckons(
         status, _ = await got(client, f"{root}run/{small.name}/row/2/problem/1")
         assert status == 200 and not reckoned.done()
         reckoned.cancel()
+
+
+async def test_a_comparison_says_which_run_is_taken_from_which(
+    small: Path, hard: Path, root: str, client: aiohttp.ClientSession
+) -> None:
+    _, page = await got(client, f"{root}compare?a={small.name}&b={hard.name}")
+    assert f"{small.name} less {hard.name}</h2>" in page
+
+
+async def test_one_call_is_shown_by_itself(
+    small: Path, root: str, client: aiohttp.ClientSession
+) -> None:
+    calls = f"{root}run/{small.name}/row/2/problem/1/calls"
+    _, page = await got(client, calls)
+    first, *others = re.findall(r'<article class="call" id="c(\w{12})"', page)
+    _, alone = await got(client, f"{calls}?only={first}")
+    assert f'id="c{first}"' in alone and others and f'id="c{others[-1]}"' not in alone
+    assert (await got(client, f"{calls}?only=nobody"))[0] == 404
 
 
 def test_the_first_page_is_there_before_models_and_figures_are_loaded() -> None:

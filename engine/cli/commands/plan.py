@@ -54,7 +54,7 @@ PLAN_HEAD = (
 @limit_option
 @prices_option
 @store_option
-@click.option("--contrast", metavar="A,B", help="Two rows that are to be told apart; with --mde.")
+@click.option("--contrast", metavar="A,B", help="The two rows to tell apart; with --mde.")
 @click.option(
     "--mde",
     "difference",
@@ -97,7 +97,8 @@ def command(
 
     With --contrast A,B --mde X it says how many problems and draws it takes to find a difference of
     X in ASD, and what they cost. The spread comes from the --pilot run; without one, the worst that
-    the score allows is taken.
+    the score allows is taken. With judges of the kind `redrawn`, a pilot also tells what more
+    verdicts on each transcript are worth.
     """
     if (contrast is None) != (difference is None):
         raise click.UsageError("--contrast A,B and --mde X belong together")
@@ -203,7 +204,9 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str]) -> list[str]:
     if unpriced:
         notes.append(f"no price is known of {', '.join(unpriced)}; give a file with --prices")
     if any(model.waits and model.pace is None for model in plan.models):
-        notes.append("?: no rate is known before the server tells its limits, unless the file does")
+        notes.append(
+            "?: the rate is unknown until the server states its limits, or the sweep file does"
+        )
     days = {model.price_of for model in plan.models if model.price_of} - {date.min}
     priced = f"prices of {max(days)}; " if days else ""
     return [*notes, f"{priced}rehearse it first: oversight rehearse {sweep}"]
