@@ -102,7 +102,7 @@ def test_a_report_says_where_noise_comes_from_and_what_sharpens_it_for_least(
 def test_a_single_draw_of_each_is_told_what_it_lacks(place: Path, command: Command) -> None:
     assert command("run", "small.yaml").code == 0
     refused = command("report", only_run(place), "--next")
-    assert (refused.code, "a single draw of each problem tells no noise apart" in refused.err) == (
+    assert (refused.code, "one draw of each problem cannot separate noise" in refused.err) == (
         2,
         True,
     )
