@@ -69,20 +69,23 @@ class RunSession(LocalExecutor):
         assignment, stop_token = self._assignment, self._assignment.loaded.stop_token
         folder = assignment.folder
         with gc_relaxed():
-            async with self.cache as cache:
+            async with self.cache:
                 batches = assignment.batches or self._all_missing
                 for cells in batches(folder):
-                    await run_cells(
-                        cells,
-                        cache,
-                        self._keep,
-                        lanes=assignment.lanes,
-                        stop_token=stop_token,
-                        waits=lambda: cache.waits,
-                    )
+                    await self._run(cells)
                     if stop_token.halt is not None:
                         break
         return None if folder.complete else stop_token.halt
+
+    async def _run(self, cells: Iterable[Cell]) -> None:
+        await run_cells(
+            cells,
+            self.cache,
+            self._keep,
+            lanes=self._assignment.lanes,
+            stop_token=self._assignment.loaded.stop_token,
+            waits=lambda: self.cache.waits,
+        )
 
     def _all_missing(self, folder: RunFolder) -> Iterable[Iterable[Cell]]:
         yield (c for c in self._assignment.loaded.sweep.cells() if not folder.has(c.place))

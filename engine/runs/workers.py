@@ -6,7 +6,14 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from oversight.cache.errors import DamagedEntry, ReplayMiss, StoreError, StoreGone
-from oversight.engine.errors import Halt, NeverAnswered, ProviderError, RunFolderError, StoreFailed
+from oversight.engine.errors import (
+    Halt,
+    NeverAnswered,
+    Pending,
+    ProviderError,
+    RunFolderError,
+    StoreFailed,
+)
 from oversight.engine.stop import StopToken
 from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.transcript import Failure
@@ -14,8 +21,9 @@ from oversight.protocols.transcript import Failure
 Work = TypeVar("Work")
 Landed = TypeVar("Landed")
 
-STOPS_THE_RUN = (Halt, ReplayMiss, StoreError)
-"""Faults that say nothing about the piece of work in which they are met."""
+SAYS_NOTHING = (Halt, ReplayMiss, StoreError, Pending)
+"""Faults that say nothing about the piece of work in which they are met; all but the last stop the
+run."""
 
 WORKERS_FROM_STORE = 8
 """Lanes that do while the store answers everything: more would only push each other out of the
@@ -50,7 +58,7 @@ async def run_workers(
     `todo` at its end; returns once there is more in it, or False if there never will be.
 
     A Halt pulls the latch: pieces that need another call end without a result, and all lanes
-    return. Whatever else an attempt raises cancels the rest and propagates. When cancelled, pieces
+    return. A piece that is Pending ends without a result, and its lane goes on. Whatever else an attempt raises cancels the rest and propagates. When cancelled, pieces
     under way leave no result.
     """
     waiting = iter(todo)  # shared by the lanes: next() has no await, so no two take one piece
@@ -61,6 +69,9 @@ async def run_workers(
                 return
             try:
                 landed = await attempt(work)
+            except Pending:
+                await asyncio.sleep(0)
+                continue
             except Halt as halt:
                 stop_token.stop(halt)
                 return
@@ -95,7 +106,7 @@ def failure(work: str, raised: BaseException) -> Failure:
     work: what the log calls it.
     """
     match fault := _leaf(raised):
-        case Halt() | ReplayMiss():
+        case Halt() | ReplayMiss() | Pending():
             raise fault
         case DamagedEntry():
             raise StoreFailed(
@@ -123,10 +134,10 @@ def failure(work: str, raised: BaseException) -> Failure:
 
 
 def _leaf(fault: BaseException) -> BaseException:
-    """The fault inside a group: the first one that stops the run if there is one, else the first
-    of all."""
+    """The fault inside a group: the first one that says nothing of the work if there is one, else
+    the first of all."""
     if not isinstance(fault, BaseExceptionGroup):
         return fault
     leaves = [_leaf(inner) for inner in fault.exceptions]
-    stopping = (leaf for kind in STOPS_THE_RUN for leaf in leaves if isinstance(leaf, kind))
-    return next(stopping, leaves[0])
+    silent = (leaf for kind in SAYS_NOTHING for leaf in leaves if isinstance(leaf, kind))
+    return next(silent, leaves[0])
