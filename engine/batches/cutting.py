@@ -10,7 +10,7 @@ from oversight.cache.call import Call
 from oversight.engine.accounting.budget import Budget
 from oversight.engine.accounting.prices import Price
 from oversight.engine.batches.desk import BatchDesk, Caps, Submission
-from oversight.engine.system.files import unwritable
+from oversight.engine.system.files import sync_folder, unwritable
 from oversight.engine.tokens import CAUTION, prompt_tokens
 
 BODY = ".body"
@@ -70,6 +70,7 @@ class Cutter:
                 self.desk.write(fitting(), file)
                 kept.flush()
                 os.fsync(kept.fileno())
+            sync_folder(self.folder)
             if lines:
                 return Submission(mark, self.model, lines, now(), tokens, worst)
             calls.unlink()

@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -20,7 +21,9 @@ from oversight.engine.errors import (
     InvalidRequest,
     ModelNotFound,
     ProviderDown,
+    RateLimited,
     TransientError,
+    Unreachable,
 )
 from oversight.engine.models.router import Models
 from oversight.engine.providers.catalogue import batch_wire
@@ -35,6 +38,11 @@ MAX_WAIT = 60.0
 """Seconds between two tries at most."""
 FULL = "token_limit_exceeded"
 """OpenAI's code for a queue that has no room for a batch just now."""
+
+MOST_TRIES = 6
+"""Times that one batch is handed in, as long as none of them is known to have made it."""
+UNCLEAR = (TransientError, LookupError, TypeError, ValueError, AttributeError)
+"""What passes, or is the answer of a vendor that we cannot read."""
 
 Told = TypeVar("Told")
 
@@ -148,10 +156,9 @@ class Dispatch:
         """Have the vendors stop what is out. Until a batch has ended, its calls stay with it."""
         for id, batch in list(self.book.out.items()):
             if id not in self._cancelled:
-                try:
+                # One that has ended meanwhile cannot be cancelled; the next look says so.
+                with suppress(InvalidRequest, ModelNotFound):
                     await self._steady(self.desk(batch.model).cancel, id)
-                except (InvalidRequest, ModelNotFound):
-                    pass  # it has ended meanwhile: the next look says so
                 self._cancelled.add(id)
 
     async def _submit(self, desk: BatchDesk, batch: Submission) -> None:
@@ -161,13 +168,14 @@ class Dispatch:
             try:
                 id = await desk.submit(batch.mark, body)
                 break
-            except TransientError as exc:
-                # Whether a batch was made of it, its answer would have said.
+            except UNCLEAR as exc:
                 tries += 1
-                if tries > 6:
-                    raise ProviderDown(f"{exc}; no batch could be handed in") from exc
-                await self._stop.sleep(_backoff(tries, exc.delay))
-                if await self._found(batch):
+                if tries > MOST_TRIES:
+                    raise ProviderDown(f"{exc}; a batch could not be handed in") from exc
+                # Only its answer would have said whether a batch was made of it.
+                unsent = isinstance(exc, (RateLimited, Unreachable))
+                await self._stop.sleep(max(_backoff(tries, exc), 0.0 if unsent else SETTLE))
+                if not unsent and await self._found(batch):
                     body.unlink()
                     return
             except (InvalidRequest, ModelNotFound) as exc:
@@ -227,7 +235,7 @@ class Dispatch:
             return False
         # Nothing of ours is in the queue: others fill it, or the batch alone was too large.
         self._full += 1
-        await self._stop.sleep(_backoff(self._full, 0.0))
+        await self._stop.sleep(_backoff(self._full))
         return True
 
     async def _of_batch(self, id: str, errand: Callable[..., Awaitable[Told]], *args: Any) -> Told:
@@ -249,15 +257,13 @@ class Dispatch:
         while True:
             try:
                 return await errand(*args)
-            except TransientError as exc:
-                fault, delay = str(exc), exc.delay
-            except (LookupError, TypeError, ValueError, AttributeError) as exc:
-                fault, delay = f"the answer cannot be read: {exc!r}", 0.0
+            except UNCLEAR as exc:
+                fault = exc
             tries += 1
-            wait = _backoff(tries, delay)
+            wait = _backoff(tries, fault)
             waited += wait
             if waited > GIVE_UP:
-                raise ProviderDown(f"no answer for {GIVE_UP / 60:.0f} minutes; last: {fault}")
+                raise ProviderDown(f"no answer for {GIVE_UP / 60:.0f} minutes; last: {fault!r}")
             await self._stop.sleep(wait)
 
     def _price(self, model: str) -> Price | None:
@@ -288,7 +294,7 @@ class Dispatch:
             self._models.budget.settle(worst, spent)
 
 
-def _backoff(tries: int, delay: float) -> float:
-    """Seconds before the next try. delay: what the server asks for."""
-    draw = random.uniform(0.5, 1.0)
-    return max(min(MAX_WAIT, 2.0 ** (tries - 1)) * draw, delay)
+def _backoff(tries: int, fault: Exception | None = None) -> float:
+    """Seconds before the next try, after so many that failed."""
+    asked = fault.delay if isinstance(fault, TransientError) else 0.0
+    return max(min(MAX_WAIT, 2.0 ** (tries - 1)) * random.uniform(0.5, 1.0), asked)

@@ -1,4 +1,4 @@
-"""Requests to a vendor that are no calls: JSON, files up, files down. Nothing here is often done."""
+"""Requests to a vendor that are no calls: JSON, files up, files down."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -108,12 +108,9 @@ class Errands:
         headers = {**self._wire.headers(), **more}
         if isinstance(body, aiohttp.FormData):
             del headers["content-type"]
-        for option, name in (
-            ("organization", "openai-organization"),
-            ("project", "openai-project"),
-        ):
+        for option in ("organization", "project"):
             if value := settings.option(option):
-                headers[name] = value
+                headers[f"openai-{option}"] = value
         return headers | (self._wire.auth(settings.key) if settings.key else {})
 
     def _told(self, exc: Exception) -> str:

@@ -30,3 +30,7 @@ class BatchTerms:
             raise ValueError(f"patience: {self.patience} is not a number of seconds, 0 or more")
         if self.most_lines is not None and self.most_lines < 1:
             raise ValueError(f"most_lines: {self.most_lines} is less than 1")
+
+
+LIVE = BatchTerms()
+"""Nothing goes in batches but what the sweep file says."""

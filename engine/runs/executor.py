@@ -84,7 +84,7 @@ class Executor(ABC):
 
     @property
     def awaited(self) -> str:
-        """What is out and will be there whether this process goes on or not; empty if nothing is."""
+        """What is out and stays there, whatever becomes of this process; empty if nothing is."""
         return ""
 
     @property

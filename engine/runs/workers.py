@@ -58,8 +58,9 @@ async def run_workers(
     `todo` at its end; returns once there is more in it, or False if there never will be.
 
     A Halt pulls the latch: pieces that need another call end without a result, and all lanes
-    return. A piece that is Pending ends without a result, and its lane goes on. Whatever else an attempt raises cancels the rest and propagates. When cancelled, pieces
-    under way leave no result.
+    return. A piece that is Pending ends without a result, and its lane goes on. Whatever else an
+    attempt raises cancels the rest and propagates. When cancelled, pieces under way leave no
+    result.
     """
     waiting = iter(todo)  # shared by the lanes: next() has no await, so no two take one piece
 
