@@ -137,7 +137,7 @@ class Dispatch:
 
         Whether there is anything new: replies, or calls that are free again and could go out now.
         """
-        news = False
+        news, stops = False, None
         for id, batch in list(self.book.out.items()):
             desk = self.desk(batch.model)
             state = await self._of_batch(id, desk.state, id)
@@ -145,11 +145,18 @@ class Dispatch:
             if not state.ended:
                 continue
             del self.back[id]
-            if state.fault is None:
-                await self._land(desk, id, batch, state)
-                news = True
-            else:
-                news = await self._turned_down(id, batch, state.fault) or news
+            try:
+                if state.fault is None:
+                    await self._land(desk, id, batch, state)
+                    news = True
+                else:
+                    news = await self._turned_down(id, batch, state.fault) or news
+            except Halt as halt:
+                # What else is back is taken home before the run stops.
+                self._stop.raise_if_stopped()
+                stops = stops or halt
+        if stops is not None:
+            raise stops
         return news
 
     async def cancel(self) -> None:

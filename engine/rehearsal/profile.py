@@ -75,6 +75,8 @@ class BatchProfile:
     """Of batches: made, and the connection torn down in place of an answer."""
     flaky: Share = 0.0
     """Of all requests to the desk: answered with a 500 before anything is done."""
+    locked: bool = False
+    """Whether every request to the desk is answered with a 401."""
     doubled: bool = False
     """Whether results hold lines twice, of nobody, and cut off."""
     fails: str = ""

@@ -61,7 +61,7 @@ class MockServer:
         self._start: float | None = None
         self._serving = 0
         """Requests in slots, where there are slots."""
-        self._desk = ServerDesk(profile.batch, profile.speed, profile.seed, self._line)
+        self.desk = ServerDesk(profile.batch, profile.speed, profile.seed, self._line)
         self._queue: deque[tuple[float, Connection, Callable[[], None]]] = deque()
 
     @property
@@ -77,9 +77,9 @@ class MockServer:
         refuse it) and `abandoned` (the client was gone). repeats: of them, those equal to an
         earlier one. connections: opened in all.
         in_flight, peak: at once, now and at most. input_tokens, output_tokens: of what was
-        generated, and so billed. batches, lines: handed in at the batch endpoints; see `ServerDesk`.
+        generated, and so billed. batches, lines: handed in in batches; see `ServerDesk`.
         """
-        return {**self._counts, **self._desk.counts}
+        return {**self._counts, **self.desk.counts}
 
     async def __aenter__(self) -> "MockServer":
         self._loop = asyncio.get_running_loop()
@@ -105,7 +105,7 @@ class MockServer:
         if request.path == "/rehearsal/counts":
             return connection.answer(200, orjson.dumps(self.counts()))
         spoken = _ANTHROPIC if "/messages/" in request.path else _OPENAI
-        if self._desk.serve(connection, request, spoken):
+        if self.desk.serve(connection, request, spoken):
             return None
         if request.method == "GET" and "/models/" in request.path:
             return self._tell_model(connection, request)
@@ -141,7 +141,7 @@ class MockServer:
             return 400, dialect.bad_request(f"this request makes no sense: {exc!r}")
         self._counts["input_tokens"] += input_tokens(call)
         self._counts["output_tokens"] += output_tokens(reply)
-        return 200, dialect.reply(call, reply, self._desk.counts["lines"])
+        return 200, dialect.reply(call, reply, self.desk.counts["lines"])
 
     def _reply(self, connection: Connection, dialect: ServerWire, call: Call, body: bytes) -> None:
         now, counts = self._loop.time(), self._counts

@@ -61,7 +61,7 @@ class ServerDesk:
     """
 
     def __init__(self, profile: BatchProfile, speed: float, seed: int, serve: Serve) -> None:
-        self._profile = profile
+        self.profile = profile
         self._speed = speed
         self._seed = seed
         self._serve_call = serve
@@ -83,8 +83,11 @@ class ServerDesk:
         )
         chance = Random(f"{self._seed} {self.counts['desk_requests']}")
         self.counts["desk_requests"] += 1
-        if chance.random() < self._profile.flaky:
+        if chance.random() < self.profile.flaky:
             connection.answer(*dialect.complaint("server_error"))
+            return True
+        if self.profile.locked:
+            connection.answer(*dialect.complaint("unauthorized"))
             return True
         match request.method, found["what"], found["id"], found["then"]:
             case "POST", "files", None, None:
@@ -113,7 +116,7 @@ class ServerDesk:
         vendor: Vendor,
         owner: bytes,
     ) -> None:
-        profile, chance = self._profile, Random(f"{self._seed} made {self.counts['batches']}")
+        profile, chance = self.profile, Random(f"{self._seed} made {self.counts['desk_requests']}")
         told = orjson.loads(request.body)
         mark: dict[str, str] = {}
         if vendor == "openai":
@@ -189,7 +192,7 @@ class ServerDesk:
             if now < batch.ends and not batch.cancelled:
                 batch.cancelled = now
                 # What is under way is done first.
-                batch.ends = min(batch.ends, now + 0.1 * self._profile.delay / self._speed)
+                batch.ends = min(batch.ends, now + 0.1 * self.profile.delay / self._speed)
         if then == "results":
             body = self._results_file(batch, vendor, lambda fate: True)
             return connection.answer(200, body, "content-type: application/x-jsonl\r\n")
@@ -262,12 +265,11 @@ class ServerDesk:
             if n >= done:
                 fate = "expired" if batch.expires else "cancelled"
             status, said = 0, b""
-            if fate in ("ok", "garbled"):
+            if fate == "garbled":
+                status, said = 200, b'{"what": "is this?"}'
+            elif fate == "ok":
                 status, said = self._serve_call(path, body)
-                if status != 200:
-                    fate = "errored"
-                elif fate == "garbled":
-                    said = b'{"what": "is this?"}'
+                fate = "ok" if status == 200 else "errored"
             self._times[custom] += 1
             self._held[custom] = fate
             self.counts[f"lines_{fate}"] += 1
@@ -276,7 +278,7 @@ class ServerDesk:
         return batch.results
 
     def _fate(self, custom: str) -> LineFate:
-        profile = self._profile
+        profile = self.profile
         chance = Random(f"{self._seed} {custom} {self._times[custom]}").random()
         shares: tuple[tuple[LineFate, float], ...] = (
             ("expired", profile.expired),
@@ -299,7 +301,7 @@ class ServerDesk:
             for each in self._ended(batch)
             if each[1] != "missing" and wanted(each[1])
         ]
-        if self._profile.doubled:
+        if self.profile.doubled:
             # As some have seen them: a line twice, one that is nobody's, and one that is cut off.
             lines += [*lines[:2], b'{"custom_id": "nobody", "response": null}', b'{"custom_id": "c']
         return b"".join(line + b"\n" for line in lines)
@@ -318,7 +320,7 @@ def _openai_line(custom: str, fate: LineFate, status: int, body: bytes) -> dict[
         return told | {"response": None, "error": error}
     if fate in _FIXED and status in (0, 200):
         status = _FIXED[fate]
-        error = {"message": f"this line is {fate}", "type": "", "param": None, "code": None}
+        error = {"message": f"this line is {fate}", "type": "", "code": ""}
         body = orjson.dumps({"error": error})
     return told | {
         "response": {"status_code": status, "request_id": "req", "body": orjson.loads(body)}
