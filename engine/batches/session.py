@@ -80,8 +80,10 @@ class BatchSession(RunSession):
         return f"{many} of {calls:,} calls"
 
     def lines(self) -> tuple[str, ...]:
-        told = []
+        told, batched = [], set()
         for model in self._collectors:
+            if not self.models.limiter(model).statistics().in_flight:
+                batched.add(clipped(model))
             out = {id: batch for id, batch in self.book.out.items() if batch.model == model}
             if out:
                 back = sum(self._dispatch.back.get(id, 0) for id in out)
@@ -91,7 +93,8 @@ class BatchSession(RunSession):
                     f"{clipped(model)}  wave {self.waves}: {many} out, {back:,} of {calls:,} calls "
                     "done there"
                 )
-        return (*told, *super().lines())
+        live = [line for line in super().lines() if line.split()[0] not in batched]
+        return (*told, *live)
 
     async def _run(self, cells: Iterable[Cell]) -> None:
         group = None if self._assignment.batches is None else tuple(cells)
@@ -129,7 +132,7 @@ class BatchSession(RunSession):
         began = loop.time()
         while self.book.out and not await self._dispatch.look():
             if not self._terms.waits:
-                raise BatchesOut(f"{self.awaited} out")
+                raise BatchesOut(f"{self.awaited} are out")
             left = self._left()
             if left <= 0:
                 await self._dispatch.cancel()

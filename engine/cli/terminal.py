@@ -115,8 +115,8 @@ def _stopped(halt: Halt, run: Run, shown: Presentation) -> int:
         say(f"{unsaved or 'all that landed is saved'}. {done}.")
     else:
         say(f"{str(halt).rstrip('.')}. Nothing more is sent. {done}, {unsaved or '0 lost'}.")
-    if awaited := run.snapshot().awaited:
-        say(f"out at the vendors, and staying there: {awaited}; the same command takes them home")
+    if run.awaited and not isinstance(halt, BatchesOut):
+        say(f"out at the vendors, and staying there: {run.awaited}")
     _why_failed(run)
     say(f"{_when(halt)}: {shown.again}")
     return halt_code(halt)

@@ -151,6 +151,11 @@ class Run:
             halt=self.loaded.stop_token.halt,
         )
 
+    @property
+    def awaited(self) -> str:
+        """What is out in batches, and stays there; empty if nothing is."""
+        return self._executor.awaited if self._executor else ""
+
     def accounts(self) -> Mapping[str, UsageTotals]:
         """What was asked and paid since the run began, by model; earlier sittings included."""
         return self._ledger.by_model() if self._ledger else {}
