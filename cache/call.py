@@ -92,8 +92,10 @@ class Request:
         if not 0 <= self.top_logprobs <= 20:
             raise ValueError(f"top_logprobs: {self.top_logprobs} is not between 0 and 20")
 
-    def opening(self) -> bytes:
-        """The canonical JSON of any call of this request, up to its draw.
+    @computed_once
+    def _opening(self) -> bytes:
+        """The canonical JSON of any call of this request, up to its draw. Its address and what is
+        stored of it both need it.
 
         AddressError, which names the field, where a value has no canonical form.
         """
@@ -107,7 +109,7 @@ class Request:
     @computed_once
     def _digest(self) -> "hashlib._Hash":
         """The hash of the opening, which each draw of this request goes on with."""
-        return hashlib.sha256(self.opening())
+        return hashlib.sha256(self._opening)
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ class Call:
 
         AddressError as `address`.
         """
-        return self.request.opening() + _ending(self.draw)
+        return self.request._opening + _ending(self.draw)
 
     @property
     def model(self) -> str:

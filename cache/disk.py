@@ -1,6 +1,5 @@
 """The store that stays: diskcache on one SQLite file, hardened: it loses and runs nothing."""
 
-import errno
 import os
 import re
 import time
@@ -13,7 +12,7 @@ from uuid import uuid4
 import diskcache
 
 from oversight.cache.checksum import add_checksum, strip_checksum
-from oversight.cache.errors import DamagedEntry, StoreError, StoreFull, StoreGone
+from oversight.cache.errors import NO_ROOM, DamagedEntry, StoreError, StoreFull, StoreGone
 from oversight.cache.lock import share_lock
 from oversight.cache.rows import FAULTS, STORE_FILE, RowReader, connect_safely, fault, log_of
 from oversight.cache.store import Store, checked_key
@@ -116,7 +115,7 @@ class DiskStore(RowReader, Store):
             except (*FAULTS, diskcache.Timeout) as exc:
                 raise _fault(exc, file) from exc
             except OSError as exc:
-                kind = StoreFull if exc.errno in (errno.ENOSPC, errno.EDQUOT) else StoreError
+                kind = StoreFull if exc.errno in NO_ROOM else StoreError
                 raise kind(f"{folder} cannot be a store: {exc}") from exc
             super().__init__(file)
             self._kept = undo.pop_all()

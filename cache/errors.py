@@ -9,6 +9,11 @@ CacheError
 └── BundleError       a file that is no bundle, or one that was cut short or altered
 """
 
+import errno
+
+NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+"""What the system says where a file may not grow: the disk is full, or a quota or limit reached."""
+
 
 class CacheError(Exception):
     """The root of everything that `cache` raises on purpose."""

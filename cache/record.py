@@ -170,9 +170,7 @@ def new_record(key: str, call: Call, reply: Reply, identity: str, stored_at: int
 
 def read_record(key: str, value: bytes) -> Record:
     """The record, nothing of it unpacked. DamagedEntry if it is none."""
-    form, outcome, stored_at, identity, model, reply_size, reply, call_size, call = _head(
-        key, value
-    )
+    form, outcome, _, identity, model, reply_size, reply, call_size, call = _head(key, value)
     start = _HEAD.size
     parts = []
     for length in (identity, model, reply, call):
@@ -180,14 +178,13 @@ def read_record(key: str, value: bytes) -> Record:
         start += length
     if start != len(value):
         raise DamagedEntry(key, f"it has {len(value)} bytes where its head says {start}")
-    if stored_at > _YEAR_9999:
-        raise DamagedEntry(key, f"it claims to be stored at {stored_at}, which is no time")
     try:
         names = parts[0].decode(), parts[1].decode()
         how = _OUTCOMES[outcome]
     except (UnicodeDecodeError, IndexError) as exc:
         raise DamagedEntry(key, "its head cannot be read") from exc
-    return Record(key, form, how, stored_at, *names, reply_size, parts[2], call_size, parts[3])
+    at = stored_at(key, value)
+    return Record(key, form, how, at, *names, reply_size, parts[2], call_size, parts[3])
 
 
 def records(
@@ -219,6 +216,14 @@ def stored_reply(key: str, value: bytes, address: str) -> Reply:
     form, _, _, identity, model, size, length, _, _ = _head(key, value)
     start = _HEAD.size + identity + model
     return read_reply(key, _unpacked(key, form, value[start : start + length], size), address)
+
+
+def stored_at(key: str, value: bytes) -> int:
+    """When a reply was stored, in seconds since 1970: `Record.stored_at`, from the head alone."""
+    found = _head(key, value)[2]
+    if found > _YEAR_9999:
+        raise DamagedEntry(key, f"it claims to be stored at {found}, which is no time")
+    return found
 
 
 def _head(key: str, value: bytes) -> tuple[int, int, int, int, int, int, int, int, int]:

@@ -4,6 +4,7 @@ diskcache unpickles what a row calls a pickle, and writes to every file that it 
 reading is done here: a row is sealed bytes under a text key, or it is damage.
 """
 
+import resource
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -184,6 +185,13 @@ def fault(exc: BaseException | None, file: Path) -> StoreError:
         return StoreFull(
             f"no room left on the disk of {file}: make room, then go on; what is stored is safe"
         )
+    if code == sqlite3.SQLITE_IOERR:
+        most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+        if most == resource.RLIM_INFINITY:
+            why = f"the disk of {file} fails ({exc}): see to it"
+        else:
+            why = f"{file} may not grow beyond {most:,} bytes ({exc}): allow more (ulimit -f)"
+        return StoreFull(f"{why}, then go on; what is stored is safe")
     # Our statements are sound: one that SQLite calls wrong tells of a damaged schema.
     damage = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
     if code in damage or isinstance(exc, UnicodeDecodeError):

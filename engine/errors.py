@@ -16,6 +16,7 @@ ability
 │   ├── StoreFailed      the store takes no more replies: paying on would be paying for nothing
 │   ├── BatchRefused      a batch endpoint takes a whole batch no more, or knows it no more
 │   ├── BatchesOut        nothing is left to do until batches are back, and nobody is to wait
+│   ├── OutOfMemory       this process may not have the memory that it needs
 │   └── Interrupted       the user, or the system, asked the program to stop
 ├── Pending               the reply comes with a batch: nothing is known of the cell yet
 └── ProviderError         a model could not answer this call
@@ -117,6 +118,16 @@ class BatchRefused(Halt):
 
 class BatchesOut(Halt):
     slug = "BatchesOut"
+
+
+class OutOfMemory(Halt):
+    slug = "OutOfMemory"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the memory that this process may use is used up: free some, allow it more "
+            "(ulimit -v), or lower lanes in the sweep file"
+        )
 
 
 class Interrupted(Halt):

@@ -21,6 +21,9 @@ Resource: TypeAlias = Literal[
 STILL = 5.0
 """Seconds without an answer after which the display says why."""
 
+NAME = 36
+"""Characters of a model's name that the display has room for."""
+
 MAX_FAULT = 160
 """Characters of a fault that the display has room for."""
 
@@ -85,6 +88,11 @@ class LimitStatistics:
             old = self.oldest >= STILL
             parts.append(f"the oldest request is open for {self.oldest:.0f} s" if old else "")
         return "  ".join(filter(None, parts))
+
+
+def clipped(name: str) -> str:
+    """A model's name, short enough for a line of the display."""
+    return name if len(name) <= NAME else f"{name[: NAME - 1]}…"
 
 
 def _clipped(fault: str) -> str:

@@ -32,7 +32,9 @@ def unreadable(reason: str, reply: Reply) -> Unreadable:
         policy = reply.stop_reason.partition(": ")[2]
         told = f"the model refused ({policy})" if policy else "the model refused"
         return Declined(told, reply.text, reply.call)
-    if reply.outcome != "ok":
+    if reply.outcome == "truncated" and not reply.text.strip():
+        reason = f"{reason} (the reply was truncated before its first word)"
+    elif reply.outcome != "ok":
         reason = f"{reason} (the reply was {reply.outcome})"
     return Unreadable(reason, reply.text, reply.call)
 

@@ -25,6 +25,9 @@ class Question:
     answers: tuple[Answer, ...]
     passage: str = ""
     """Source text that agents read and judges, as a rule, do not; empty if there is none."""
+    graded: bool = False
+    """Whether its answers differ in degree, so that the best of them is sought and no truth. Said
+    of the question, and not read off the values: these influence no call."""
 
     def __post_init__(self) -> None:
         labels = [answer.label for answer in self.answers]
@@ -83,6 +86,13 @@ class Problem:
         return self.values.index(max(self.values))
 
 
+def is_graded(values: Sequence[float]) -> bool:
+    """Whether answers of these values differ in degree: not one that is right, worth more than 0,
+    and others that are all as wrong, worth 0 or less."""
+    *wrong, second, best = sorted(values)
+    return best == second or best <= 0 or second > 0 or any(value != second for value in wrong)
+
+
 def labelled(
     id: str,
     text: str,
@@ -91,6 +101,7 @@ def labelled(
     seed: int = 0,
     passage: str = "",
     group: str = "",
+    graded: bool = False,
 ) -> Problem:
     """A problem whose answers are put in a seeded order and called A, B, C …
 
@@ -104,7 +115,7 @@ def labelled(
         for label, place in zip(LABELS, order, strict=False)
     )
     values = tuple(answers[place][2] for place in order)
-    return Problem(id, Question(text, named, passage), values, group)
+    return Problem(id, Question(text, named, passage, graded), values, group)
 
 
 def randomness(seed: int, id: str, purpose: str) -> random.Random:

@@ -38,7 +38,9 @@ class Campaign:
         return long if self.long else short
 
 
-RINGS = ("unit", "wire", "campaign", "bench")
+RINGS = ("real", "browser", "campaign", "bench", "wire", "unit")
+"""Every marker that we declare, widest reach first: a test with two is in the wider ring."""
+
 TESTS = Path(__file__).parent
 OUTSIDE = ("subprocess.Popen", "os.fork", "os.posix_spawn", "socket.bind", "socket.connect")
 """What Python reports when a test leaves its process."""
@@ -47,18 +49,19 @@ OUTSIDE = ("subprocess.Popen", "os.fork", "os.posix_spawn", "socket.bind", "sock
 def ring(item: pytest.Item) -> str:
     """The one ring that a test is in: that of its folder, or that of a marker, or else `unit`."""
     folder = item.path.relative_to(TESTS).parts[0]
-    if folder in ("campaign", "bench"):
+    if folder in RINGS:
         return folder
     return next((name for name in RINGS if item.get_closest_marker(name)), "unit")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Each test in its ring; without the known truths, or all else, where that is asked for."""
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Each test in its ring; and those marked whose docstrings say that they are of a planted world
+    in which the right outcome is known."""
     for item in items:
         item.add_marker(ring(item))
-    asked = config.getoption("--known-truths")
-    if asked != "all":
-        items[:] = [each for each in items if _is_known_truth(each) == (asked == "only")]
+        told = getattr(item, "function", None)
+        if "known truth" in (getattr(told, "__doc__", None) or "").lower():
+            item.add_marker("known_truth")
 
 
 class Outside:
@@ -89,16 +92,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--campaign", choices=("short", "long"), default="short")
     parser.addoption("--campaign-seed", type=int, default=SEED)
-    parser.addoption("--known-truths", choices=("all", "only", "without"), default="all")
     parser.addoption(
         "--hold-rings", action="store_true", help="Fail unit tests that leave their process."
     )
-
-
-def _is_known_truth(item: pytest.Item) -> bool:
-    """Whether the test says that it is of a planted world in which the right outcome is known."""
-    told = getattr(item, "function", None)
-    return "known truth" in (getattr(told, "__doc__", None) or "").lower()
 
 
 @pytest.fixture

@@ -39,6 +39,10 @@ TRUTHS = (
     ("consultancy", SIM),
     ("debate", SIM),
     (
+        "debate",
+        "protocols/test_debate::test_a_judge_who_believes_whoever_spoke_last_is_won_by_the_reply",
+    ),
+    (
         "interactive_debate",
         "protocols/test_interactive_debate"
         "::test_what_only_a_question_brings_out_decides_for_the_truth",
@@ -47,7 +51,11 @@ TRUTHS = (
         "open_consultancy",
         "engine/test_beside::test_open_protocols_are_split_by_what_the_agent_chose",
     ),
-    ("open_debate", "engine/test_beside::test_open_protocols_are_split_by_what_the_agent_chose"),
+    (
+        "open_debate",
+        "protocols/test_open_protocols"
+        "::test_how_often_a_wrong_agent_misleads_the_judge_can_be_read_off_the_outcomes",
+    ),
     (
         "double_consultancy",
         "protocols/test_double_consultancy"
@@ -67,10 +75,6 @@ TRUTHS = (
         "critique",
         "protocols/test_critique"
         "::test_an_honest_critic_finds_a_planted_flaw_as_often_as_its_draws_allow",
-    ),
-    (
-        "critique",
-        "protocols/test_critique::test_a_dishonest_critic_finds_no_flaw_however_often_it_is_drawn",
     ),
     (
         "critique",
@@ -112,6 +116,11 @@ TRUTHS = (
     (
         "recursive_reward_modelling",
         "protocols/test_recursive_reward_modelling"
+        "::test_a_flaw_that_shows_three_levels_down_is_found_at_that_depth_and_no_other",
+    ),
+    (
+        "recursive_reward_modelling",
+        "protocols/test_recursive_reward_modelling"
         "::test_best_of_n_against_a_reward_without_truth_gains_what_the_largest_of_n_gains",
     ),
     (
@@ -140,12 +149,22 @@ TRUTHS = (
     (
         "prover_estimator_debate",
         "protocols/test_prover_estimator_debate"
+        "::test_a_claim_is_as_likely_as_its_parts_given_what_the_judge_says_of_one",
+    ),
+    (
+        "prover_estimator_debate",
+        "protocols/test_prover_estimator_debate"
         "::test_a_calibrated_estimator_who_cannot_find_the_flaw_is_right_on_average",
     ),
     (
         "debate_feedback",
         "protocols/test_debate_feedback"
         "::test_the_ranking_raises_the_share_of_sound_responses_as_it_should",
+    ),
+    (
+        "debate_feedback",
+        "protocols/test_debate_feedback"
+        "::test_what_one_participant_knows_the_next_knows_a_round_later",
     ),
     (
         "debate_feedback",
@@ -157,6 +176,10 @@ TRUTHS = (
         "::test_the_error_that_each_judge_makes_for_itself_falls_with_their_number",
     ),
     ("jury", "protocols/test_jury::test_independent_jurors_are_right_as_often_as_condorcet_says"),
+    (
+        "jury",
+        "protocols/test_jury::test_a_pool_is_as_near_to_its_jurors_as_one_probability_can_be",
+    ),
     (
         "ensemble",
         "protocols/test_ensemble::test_members_count_by_what_they_get_right_on_what_is_held_out",

@@ -1,13 +1,15 @@
 """Every request that went out: what came of it, how many tokens it took, what it cost."""
 
+import asyncio
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, get_args
 
 from oversight.cache.call import Ask, Call
 from oversight.cache.reply import Outcome, Reply, Usage
+from oversight.engine.accounting.latency import Latency, Stopwatch, sum_latency
 from oversight.engine.accounting.prices import Price
 from oversight.engine.accounting.quarantine import Quarantine
 from oversight.engine.errors import (
@@ -56,6 +58,8 @@ class UsageTotals:
     """Dollars that those may cost at most; and what workers may spend before they say so again."""
     batches: int = 0
     """Batches whose lines are counted in it: each line is a request once its batch has ended."""
+    latency: Latency = field(default_factory=Latency)
+    """Of the replies; of those whose process was killed, as far as it had noted it."""
 
     @property
     def stored(self) -> int:
@@ -126,6 +130,7 @@ class Page:
         self.input = self.output = self.cache_read = self.cache_write = 0
         self.dollars = self.doubtful = self.at_risk = 0.0
         self.in_flight = self.batches = 0
+        self.stopwatch = Stopwatch()
 
     def left(self, call: Call) -> float:
         """A request goes out; the dollars that it may cost at most, 0 if no price is known."""
@@ -144,8 +149,11 @@ class Page:
         self.at_risk = self.at_risk - worst if self.in_flight else 0.0
         self.entered(self)
 
-    def reply(self, reply: Reply) -> None:
+    def reply(self, reply: Reply, seconds: float | None) -> None:
+        """A reply came, so many seconds after its request had left; None: with a batch."""
         usage = reply.usage
+        if seconds is not None:
+            self.stopwatch.reply(seconds, usage.output_tokens)
         self.outcomes[reply.outcome] += 1
         self.input += usage.input_tokens
         self.output += usage.output_tokens
@@ -210,6 +218,7 @@ class Page:
             self.in_flight,
             self.at_risk,
             self.batches,
+            latency=self.stopwatch.latency(),
         )
 
 
@@ -224,9 +233,11 @@ class Metered:
     async def __call__(self, call: Call) -> Reply:
         """What `inner` answers or raises. A call that is cancelled counts as abandoned."""
         worst = self._page.left(call)
+        clock = asyncio.get_running_loop().time
+        left = clock()
         try:
             reply = await self._inner(call)
-            self._page.reply(reply)
+            self._page.reply(reply, clock() - left)
         except EngineError as exc:
             self._page.fault(fate(exc), exc.slug, worst)
             if self._quarantine is not None and isinstance(exc, Malformed):
@@ -286,6 +297,7 @@ def sum_usage(accounts: Iterable[UsageTotals]) -> UsageTotals:
         sum(account.in_flight for account in accounts),
         sum(account.at_risk for account in accounts),
         sum(account.batches for account in accounts),
+        latency=sum_latency(account.latency for account in accounts),
     )
 
 

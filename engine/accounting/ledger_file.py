@@ -11,6 +11,7 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from oversight.engine.accounting.journal import Journal, journalled
+from oversight.engine.accounting.latency import Latency
 from oversight.engine.accounting.ledger import (
     ABANDONED,
     CUT_OFF,
@@ -107,12 +108,13 @@ def read_ledger(folder: Path) -> dict[str, UsageTotals]:
         ) from exc
     for model, account in journalled(folder).items():
         if model not in accounts or account.sent >= accounts[model].sent:
-            accounts[model] = _with_kinds(account, accounts.get(model))
+            accounts[model] = _filled(account, accounts.get(model))
     return accounts
 
 
-def _with_kinds(account: UsageTotals, noted: UsageTotals | None) -> UsageTotals:
-    """An account from a journal, which has no kinds of faults, with those that were noted."""
+def _filled(account: UsageTotals, noted: UsageTotals | None) -> UsageTotals:
+    """An account from a journal, which has neither kinds of faults nor latency, with those that
+    were noted."""
     faults: list[tuple[RequestOutcome, str, int]] = []
     for fate in get_args(RequestOutcome):
         left = account.count(fate)
@@ -122,4 +124,5 @@ def _with_kinds(account: UsageTotals, noted: UsageTotals | None) -> UsageTotals:
                 left -= min(count, left)
         if left:
             faults.append((fate, ABANDONED if fate == "ambiguous" else CUT_OFF, left))
-    return replace(account, faults=tuple(sorted(faults)))
+    latency = noted.latency if noted else Latency()
+    return replace(account, faults=tuple(sorted(faults)), latency=latency)

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from oversight.engine.api.library import Report
-from oversight.engine.decisions.comparison import Comparison, compare_rows, compare_runs
+from oversight.engine.decisions import comparison
+from oversight.engine.decisions.comparison import Comparison
 from oversight.engine.decisions.rows import RunRows, read_rows
 from oversight.protocols.scoring.families import Family
 
@@ -25,28 +26,17 @@ def compare(
     equivalence: float = 0.05,
     seed: int = 0,
 ) -> Comparison:
-    """Contrasts of the rows of one run, or of the rows that two runs have in common.
+    """Contrasts of the rows of one run, or of the rows that two runs have in common, first less
+    second.
 
     The parameters are those of `oversight compare`; contrasts: `"debate,consultancy"` each.
-    UsageError for names that mean nothing; ValueError for baseline or pairs with two runs.
+    UsageError for names that mean nothing, and for baseline or pairs with two runs.
     """
-    ours = _rows(first)
-    if second is None:
-        return compare_rows(
-            ours,
-            baseline=baseline,
-            pairs=pairs,
-            named=contrasts,
-            score=score,
-            family=family,
-            equivalence=equivalence,
-            seed=seed,
-        )
-    if baseline is not None or pairs is not None:
-        raise ValueError("baseline and pairs are of one run; of two: contrasts=['A,B']")
-    return compare_runs(
-        ours,
-        _rows(second),
+    return comparison.compare(
+        _rows(first),
+        None if second is None else _rows(second),
+        baseline=baseline,
+        pairs=pairs,
         named=contrasts,
         score=score,
         family=family,

@@ -31,11 +31,10 @@ from oversight.engine.reports.report import report, save_report
 from oversight.engine.reports.results import Results, collect
 from oversight.engine.reports.side_by_side import side_by_side
 from oversight.engine.runs.loaded_sweep import LoadedSweep, load_sweep
-from oversight.engine.runs.lookup import Parts, found, fullest
+from oversight.engine.runs.lookup import Parts, World, found, fullest
 from oversight.engine.runs.observer import ProgressDisplay
 from oversight.engine.runs.replay import replay_cache
 from oversight.engine.runs.run import Run, RunOptions
-from oversight.engine.runs.scheduler import CellOutcome
 from oversight.engine.runs.stores import open_for_reading, store_name
 from oversight.engine.sweeps.in_python import python_sweep
 from oversight.engine.sweeps.rows import Row
@@ -138,7 +137,7 @@ class Report:
         sweep, parts = self.opened.sweep, Parts(protocol, agent, judge)
         about, rows, drawn = found(sweep, self.folder, wanted, parts, draw)
 
-        def look() -> tuple[Row, list[CellOutcome]]:
+        def look() -> tuple[Row, list[World]]:
             with closing(open_for_reading(self.store)) as replies:
                 cache = replay_cache(replies, self.opened.models.identity_in(replies))
                 return asyncio.run(fullest(rows, about, drawn, cache))

@@ -125,7 +125,7 @@ class Landing:
             self.faults[result.address] = result.status, body
             self._causes.add(re.sub(r"\d+", "0", str(exc)))
         else:
-            self.page.reply(reply)
+            self.page.reply(reply, None)
             return reply
         return None
 

@@ -16,10 +16,10 @@ from oversight.engine.batches.collector import Collector
 from oversight.engine.batches.dispatch import Dispatch
 from oversight.engine.batches.terms import MOST_TRIES, BatchTerms
 from oversight.engine.errors import BatchesOut, Halt, RunFolderError, StoreFailed, UsageError
-from oversight.engine.models.router import clipped
 from oversight.engine.runs.executor import Assignment
 from oversight.engine.runs.session import RunSession
 from oversight.engine.sweeps.sweep import Cell
+from oversight.engine.throughput import clipped
 
 SOONEST, LATEST = 0.5, 60.0
 """Seconds between two looks after batches."""

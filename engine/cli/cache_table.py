@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 from rich.console import Console
 from rich.filesize import decimal
@@ -23,9 +22,9 @@ SHORTEST = 8
 """Columns of a reply that are shown on the narrowest terminal."""
 
 
-def print_census(path: Path, size: int, counted: StoreStatistics) -> None:
+def print_census(store: str, size: int, counted: StoreStatistics) -> None:
     total = counted.total
-    parts = [f"store {path}", f"{total.replies:,} replies"]
+    parts = [f"store {store}", f"{total.replies:,} replies"]
     if size:
         parts.append(f"{decimal(size)} ({total.plain_size / size:.1f} × compressed)")
     for outcome in ("refused", "truncated", "empty"):

@@ -2,7 +2,7 @@
 
 import click
 
-from oversight.cache.errors import CacheError, ReplayMiss, StoreFull
+from oversight.cache.errors import NO_ROOM, CacheError, ReplayMiss, StoreFull
 from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.display.printable import printable
 from oversight.engine.errors import (
@@ -11,6 +11,7 @@ from oversight.engine.errors import (
     EngineError,
     Halt,
     Interrupted,
+    OutOfMemory,
     StoreFailed,
 )
 from oversight.protocols.errors import ProtocolError
@@ -30,7 +31,10 @@ def report_fault(fault: Exception) -> ExitCode:
         return ExitCode.USAGE
     if isinstance(fault, OSError) and fault.filename is not None:
         click.echo(f"{fault.filename}: {fault.strerror}", err=True)
-        return ExitCode.USAGE
+        return ExitCode.STOPPED if fault.errno in NO_ROOM else ExitCode.USAGE
+    if isinstance(fault, MemoryError):
+        click.echo(str(OutOfMemory()), err=True)
+        return ExitCode.STOPPED
     raise fault
 
 

@@ -10,7 +10,6 @@ from oversight.engine.cli.completing import run_names
 from oversight.engine.cli.output import say
 from oversight.engine.errors import RunFolderError
 from oversight.engine.runs.listing import RUNS, folder_named, is_run, newest_first, run_folders
-from oversight.engine.runs.loaded_sweep import folder_of, open_sweep
 from oversight.engine.runs.manifest import read_manifest
 
 
@@ -34,6 +33,8 @@ def run_named(word: str, overrides: Sequence[str] = ()) -> Path:
 
 
 def _run_of(file: Path, overrides: Sequence[str]) -> Path:
+    from oversight.engine.runs.loaded_sweep import folder_of, open_sweep
+
     sweep = open_sweep(file, overrides).sweep
     if is_run(folder_of(sweep)):
         return folder_of(sweep)

@@ -44,7 +44,7 @@ folder_store_option = click.option(
     type=StoreFolder(),
     help="Folder of the reply store. Default: $OVERSIGHT_STORE, else in the user's cache folder.",
 )
-"""For commands that look into the files of a store, or keep one beside a folder of their own."""
+"""For commands that mend the files of a store."""
 recorded_option = click.option(
     "--store",
     metavar="PATH|URL",

@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -25,6 +26,13 @@ def asked(paid: "UsageTotals") -> str:
     usage = paid.usage
     tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
     return f"{paid.sent:,} requests, {tokens}"
+
+
+def say_latency(accounts: "Mapping[str, UsageTotals]") -> None:
+    """How long the replies of each model took, where any was timed."""
+    for model, account in accounts.items():
+        if account.latency.replies:
+            say(f"latency     {model}: {account.latency}")
 
 
 def say(text: str) -> None:

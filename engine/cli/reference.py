@@ -86,6 +86,13 @@ to be read instead, `{debate.rules: "…"}`, with an optional `set:` that they c
 axis. `oversight prompts show SWEEP` prints what each seat reads; a block that does not exist, or a
 placeholder that it does not know, is refused with its line. The names of the blocks are those of
 `oversight prompts show --json`.
+
+`{from: llm_debate, folder: PATH}` reads the words of Khan et al. 2024 from a checkout of
+ucl-dark/llm_debate, and `from: solib` those of Sudhir et al. 2025 from one of SOlib; blocks beside
+them are changed. Question, passage, transcript and the form of a verdict are laid out as always.
+Speakers of llm_debate write a private thought and the speech in marks; the thought is kept from all
+others. Both studies expect a judge who may not read the passage and agents with `quotes: true`, and
+llm_debate judges that think first (`reason: public`).
 """
 
 MODELS = """\

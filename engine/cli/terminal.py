@@ -10,7 +10,7 @@ from oversight.engine.accounting.ledger import sum_usage
 from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.faults import halt_code
-from oversight.engine.cli.output import asked, say, show, width
+from oversight.engine.cli.output import asked, say, say_latency, show, width
 from oversight.engine.cli.signals import obey_signals
 from oversight.engine.decisions.sequential import SequentialDesign, save_decision
 from oversight.engine.display.progress import Snapshot, console
@@ -22,7 +22,9 @@ from oversight.engine.errors import (
     Halt,
     Interrupted,
     KeyRepeated,
+    OutOfMemory,
     QuotaExhausted,
+    RunFolderError,
     StoreFailed,
 )
 from oversight.engine.reports.failures import failure_lines, passing
@@ -61,26 +63,31 @@ def run_in_terminal(
 ) -> int:
     """Run what is missing of a sweep, and print the report if it is complete."""
     with Run.open(loaded, options) as run:
-        if run.run_again:
-            say(f"{run.run_again:,} failed cells are run again")
-        say(_headline(run))
-        if not run.folder.finished:
-            say(_leaks(loaded.sweep.problems))
-        ran = not (run.folder.complete and is_saved(run.folder.path))
-        if run.folder.complete:
-            say(f"complete already: {run.folder.finished:,} cells have their outcome")
-            if options.mode == "refresh":
-                say("to ask for all of it again, name a new folder with --run-folder")
-        progress = ProgressDisplay(console())
-        halt = under_signals(
-            partial(run.execute, progress, executor=executor),
-            loaded.stop_token,
-            run.snapshot,
-            event_loop(),
-        )
-        if halt is not None:
-            return _stopped(halt, run, shown)
-        return _finished(run, shown, ran)
+        try:
+            return _run(run, shown, executor)
+        except MemoryError:
+            return _stopped(OutOfMemory(), run, shown)
+
+
+def _run(run: Run, shown: Presentation, executor: MakeExecutor) -> int:
+    if run.run_again:
+        say(f"{run.run_again:,} failed cells are run again")
+    say(_headline(run))
+    if not run.folder.finished:
+        say(_leaks(run.loaded.sweep.problems))
+    ran = not (run.folder.complete and is_saved(run.folder.path))
+    if run.folder.complete:
+        say(f"complete already: {run.folder.finished:,} cells have their outcome")
+        if run.options.mode == "refresh":
+            say("to ask for all of it again, name a new folder with --run-folder")
+    progress = ProgressDisplay(console())
+    halt = under_signals(
+        partial(run.execute, progress, executor=executor),
+        run.loaded.stop_token,
+        run.snapshot,
+        event_loop(),
+    )
+    return _stopped(halt, run, shown) if halt is not None else _finished(run, shown, ran)
 
 
 def under_signals(
@@ -118,6 +125,7 @@ def _stopped(halt: Halt, run: Run, shown: Presentation) -> int:
     if run.awaited and not isinstance(halt, BatchesOut):
         say(f"out at the vendors, and staying there: {run.awaited}")
     _why_failed(run)
+    say(f"run folder  {run.folder.path}")
     say(f"{_when(halt)}: {shown.again}")
     return halt_code(halt)
 
@@ -134,7 +142,7 @@ def _when(halt: Halt) -> str:
             return "with a higher --max-cost"
         case BatchesOut():
             return "in a while"
-        case StoreFailed() | AllRefused():
+        case StoreFailed() | AllRefused() | OutOfMemory():
             return "when that is put right"
     return "go on with"
 
@@ -155,8 +163,10 @@ def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
             say(told)
     say(f"run folder  {folder.path}")
     if not all(model.startswith(PREFIX) for model in sweep.models):
-        say(f"replies     {shown_name(store_name(run.options.store))}   (paid for: keep them)")
-        say(f"asked       {asked(sum_usage(read_ledger(folder.path).values()))}")
+        say(f"replies     {_replies(run)}")
+        paid = read_ledger(folder.path)
+        say(f"asked       {asked(sum_usage(paid.values()))}")
+        say_latency(paid)
     first = sweep.problems[0].id
     say(f"look closer {shlex.join(['oversight', 'show', str(folder.path), first])}")
     say(f"again       {shown.again}   (all from the store)")
@@ -165,6 +175,19 @@ def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
         retrying = shown.again if run.options.retry_failed else f"{shown.again} --retry-failed"
         say(f"once more   {retrying}   ({again:,} cells whose fault may have passed)")
     return ExitCode.FAILED if folder.failed else ExitCode.DONE
+
+
+def _replies(run: Run) -> str:
+    """Where the replies are that were paid for: a run that was complete already asked nothing of
+    the store that it was given."""
+    given, known = shown_name(store_name(run.options.store)), run.folder.manifest.store
+    try:
+        run.folder.check_store(len(run.store), given, run.store.id)
+    except RunFolderError:
+        if known not in ("", given):
+            return f"{known}   (paid for: keep them; they are not in {given})"
+        return f"{given}   (it lost those of this run)"
+    return f"{given}   (paid for: keep them)"
 
 
 def _why_failed(run: Run) -> None:

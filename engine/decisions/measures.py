@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oversight.engine.decisions.comparison import judged_right
+from oversight.engine.decisions.row_verdicts import judged_right
 from oversight.engine.decisions.rows import RunRows, against_naive
 from oversight.engine.reports.cell_index import Flags
 from oversight.protocols.scores import RANGES, applicable

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from oversight.engine.decisions.comparison import judged_right
+from oversight.engine.decisions.row_verdicts import judged_right
 from oversight.engine.decisions.rows import RunRows, rows_meant
 from oversight.engine.errors import UsageError
 from oversight.protocols.mechanisms.baselines import NaiveJudge

@@ -33,12 +33,11 @@ from oversight.engine.fleet.process import ProcessHand
 from oversight.engine.fleet.quota import Account, Quota, keep_up
 from oversight.engine.fleet.words import Job, Opening, Orders, WorkerReport
 from oversight.engine.limits.limits import Limits
-from oversight.engine.models.router import clipped
 from oversight.engine.runs.executor import Assignment, Executor
 from oversight.engine.runs.outcome import LandedCell, line
 from oversight.engine.runs.workers import CRASH
 from oversight.engine.simulation.model import PREFIX
-from oversight.engine.throughput import LimitStatistics
+from oversight.engine.throughput import LimitStatistics, clipped
 from oversight.protocols.transcript import Failure
 
 log = logging.getLogger(__name__)
@@ -90,11 +89,6 @@ class Fleet(Executor):
         loaded, policy = assignment.loaded, assignment.policy
         if assignment.mode == "replay":
             raise UsageError("a replay runs in one process: leave out --workers")
-        if assignment.batches is not None:
-            raise UsageError(
-                "--until and --stop-when look at a run in one process: leave out --workers, --ray "
-                "and --quota"
-            )
         # What a worker would find missing is found here, before any is started.
         loaded.models.prepare(loaded.sweep.roles, policy)
         self.lost = 0
@@ -128,9 +122,10 @@ class Fleet(Executor):
         self._workers = workers
         self._desks: dict[int, _Desk] = {}
         self._numbers = itertools.count()
-        self._fresh = self._missing_jobs()
+        self._batches = iter(assignment.batches(self._folder)) if assignment.batches else None
+        self._fresh = self._missing_jobs() if self._batches is None else iter(())
         self._again: deque[Job] = deque()
-        """Jobs of workers that died."""
+        """Jobs that come before all others: of workers that died, and of the batch that is run."""
         self._blame = Blame()
         self._exhausted = False
         """Whether no job is left that nobody has had."""
@@ -147,6 +142,7 @@ class Fleet(Executor):
     async def run(self) -> Halt | None:
         self._stop_token.listen(self._halted)
         await self._inquire()
+        self._next_batch()
         tending = [asyncio.create_task(self._tend()) for _ in range(self._workers)]
         sharing = self._quota and asyncio.create_task(self._share(self._quota))
         try:
@@ -305,6 +301,7 @@ class Fleet(Executor):
             desk.jobs.pop(problem, None)
         if not desk.jobs:
             desk.apart = ()
+        self._next_batch()
         if report.pauses:
             self._tell_others(number, Orders(pauses=report.pauses))
         if report.halt is not None:
@@ -349,7 +346,9 @@ class Fleet(Executor):
             taken.append(job)
             backlog += len(self._places(job))
         self._take(desk, taken)
-        return tuple(taken), 0 if self._exhausted and not self._again else max(backlog // 2, 1)
+        # Where nothing is left to hand out, nobody calls for it.
+        none = not self._again and (self._exhausted or self._batches is not None)
+        return tuple(taken), 0 if none else max(backlog // 2, 1)
 
     def _take(self, desk: _Desk, jobs: list[Job]) -> None:
         desk.jobs.update((job.problem, job) for job in jobs)
@@ -362,6 +361,14 @@ class Fleet(Executor):
             if missing := self._folder.missing(span):
                 yield Job(problem, None if len(missing) == len(span) else missing)
         self._exhausted = True
+
+    def _next_batch(self) -> None:
+        """Where cells come in batches: the next one, once all of those before have landed."""
+        while self._batches is not None and not self._exhausted and self._all_landed:
+            if (cells := next(self._batches, None)) is None:
+                self._exhausted = True
+            else:
+                self._again.extend(self._by_problem(tuple(cell.place for cell in cells)))
 
     def _by_problem(self, places: CellPlaces) -> list[Job]:
         grouped = itertools.groupby(places, self._sweep.problem_at)
@@ -381,11 +388,13 @@ class Fleet(Executor):
 
     @property
     def _done(self) -> bool:
-        return (
-            self._exhausted
-            and not (self._again or self._blame)
-            and not any(desk.jobs for desk in self._desks.values())
-        )
+        return self._exhausted and self._all_landed
+
+    @property
+    def _all_landed(self) -> bool:
+        """Whether nobody has a job in hand, and none of a dead worker is left."""
+        waiting = self._again or self._blame
+        return not (waiting or any(desk.jobs for desk in self._desks.values()))
 
     def _retire(self, number: int) -> None:
         """Keep what is to be kept of a worker that is gone."""

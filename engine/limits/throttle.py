@@ -103,9 +103,11 @@ class Throttle:
     def refused(self, delay: float, sent: float, now: float) -> bool:
         """A 429 for a call sent at `sent`: pause for `delay` s and up to a tenth more.
 
-        delay: seconds, or 0 if the server did not say; then 1, 2, 4 … 60 s. Calls that were in
-        flight together tell one and the same thing: only the first counts. True, once for them
-        all, if so much is refused that fewer should go at once.
+        delay: seconds, or 0 if the server did not say; then 1, 2, 4 … 60 s. What is added keeps
+        those apart who were refused together, and is the less the less is refused: of chance
+        alone, each pause that is longer than it must be is lost. Calls that were in flight
+        together tell one and the same thing: only the first counts. True, once for them all, if
+        so much is refused that fewer should go at once.
         """
         self._share += (1.0 - self._share) * RECENT
         # Refusals come back sooner than answers: while a wave lands, the share says too much.
@@ -116,7 +118,9 @@ class Throttle:
             self._cut_at = now
         self._refused += 1
         wait = delay or min(2.0 ** (self._unexplained - 1), MAX_PAUSE)
-        self.hold(now + wait * (1 + self._jitter() / 10), now)
+        known = self._answered * RECENT >= 1.0
+        crowd = min(self._share / MOST, 1.0) if known else 1.0
+        self.hold(now + wait * (1 + crowd * self._jitter() / 10), now)
         return storm
 
     def hold(self, until: float, now: float) -> None:

@@ -48,7 +48,7 @@ from oversight.engine.sweeps.fields import filled
 from oversight.engine.sweeps.named import naming
 from oversight.engine.sweeps.node import Node
 from oversight.engine.system.descriptors import left, raise_limit, require_room
-from oversight.engine.throughput import LimitStatistics
+from oversight.engine.throughput import LimitStatistics, clipped
 from oversight.engine.tokens import prompt_tokens
 from oversight.protocols.question import Problem
 
@@ -56,9 +56,6 @@ log = logging.getLogger(__name__)
 
 NOTEWORTHY = 256
 """Connections: who has fewer than that, and fewer than was set, is told."""
-
-NAME = 36
-"""Characters of a model's name that the display has room for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,8 +441,3 @@ def _holds(store: Reader, call: Call, identity: str) -> bool:
     except DamagedEntry:
         # It is there, and whoever reads it is told what is wrong with it.
         return True
-
-
-def clipped(name: str) -> str:
-    """A model's name, short enough for a line of the display."""
-    return name if len(name) <= NAME else f"{name[: NAME - 1]}…"

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from oversight.engine.accounting.latency import QUANTILES, Latency
 from oversight.engine.accounting.ledger import UsageTotals, sum_usage
 from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.errors import RateLimited
@@ -28,6 +29,7 @@ class ModelCost:
     """Share of the input."""
     output: int
     dollars: float
+    latency: Latency
 
 
 def cost_page(run: OpenedRun, links: Addresses, sampled: int, rows: list[SampledCost]) -> str:
@@ -41,6 +43,7 @@ def cost_page(run: OpenedRun, links: Addresses, sampled: int, rows: list[Sampled
         run_name=run.name,
         here="cost",
         models=[_model(name, roles.get(name, ""), each) for name, each in ledger.items()],
+        quantiles=QUANTILES,
         total=sum_usage(ledger.values()),
         sampled=sampled,
         rows=rows,
@@ -63,4 +66,5 @@ def _model(name: str, role: str, account: UsageTotals) -> ModelCost:
         usage.cache_read_tokens / usage.input_tokens if usage.input_tokens else 0.0,
         usage.output_tokens,
         account.dollars,
+        account.latency,
     )

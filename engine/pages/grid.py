@@ -8,8 +8,9 @@ import numpy as np
 
 from oversight.engine.pages.addresses import Addresses
 from oversight.engine.pages.environment import DEPTH, page, shade, signed
+from oversight.engine.pictures.landed import LandedOutcomes
 from oversight.engine.pictures.looked import asd_by_problem
-from oversight.engine.pictures.opened import DOUBTS, LandedOutcomes, OpenedRun, Place
+from oversight.engine.pictures.opened import DOUBTS, OpenedRun, Place
 from oversight.engine.reports.failures import called
 from oversight.engine.sweeps.rows import Row
 from oversight.protocols.scores import RANGES

@@ -1,26 +1,27 @@
 """A run that is under way, as a page that goes with it: one snapshot a second."""
 
-import os
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from oversight.engine.accounting.latency import QUANTILES
 from oversight.engine.accounting.ledger import UsageTotals, sum_usage
 from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.display.printable import printable
 from oversight.engine.display.progress import duration
 from oversight.engine.errors import RateLimited
-from oversight.engine.models.router import clipped
 from oversight.engine.pages.addresses import Addresses
 from oversight.engine.pages.environment import page, short
 from oversight.engine.pictures.opened import OpenedRun
 from oversight.engine.reports.failures import called
 from oversight.engine.runs.lock import holder
 from oversight.engine.runs.outcome import FAILURE_MARK, read_outcome
+from oversight.engine.runs.outcome_index import OutcomeFollower
 from oversight.engine.runs.progress_file import read_progress
 from oversight.engine.runs.run_folder import OUTCOMES
+from oversight.engine.throughput import clipped
 
 TILES = (
     ("cells_told", "cells"),
@@ -35,7 +36,10 @@ TILES = (
     ("dollars", "spent"),
     ("forecast", "forecast"),
 )
-COLUMNS = ("model", "429s", "replies", "tokens in", "tokens out", "$", "how fast, and what binds")
+COLUMNS = (
+    "model", "429s", "replies", "median", "p95", "tokens in", "tokens out", "$",
+    "how fast, and what binds",
+)  # fmt: skip
 
 RATE_OVER, CALLS_OVER = 30.0, 5.0
 """Seconds over which the rates of cells and of calls are measured."""
@@ -52,11 +56,13 @@ class Watcher:
     run: OpenedRun
     finished: int = 0
     failed: int = 0
-    _inode: int = 0
-    _offset: int = 0
+    _follower: OutcomeFollower = field(init=False)
     _failures: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_FAILURES))
     _marks: deque[tuple[float, int]] = field(default_factory=deque)
     _calls: deque[tuple[float, int]] = field(default_factory=deque)
+
+    def __post_init__(self) -> None:
+        self._follower = OutcomeFollower(self.run.folder / OUTCOMES, self._start_again)
 
     def snapshot(self) -> dict[str, Any]:
         """How it stands now, ready to be shown. RunFolderError."""
@@ -97,28 +103,14 @@ class Watcher:
         }
 
     def _read_on(self) -> None:
-        try:
-            lines = (self.run.folder / OUTCOMES).open("rb")
-        except FileNotFoundError:
-            return
-        with lines:
-            stat = os.fstat(lines.fileno())
-            if stat.st_ino != self._inode:
-                self._start_again(stat.st_ino, shorter=stat.st_size < self._offset)
-            lines.seek(self._offset)
-            for line in lines:
-                if not line.endswith(b"\n"):
-                    break
-                self._offset += len(line)
-                self.finished += 1
-                if FAILURE_MARK in line:
-                    self.failed += 1
-                    self._failures.append(_failure(line))
+        for _, line in self._follower.news():
+            self.finished += 1
+            if FAILURE_MARK in line:
+                self.failed += 1
+                self._failures.append(_failure(line))
 
-    def _start_again(self, inode: int, *, shorter: bool) -> None:
-        """Another file lies there: the outcomes in their order at the end of a run, or, `shorter`,
-        those that are kept when the failures among them are run again."""
-        self._inode, self._offset, self.finished, self.failed = inode, 0, 0, 0
+    def _start_again(self, shorter: bool) -> None:
+        self.finished = self.failed = 0
         self._failures.clear()
         if shorter:
             self._marks.clear()
@@ -170,11 +162,18 @@ def _models(held: Sequence[str], ledger: Mapping[str, UsageTotals]) -> Iterator[
             printable(model),
             f"{sum(n for _, kind, n in faults if kind == RateLimited.slug):,}",
             f"{paid.stored:,}" if paid else "0",
+            *(_took(paid, QUANTILES[name]) for name in ("median", "p95")),
             short(paid.usage.input_tokens) if paid else "0",
             short(paid.usage.output_tokens) if paid else "0",
             f"{paid.dollars:,.2f}" if paid else "0.00",
             printable(now.get(model, "")) or "nothing",
         ]
+
+
+def _took(paid: UsageTotals | None, share: float) -> str:
+    if paid is None or not paid.latency.replies:
+        return "–"
+    return f"{paid.latency.quantile(share):.2f} s"
 
 
 def _note(told: Mapping[str, Any], ledger: Mapping[str, Any], running: bool) -> str:

@@ -62,7 +62,7 @@ def reading_of(run: OpenedRun, score: str, row: Row, problem: str, draw: int) ->
 
 
 def comparison_of(a: OpenedRun, b: OpenedRun, score: str) -> NotebookPage:
-    """Two runs beside each other: the second less the first, row by row."""
+    """Two runs beside each other: the first less the second, row by row."""
     found = comparison_forest(a, b, score)
     lines = [f"{line.name}: {line.mean:+.2f} (n {line.n}, p {line.p:.3f})" for line in found.lines]
     page = compare_page([a.name, b.name], a.name, b.name, found, links=Alone())

@@ -4,14 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from oversight.engine.accounting.ledger import sum_usage
 from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.errors import RunFolderError
 from oversight.engine.pages.addresses import Addresses, Served
 from oversight.engine.pages.environment import page
-from oversight.engine.pictures.comparison import ComparisonForest
 from oversight.engine.runs.listing import summarize
+
+if TYPE_CHECKING:
+    from oversight.engine.pictures.comparison import ComparisonForest
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ def compare_page(
     names: Sequence[str],
     a: str,
     b: str,
-    comparison: ComparisonForest | None,
+    comparison: "ComparisonForest | None",
     links: Addresses | None = None,
 ) -> str:
     """Two runs beside each other; without a comparison, the choice of two."""

@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import orjson
 from aiohttp import web
@@ -12,22 +14,17 @@ from aiohttp.http_exceptions import BadHttpMessage
 
 from oversight.engine.errors import EngineError
 from oversight.engine.pages.addresses import Served
-from oversight.engine.pages.cost import cost_page
-from oversight.engine.pages.failures import failures_page
-from oversight.engine.pages.grid import map_page, pages_of, problem_page
 from oversight.engine.pages.guard import guard, headed
 from oversight.engine.pages.live import Watcher, live_page
 from oversight.engine.pages.overview import REPORT_FILES, overview
-from oversight.engine.pages.reader import calls_page, calls_section, reader_page
-from oversight.engine.pages.reading import Reading, read
+from oversight.engine.pages.queries import asked_score
 from oversight.engine.pages.runs import compare_page, fault_page, runs_page
-from oversight.engine.pictures.comparison import comparison_forest
-from oversight.engine.pictures.costs import SampledCost, sampled_costs
-from oversight.engine.pictures.opened import OpenedRun, Place
+from oversight.engine.pictures.opened import OpenedRun
 from oversight.engine.runs.listing import is_run, run_folders
-from oversight.engine.runs.probing import read_probes
 from oversight.engine.runs.run_folder import REPORT
-from oversight.protocols.scores import SCORES
+
+if TYPE_CHECKING:
+    from oversight.engine.pages.in_depth import PagesInDepth
 
 EVERY = 1.0
 """Seconds between two snapshots of a run that is watched."""
@@ -51,8 +48,10 @@ class PageServer:
         self.port = 0
         self._store = store
         self._runs: dict[str, OpenedRun] = {}
-        self._costs: dict[str, tuple[object, tuple[int, list[SampledCost]]]] = {}
-        self._busy: dict[str, asyncio.Lock] = {}
+        self.busy: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """By name of the run: held by who reckons for it."""
+        self._loading: asyncio.Task[PagesInDepth] | None = None
+        self._behind: set[asyncio.Task[object]] = set()
 
     def folders(self) -> Mapping[str, Path]:
         """The run folders that are served, by name."""
@@ -69,12 +68,12 @@ class PageServer:
                 web.get("/", self._list),
                 web.get("/compare", self._compare),
                 web.get(run, self._overview),
-                web.get(f"{run}/map", self._map),
-                web.get(f"{run}/problem/{{problem:\\d+}}", self._problem),
-                web.get(reading, self._reading),
-                web.get(f"{reading}/calls", self._calls),
-                web.get(f"{run}/failures", self._failures),
-                web.get(f"{run}/cost", self._cost),
+                web.get(f"{run}/map", self._deep(lambda pages: pages.map)),
+                web.get(f"{run}/problem/{{problem:\\d+}}", self._deep(lambda pages: pages.problem)),
+                web.get(reading, self._deep(lambda pages: pages.reading)),
+                web.get(f"{reading}/calls", self._deep(lambda pages: pages.calls)),
+                web.get(f"{run}/failures", self._deep(lambda pages: pages.failures)),
+                web.get(f"{run}/cost", self._deep(lambda pages: pages.cost)),
                 web.get(f"{run}/live", self._live),
                 web.get(f"{run}/live/events", self._events),
                 web.get(f"{run}/report.{{ending}}", self._file),
@@ -99,6 +98,8 @@ class PageServer:
             await runner.cleanup()
 
     async def _close(self, app: web.Application) -> None:
+        if self._behind:
+            await asyncio.wait(self._behind)
         for run in self._runs.values():
             run.__exit__()
 
@@ -114,74 +115,53 @@ class PageServer:
         return self._runs[name]
 
     async def _list(self, request: web.Request) -> web.Response:
-        return _page(await asyncio.to_thread(runs_page, self.place, self.folders()))
+        page = await asyncio.to_thread(runs_page, self.place, self.folders())
+        return await self._sent(request, page, self._in_depth())
 
     async def _overview(self, request: web.Request) -> web.Response:
-        run, score = self._run(request), _score(request)
-        return await self._made(run, lambda: overview(run, Served(run.name), score, run.scores))
-
-    async def _map(self, request: web.Request) -> web.Response:
-        run, part = self._run(request), (_number(request, "page"), _number(request, "rows"))
+        run, under = self._run(request), asked_score(request)
 
         def make() -> str:
-            if part not in pages_of(run):
-                raise web.HTTPNotFound(text=f"the map has no part {part}")
-            return map_page(run, Served(run.name), part, _score(request))
+            return overview(run, Served(run.name), under, run.scores)
 
-        return await self._made(run, make)
+        async def ready() -> None:
+            await (await self._in_depth()).ready(run)
 
-    async def _problem(self, request: web.Request) -> web.Response:
-        run, number = self._run(request), int(request.match_info["problem"])
+        async with self.busy[run.name]:
+            page = await asyncio.to_thread(make)
+        return await self._sent(request, page, ready())
 
-        def make() -> str:
-            if number >= len(run.sweep.problems):
-                raise web.HTTPNotFound(text=f"the run has no problem {number}")
-            return problem_page(run, Served(run.name), number, _score(request))
+    async def _sent(
+        self, request: web.Request, page: str, ready: Coroutine[object, object, object]
+    ) -> web.Response:
+        """Send a page, and then load what those that it leads to will need."""
+        response = _page(page)
+        await response.prepare(request)
+        await response.write_eof()
+        task = asyncio.create_task(ready)
+        self._behind.add(task)
+        task.add_done_callback(self._behind.discard)
+        return response
 
-        return await self._made(run, make)
+    def _deep(
+        self, page: Callable[["PagesInDepth"], Callable[[OpenedRun, web.Request], Awaitable[str]]]
+    ) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def answer(request: web.Request) -> web.Response:
+            run = self._run(request)
+            return _page(await page(await self._in_depth())(run, request))
 
-    async def _reading(self, request: web.Request) -> web.Response:
-        run = self._run(request)
-        one = await self._read(run, request)
-        return _page(reader_page(run, Served(run.name), one))
+        return answer
 
-    async def _calls(self, request: web.Request) -> web.Response:
-        run = self._run(request)
-        one = await self._read(run, request)
-        links = Served(run.name)
-        name = f"{one.problem.id} · {one.row.kind}"
-        back = links.reading(one.place)
-        return _page(calls_page(run, links, [calls_section(one)], name, back))
+    async def _in_depth(self) -> "PagesInDepth":
+        """The pages that take models and figures, which are loaded with the first of them."""
+        if self._loading is None:
+            self._loading = asyncio.create_task(asyncio.to_thread(self._load))
+        return await asyncio.shield(self._loading)
 
-    async def _read(self, run: OpenedRun, request: web.Request) -> Reading:
-        place = Place(
-            int(request.match_info["row"]),
-            int(request.match_info["problem"]),
-            _number(request, "draw"),
-        )
-        async with self._lock(run):
-            sweep = await asyncio.to_thread(lambda: run.sweep)
-            if (
-                place.row >= len(sweep.rows)
-                or place.problem >= len(sweep.problems)
-                or place.draw >= sweep.draws
-            ):
-                raise web.HTTPNotFound(text=f"the run has no row, problem and draw {place}")
-            probes = read_probes(run.folder)
-            return await read(run, place, _score(request), _number(request, "turns"), probes)
+    def _load(self) -> "PagesInDepth":
+        from oversight.engine.pages.in_depth import PagesInDepth
 
-    async def _failures(self, request: web.Request) -> web.Response:
-        run = self._run(request)
-        return await self._made(run, lambda: failures_page(run, Served(run.name)))
-
-    async def _cost(self, request: web.Request) -> web.Response:
-        run = self._run(request)
-        async with self._lock(run):
-            await asyncio.to_thread(lambda: run.landed().results)
-            known = self._costs.get(run.name)
-            if known is None or known[0] != run.stamp:
-                known = self._costs[run.name] = (run.stamp, await sampled_costs(run))
-            return _page(cost_page(run, Served(run.name), *known[1]))
+        return PagesInDepth(self.busy)
 
     async def _live(self, request: web.Request) -> web.Response:
         run = self._run(request)
@@ -212,11 +192,8 @@ class PageServer:
             return _page(compare_page(names, a, b, None))
         first, second = self._named(a), self._named(b)
 
-        def make() -> str:
-            found = comparison_forest(first, second, _score(request))
-            return compare_page(names, a, b, found)
-
-        return _page(await asyncio.to_thread(make))
+        pages = await self._in_depth()
+        return _page(await pages.compare((first, second), names, request))
 
     async def _file(self, request: web.Request) -> web.StreamResponse:
         run, ending = self._run(request), request.match_info["ending"]
@@ -228,14 +205,6 @@ class PageServer:
             content_type="application/octet-stream",
             headers={"Content-Disposition": f'attachment; filename="report.{ending}"'},
         )
-
-    async def _made(self, run: OpenedRun, make: Callable[[], str]) -> web.Response:
-        # One at a time for each run: what one page reckons, the next has at hand.
-        async with self._lock(run):
-            return _page(await asyncio.to_thread(make))
-
-    def _lock(self, run: OpenedRun) -> asyncio.Lock:
-        return self._busy.setdefault(run.name, asyncio.Lock())
 
 
 @web.middleware
@@ -252,20 +221,6 @@ async def _told(request: web.Request, handler: Callable[..., object]) -> web.Str
 
 def _page(html: str, status: int = 200) -> web.Response:
     return web.Response(text=html, status=status, content_type="text/html", charset="utf-8")
-
-
-def _score(request: web.Request) -> str:
-    score = request.query.get("score", "brier")
-    if score not in SCORES:
-        raise web.HTTPNotFound(text=f"there is no score {score!r}; there are {', '.join(SCORES)}")
-    return score
-
-
-def _number(request: web.Request, name: str) -> int:
-    value = request.query.get(name, "0")
-    if not value.isascii() or not value.isdigit() or len(value) > 9:
-        raise web.HTTPNotFound(text=f"{name}={value!r} is no number of a page")
-    return int(value)
 
 
 def _of_ours(record: logging.LogRecord) -> bool:

@@ -13,7 +13,7 @@ from oversight.protocols.scoring.sample import Sample
 
 @dataclass(frozen=True, slots=True)
 class ComparedLine:
-    """One row that two runs have: the second less the first."""
+    """One row that two runs have: the first less the second."""
 
     protocol: str
     agent: str
@@ -72,11 +72,11 @@ def comparison_forest(
     for one, two in pairs.items():
         a, b = ours[one], theirs[two]
         if a and b and comparable(a.asd, b.asd):
-            samples |= {f"second {len(names)}": b.asd, f"first {len(names)}": a.asd}
+            samples |= {f"first {len(names)}": a.asd, f"second {len(names)}": b.asd}
             names.append(_names(rows[0][one], rows[1][two]))
-    told = contrasts(samples, [(f"second {n}", f"first {n}") for n in range(len(names))])
+    told = contrasts(samples, [(f"first {n}", f"second {n}") for n in range(len(names))])
     lines = tuple(
-        ComparedLine(*name, c.estimate, c.interval, c.means[1], c.means[0], c.p_family, c.n)
+        ComparedLine(*name, c.estimate, c.interval, *c.means, c.p_family, c.n)
         for name, c in zip(names, told, strict=True)
     )
     most = max((line.n for line in lines), default=0)
@@ -87,6 +87,6 @@ def _names(one: Row, two: Row) -> Names:
     """Protocol, agent and judge; both where the rows differ in them."""
 
     def told(first: str, second: str) -> str:
-        return first if first == second else f"{first or '–'} → {second or '–'}"
+        return first if first == second else f"{first or '–'} less {second or '–'}"
 
     return told(one.kind, two.kind), told(one.agent, two.agent), told(one.judge, two.judge)

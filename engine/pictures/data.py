@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from oversight.engine.reports.results import Results
-from oversight.protocols.scoring.statistics import Estimate
+if TYPE_CHECKING:
+    from oversight.engine.reports.results import Results
+    from oversight.protocols.scoring.statistics import Estimate
 
 TableRows: TypeAlias = list[tuple[object, ...]]
 Span: TypeAlias = tuple[float, float]
@@ -109,7 +110,7 @@ class Axis:
         return round(100 * (value - self.low) / (self.high - self.low), 2)
 
 
-def forest_of(results: Results) -> Forest:
+def forest_of(results: "Results") -> Forest:
     """ASD by row, with lift and bounds."""
     naive: dict[str, float] = {}
     for row in results.rows:
@@ -175,5 +176,5 @@ def _span(told: Mapping[str, Any] | None) -> Span | None:
     return told["low"], told["high"]
 
 
-def _jse(jse: Mapping[float, Estimate]) -> float | None:
+def _jse(jse: "Mapping[float, Estimate]") -> float | None:
     return jse[1.0].mean if 1.0 in jse else None

@@ -174,7 +174,7 @@ def _forest(figure: "Figure", forest: Forest | ComparisonForest) -> None:
         axes.set_xlabel(f"{forest.measure} ({forest.score}), 95 %")
         _key(figure, forest.lines)
     else:
-        axes.set_xlabel(f"difference of ASD ({forest.score}), 95 %")
+        axes.set_xlabel(f"ASD of the first less the second ({forest.score}), 95 %")
 
 
 def _beside(axes: "Axes", place: int, line: ForestLine) -> None:

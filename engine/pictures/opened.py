@@ -1,27 +1,28 @@
-"""A run that is looked into: the sweep, what has landed, its figures, and its transcripts."""
+"""A run that is looked into: the sweep, what has landed, its figures, and its transcripts.
 
-from collections.abc import Iterable, Iterator, Mapping
+Opened, nothing is read yet. What takes the models, the figures or all outcomes is loaded with the
+first look that needs it: the first page of a large run is there before they are.
+"""
+
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from oversight.cache.cache import Cache
-from oversight.engine.reports.results import Results, collect
-from oversight.engine.runs.loaded_sweep import LoadedSweep, open_run
 from oversight.engine.runs.manifest import Manifest, read_manifest
-from oversight.engine.runs.outcome import OutcomeRecord, read_outcome
-from oversight.engine.runs.recorded import recorded
-from oversight.engine.runs.replay import replay_cache
-from oversight.engine.runs.run_folder import OUTCOMES, outcomes
+from oversight.engine.runs.outcome import OutcomeRecord
+from oversight.engine.runs.outcome_index import OutcomeIndex
+from oversight.engine.runs.run_folder import OUTCOMES, read_problems
 from oversight.engine.sweeps.sweep import Sweep
+from oversight.protocols.question import Problem
 from oversight.protocols.scores import applicable
-from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.transcript import Failure
+
+if TYPE_CHECKING:
+    from oversight.cache.cache import Cache
+    from oversight.engine.pictures.landed import LandedOutcomes
+    from oversight.engine.runs.loaded_sweep import LoadedSweep
 
 DOUBTS = ("refused", "conceded", "off_side", "forged", "truncated")
 """Counts that speak against a cell, as outcomes name them; the gravest first."""
@@ -38,19 +39,6 @@ class Place:
     draw: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class LandedOutcomes:
-    """The outcomes of a run so far, by place in the sweep."""
-
-    probs: Floats
-    """Cells x answers; not a number where there is no verdict."""
-    failures: Mapping[int, Failure]
-    counts: Mapping[int, Mapping[str, int]]
-    """Of cells that counted anything."""
-    finished: int
-    results: Results
-
-
 @dataclass
 class OpenedRun:
     """One run folder that is looked into. A context manager: it may hold a store open."""
@@ -58,11 +46,11 @@ class OpenedRun:
     folder: Path
     store: Path | str | None = None
     """Folder of the store, or a bundle of replies; None for the run's own."""
-    loaded: LoadedSweep | None = None
+    loaded: "LoadedSweep | None" = None
     """Its sweep, where somebody has it: one that was made from Python cannot always be made again
     from its folder."""
     _held: ExitStack = field(default_factory=ExitStack, repr=False)
-    _landed: dict[str, tuple[object, LandedOutcomes]] = field(default_factory=dict, repr=False)
+    _landed: "dict[str, tuple[object, LandedOutcomes]]" = field(default_factory=dict, repr=False)
 
     def __enter__(self) -> "OpenedRun":
         return self
@@ -79,7 +67,9 @@ class OpenedRun:
         return read_manifest(self.folder)
 
     @cached_property
-    def opened(self) -> LoadedSweep:
+    def opened(self) -> "LoadedSweep":
+        from oversight.engine.runs.loaded_sweep import open_run
+
         return self.loaded or open_run(self.folder)
 
     @property
@@ -87,14 +77,21 @@ class OpenedRun:
         return self.opened.sweep
 
     @cached_property
-    def scores(self) -> tuple[str, ...]:
-        """The scores that every problem admits."""
-        most = max(len(problem.values) for problem in self.sweep.problems)
-        return tuple(applicable(most))
+    def problems(self) -> tuple[Problem, ...]:
+        """Those of the sweep, without a look at its models."""
+        return self.loaded.sweep.problems if self.loaded else read_problems(self.folder)
 
     @cached_property
-    def cache(self) -> Cache:
+    def scores(self) -> tuple[str, ...]:
+        """The scores that every problem admits."""
+        return tuple(applicable(max(len(problem.values) for problem in self.problems)))
+
+    @cached_property
+    def cache(self) -> "Cache":
         """Answers from the recorded replies alone. RunFolderError where there is no store."""
+        from oversight.engine.runs.recorded import recorded
+        from oversight.engine.runs.replay import replay_cache
+
         replies = self._held.enter_context(recorded(self.folder, self.store))
         return replay_cache(replies, self.opened.models.identity_in(replies))
 
@@ -107,73 +104,39 @@ class OpenedRun:
             return None
         return stat.st_mtime_ns, stat.st_size
 
-    def landed(self, score: str = "brier") -> LandedOutcomes:
+    def landed(self, score: str = "brier") -> "LandedOutcomes":
         """What has landed by now, and its figures under one score. RunFolderError."""
+        from oversight.engine.pictures.landed import landed_outcomes
+
         stamp = self.stamp
         known = self._landed.get(score)
         if known is None or known[0] != stamp:
-            known = self._landed[score] = (stamp, self._read(score))
+            known = self._landed[score] = (stamp, landed_outcomes(self.folder, self.sweep, score))
         return known[1]
 
     def recorded(self, places: Iterable[int]) -> dict[int, OutcomeRecord]:
         """The outcomes of a few cells, by place in the sweep, without a look at the others."""
-        file = self.folder / OUTCOMES
-        if not file.exists() or not file.stat().st_size:
-            return {}
-        found = {}
-        with file.open("rb") as lines, mmap(lines.fileno(), 0, access=ACCESS_READ) as content:
-            for place in places:
-                # Every line begins so, and a text within one has no line feed that is not escaped.
-                begin = b'{"place":%d,' % place
-                at = 0 if content[: len(begin)] == begin else content.find(b"\n" + begin) + 1
-                end = content.find(b"\n", at)
-                if end >= 0 and content[at : at + len(begin)] == begin:
-                    found[place] = read_outcome(content[at : end + 1])
-        return found
+        return self._index.records(places)
+
+    @cached_property
+    def _index(self) -> OutcomeIndex:
+        return OutcomeIndex(self.folder / OUTCOMES, self.manifest.cells)
 
     def place(self, place: Place, side: int) -> int:
         """Where the cell of one world stands in the sweep."""
-        answers = len(self.sweep.problems[place.problem].values)
-        before = place.draw * len(self.sweep.rows) + place.row
-        return self._starts[place.problem] + before * answers + side
+        return self.worlds(place)[side]
 
     def where(self, at: int) -> tuple[Place, int]:
         """The reading, and the side, of the cell at a place in the sweep."""
-        problem = int(np.searchsorted(self._starts, at, side="right")) - 1
+        problem = self.sweep.problem_at(at)
         answers = len(self.sweep.problems[problem].values)
-        before, side = divmod(at - self._starts[problem], answers)
+        before, side = divmod(at - self.sweep.span(problem).start, answers)
         draw, row = divmod(before, len(self.sweep.rows))
         return Place(row, problem, draw), side
 
     def worlds(self, place: Place) -> range:
         """The places of all worlds of a reading."""
-        first = self.place(place, 0)
-        return range(first, first + len(self.sweep.problems[place.problem].values))
-
-    @cached_property
-    def _starts(self) -> list[int]:
-        draws, rows = self.sweep.draws, len(self.sweep.rows)
-        sizes = (len(problem.values) * draws * rows for problem in self.sweep.problems)
-        return [0, *accumulate(sizes)][:-1]
-
-    def _read(self, score: str) -> LandedOutcomes:
-        most = max(len(problem.values) for problem in self.sweep.problems)
-        probs: Floats = np.full((len(self.sweep), most), np.nan)
-        failures: dict[int, Failure] = {}
-        counts: dict[int, Mapping[str, int]] = {}
-        finished = 0
-
-        def seen() -> Iterator[OutcomeRecord]:
-            nonlocal finished
-            for record in outcomes(self.folder):
-                finished += 1
-                if record.failure is not None:
-                    failures[record.place] = record.failure
-                if record.counts:
-                    counts[record.place] = record.counts
-                if record.probs is not None:
-                    probs[record.place, : len(record.probs)] = record.probs
-                yield record
-
-        results = collect(self.sweep, seen(), score=score, intervals=False)
-        return LandedOutcomes(probs, failures, counts, finished, results)
+        answers = len(self.sweep.problems[place.problem].values)
+        before = place.draw * len(self.sweep.rows) + place.row
+        first = self.sweep.span(place.problem).start + before * answers
+        return range(first, first + answers)

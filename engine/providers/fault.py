@@ -4,8 +4,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import orjson
-
 from oversight.cache.reply import Reply
 from oversight.engine.errors import (
     AuthenticationFailed,
@@ -22,7 +20,7 @@ from oversight.engine.errors import (
     RateLimited,
 )
 from oversight.engine.providers.limit_headers import HeaderLimits, delay
-from oversight.engine.providers.payload import body_start
+from oversight.engine.providers.payload import body_start, loaded
 from oversight.engine.providers.transport import PROXY_MEND
 
 _QUOTA_CODES = frozenset(
@@ -75,6 +73,9 @@ _UNSUPPORTED = re.compile(
 _NO_MODEL = re.compile(
     r"model .{0,80}(not exist|not found)|not a valid model|invalid model|unknown model",
     re.IGNORECASE,
+)
+_WANTS_TLS = re.compile(
+    r"plain http request was sent to https|http request to an https server", re.I
 )
 _TOO_BIG = re.compile(r"request too large|limit:? (\d+),? requested:? (\d+)", re.IGNORECASE)
 
@@ -134,11 +135,13 @@ class ErrorAnswer:
             return ModelNotFound(
                 f"{self}; check the model's name and the base URL of {self.source}"
             )
-        if self.status in (101, 405) or 300 <= self.status < 400:
+        if self.status == 400 and _WANTS_TLS.search(self.message):
+            return ModelNotFound(f"{self}; write https:// in the base URL of {self.source}")
+        if self.status in (101, 405, 426, 505) or 300 <= self.status < 400:
             return ModelNotFound(f"{self}; check the base URL of {self.source}")
         if self.status == 429:
             return self._rate()
-        if self.status in (408, 409) or (self.status >= 500 and self.status not in (501, 505)):
+        if self.status in (408, 409) or (self.status >= 500 and self.status != 501):
             return Overloaded(str(self), self.delay)
         return self._bad_call()
 
@@ -167,10 +170,7 @@ def read_fault(
     source: str, status: int, headers: Mapping[str, str], limits: HeaderLimits, body: bytes
 ) -> ErrorAnswer:
     """What the body of an error answer says; anything at all may be in it."""
-    try:
-        data = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        data = None
+    data, _ = loaded(body)
     said = data.get("error", data) if isinstance(data, dict) else None
     if 300 <= status < 400 and (elsewhere := _line(headers.get("location"))):
         return ErrorAnswer(source, status, "", f"it has moved to {elsewhere}")

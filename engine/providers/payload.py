@@ -1,6 +1,14 @@
-"""Bytes that should be JSON, read strictly: what is not as expected is Malformed, bytes and all."""
+"""Bytes that should be JSON, read strictly: what is not as expected is Malformed, bytes and all.
+
+A reply was paid for, so that two things are no reason to throw one away: what is no text in its
+text (bytes that are no UTF-8, half a surrogate pair) becomes U+FFFD, and a number that no computer
+holds (1e400, NaN) becomes null.
+"""
 
 import codecs
+import json
+import math
+import re
 from typing import Any
 
 import orjson
@@ -8,15 +16,19 @@ import orjson
 from oversight.engine.errors import InvalidRequest, Malformed
 
 _SHOWN = 200
+_HALF = re.compile("[\ud800-\udfff]")
+"""Half a surrogate pair. Whole pairs are one character once they have been read."""
+_MOST = 10**9
+"""Tokens: a usage that tells of more in one call is no usage."""
 
 
 def tree(body: bytes, source: str) -> dict[str, Any]:
     """The object that `body` holds.
 
-    Malformed for HTML, cut-off JSON, NaN, infinities, lone surrogates, invalid UTF-8, a nesting
-    deeper than 1024, and JSON that is no object. source: who sent it, as the user knows it.
+    Malformed for HTML, cut-off JSON, a nesting deeper than 1024, and JSON that is no object.
+    source: who sent it, as the user knows it.
     """
-    data, wrong = _loaded(body.removeprefix(codecs.BOM_UTF8))
+    data, wrong = loaded(body)
     if wrong:
         raise Malformed(f"{source} sent no JSON: {wrong}: {body_start(body)}", body)
     if not isinstance(data, dict):
@@ -24,12 +36,33 @@ def tree(body: bytes, source: str) -> dict[str, Any]:
     return data
 
 
-def _loaded(body: bytes) -> tuple[Any, str]:
+def loaded(body: bytes) -> tuple[Any, str]:
     """What JSON holds, and what is wrong with it. The library's own error keeps a copy of it."""
+    body = body.removeprefix(codecs.BOM_UTF8)
     try:
         return orjson.loads(body), ""
     except orjson.JSONDecodeError as exc:
-        return None, exc.msg
+        wrong = exc.msg
+    try:
+        return orjson.loads(_mended(body)), ""
+    except (ValueError, RecursionError):
+        return None, wrong
+
+
+def _mended(body: bytes) -> str:
+    """The same JSON without what is no text and what is no number. ValueError if it is none."""
+    data = json.loads(
+        body.decode(errors="replace"),
+        parse_constant=_finite,
+        parse_float=_finite,
+        parse_int=lambda digits: int(digits) if len(digits) < 20 else _finite(digits),
+    )
+    return _HALF.sub("\ufffd", json.dumps(data, ensure_ascii=False))
+
+
+def _finite(digits: str) -> float | None:
+    number = float(digits)
+    return number if math.isfinite(number) else None
 
 
 def body_start(body: bytes) -> str:
@@ -70,7 +103,7 @@ def _text_of(part: dict[str, Any]) -> str:
 
 def count(value: Any) -> int:
     """A number of tokens; 0 for what is none. Usage is no reason to lose a reply paid for."""
-    usable = isinstance(value, (int, float)) and 0 < value < 2**53
+    usable = isinstance(value, (int, float)) and 0 < value < _MOST
     return int(value) if usable else 0
 
 

@@ -1,5 +1,6 @@
 """A pool of connections to one provider: what both transports send through."""
 
+import asyncio
 import ssl
 import zlib
 from collections.abc import Mapping
@@ -9,6 +10,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from oversight.engine.errors import Malformed, OutcomeUnknown, ProviderDown, Unreachable
+from oversight.engine.providers.diagnosis import distrust, mix_up
 from oversight.engine.providers.exchange import (
     FAILURES,
     Exchange,
@@ -47,6 +49,11 @@ class ConnectionPool:
         self._tls = tls
         self._cap = cap
         self._exchange: Exchange | None = None
+        self._heard = False
+        """Whether the server has ever answered in HTTP."""
+        self._asking = asyncio.Lock()
+        self._mixed_up: str | None = None
+        """What is wrong with the base URL, once that was looked into."""
 
     async def post(
         self, url: URL, headers: Mapping[str, str], body: bytes, sending: Sending
@@ -77,9 +84,7 @@ class ConnectionPool:
         except Overflow as exc:
             raise self._too_large(exc.body) from None
         except aiohttp.ClientConnectorCertificateError as exc:
-            raise ProviderDown(
-                f"{self._source}: the certificate of {url.host} is not to be trusted: {exc}"
-            ) from exc
+            raise ProviderDown(f"{self._source}: {distrust(url, exc)}") from exc
         except aiohttp.ClientHttpProxyError as exc:
             if exc.status != 407:
                 raise self._fault(exc, url, sending) from exc
@@ -87,8 +92,22 @@ class ConnectionPool:
         except FAILURES as exc:
             failure = exc
         else:
+            self._heard = True
             return self._told(came)
+        if wrong := await self._wrong_with(url, failure):
+            told = f"{self._source}: {url.origin()} gives no answer: {wrong}"
+            raise ProviderDown(told) from self.quotable(failure)
         raise self._fault(failure, url, sending) from self.quotable(failure)
+
+    async def _wrong_with(self, url: URL, failure: Exception) -> str:
+        """What is wrong with the base URL; empty if that is not it. Looked into once only, by the
+        first of all the calls that fail together."""
+        if self._heard or self._proxy:
+            return ""
+        async with self._asking:
+            if self._mixed_up is None:
+                self._mixed_up = await mix_up(url, failure)
+        return self._mixed_up
 
     def _told(self, came: Response) -> Response:
         """What came, decompressed, and the key hidden where it is repeated."""

@@ -42,6 +42,9 @@ HINTS = {
 TRUNCATED = " (the reply was truncated)"
 """How the message of a reply ends that reached max_tokens."""
 
+THOUGHT_TO_THE_END = " (the reply was truncated before its first word)"
+"""And of one that had none left after it had reasoned, in private tags or where nobody sees it."""
+
 OFTEN = 0.1
 """Share of unreadable cells from which another kind of judge is advised."""
 
@@ -73,6 +76,8 @@ class Cause:
     count: int = 0
     cut: int = 0
     """Those whose reply was cut off at max_tokens."""
+    thought: int = 0
+    """Those of them that had not begun to answer."""
 
 
 @dataclass(slots=True)
@@ -86,11 +91,12 @@ class Of:
     def add(self, record: OutcomeRecord) -> None:
         self.cells += 1
         if record.failure is not None:
-            said = record.failure.message.removesuffix(TRUNCATED)
+            said = _uncut(record.failure.message)
             alike = re.sub(r"'[^']*'|\"[^\"]*\"|\(\w\)|\d[\d.,]*", "…", said)
             cause = self.causes.setdefault((record.failure.kind, alike), Cause(record.failure))
             cause.count += 1
-            cause.cut += record.failure.message.endswith(TRUNCATED)
+            cause.cut += said != record.failure.message
+            cause.thought += record.failure.message.endswith(THOUGHT_TO_THE_END)
 
     def count(self, *kinds: str) -> int:
         return sum(cause.count for (kind, _), cause in self.causes.items() if kind in kinds)
@@ -132,7 +138,7 @@ def failure_lines(sweep: Sweep, records: Iterable[OutcomeRecord]) -> Iterator[st
 
 
 def _cause(cause: Cause, its: Of) -> Iterator[str]:
-    said = _clipped(cause.example.message.removesuffix(TRUNCATED))
+    said = _clipped(_uncut(cause.example.message))
     line = f"  {cause.count:,}: {said}"
     if cause.cut:
         line += _cut_off(cause, its)
@@ -152,8 +158,11 @@ def _cut_off(cause: Cause, its: Of) -> str:
     if isinstance(its.settings, LogprobJudge):
         # It is to say one word, and has said others.
         return ""
-    limit = getattr(its.settings, "max_tokens", "")
-    return f"{f'{cut} {limit}'.rstrip()}: raise judges.max_tokens"
+    cut = f"{cut} {getattr(its.settings, 'max_tokens', '')}".rstrip()
+    if not cause.thought:
+        return f"{cut}: raise judges.max_tokens"
+    both = " and judges.max_tokens" if cause.thought < cause.cut else ""
+    return f"{cut}, {cause.thought:,} while it reasoned: raise judges.reasoning_tokens{both}"
 
 
 def _others(judge: str, its: Of, by_judge: Mapping[str, Of]) -> str:
@@ -178,6 +187,11 @@ def _held_to_a_form(its: Of, by_judge: Mapping[str, Of]) -> bool:
     return model is None or any(
         isinstance(judge, DistributionJudge) and judge.model == model for judge in judges
     )
+
+
+def _uncut(message: str) -> str:
+    """What a failure says, but for whether its reply was cut."""
+    return message.removesuffix(TRUNCATED).removesuffix(THOUGHT_TO_THE_END)
 
 
 def _clipped(text: str) -> str:

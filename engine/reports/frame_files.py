@@ -5,7 +5,7 @@ pyarrow is in the extra `frames`; CSV and JSON Lines need nothing.
 
 import csv
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -14,14 +14,8 @@ import orjson
 
 from oversight.cache.store import Reader
 from oversight.engine.errors import UsageError
-from oversight.engine.reports.frames import (
-    FROM_OUTCOMES,
-    TABLES,
-    Columns,
-    FrameSource,
-    Kind,
-    frame_rows,
-)
+from oversight.engine.reports.frame_tables import FROM_OUTCOMES, TABLES, Columns, Kind
+from oversight.engine.reports.frames import FrameSource, frame_lines
 from oversight.engine.system.garbage import gc_relaxed
 
 if TYPE_CHECKING:
@@ -44,8 +38,8 @@ class FrameFile(ABC):
         self.lines = 0
 
     @abstractmethod
-    def add(self, values: tuple[Any, ...]) -> None:
-        """One more line."""
+    def extend(self, lines: Sequence[tuple[Any, ...]]) -> None:
+        """More lines. Text may come as the UTF-8 that it is."""
 
     @abstractmethod
     def close(self) -> None:
@@ -60,13 +54,14 @@ class JsonLinesFile(FrameFile):
         self._file = path.open("wb")
         self._nested = [kind == "json" for kind in columns.values()]
 
-    def add(self, values: tuple[Any, ...]) -> None:
-        self.lines += 1
-        told = {
-            name: orjson.Fragment(value) if nested and value is not None else value
-            for name, value, nested in zip(self.columns, values, self._nested, strict=True)
-        }
-        self._file.write(orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE))
+    def extend(self, lines: Sequence[tuple[Any, ...]]) -> None:
+        self.lines += len(lines)
+        for values in lines:
+            told = {
+                name: orjson.Fragment(value) if nested and value is not None else value
+                for name, value, nested in zip(self.columns, values, self._nested, strict=True)
+            }
+            self._file.write(orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE))
 
     def close(self) -> None:
         self._file.close()
@@ -82,9 +77,9 @@ class CsvFile(FrameFile):
         self._writer = csv.writer(self._file, lineterminator="\n")
         self._writer.writerow(columns)
 
-    def add(self, values: tuple[Any, ...]) -> None:
-        self.lines += 1
-        self._writer.writerow([_plain(value) for value in values])
+    def extend(self, lines: Sequence[tuple[Any, ...]]) -> None:
+        self.lines += len(lines)
+        self._writer.writerows([_plain(value) for value in values] for values in lines)
 
     def close(self) -> None:
         self._file.close()
@@ -104,12 +99,16 @@ class ArrowTable(FrameFile):
         )
         self._take = take
         self._held: list[tuple[Any, ...]] = []
+        kinds = enumerate(columns.values())
+        self._long = [place for place, kind in kinds if kind in ("text", "json")]
         self._size = 0
 
-    def add(self, values: tuple[Any, ...]) -> None:
-        self.lines += 1
-        self._held.append(values)
-        self._size += sum(len(value) for value in values if isinstance(value, str))
+    def extend(self, lines: Sequence[tuple[Any, ...]]) -> None:
+        self.lines += len(lines)
+        self._held += lines
+        for values in lines:
+            for place in self._long:
+                self._size += len(values[place] or ())
         if len(self._held) >= GROUP or self._size >= HELD * 2**20:
             self._flush()
 
@@ -142,9 +141,10 @@ async def write_frames(
             if _wanted(name, store):
                 files[name] = _file(folder, name, format, about)
                 stack.callback(files[name].close)
-        async for line in frame_rows(source, store):
-            if line.table in files:
-                files[line.table].add(line.values)
+        async for lines in frame_lines(source, store):
+            for name, some in lines.items():
+                if name in files:
+                    files[name].extend(some)
     return {name: file.lines for name, file in files.items()}
 
 
@@ -157,9 +157,10 @@ async def arrow_frames(source: FrameSource, store: Reader | None) -> "dict[str, 
         files = {n: ArrowTable(TABLES[n], held.append, about) for n, held in batches.items()}
         for file in files.values():
             stack.callback(file.close)
-        async for line in frame_rows(source, store):
-            if line.table in files:
-                files[line.table].add(line.values)
+        async for lines in frame_lines(source, store):
+            for name, some in lines.items():
+                if name in files:
+                    files[name].extend(some)
     return {name: arrow.Table.from_batches(held) for name, held in batches.items()}
 
 
@@ -221,6 +222,8 @@ def _type(arrow: Any, kind: Kind) -> Any:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        value = value.decode()
     if isinstance(value, str):
         return f"'{value}" if value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
     return orjson.dumps(value).decode() if isinstance(value, tuple) else value

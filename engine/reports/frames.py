@@ -12,14 +12,13 @@
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import orjson
 
-from oversight.cache.reply import Usage
 from oversight.cache.store import Reader
 from oversight.engine.accounting.prices import PriceList
+from oversight.engine.reports.frame_tables import SPENT
 from oversight.engine.reports.replayed import Recorded, ReplayedCell, replayed_cells
 from oversight.engine.reports.results import collect
 from oversight.engine.runs.loaded_sweep import LoadedSweep
@@ -29,126 +28,11 @@ from oversight.engine.sweeps.rows import Row
 from oversight.engine.sweeps.sweep import Cell
 from oversight.protocols.agents.agent import Speaker
 from oversight.protocols.scores import SCORES, applicable
-from oversight.protocols.scoring.worlds import BETAS, beta_name
+from oversight.protocols.scoring.worlds import BETAS
 from oversight.protocols.transcript import Verdict
 
-Kind: TypeAlias = Literal["text", "word", "int", "float", "flag", "floats", "time", "json"]
-"""Of a column: free text; text of few values; …; JSON in a text."""
-
-Columns: TypeAlias = Mapping[str, Kind]
-
-KEY: Columns = {"row": "int", "problem": "word", "world": "word", "draw": "int"}
-
-AXES: Columns = {
-    "protocol": "word",
-    "agent": "word",
-    "judge": "word",
-    "model": "word",
-    "judge_model": "word",
-    "rounds": "int",
-    "simultaneous": "flag",
-    "best_of": "int",
-    "temperature": "float",
-    "seed": "int",
-}
-"""What rows differ in. Empty where a protocol has no such setting."""
-
-SPENT: Columns = {
-    "tokens_in": "int",
-    "tokens_out": "int",
-    "tokens_cached": "int",
-    "dollars": "float",
-}
-
-TABLES: Mapping[str, Columns] = MappingProxyType(
-    {
-        "rows": {
-            "row": "int",
-            **AXES,
-            "settings": "json",
-            "n": "int",
-            "cells": "int",
-            "failed": "int",
-            "missing": "int",
-            **{f"{m}{part}": "float" for m in ("asd", "lift") for part in ("", "_low", "_high")},
-            "asd_std": "float",
-            "bounds_low": "float",
-            "bounds_high": "float",
-            **{f"{m}_{beta_name(b)}": "float" for m in ("jse", "eas") for b in BETAS},
-            "chose_right": "float",
-            "captured": "float",
-        },
-        "cells": {
-            **KEY,
-            "run": "word",
-            **AXES,
-            "group": "word",
-            "value": "float",
-            "best": "flag",
-            "cell": "text",
-            "status": "word",
-            "failure": "word",
-            "message": "text",
-            "probs": "floats",
-            "p_side": "float",
-            "p_best": "float",
-            **dict.fromkeys(SCORES, "float"),
-            "captured": "float",
-            "measures": "json",
-            "counts": "json",
-            "calls": "int",
-            **SPENT,
-        },
-        "turns": {
-            **KEY,
-            "turn": "int",
-            "speaker": "word",
-            "side": "word",
-            "text": "text",
-            "call": "text",
-            "outcome": "word",
-            "cut": "flag",
-            "conceded": "flag",
-            "forged": "int",
-            "retries": "int",
-            "check": "word",
-            "words": "int",
-            "tools": "json",
-            "quotes": "json",
-        },
-        "judgements": {
-            **KEY,
-            "judgement": "int",
-            "probs": "floats",
-            "captured": "float",
-            "text": "text",
-            "call": "text",
-        },
-        "calls": {
-            "call": "text",
-            "key": "text",
-            "model": "word",
-            "served_model": "word",
-            "outcome": "word",
-            "request": "json",
-            "reply": "text",
-            "paid_at": "time",
-            **SPENT,
-        },
-    }
-)
-"""The columns of each table, in order."""
-
-FROM_OUTCOMES = ("rows", "cells")
-"""Tables that need no store; without one the cells have no calls, tokens and dollars."""
-
-
-class FrameRow(NamedTuple):
-    """One line of a table."""
-
-    table: str
-    values: tuple[Any, ...]
-    """One a column; None where there is nothing."""
+Lines: TypeAlias = Mapping[str, Sequence[tuple[Any, ...]]]
+"""Some lines of each table, by its name; one value a column, None where there is nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,34 +45,38 @@ class FrameSource:
     score: str = "brier"
 
 
-async def frame_rows(source: FrameSource, store: Reader | None) -> AsyncIterator[FrameRow]:
-    """Every line of all tables, those of each in its order. store: of replies; None for the tables
-    of outcomes alone."""
+async def frame_lines(source: FrameSource, store: Reader | None) -> AsyncIterator[Lines]:
+    """All tables line by line, some of each at a time, those of each in its order. store: of
+    replies; None for the tables of outcomes alone."""
     sweep = source.opened.sweep
     axes = [_axes(row, sweep.seed) for row in sweep.rows]
-    for line in _rows(source, axes):
-        yield line
+    yield {"rows": list(_rows(source, axes))}
     numbers = {row.address: n for n, row in enumerate(sweep.rows)}
-    records = _ordered(source)
+    records = {record.place: record for record in outcomes(source.folder)}
     seen: set[str] = set()
+    spent = _Spent(source.prices)
     replays = replayed_cells(source.opened, source.folder, store) if store is not None else None
     for cell in sweep.cells():
         record = records.get(cell.place)
         replayed = await anext(replays, None) if record and replays is not None else None
         row = numbers[cell.row.address]
-        yield _cell(source, cell, row, axes[row], record, replayed)
         if replayed is None:
+            yield {"cells": [_cell(source, cell, row, axes[row], record, NOTHING_SPENT)]}
             continue
-        for line in _said(cell, row, replayed):
-            yield line
-        for address, recorded in replayed.calls.items():
-            if address not in seen:
-                seen.add(address)
-                yield _call(source, address, recorded)
-
-
-def _ordered(source: FrameSource) -> dict[int, OutcomeRecord]:
-    return {record.place: record for record in outcomes(source.folder)}
+        new = [each for each in replayed.calls if each not in seen]
+        seen.update(new)
+        key = (row, cell.problem.id, cell.problem.question.answers[cell.side].label, cell.draw)
+        verdict = replayed.outcome if isinstance(replayed.outcome, Verdict) else None
+        yield {
+            "cells": [_cell(source, cell, row, axes[row], record, spent.of_cell(replayed))],
+            "turns": _turns(key, verdict) if verdict else (),
+            "judgements": _judgements(key, verdict) if verdict else (),
+            "calls": [
+                _call(address, one, spent.of_call(one))
+                for address in new
+                for one in [replayed.calls[address]]
+            ],
+        }
 
 
 def _axes(row: Row, seed: int) -> tuple[Any, ...]:
@@ -220,7 +108,7 @@ def _settings(value: object) -> Any:
     return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)
 
 
-def _rows(source: FrameSource, axes: Sequence[tuple[Any, ...]]) -> Iterator[FrameRow]:
+def _rows(source: FrameSource, axes: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
     results = collect(source.opened.sweep, outcomes(source.folder), score=source.score)
     for n, (row, result) in enumerate(zip(source.opened.sweep.rows, results.rows, strict=True)):
         figures: list[float | None] = []
@@ -233,24 +121,21 @@ def _rows(source: FrameSource, axes: Sequence[tuple[Any, ...]]) -> Iterator[Fram
             for beta in BETAS
         ]
         captured = result.captured and result.captured.truth
-        yield FrameRow(
-            "rows",
-            (
-                n,
-                *axes[n],
-                orjson.dumps(_settings(row.protocol)).decode(),
-                result.n,
-                result.cells,
-                result.failed,
-                result.missing,
-                *figures,
-                result.asd.std if result.asd else None,
-                result.bounds.worst if result.bounds else None,
-                result.bounds.best if result.bounds else None,
-                *chosen,
-                result.chose_right,
-                captured.mean if captured else None,
-            ),
+        yield (
+            n,
+            *axes[n],
+            orjson.dumps(_settings(row.protocol)).decode(),
+            result.n,
+            result.cells,
+            result.failed,
+            result.missing,
+            *figures,
+            result.asd.std if result.asd else None,
+            result.bounds.worst if result.bounds else None,
+            result.bounds.best if result.bounds else None,
+            *chosen,
+            result.chose_right,
+            captured.mean if captured else None,
         )
 
 
@@ -260,105 +145,119 @@ def _cell(
     row: int,
     axes: tuple[Any, ...],
     record: OutcomeRecord | None,
-    replayed: ReplayedCell | None,
-) -> FrameRow:
+    spent: tuple[Any, ...],
+) -> tuple[Any, ...]:
     problem, side = cell.problem, cell.side
     probs = record.probs if record else None
     best = [value == max(problem.values) for value in problem.values]
     scores = applicable(len(problem.values))
     failure = record.failure if record else None
     status = "missing" if record is None else "failed" if failure else "ok"
-    spent = _spent(source, replayed) if replayed else (None,) * (1 + len(SPENT))
-    return FrameRow(
-        "cells",
-        (
-            row,
-            problem.id,
-            problem.question.answers[side].label,
-            cell.draw,
-            source.folder.name,
-            *axes,
-            problem.group or None,
-            problem.values[side],
-            best[side],
-            cell.id,
-            status,
-            failure.kind if failure else None,
-            failure.message if failure else None,
-            probs,
-            probs[side] if probs else None,
-            sum(p for p, is_best in zip(probs, best, strict=True) if is_best) if probs else None,
-            *(scores[s](probs, side) if probs and s in scores else None for s in SCORES),
-            (1.0 if record.captured is None else record.captured) if probs and record else None,
-            _json(record.measures) if record else None,
-            _json(record.counts) if record else None,
-            *spent,
-        ),
+    return (
+        row,
+        problem.id,
+        problem.question.answers[side].label,
+        cell.draw,
+        source.folder.name,
+        *axes,
+        problem.group or None,
+        problem.values[side],
+        best[side],
+        cell.id,
+        status,
+        failure.kind if failure else None,
+        failure.message if failure else None,
+        probs,
+        probs[side] if probs else None,
+        sum(p for p, is_best in zip(probs, best, strict=True) if is_best) if probs else None,
+        *(scores[s](probs, side) if probs and s in scores else None for s in SCORES),
+        (1.0 if record.captured is None else record.captured) if probs and record else None,
+        _json(record.measures) if record else None,
+        _json(record.counts) if record else None,
+        *spent,
     )
 
 
-def _spent(source: FrameSource, replayed: ReplayedCell) -> tuple[Any, ...]:
-    found = replayed.calls.values()
-    if not found:
-        return (0, 0, 0, 0, 0.0)
-    each = [_paid(source, one.call.model, one.reply.usage) for one in found]
-    read, wrote, cached = (sum(counts) for counts in zip(*(one[:3] for one in each), strict=True))
-    dollars = [one[3] for one in each if one[3] is not None]
-    return (len(each), read, wrote, cached, sum(dollars) if len(dollars) == len(each) else None)
+NOTHING_SPENT = (None,) * (1 + len(SPENT))
 
 
-def _paid(source: FrameSource, model: str, usage: Usage) -> tuple[int, int, int, float | None]:
-    price = source.prices.find(model)
-    dollars = None if price is None else price.cost(usage)
-    return usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, dollars
+class _Spent:
+    """Tokens and dollars. Rows and worlds share calls: those of each are reckoned once."""
+
+    def __init__(self, prices: PriceList) -> None:
+        self._prices = prices
+        self._known: dict[str, tuple[int, int, int, float | None]] = {}
+        self._problem = ""
+
+    def of_cell(self, replayed: ReplayedCell) -> tuple[Any, ...]:
+        """Calls, tokens in, out and cached, dollars."""
+        if replayed.cell.problem.id != self._problem:
+            self._problem = replayed.cell.problem.id
+            self._known.clear()
+        read = wrote = cached = 0
+        dollars: float | None = 0.0
+        for one in replayed.calls.values():
+            each = self.of_call(one)
+            read, wrote, cached = read + each[0], wrote + each[1], cached + each[2]
+            dollars = None if dollars is None or each[3] is None else dollars + each[3]
+        return len(replayed.calls), read, wrote, cached, dollars
+
+    def of_call(self, one: Recorded) -> tuple[int, int, int, float | None]:
+        """Tokens in, out and cached, dollars."""
+        found = self._known.get(one.key)
+        if found is None:
+            usage, price = one.reply.usage, self._prices.find(one.call.model)
+            dollars = None if price is None else price.cost(usage)
+            tokens = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens)
+            found = self._known[one.key] = (*tokens, dollars)
+        return found
 
 
-def _said(cell: Cell, row: int, replayed: ReplayedCell) -> Iterator[FrameRow]:
-    if not isinstance(replayed.outcome, Verdict):
-        return
-    answers = cell.problem.question.answers
-    key = (row, cell.problem.id, answers[cell.side].label, cell.draw)
-    for n, turn in enumerate(replayed.outcome.transcript.turns):
-        yield FrameRow(
-            "turns",
-            (
-                *key,
-                n,
-                turn.speaker,
-                turn.side.label if turn.side else None,
-                turn.text,
-                turn.call or None,
-                turn.outcome,
-                turn.cut,
-                turn.conceded,
-                turn.forged,
-                turn.retries,
-                turn.check,
-                len(turn.text.split()),
-                _json(turn.tools),
-                _json(turn.quotes),
-            ),
-        )
-    for n, judgement in enumerate(replayed.outcome.judgements):
-        values = (judgement.probs, judgement.captured, judgement.text, judgement.call or None)
-        yield FrameRow("judgements", (*key, n, *values))
-
-
-def _call(source: FrameSource, address: str, recorded: Recorded) -> FrameRow:
-    reply = recorded.reply
-    return FrameRow(
-        "calls",
+def _turns(key: tuple[Any, ...], verdict: Verdict) -> list[tuple[Any, ...]]:
+    return [
         (
-            address,
-            recorded.key,
-            recorded.call.model,
-            reply.served_model or None,
-            reply.outcome,
-            recorded.call.canonical.decode(),
-            reply.text,
-            recorded.stored_at,
-            *_paid(source, recorded.call.model, reply.usage),
-        ),
+            *key,
+            n,
+            turn.speaker,
+            turn.side.label if turn.side else None,
+            turn.text,
+            turn.call or None,
+            turn.outcome,
+            turn.cut,
+            turn.conceded,
+            turn.forged,
+            turn.retries,
+            turn.check,
+            len(turn.text.split()),
+            _json(turn.tools),
+            _json(turn.quotes),
+        )
+        for n, turn in enumerate(verdict.transcript.turns)
+    ]
+
+
+def _judgements(key: tuple[Any, ...], verdict: Verdict) -> list[tuple[Any, ...]]:
+    return [
+        (*key, n, each.probs, each.captured, each.text, each.call or None)
+        for n, each in enumerate(verdict.judgements)
+    ]
+
+
+def _call(
+    address: str, recorded: Recorded, spent: tuple[int, int, int, float | None]
+) -> tuple[Any, ...]:
+    reply = recorded.reply
+    return (
+        address,
+        recorded.key,
+        recorded.call.model,
+        reply.served_model or None,
+        reply.outcome,
+        # UTF-8 already, which is what every format writes.
+        recorded.call.canonical,
+        reply.text,
+        recorded.stored_at,
+        *spent,
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from oversight.cache.address import store_key
 from oversight.cache.call import Call, Identity
 from oversight.cache.errors import ReplayMiss
-from oversight.cache.record import read_record
+from oversight.cache.record import stored_at, stored_reply
 from oversight.cache.reply import Reply
 from oversight.cache.store import Reader
 from oversight.engine.runs.loaded_sweep import LoadedSweep
@@ -84,7 +84,7 @@ class _Store:
             value = self._store.get(key)
             if value is None:
                 raise ReplayMiss(call.model, address)
-            record = read_record(key, value)
-            found = self._known[address] = Recorded(key, call, record.reply(), record.stored_at)
+            reply = stored_reply(key, value, address)
+            found = self._known[address] = Recorded(key, call, reply, stored_at(key, value))
         self.asked[address] = found
         return found.reply

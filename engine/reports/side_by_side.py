@@ -10,6 +10,7 @@ from rich.text import Text
 
 from oversight.engine.display.printable import controls, printable
 from oversight.engine.reports.failures import called
+from oversight.engine.runs.lookup import World
 from oversight.engine.runs.scheduler import CellOutcome
 from oversight.engine.sweeps.rows import Row
 from oversight.protocols.question import Problem
@@ -23,13 +24,13 @@ COLUMN, GAP = 38, 4
 
 
 def side_by_side(
-    row: Row, problem: Problem, outcomes: Sequence[CellOutcome], score: str, width: int
+    row: Row, problem: Problem, worlds: Sequence[World], score: str, width: int
 ) -> RenderableType:
     """The worlds in answer order, as many side by side as read well in so many characters."""
     question = problem.question
     best = question.answers[problem.best].label
     head = f"{problem.id} · {row.kind} · agent {row.agent or '–'} · judge {row.judge}"
-    foot = Text()
+    foot, outcomes = Text(), [world.outcome for world in worlds]
     if all(isinstance(outcome, Verdict) for outcome in outcomes):
         asd = sum(
             weight * ALL_SCORES[score](outcome.probs, place)
@@ -43,7 +44,7 @@ def side_by_side(
     abreast = -(-len(outcomes) // lines)
     parts: list[RenderableType] = []
     for first in range(0, len(outcomes), abreast):
-        parts += [_abreast(problem, outcomes, first, abreast, score), Text()]
+        parts += [_abreast(problem, worlds, first, abreast, score), Text()]
     return Group(
         Text(printable(head), style="bold"),
         Text(f"true answer: {best}"),
@@ -52,13 +53,11 @@ def side_by_side(
         Text(),
         *parts,
         foot,
-        *_hidden(problem, outcomes),
+        *_hidden(problem, worlds),
     )
 
 
-def as_plain(
-    row: Row, problem: Problem, outcomes: Sequence[CellOutcome], score: str
-) -> dict[str, Any]:
+def as_plain(row: Row, problem: Problem, worlds: Sequence[World], score: str) -> dict[str, Any]:
     """The same for a program: transcripts, judgements, addresses of all calls that were spoken."""
     return {
         "problem": problem.id,
@@ -67,9 +66,13 @@ def as_plain(
         "agent": row.agent,
         "judge": row.judge,
         "worlds": {
-            answer.label: {"value": value, **_plain(outcome, place, score)}
-            for place, (answer, value, outcome) in enumerate(
-                zip(problem.question.answers, problem.values, outcomes, strict=True)
+            answer.label: {
+                "value": value,
+                **_plain(world.outcome, place, score),
+                "thoughts": world.thoughts,
+            }
+            for place, (answer, value, world) in enumerate(
+                zip(problem.question.answers, problem.values, worlds, strict=True)
             )
         },
     }
@@ -88,7 +91,7 @@ def _plain(outcome: CellOutcome, place: int, score: str) -> dict[str, Any]:
 
 
 def _abreast(
-    problem: Problem, outcomes: Sequence[CellOutcome], first: int, count: int, score: str
+    problem: Problem, worlds: Sequence[World], first: int, count: int, score: str
 ) -> Table:
     """So many worlds from the first on, one column each; the columns of a short line stay empty."""
     columns = Table(box=None, padding=(0, GAP // 2), expand=True, show_edge=False, pad_edge=False)
@@ -98,18 +101,22 @@ def _abreast(
     ]
     for head in (heads[first : first + count] + [""] * count)[:count]:
         columns.add_column(escape(head), ratio=1, overflow="fold")
-    shown = list(enumerate(outcomes))[first : first + count]
-    columns.add_row(*(_world(outcome, problem) for _, outcome in shown))
-    columns.add_row(*(_score(outcome, place, score) for place, outcome in shown))
+    shown = list(enumerate(worlds))[first : first + count]
+    columns.add_row(
+        *(Group(_world(world.outcome, problem), *_thoughts(world)) for _, world in shown)
+    )
+    columns.add_row(*(_score(world.outcome, place, score) for place, world in shown))
     return columns
 
 
-def _hidden(problem: Problem, outcomes: Sequence[CellOutcome]) -> list[Text]:
+def _hidden(problem: Problem, worlds: Sequence[World]) -> list[Text]:
     """A word on what is shown otherwise than it was written, if anything is."""
     question = problem.question
     texts = [question.text, *(answer.text for answer in question.answers)]
     forged = 0
-    for outcome in outcomes:
+    for world in worlds:
+        outcome = world.outcome
+        texts += [part for each in world.thoughts for part in (each.reasoning, each.filled)]
         if isinstance(outcome, Failure):
             texts += [outcome.message, outcome.raw]
         else:
@@ -143,6 +150,18 @@ def _world(outcome: CellOutcome, problem: Problem) -> RenderableType:
             parts.append(Text(mass, style="dim"))
     parts += [Text(printable(f"{name}: {value}"), style="dim") for name, value in outcome.measures]
     return Group(*parts)
+
+
+def _thoughts(world: World) -> list[Text]:
+    """The forms of which nobody heard, with what was thought before they were filled in."""
+    return [
+        Text.assemble(
+            (f"{each.form}  ", "bold"),
+            (f"(in private: {printable(each.reasoning)}) ", "dim"),
+            printable(each.filled),
+        )
+        for each in world.thoughts
+    ]
 
 
 def _turn(turn: Turn) -> Text:

@@ -12,7 +12,7 @@ from oversight.engine.providers.capabilities import Api
 from oversight.engine.providers.keys import environment
 from oversight.engine.runs.listing import RUNS
 from oversight.engine.runs.manifest import Manifest, read_manifest
-from oversight.engine.runs.run_folder import PROBLEMS, REPORT, SWEEP, RunFolder
+from oversight.engine.runs.run_folder import REPORT, SWEEP, RunFolder, read_problems
 from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.document import Document
 from oversight.engine.sweeps.elsewhere import names_files
@@ -21,7 +21,6 @@ from oversight.engine.sweeps.in_python import MARK, read_python_sweep
 from oversight.engine.sweeps.named import check_names, check_use
 from oversight.engine.sweeps.sweep import Sweep, tool_users
 from oversight.engine.sweeps.sweepfile import SweepFile, checked_sweep, read_sweep_file
-from oversight.protocols.datasets.jsonl import JsonLines
 from oversight.protocols.question import Problem
 
 DISTRIBUTION_NAME = "oversight-bench"
@@ -45,7 +44,7 @@ def open_sweep(path: Path, overrides: Sequence[str] = (), limit: int | None = No
 def open_run(folder: Path, overrides: Iterable[str] = ()) -> LoadedSweep:
     """The sweep of a run folder, from the folder alone: its file, its overrides, its problems."""
     manifest = read_manifest(folder)
-    problems = JsonLines(str((folder / PROBLEMS).resolve())).load()
+    problems = read_problems(folder)
     document = Document.read(folder / SWEEP)
     if document.text.startswith(MARK):
         return _open_python_run(folder, document.text, problems, tuple(overrides), manifest.apis)

@@ -4,12 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from oversight.cache.call import Ask
+import orjson
+
+from oversight.cache.call import Ask, Call
+from oversight.cache.reply import Reply
 from oversight.engine.errors import UsageError
 from oversight.engine.runs.run_folder import outcomes
 from oversight.engine.runs.scheduler import CellOutcome, attempt
 from oversight.engine.sweeps.rows import Row
 from oversight.engine.sweeps.sweep import Cell, Sweep
+from oversight.protocols.prompts.forms import REASONING, last_object
 from oversight.protocols.question import Problem
 from oversight.protocols.transcript import Verdict
 
@@ -61,21 +65,57 @@ def found(
     return about, rows, drawn
 
 
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """What a seat thought before it filled in a form of which nobody heard: a choice, a rating."""
+
+    form: str
+    reasoning: str
+    filled: str
+    """The form, as JSON."""
+    call: str
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """How a world ends, and what was thought on the way."""
+
+    outcome: CellOutcome
+    thoughts: tuple[Thought, ...]
+    """In the order of the replies. Those behind turns and judgements stand there."""
+
+
 async def fullest(
     rows: Sequence[Row], about: Problem, draw: int, ask: Ask
-) -> tuple[Row, list[CellOutcome]]:
+) -> tuple[Row, list[World]]:
     """The row in which most was said, and its worlds; of equals, and of failures, the first."""
-    best: tuple[int, Row, list[CellOutcome]] | None = None
+    best: tuple[int, Row, list[World]] | None = None
     for row in rows[:MAX_ROWS_COMPARED]:
-        worlds = [
-            await attempt(Cell(0, row, about, side, draw, ""), ask)
-            for side in range(len(about.values))
-        ]
-        turns = max(
-            len(world.transcript.turns) if isinstance(world, Verdict) else 0 for world in worlds
-        )
+        sides = range(len(about.values))
+        worlds = [await _world(Cell(0, row, about, side, draw, ""), ask) for side in sides]
+        ends = [world.outcome for world in worlds]
+        turns = max(len(end.transcript.turns) if isinstance(end, Verdict) else 0 for end in ends)
         if best is None or turns > best[0]:
             best = (turns, row, worlds)
     if best is None:
         raise UsageError("there is no row to show")
     return best[1], best[2]
+
+
+async def _world(cell: Cell, ask: Ask) -> World:
+    thoughts: dict[str, Thought] = {}
+
+    async def asked(call: Call) -> Reply:
+        reply = await ask(call)
+        if call.response_format and (form := last_object(reply.text)) and form.get(REASONING):
+            reasoning = str(form.pop(REASONING))
+            name, filled = call.response_format.name, orjson.dumps(form).decode()
+            thoughts[reply.call] = Thought(name, reasoning, filled, reply.call)
+        return reply
+
+    outcome = await attempt(cell, asked)
+    if isinstance(outcome, Verdict):
+        calls = {turn.call for turn in outcome.transcript.turns}
+        for heard in calls | {judgement.call for judgement in outcome.judgements}:
+            thoughts.pop(heard, None)
+    return World(outcome, tuple(thoughts.values()))

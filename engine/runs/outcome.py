@@ -45,6 +45,11 @@ class OutcomeRecord:
     captured: float | None
     """For logprob judges: the least mass that the answer labels had in any elicitation."""
 
+    @property
+    def from_replies(self) -> bool:
+        """Whether it follows from replies alone; what a provider fails at has none to go by."""
+        return self.failure is None or self.failure.kind in ("unreadable", "declined", "crash")
+
 
 def line(cell: Cell, outcome: Verdict | Failure) -> bytes:
     """The line of a cell, with its newline; equal bytes for equal outcomes."""

@@ -46,15 +46,21 @@ async def replay_cells(
     stop_token.raise_if_stopped()
 
 
-async def keys_of(cells: Iterable[Cell], store: Reader, identity: Identity) -> set[str]:
-    """The store's keys of every recorded call that cells ask; of a cell that was not run to its
-    end, those up to there."""
+async def keys_of(
+    cells: Iterable[tuple[Cell, bool]], store: Reader, identity: Identity
+) -> set[str]:
+    """The store's keys of every recorded call that cells ask.
+
+    cells: each with whether its outcome followed from replies alone. Of one that failed at its
+    provider, the keys up to there; of any other a missing call is a ReplayMiss.
+    """
     keys = _Keys(replay_cache(store, identity), identity)
-    for cell in cells:
+    for cell, from_replies in cells:
         try:
             await attempt(cell, keys)
         except ReplayMiss:
-            continue
+            if from_replies:
+                raise
     return keys.seen
 
 

@@ -16,7 +16,7 @@ from oversight.engine.runs.lock import take_lock
 from oversight.engine.runs.manifest import MANIFEST_FILE, Manifest, read_manifest, write_manifest
 from oversight.engine.runs.outcome import FAILURE_MARK, LandedCell, OutcomeRecord, read_outcome
 from oversight.engine.system.files import replace_file, unwritable
-from oversight.protocols.datasets.jsonl import jsonl
+from oversight.protocols.datasets.jsonl import JsonLines, jsonl
 from oversight.protocols.question import Problem
 
 SWEEP, PROBLEMS, OUTCOMES = "sweep.yaml", "problems.jsonl", "outcomes.jsonl"
@@ -270,6 +270,11 @@ class RunFolder:
 
     def _lines(self) -> Iterator[tuple[bytes, OutcomeRecord]]:
         return _lines(self.path / OUTCOMES)
+
+
+def read_problems(path: Path) -> tuple[Problem, ...]:
+    """The problems of a run folder, in the order of its sweep. DatasetError."""
+    return JsonLines(str((path / PROBLEMS).resolve())).load()
 
 
 def lines(path: Path) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ from oversight.cache.errors import DamagedEntry, ReplayMiss, StoreError, StoreGo
 from oversight.engine.errors import (
     Halt,
     NeverAnswered,
+    OutOfMemory,
     Pending,
     ProviderError,
     RunFolderError,
@@ -21,7 +22,7 @@ from oversight.protocols.transcript import Failure
 Work = TypeVar("Work")
 Landed = TypeVar("Landed")
 
-SAYS_NOTHING = (Halt, ReplayMiss, StoreError, Pending)
+SAYS_NOTHING = (Halt, ReplayMiss, StoreError, MemoryError, Pending)
 """Faults that say nothing about the piece of work in which they are met; all but the last stop the
 run."""
 
@@ -119,6 +120,8 @@ def failure(work: str, raised: BaseException) -> Failure:
             raise StoreFailed(str(fault)) from fault
         case StoreError():
             raise StoreFailed(f"{fault}; nothing that was saved is lost") from fault
+        case MemoryError():
+            raise OutOfMemory from fault
         case Declined():
             return Failure("declined", fault.reason, fault.raw, fault.call)
         case Unreadable():

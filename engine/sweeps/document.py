@@ -31,6 +31,8 @@ class Document:
     def read(cls, path: Path) -> "Document":
         """UsageError, with file and line, if it cannot be read or is not a plain mapping."""
         try:
+            if path.is_char_device() or path.is_block_device():
+                raise UsageError(f"{path} is a device; name the sweep file")
             text = path.read_bytes().decode()
         except FileNotFoundError:
             raise UsageError(

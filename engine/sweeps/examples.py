@@ -1,8 +1,9 @@
 """Examples for judges, from a sweep file: decided cases out of a data set."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from oversight.engine.sweeps.loading import load_problems
+from oversight.engine.sweeps.loading import load_named
 from oversight.engine.sweeps.node import Node
 from oversight.protocols.judges.shots import Shot
 from oversight.protocols.question import Problem
@@ -15,7 +16,9 @@ def shots(node: Node) -> tuple[Shot, ...]:
     """
     found: list[Shot] = []
     for data_set in node.settings().values():
-        found += map(Shot.of, load_problems(data_set, None))
+        problems, named = load_named(data_set, None)
+        decided = map(Shot.of, problems)
+        found += decided if named else (replace(each, id="") for each in decided)
     return tuple(found)
 
 
@@ -24,7 +27,7 @@ def problems_of(value: object) -> Iterator[Problem]:
     simulated world has to know beside the problems of the sweep."""
     if isinstance(value, Shot):
         question = value.floor.question
-        yield Problem(f"example: {question.text[:60]}", question, value.probs)
+        yield Problem(value.id or f"example: {question.text[:60]}", question, value.probs)
     elif isinstance(value, Iterable) and not isinstance(value, str):
         for part in value:
             yield from problems_of(part)

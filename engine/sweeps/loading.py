@@ -22,6 +22,11 @@ def load_problems(node: Node, folder: Path | None, seed: int = 0) -> tuple[Probl
     is meant from where it was typed. None: a path in the file must be absolute. seed: of the
     loader, if the settings do not say. UsageError, or DatasetError where the data are wrong.
     """
+    return load_named(node, folder, seed)[0]
+
+
+def load_named(node: Node, folder: Path | None, seed: int = 0) -> tuple[tuple[Problem, ...], bool]:
+    """The problems as `load_problems` has them, and whether their ids stand in the data set."""
     name, settings = node.name, node.value
     if any(name in fields_of(each) for each in LOADERS.values()):
         shown = f"NAME: {{{name}: {settings}}}"
@@ -34,7 +39,7 @@ def load_problems(node: Node, folder: Path | None, seed: int = 0) -> tuple[Probl
         made = loader(name, settings, kind)
         if "seed" not in given:
             made = replace(made, seed=seed)
-        return made.load(_root(node, made, folder))
+        return made.load(_root(node, made, folder)), made.names_rows
     except DatasetError as exc:
         if name in originals() and not Path(exc.file).exists():
             raise UsageError(f"{exc}\n  to have it: oversight dataset fetch {name}") from None

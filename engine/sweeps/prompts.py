@@ -12,6 +12,7 @@ from oversight.protocols.prompts.prompt_set import (
     default_prompts,
     read_blocks,
 )
+from oversight.protocols.prompts.published import PUBLISHED
 
 Changes: TypeAlias = Mapping[str, Mapping[str, str]]
 """By path of a set: the text of each block in it."""
@@ -25,7 +26,8 @@ def prompt_sets(
     """Every set of `prompts` (a list is an axis), and what was read of files for them.
 
     A set is `default`, the path of a file, or a mapping of sections with, under `set`, the path of
-    the file that it changes. kept: what a run folder keeps of the files, which are not read again.
+    the file that it changes; or, under `from` and `folder`, a published study and where a checkout
+    of it is. kept: what a run folder keeps of the files, which are not read again.
     UsageError names file, line, block and mend.
     """
     value = document.value.get(KEY[0], "default")
@@ -58,13 +60,48 @@ def _set(
     if isinstance(value, str):
         return _named(document, key, value, folder, kept, read)
     sections = dict(document.mapping(key, value))
-    base = default_prompts()
-    path = sections.pop("set", "default")
-    if not isinstance(path, str):
-        raise document.fault((*key, "set"), f"{path!r} is not a text")
-    base = _named(document, (*key, "set"), path, folder, kept, read)
+    if "from" in sections:
+        base = _published(document, key, sections, folder, kept, read)
+    else:
+        path = sections.pop("set", "default")
+        if not isinstance(path, str):
+            raise document.fault((*key, "set"), f"{path!r} is not a text")
+        base = _named(document, (*key, "set"), path, folder, kept, read)
     changes = _blocks(document, key, sections)
     return base.changed(f"{base.name} changed", changes) if changes else base
+
+
+def _published(
+    document: Document,
+    key: Key,
+    sections: dict[str, Any],
+    folder: Path,
+    kept: Changes | None,
+    read: dict[str, dict[str, str]],
+) -> PromptSet:
+    """The set of a study; takes `from` and `folder` out of the sections."""
+    study, checkout = sections.pop("from"), sections.pop("folder", None)
+    if study not in PUBLISHED:
+        raise document.fault(
+            (*key, "from"), f"no prompts of {study!r} are read", f"studies: {', '.join(PUBLISHED)}"
+        )
+    if not isinstance(checkout, str):
+        raise document.fault(
+            (*key, "from"), f"{study} is read from a checkout", "folder: where the checkout is"
+        )
+    path = f"{study} in {checkout}"
+    if kept is not None and path in kept:
+        read[path] = dict(kept[path])
+    else:
+        root = Path() if document.from_flag((*key, "folder")) else folder
+        try:
+            read[path] = PUBLISHED[study].blocks(root / checkout)
+        except PromptError as exc:
+            raise document.fault((*key, "folder"), str(exc)) from None
+    try:
+        return default_prompts().changed(study, read[path])
+    except PromptError as exc:
+        raise document.fault((*key, "folder"), f"{checkout}: {exc}") from None
 
 
 def _named(

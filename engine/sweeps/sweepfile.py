@@ -195,8 +195,9 @@ def check_fit(
         first, count = told[0][0], len({problem for problem, _ in told})
         raise document.fault(
             ("problems",),
-            f"{first}: stands among the examples of a judge as well, which tell its right answer "
-            f"({count} of {len(problems):,} problems do); take other examples, or leave it out",
+            f"{first}: stands among the examples of a judge as well, by its id or its text, and "
+            f"they tell its right answer ({count} of {len(problems):,} problems do); take other "
+            "examples, leave it out, or rename it where it is another question",
         )
 
 

@@ -1,11 +1,11 @@
 """Writing files so that a crash leaves the old one or the new one, and nothing between."""
 
-import errno
 import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from oversight.cache.errors import NO_ROOM
 from oversight.engine.errors import DiskFull, RunFolderError
 
 
@@ -36,7 +36,7 @@ def replace_file(path: Path, parts: Iterable[bytes], *, durable: bool = True) ->
 
 def unwritable(path: Path, exc: OSError) -> RunFolderError:
     """What the system says of a file or a folder that it does not let us write."""
-    full = exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    full = exc.errno in NO_ROOM
     return (DiskFull if full else RunFolderError)(f"{path} cannot be written: {exc.strerror}")
 
 

@@ -13,15 +13,19 @@ from oversight.protocols.prompts.escape import escape_and_count, escape_tags
 from oversight.protocols.prompts.forms import REASONING_ROOM, Reason, check_reason, with_reasoning
 from oversight.protocols.prompts.prompt_set import PromptSet, default_prompts, for_side
 from oversight.protocols.prompts.render import instructions, messages
-from oversight.protocols.question import Answer
+from oversight.protocols.question import Answer, Question
 from oversight.protocols.quotes import MAX_QUOTE_WORDS, find_quotes
 from oversight.protocols.settings import unusual
 from oversight.protocols.transcript import ToolUse, Transcript, Turn
+
+PRIVATE, SPEECH = "<private>", "<speech>"
+"""Marks that a prompt may have the speaker write: what nobody else reads, and what all do."""
 
 _CONCESSION = re.compile(r"\W*i concede\W*", re.IGNORECASE)
 
 _OPEN, _CLOSE = r"<\s*private\s*>", r"<\s*/\s*private\s*>"
 _THOUGHT = re.compile(rf"{_OPEN}(?:(?!{_OPEN}).)*?{_CLOSE}\s*", re.DOTALL | re.IGNORECASE)
+_SPEECH = re.compile(r"<\s*speech\s*>(.*?)(?:<\s*/\s*speech\s*>|\Z)", re.DOTALL | re.IGNORECASE)
 _UNPAIRED = re.compile(rf"\A.*{_CLOSE}\s*|{_OPEN}.*\Z", re.DOTALL | re.IGNORECASE)
 
 
@@ -46,6 +50,12 @@ class Brief:
     @property
     def words(self) -> PromptSet:
         return self.prompts or default_prompts()
+
+    def rules(self, question: Question) -> str:
+        """The task, and what it means by the right answer where answers differ in degree."""
+        if not question.graded:
+            return self.task
+        return f"{self.task} {self.words.text('agent.graded')}".lstrip()
 
 
 ADVOCATE = Brief(
@@ -134,7 +144,7 @@ class Agent(Speaker):
         if form is None:
             told = [stance, *self._told(floor, side, brief)]
             marks: dict[str, str | int] = {"words": self.words}
-            marks |= {"private": "yes"} if self.scratchpad else {}
+            marks |= {"private": "yes"} if self.scratchpad or PRIVATE in stance else {}
             todo = instructions(brief.act, "\n".join(told), side, **marks)
             room = self.reasoning_tokens
         else:
@@ -146,7 +156,7 @@ class Agent(Speaker):
         return Call(
             Request(
                 self.model,
-                messages(brief.task, floor, todo),
+                messages(brief.rules(floor.question), floor, todo),
                 temperature=self.temperature,
                 max_tokens=self.max_tokens + room,
                 tools=tuple(TOOLS[tool].spec for tool in self.tools) if form is None else (),
@@ -195,7 +205,10 @@ class Agent(Speaker):
         self, reply: Reply, used: tuple[ToolUse, ...], side: Answer | None, brief: Brief
     ) -> Turn:
         """The turn that everybody else hears of a reply."""
-        said = without_thoughts(reply.text) if self.scratchpad else reply.text
+        private = self.scratchpad or PRIVATE in brief.stance
+        said = without_thoughts(reply.text) if private else reply.text
+        if SPEECH in brief.stance and (spoken := _SPEECH.findall(said)):
+            said = spoken[-1]
         text, forged = escape_and_count(said.strip())
         text, cut = limit_words(text, self.words)
         title = f"{brief.title} {side.label}" if side else brief.title

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
+from typing import ClassVar
 
 from oversight.protocols.datasets.jsonl import problems
 from oversight.protocols.datasets.loader import Loader
@@ -19,6 +20,8 @@ BUNDLED = ("arithmetic", "passages")
 @dataclass(frozen=True, slots=True)
 class Bundled(Loader):
     """One of the data sets that come with the program, with the labels that it has there."""
+
+    names_rows: ClassVar[bool] = True
 
     name: str
 

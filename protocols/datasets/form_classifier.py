@@ -7,7 +7,7 @@ that it was not fitted on.
 
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -18,7 +18,7 @@ from oversight.protocols.question import Answer, Problem, randomness
 FOLDS = 5
 FEWEST = 40
 """Of clusters; with fewer there is nothing to be learned that holds elsewhere."""
-MOST = 3000
+MOST = 1500
 """Problems that are read, the first of them: time and memory grow with the square."""
 BUCKETS = 1 << 13
 """Into so many the features are hashed, of words and of letters each."""
@@ -47,18 +47,29 @@ def preferences(problems: Sequence[Problem]) -> list[list[float]] | None:
     # common tells none from the others. So they, and what they tell, add up to nothing, and the
     # last answer of each problem need not be looked at.
     ends = np.cumsum([len(problem.values) - 1 for problem in problems])
-    starts = [0, *ends[:-1]]
-    seen = np.empty((ends[-1], 2 * BUCKETS), np.float32)
+    spans = list(zip([0, *ends[:-1]], ends, strict=True))
     sought = np.empty(ends[-1], np.float32)
-    for problem, start, end in zip(problems, starts, ends, strict=True):
-        rows = np.stack([_features(each) for each in problem.question.answers])
+    for problem, (start, end) in zip(problems, spans, strict=True):
         best = np.array([value == max(problem.values) for value in problem.values], np.float32)
-        seen[start:end] = (rows - rows.mean(axis=0))[:-1]
         sought[start:end] = (best - best.mean())[:-1]
+    alike = _alike(problems, spans, _words) + _alike(problems, spans, _letters)
     drawn = [randomness(0, cluster, "fold").randrange(FOLDS) for cluster in clusters]
-    found = _crossed(seen @ seen.T, sought, np.repeat(drawn, np.diff([0, *ends])))
-    told = [found[start:end].tolist() for start, end in zip(starts, ends, strict=True)]
+    found = _crossed(alike, sought, np.repeat(drawn, np.diff([0, *ends])))
+    told = [found[start:end].tolist() for start, end in spans]
     return [[*scores, round(-sum(scores), DIGITS)] for scores in told]
+
+
+def _alike(
+    problems: Sequence[Problem],
+    spans: Sequence[tuple[int, int]],
+    features: Callable[[str], npt.NDArray[np.int_]],
+) -> Floats32:
+    """Products of all rows with all. spans: the rows of each problem."""
+    seen = np.empty((spans[-1][1], BUCKETS), np.float32)
+    for problem, (start, end) in zip(problems, spans, strict=True):
+        rows = np.stack([_scaled(features(_masked(each))) for each in problem.question.answers])
+        seen[start:end] = (rows - rows.mean(axis=0))[:-1]
+    return np.asarray(seen @ seen.T)
 
 
 def _crossed(alike: Floats32, sought: Floats32, folds: npt.NDArray[np.int_]) -> Floats32:
@@ -71,19 +82,18 @@ def _crossed(alike: Floats32, sought: Floats32, folds: npt.NDArray[np.int_]) -> 
     return found.round(DIGITS)
 
 
-def _features(answer: Answer) -> Floats32:
-    """Of length 1: words and pairs of words in one half, runs of letters in the other."""
-    text = f"{answer.text}\n{answer.work}" if answer.work else answer.text
-    masked = _NUMBER.sub("0", text)
-    words = _WORD.findall(masked.casefold())
+def _masked(answer: Answer) -> str:
+    return _NUMBER.sub("0", f"{answer.text}\n{answer.work}" if answer.work else answer.text)
+
+
+def _words(text: str) -> npt.NDArray[np.int_]:
+    """How often each word and each pair of words occurs, by bucket."""
+    words = _WORD.findall(text.casefold())
     terms = [*words, *(f"{a} {b}" for a, b in pairwise(words))]
-    counted = np.bincount(
-        [zlib.crc32(term.encode()) % BUCKETS for term in terms], minlength=BUCKETS
-    )
-    return np.concatenate([_scaled(counted), _scaled(_runs(masked))])
+    return np.bincount([zlib.crc32(term.encode()) % BUCKETS for term in terms], minlength=BUCKETS)
 
 
-def _runs(text: str) -> npt.NDArray[np.int_]:
+def _letters(text: str) -> npt.NDArray[np.int_]:
     """How often each run of letters occurs, by bucket."""
     letters = np.frombuffer(f"\n{text}\n".encode("utf-32-le"), np.uint32).astype(np.uint64)
     counts = np.zeros(BUCKETS, np.int_)

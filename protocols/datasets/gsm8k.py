@@ -86,7 +86,7 @@ class Gsm8k(Loader):
 
     def load(self, root: Path = Path()) -> tuple[Problem, ...]:
         folder = root / self.folder
-        return tuple(islice(self._problems(folder), self.limit))
+        return self._asked(islice(self._problems(folder), self.limit))
 
     def _problems(self, folder: Path) -> Iterator[Problem]:
         questions = list(

@@ -1,15 +1,18 @@
 """Problems as JSON Lines, our own format.
 
 One object a line: {"id", "question", "answers": [{"label", "text", "value", "work"?}, …],
-"passage"?, "group"?}. `value` is +1 for true and -1 for false, or any grade; the highest is the
-best answer. `work` is a worked solution or evidence that everybody may read, `passage` a source
-text that judges as a rule may not, and `group` names what a bootstrap must keep together.
+"passage"?, "group"?, "graded"?}. `value` is +1 for true and -1 for false, or any grade; the highest
+is the best answer. `work` is a worked solution or evidence that everybody may read, `passage` a
+source text that judges as a rule may not, and `group` names what a bootstrap must keep together.
+`graded` says whether everybody is asked for the best answer in place of the right one; unless it
+says so, that is where values are grades.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, field_validator
@@ -18,7 +21,7 @@ from oversight.protocols.datasets.loader import Loader
 from oversight.protocols.datasets.rows import Text, checked_row, json_rows, read_bytes
 from oversight.protocols.datasets.solution import sense
 from oversight.protocols.errors import DatasetError
-from oversight.protocols.question import LABELS, Answer, Problem, Question, labelled
+from oversight.protocols.question import LABELS, Answer, Problem, Question, is_graded, labelled
 
 _LABEL = re.compile(r"\w[\w-]{0,23}")
 
@@ -48,6 +51,7 @@ class ProblemRow(BaseModel):
     answers: list[AnswerRow] = Field(min_length=2, max_length=len(LABELS))
     passage: str = ""
     group: str = ""
+    graded: bool | None = None
 
     @field_validator("id")
     @classmethod
@@ -74,6 +78,8 @@ class ProblemRow(BaseModel):
 @dataclass(frozen=True, slots=True)
 class JsonLines(Loader):
     """Problems of our own format, from a file."""
+
+    names_rows: ClassVar[bool] = True
 
     path: str
     relabel: bool = False
@@ -123,12 +129,27 @@ def jsonl(problems: Iterable[Problem], file: str = "problems") -> Iterator[bytes
 def _kept(row: ProblemRow) -> Problem:
     answers = tuple(Answer(answer.label, answer.text, answer.work) for answer in row.answers)
     values = tuple(answer.value for answer in row.answers)
-    return Problem(row.id, Question(row.question, answers, row.passage), values, row.group)
+    question = Question(row.question, answers, row.passage, _graded(row))
+    return Problem(row.id, question, values, row.group)
 
 
 def _relabelled(row: ProblemRow, seed: int) -> Problem:
     answers = [(answer.text, answer.work, answer.value) for answer in row.answers]
-    return labelled(row.id, row.question, answers, seed=seed, passage=row.passage, group=row.group)
+    return labelled(
+        row.id,
+        row.question,
+        answers,
+        seed=seed,
+        passage=row.passage,
+        group=row.group,
+        graded=_graded(row),
+    )
+
+
+def _graded(row: ProblemRow) -> bool:
+    if row.graded is not None:
+        return row.graded
+    return is_graded([answer.value for answer in row.answers])
 
 
 def _row(problem: Problem) -> dict[str, object]:
@@ -143,6 +164,8 @@ def _row(problem: Problem) -> dict[str, object]:
         row["passage"] = question.passage
     if problem.group:
         row["group"] = problem.group
+    if question.graded != is_graded(problem.values):
+        row["graded"] = question.graded
     return row
 
 

@@ -109,7 +109,7 @@ class RuleAccuracy:
     applicable: int
     """Problems whose answers the rule tells apart; on all others it has the luck of a draw."""
     accuracy: float
-    """Over all problems, in [0, 1]; a tie of k answers counts 1/k."""
+    """Over the problems that it reads, in [0, 1]; a tie of k answers counts 1/k."""
     low: float
     high: float
     """The interval of `accuracy` (Wilson 1927); those of one gate hold together at CONFIDENCE."""
@@ -204,14 +204,13 @@ def _binomial(k: int, n: int, p: float) -> float:
 
 
 def _learned(problems: Sequence[Problem], level: float) -> RuleAccuracy:
-    """The rule of wording; on problems that the classifier does not read it has the luck of a
-    draw."""
+    """The rule of wording, over the problems that the classifier reads; if it finds too few, it
+    has the luck of a draw."""
     # Numbers are for this rule alone, and slow to import.
     from oversight.protocols.datasets.form_classifier import preferences
 
-    found = preferences(problems) or []
-    rest = [[0.0] * len(problem.values) for problem in problems[len(found) :]]
-    return _measured(WORDING, problems, [*found, *rest], level)
+    found = preferences(problems) or [[0.0] * len(problem.values) for problem in problems]
+    return _measured(WORDING, problems[: len(found)], found, level)
 
 
 def _measured(

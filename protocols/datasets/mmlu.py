@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from oversight.protocols.datasets.choices import Choices
-from oversight.protocols.datasets.rows import Text, json_rows, read_bytes
+from oversight.protocols.datasets.rows import Text, json_rows, read_bytes, regular
 from oversight.protocols.datasets.tabular import csv_rows
 from oversight.protocols.errors import DatasetError
 from oversight.protocols.question import Problem
@@ -100,7 +100,7 @@ class Mmlu(Choices):
         """(subject, name, bytes) of each file of the split, by subject."""
         ending = f"_{self.split}.csv"
         try:
-            with tarfile.open(path) as archive:
+            with tarfile.open(regular(path)) as archive:
                 for member in sorted(archive, key=lambda member: member.name):
                     name = PurePosixPath(member.name)
                     subject = name.name.removesuffix(ending)

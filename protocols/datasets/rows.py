@@ -6,6 +6,7 @@ Whatever is wrong with a file becomes one DatasetError: file, line, the value at
 
 import json
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
@@ -31,6 +32,15 @@ _MAYBE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
+
+
 class _AnyRow(BaseModel):
     model_config = ConfigDict(extra="allow")
 
@@ -40,15 +50,23 @@ class _Refused(ValueError):
 
 
 def read_bytes(path: Path) -> bytes:
-    """The bytes of a file. DatasetError if there is none or it cannot be read."""
+    """The bytes of a file. DatasetError if there is none, or if it cannot be read."""
     try:
-        return path.read_bytes()
+        return regular(path).read_bytes()
     except FileNotFoundError as exc:
         raise DatasetError(
             str(path), 0, "no such file; a relative path starts at the folder of the sweep file"
         ) from exc
     except OSError as exc:
         raise DatasetError(str(path), 0, f"cannot be read: {exc.strerror}") from exc
+
+
+def regular(path: Path) -> Path:
+    """The same path, if a file is there. DatasetError for what is none: a device has no end, and a
+    pipe may never begin. OSError where nothing is there."""
+    if kind := _KINDS.get(stat.S_IFMT(path.stat().st_mode)):
+        raise DatasetError(str(path), 0, f"is {kind}; name a file with the rows in it")
+    return path
 
 
 def json_rows(file: str, data: bytes, model: type[RowModel]) -> Iterator[tuple[int, RowModel]]:

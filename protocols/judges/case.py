@@ -35,6 +35,8 @@ class Case:
         return self.brief or _judging()
 
     def without_passage(self) -> "Case":
+        if not self.floor.question.passage:
+            return self
         question = self.floor.question.without_passage()
         return replace(self, floor=replace(self.floor, question=question))
 

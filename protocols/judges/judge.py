@@ -101,6 +101,9 @@ class ModelJudge(Judge):
     """Added to max_tokens: what a model that reasons before it replies may use for that."""
     max_tokens: int = 256
     """Of the answer; REASONING_ROOM is added for a judge that is asked to reason."""
+    turn_tokens: int = 512
+    """Of what its model says or lists before it decides: a client's question, criteria. A weak
+    model that repeats itself fills whatever it is given."""
 
     kind: ClassVar[str] = ""
     """How the elicitation is called in reports."""
@@ -117,6 +120,7 @@ class ModelJudge(Judge):
         return Agent(
             self.model,
             temperature=self.temperature,
+            max_tokens=self.turn_tokens,
             effort=self.effort,
             reason=self.reason,
             reasoning_tokens=self.reasoning_tokens,
@@ -145,7 +149,9 @@ class ModelJudge(Judge):
         """The case as this judge reads it. blind: the passage was hidden from it."""
         brief, turns = case.briefing, case.floor.turns
         words = brief.words
-        rules = f"{self.persona} {brief.task}" if self.persona else brief.task
+        rules = brief.rules(case.floor.question)
+        if self.persona:
+            rules = f"{self.persona} {rules}"
         # An example about the question at hand would tell its answer.
         about = case.floor.question.text
         shots = [shot for shot in self.shots if shot.floor.question.text != about]
@@ -178,9 +184,11 @@ class ModelJudge(Judge):
         asked: str,
         form: ResponseFormat | None = None,
         top_logprobs: int = 0,
+        cue: bool = False,
     ) -> Call:
         """The call that puts a case: rules and question first, then what was said, and last what
-        the judge is to do. task: as programs read it; asked: in which form to answer."""
+        the judge is to do. task: as programs read it; asked: in which form to answer; cue: whether
+        that stands by itself in the end, for a reply that goes on with it."""
         case, told = shown.case, list(shown.told)
         marks: dict[str, str | int] = {}
         if self.reason != "none":
@@ -192,7 +200,9 @@ class ModelJudge(Judge):
                 del marks["private"]
         if case.statement:
             marks["options"] = "|".join(option.label for option in case.options.answers)
-        todo = instructions(task, "\n".join([*told, asked]), case.side, **marks)
+        # Tags close the text: a weak model goes on with another tag, and not with an answer.
+        inside, outside = (told, f"\n\n{asked}") if cue else ([*told, asked], "")
+        todo = instructions(task, "\n".join(inside), case.side, **marks) + outside
         room = REASONING_ROOM if self.reason != "none" else 0
         return Call(
             Request(
@@ -238,9 +248,11 @@ class Shown:
         return tuple([self.case.options.answers[place].label for place in self.order])
 
     def asked(self, way: str, **values: str) -> str:
-        """The question in one way of asking, for a statement or for the answers."""
-        name = f"judge.statement_{way}" if self.case.statement else f"judge.{way}"
-        return self.case.briefing.words.fill(name, **values)
+        """The question in one way of asking: about a statement, about which answer is right, or
+        about which is best where they differ in degree."""
+        graded = "graded_" if self.case.floor.question.graded else ""
+        kind = "statement_" if self.case.statement else graded
+        return self.case.briefing.words.fill(f"judge.{kind}{way}", **values)
 
 
 def average(rows: Sequence[tuple[float, ...]]) -> tuple[float, ...]:

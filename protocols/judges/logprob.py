@@ -63,7 +63,7 @@ class LogprobJudge(ModelJudge):
 
     def compose(self, shown: Shown) -> Call:
         asked = shown.asked("label", labels=" or ".join(shown.labels))
-        return self.call(shown, "label", asked, top_logprobs=self.top_logprobs)
+        return self.call(shown, "label", asked, top_logprobs=self.top_logprobs, cue=True)
 
     def put(self, question: Question, shot: Shot) -> str:
         return likeliest(question, shot)

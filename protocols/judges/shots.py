@@ -20,6 +20,8 @@ class Shot:
     """One for each of floor.question.answers, in their order, summing to 1."""
     reasoning: str = ""
     """What a judge who reasons aloud says first."""
+    id: str = ""
+    """Of the problem that it decides, where that is a name that somebody gave it; else empty."""
 
     def __post_init__(self) -> None:
         answers = self.floor.question.answers
@@ -33,7 +35,8 @@ class Shot:
         """The case of a problem, decided by its values: certain, or shared by its best answers."""
         most = max(problem.values)
         best = [float(value == most) for value in problem.values]
-        return cls(Transcript(problem.question), tuple(each / sum(best) for each in best))
+        probs = tuple(each / sum(best) for each in best)
+        return cls(Transcript(problem.question), probs, id=problem.id)
 
 
 def shots_text(

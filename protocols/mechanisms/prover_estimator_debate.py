@@ -81,15 +81,18 @@ class ProverEstimatorDebate(Protocol):
     or works for the prover (adversarial).
     Shared: nothing. Every claim is part of the claim that a is right, which the other world never
     makes.
-    Reward: the verdict on a for the agent. Its prompt tells it the paper's: how far the label is
-    from the last estimate in the direction it said, and for the estimator minus that. This is
-    measured as `prover_gain`, in [-1, 1], beside the `label`, the number of `splits`, and how
-    often the agent was `asked_again`.
+    Reward: the verdict on a for the agent. Its prompt tells it another, that of the game with the
+    estimator: how far the label is from the last estimate in the direction it said, and for the
+    estimator minus that. This is measured as `prover_gain`, in [-1, 1], beside the `label`, the
+    number of `splits`, and how often the agent was `asked_again`. Against a calibrated estimator a
+    prover who can only guess gains 0 in the mean, whatever it picks and says.
 
     Where we differ: in the paper the judge says how a claim depends on its subclaims; here the
     prover says so, the estimator and at the leaf the judge doubt it, and subclaims are taken as if
     they were independent. Splits whose estimates the agent leaves alone are therefore believed to
-    the letter: an estimator must be calibrated, not just cautious.
+    the letter: an estimator must be calibrated, not just cautious. The paper's game is between the
+    same two, for opposite stakes and by the direction as well; summaries of it pay every round, by
+    the direction alone and more the deeper it is, where ours pays for the last pick, by distance.
     """
 
     agent: Speaker

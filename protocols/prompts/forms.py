@@ -176,7 +176,7 @@ def read_form(reply: Reply, form: ResponseFormat) -> dict[str, Any]:
 
     A fenced or introduced object is read as well, for models that decorate what they return.
     """
-    value = _last_object(readable(reply))
+    value = last_object(readable(reply))
     if value is None:
         raise unreadable(f"the reply is not the JSON of a {form.name} form", reply)
     missing = [key for key in _required(form.schema) if key not in value]
@@ -191,7 +191,7 @@ def _required(schema: str) -> tuple[str, ...]:
     return tuple(orjson.loads(schema)["required"])
 
 
-def _last_object(text: str) -> dict[str, Any] | None:
+def last_object(text: str) -> dict[str, Any] | None:
     """The JSON object that ends a text; None if none does, or if there may be two."""
     start, end = text.find("{"), text.rfind("}")
     for _ in range(MAX_BRACES):

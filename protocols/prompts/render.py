@@ -29,7 +29,7 @@ def messages(
 
 @lru_cache(maxsize=1024)  # every turn about a question lays it out again
 def _system(task: str, question: Question, order: tuple[int, ...] | None) -> Message:
-    return Message("system", f"{task}\n\n{question_block(question, order)}")
+    return Message("system", f"{task}\n\n{question_block(question, order)}".lstrip())
 
 
 def instructions(task: str, text: str, side: Answer | None = None, **marks: str | int) -> str:

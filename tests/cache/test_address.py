@@ -198,7 +198,8 @@ def test_what_has_no_stable_form_has_no_address(stranger):
         value_address((1, stranger))
 
 
-def test_a_value_that_is_not_finite_is_refused_by_its_place():
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_a_value_that_is_not_finite_is_refused_by_its_place(number):
     with pytest.raises(AddressError) as refusal:
-        plain((Plain(1.0), Plain(math.nan)))
+        plain((Plain(1.0), Plain(number)))
     assert refusal.value.field == "[1].size"

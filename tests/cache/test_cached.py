@@ -214,6 +214,38 @@ def test_a_failed_flight_that_everybody_left_is_not_reported_as_lost():
     assert complaints == []
 
 
+async def test_a_refresh_that_goes_on_asks_again_for_what_is_older_than_its_beginning():
+    """What was stored at 7 or later was stored by it, and is served."""
+    store, numbers = MemoryStore(), iter(range(10))
+    inner = Scripted(lambda call: str(next(numbers)))
+    for stored_at, call in zip((6, 7, 8), calls(3), strict=True):
+        await Cache(store, inner, identity=home, clock=lambda at=stored_at: at)(call)
+    going_on = Cache(store, inner, identity=home, mode="refresh", refreshed_since=7)
+    assert [(await going_on(call)).text for call in calls(3)] == ["3", "1", "2"]
+
+
+class CountingStore(MemoryStore):
+    reads = 0
+
+    def get(self, key):
+        self.reads += 1
+        return super().get(key)
+
+
+async def test_the_replies_that_were_handed_out_last_are_kept_in_memory(monkeypatch):
+    monkeypatch.setattr("oversight.cache.cache.REPLIES_IN_MEMORY", 2)
+    store, asked = CountingStore(), calls(3)
+    ask = Cache(store, Scripted(lambda call: "48"), identity=home)
+    for call in asked:
+        await ask(call)
+    before = store.reads
+    for call in (asked[2], asked[1]):
+        await ask(call)
+    assert store.reads == before
+    await ask(asked[0])
+    assert store.reads == before + 1
+
+
 def test_refresh_asks_each_address_once_and_then_serves_what_it_got():
     store, numbers = MemoryStore(), iter(range(10))
     inner = Scripted(lambda call: str(next(numbers)))

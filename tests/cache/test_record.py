@@ -174,6 +174,13 @@ def test_a_record_whose_parts_do_not_belong_together_is_damaged(changed, reason)
         changed.check()
 
 
+@pytest.mark.parametrize("size", [-1, 1])
+def test_a_plain_part_of_another_size_than_its_head_says_is_damaged(size):
+    whole = RECORD.plain()
+    with pytest.raises(DamagedEntry, match=r"a part of it has \d+ bytes, not"):
+        replace(whole, reply_size=whole.reply_size + size).reply()
+
+
 def test_a_call_that_is_not_in_canonical_form_is_damage():
     for json in (FULL.canonical + b" ", b"[1,{}]", b"[]", b"{}", FULL.canonical[:-3]):
         packed = zstandard.ZstdCompressor().compress(json)

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Mutant:
     file: str
-    """Below protocols/."""
+    """Below the root of the checkout."""
     old: str
     """What stands there once."""
     new: str
     tests: tuple[str, ...]
-    """Test files that are about it, below tests/protocols/."""
+    """Test files that are about it, below tests/."""
 
 
 def _of(file: str, tests: str, *edits: tuple[str, str]) -> list[Mutant]:
-    named = tuple(f"test_{name}.py" for name in tests.split())
-    return [Mutant(file, old, new, named) for old, new in edits]
+    named = tuple(f"protocols/test_{name}.py" for name in tests.split())
+    return [Mutant(f"protocols/{file}", old, new, named) for old, new in edits]
 
 
 DE = "mechanisms/doubly_efficient_debate.py"

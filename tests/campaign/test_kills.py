@@ -1,5 +1,6 @@
 """P1: kill -9 at random points."""
 
+import os
 import random
 import signal
 import threading
@@ -11,6 +12,7 @@ import pytest
 from oversight.engine.rehearsal import Profile
 from tests.campaign.sweeps import CONCURRENCY, Bench, Sitting
 from tests.campaign.vendor import Vendor
+from tests.command_line import fleet_of
 from tests.conftest import Campaign
 
 SLOW = Profile(latency=0.02, spread=0.5)
@@ -54,6 +56,39 @@ def test_p1_kills_lose_nothing_and_repeat_nothing_stored(
             extra += again
             rounds += 1
     print(f"{kills} kills in {rounds} rounds of {distinct} calls; {extra} replies paid again")
+
+
+@pytest.mark.campaign
+def test_workers_killed_at_random_are_replaced_and_lose_nothing(
+    campaign: Campaign, tmp_path: Path
+) -> None:
+    chance = random.Random(campaign.seed)
+    wanted = campaign.size(3, 100)
+    kills = rounds = extra = 0
+    with Vendor(SLOW) as vendor:
+        calm = Bench(tmp_path / "calm", vendor.url, problems=20)
+        calm.complete()
+        distinct = len(vendor.book)
+        while kills < wanted:
+            bench = Bench(tmp_path / f"round-{rounds}", vendor.url, problems=20)
+            before = len(vendor.book)
+            sitting = bench.start("--workers", "2")
+            planned = min(chance.randrange(1, 4), wanted - kills)
+            at = sorted(before + chance.randrange(1, distinct) for _ in range(planned))
+            for count in at:
+                while len(vendor.book) < count and sitting.process.poll() is None:
+                    time.sleep(chance.choice((0.001, 0.01)))
+                if (workers := fleet_of(sitting.process)) and sitting.process.poll() is None:
+                    os.kill(chance.choice(workers), signal.SIGKILL)
+            assert sitting.wait() == 0, sitting.told
+            killed = sitting.told.count("what it had in hand is run again by another")
+            assert killed <= planned
+            assert bench.outcomes() == calm.outcomes()
+            assert bench.stored() == calm.stored()
+            again = len(vendor.book) - before - distinct
+            assert 0 <= again <= killed * FLIGHTS
+            kills, rounds, extra = kills + killed, rounds + 1, extra + again
+    print(f"{kills} workers killed in {rounds} runs; {extra} replies paid again, all bytes equal")
 
 
 def _kill(sitting: Sitting, vendor: Vendor, chance: random.Random) -> None:

@@ -9,22 +9,36 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaign.mutants import MUTANTS, Mutant
+from tests.campaign.mutants import Mutant
+from tests.campaign.mutation import LISTS, broken, table
 
 ROOT = Path(__file__).parents[2]
+EVERY = [mutant for those in LISTS.values() for mutant in those]
 
 
 def test_there_are_mutants_enough_and_no_two_are_the_same() -> None:
-    assert len(MUTANTS) >= 100
-    assert len({(mutant.file, mutant.old, mutant.new) for mutant in MUTANTS}) == len(MUTANTS)
+    assert min(map(len, LISTS.values())) >= 100
+    assert len({(mutant.file, mutant.old, mutant.new) for mutant in EVERY}) == len(EVERY)
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.file}-{mutant.old}")
-def test_a_mutant_is_one_edit_that_can_be_run(mutant: Mutant) -> None:
-    text = (ROOT / "protocols" / mutant.file).read_text()
-    assert text.count(mutant.old) == 1
-    compile(text.replace(mutant.old, mutant.new), mutant.file, "exec")
-    assert all((ROOT / "tests" / "protocols" / name).exists() for name in mutant.tests)
+@pytest.mark.parametrize("mutant", EVERY, ids=lambda mutant: f"{mutant.file}-{mutant.old}")
+def test_a_mutant_changes_what_a_function_does(mutant: Mutant) -> None:
+    assert broken(mutant)
+    assert all((ROOT / "tests" / name).exists() for name in mutant.tests)
+
+
+@pytest.mark.parametrize(
+    ("old", "reason"),
+    [("nowhere to be found", "not stand there once"), ("ENOUGH = 0.85", "no function")],
+)
+def test_a_mutant_that_changes_nothing_is_told(old: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        broken(Mutant("tests/campaign/mutation.py", old, "ENOUGH = 0.9", ()))
+
+
+def test_the_table_tells_what_died_by_file() -> None:
+    fates = dict(zip(EVERY[:3], ("truth", "other", "alive"), strict=True))
+    assert table(fates).splitlines()[-1] == "| all | 3 | 1 | 1 | 1 |"
 
 
 @pytest.mark.campaign

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import oversight
-from oversight.engine.decisions.comparison import compare_rows, compare_runs, judged_right
+from oversight.engine.decisions.comparison import compare
+from oversight.engine.decisions.row_verdicts import judged_right
 from oversight.engine.decisions.rows import read_rows, rows_meant
 from oversight.engine.decisions.statement import (
     read_condition,
@@ -75,14 +76,18 @@ def test_pictures_and_pages_compare_two_runs_as_the_command_does(
     assert command("run", "small.yaml", "--run-folder", "a").code == 0
     assert command("run", "other.yaml", "--run-folder", "b").code == 0
     a, b = place / "a", place / "b"
-    found = compare_runs(read_rows(b), read_rows(a)).contrasts
+    found = compare(read_rows(a), read_rows(b)).contrasts
     with OpenedRun(a) as first, OpenedRun(b) as second:
         forest = comparison_forest(first, second)
     assert forest.alone == 0 and len(found) == 5
-    assert [(each.mean, each.interval, each.p, each.n) for each in forest.lines] == [
-        (c.contrast.estimate, c.contrast.interval, c.contrast.p_family, c.contrast.n) for c in found
-    ]
-    assert {each.judge for each in forest.lines} == {"sim/judge stated → sim/medium stated"}
+    assert [
+        (each.mean, each.interval, each.p, each.n, (each.first, each.second))
+        for each in forest.lines
+    ] == [(c.estimate, c.interval, c.p_family, c.n, c.means) for c in (e.contrast for e in found)]
+    assert any(each.mean for each in forest.lines)
+    for each in forest.lines:
+        assert each.mean == pytest.approx(each.first - each.second)
+    assert {each.judge for each in forest.lines} == {"sim/judge stated less sim/medium stated"}
 
 
 def test_flips_and_bounds_are_those_of_the_verdicts(
@@ -90,7 +95,7 @@ def test_flips_and_bounds_are_those_of_the_verdicts(
 ) -> None:
     assert command("run", "small.yaml").code == 1
     run = read_rows(only_run(place))
-    found = compare_rows(run, pairs="all")
+    found = compare(run, pairs="all")
     assert any(each.bounds.low < each.bounds.high for each in found.contrasts)
     for each in found.contrasts:
         one, two = (place[1] for place in each.places)
@@ -168,7 +173,7 @@ def test_python_compares_what_the_command_line_does(place: Path, command: Comman
     found = oversight.compare(only_run(place), contrasts=["debate strong,naive judge"])
     assert len(found.contrasts) == 1
     assert found.multiplicity == "1 contrast was looked at: p is not corrected."
-    with pytest.raises(ValueError, match="baseline and pairs are of one run"):
+    with pytest.raises(UsageError, match="baseline and --pairs are of one run"):
         oversight.compare(only_run(place), only_run(place), pairs="all")
 
 

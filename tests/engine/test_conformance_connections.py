@@ -67,21 +67,76 @@ async def test_a_name_that_does_not_resolve_is_unreachable(
 
 
 async def test_a_handshake_that_fails_is_unreachable(line: str) -> None:
-    async with (
-        MockServer() as server,
-        reached(line, server.url.replace("http:", "https:")) as ask,
-    ):
+    async with talking(b"\x00") as url, reached(line, url.replace("http:", "https:")) as ask:
         with pytest.raises(Unreachable):
             await ask(asked(line))
 
 
 async def test_a_certificate_that_nobody_vouches_for_stops_the_provider(line: str) -> None:
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(Path(__file__).with_name("untrusted.pem"))
-    async with MockServer(tls=tls) as server, reached(line, server.url) as ask:
-        with pytest.raises(ProviderDown, match="not to be trusted"):
+    async with MockServer(tls=untrusted()) as server, reached(line, server.url) as ask:
+        told = rf"certificate of {server.url} is not to be trusted: self-signed .* SSL_CERT_FILE$"
+        with pytest.raises(ProviderDown, match=told):
             await ask(asked(line))
         assert "requests" not in server.counts()
+
+
+async def test_a_base_url_that_mixes_up_http_and_https_is_named_with_its_mend(line: str) -> None:
+    for tls, wrong, mend in (
+        (None, "https", "no TLS: write http://"),
+        (untrusted(), "http", "TLS there: write https://"),
+    ):
+        async with MockServer(tls=tls) as server:
+            url = f"{wrong}:{server.url.partition(':')[2]}"
+            async with reached(line, url) as ask:
+                with pytest.raises(ProviderDown, match=f"{url} gives no answer: .* {mend}"):
+                    await ask(asked(line))
+            assert "requests" not in server.counts()
+
+
+SETTINGS = bytes((0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 100))
+"""A frame of HTTP/2 with which servers begin: a hundred streams at one time."""
+NO_SUCH_PROTOCOL = bytes((21, 3, 3, 0, 2, 2, 120))
+"""What TLS says to clients that offer no protocol which the server speaks."""
+
+
+@pytest.mark.parametrize(("scheme", "says"), [("http", SETTINGS), ("https", NO_SUCH_PROTOCOL)])
+async def test_a_server_of_http_2_alone_is_named_with_the_mend(
+    line: str, scheme: str, says: bytes
+) -> None:
+    async with talking(says) as at:
+        url = at.replace("http", scheme)
+        async with reached(line, url) as ask:
+            with pytest.raises(ProviderDown, match=f"{url} gives no answer: it speaks HTTP/2 only"):
+                await ask(asked(line))
+
+
+async def test_once_a_server_has_answered_its_faults_are_no_mix_up(line: str) -> None:
+    says = [http("200 OK", "connection: close\r\n", good_body(line))]
+    async with talking(says) as url, reached(line, url) as ask:
+        assert (await ask(asked(line))).text == "4"
+        says[:] = [SETTINGS]
+        with pytest.raises(OutcomeUnknown):
+            await ask(asked(line))
+
+
+@asynccontextmanager
+async def talking(says: bytes | list[bytes]) -> AsyncIterator[str]:
+    """The address of a server that says the same to everyone, once it has heard a word."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(2**16)
+        writer.write(says if isinstance(says, bytes) else says[0])
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+def untrusted() -> ssl.SSLContext:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(Path(__file__).with_name("untrusted.pem"))
+    return tls
 
 
 async def test_a_deadline_before_anything_was_sent_is_unbilled(line: str) -> None:

@@ -2,6 +2,7 @@
 
 import codecs
 import gzip
+import re
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,7 +13,8 @@ import orjson
 import pytest
 
 from oversight.cache.call import Call, Message, ResponseFormat, ToolSpec
-from oversight.cache.reply import Reply, Token, ToolCall
+from oversight.cache.codec import read_reply, write_reply
+from oversight.cache.reply import Reply, Token, ToolCall, Usage
 from oversight.engine.errors import EngineError, Malformed, ModelNotFound, UnrecognizedReply
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.openai_wire import OpenAIWire
@@ -178,6 +180,41 @@ async def test_a_body_in_chunks_is_read(line: str) -> None:
 async def test_a_mark_of_byte_order_is_no_part_of_the_reply(line: str) -> None:
     async with canned(line, http("200 OK", "", codecs.BOM_UTF8 + good_body(line))) as (ask, _):
         assert (await ask(asked(line))).text == "4"
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        (rb"4 \ud83d!", "4 \ufffd!"),
+        (rb"4 \ude00\ud83d", "4 \ufffd\ufffd"),
+        (rb"4 \ud83d\ude00 \ud83d", "4 \U0001f600 \ufffd"),
+        (rb"4 \\ud83d \ud83d", "4 \\ud83d \ufffd"),
+        (b"4 \xff", "4 \ufffd"),
+    ],
+    ids=["half a pair", "turned round", "beside a whole one", "beside a backslash", "no UTF-8"],
+)
+async def test_what_is_no_character_is_marked_in_a_reply_that_was_paid_for(
+    line: str, sent: bytes, said: str
+) -> None:
+    body = good_body(line).replace(b'"4"', b'"' + sent + b'"')
+    async with canned(line, http("200 OK", "", body)) as (ask, _):
+        reply = await ask(asked(line))
+    assert (reply.text, reply.outcome) == (said, "ok")
+    assert read_reply("key", write_reply(reply), "") == reply
+
+
+@pytest.mark.parametrize("absurd", [b"1e400", b"-1e400", b"NaN", b"Infinity", b"9" * 5000, b"1e15"])
+async def test_an_absurd_usage_is_counted_as_none_and_the_reply_is_kept(
+    line: str, absurd: bytes
+) -> None:
+    counts = rb'"(prompt|completion|total|input|output)_tokens":\d+'
+    body, found = re.subn(counts, rb'"\1_tokens":' + absurd, good_body(line))
+    assert found >= 2
+    async with canned(line, http("200 OK", "", body)) as (ask, _):
+        reply = await ask(asked(line))
+    assert reply.text == "4"
+    assert replace(reply.usage, raw="") == Usage()
+    assert read_reply("key", write_reply(reply), "") == reply
 
 
 @pytest.mark.parametrize(

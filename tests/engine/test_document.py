@@ -128,6 +128,8 @@ def test_what_is_no_text_file_cannot_be_read(tmp_path: Path) -> None:
         Document.read(file)
     with pytest.raises(UsageError, match="is a folder; name the sweep file"):
         Document.read(tmp_path)
+    with pytest.raises(UsageError, match="is a device; name the sweep file"):
+        Document.read(Path("/dev/zero"))
 
 
 def test_places_name_the_line_of_a_value_or_of_what_is_around_it() -> None:

@@ -1,3 +1,5 @@
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,7 +56,9 @@ async def test_simulated_judges_of_a_sweep_know_its_examples(tmp_path: Path) -> 
 
 def test_a_file_of_examples_is_named_by_its_whole_path(tmp_path: Path) -> None:
     write_jsonl([APPLES], tmp_path / "mine.jsonl")
-    assert read(f"{{file: {tmp_path / 'mine.jsonl'}}}") == (Shot(Transcript(CRATES), (1, 0)),)
+    assert read(f"{{file: {tmp_path / 'mine.jsonl'}}}") == (
+        Shot(Transcript(CRATES), (1, 0), id="apples"),
+    )
     with pytest.raises(UsageError, match=r"a\.yaml:1: examples\.file: path: mine\.jsonl is relat"):
         read("{file: mine.jsonl}")
 
@@ -104,3 +108,30 @@ def test_examples_that_are_problems_as_well_are_refused_with_the_first(
     first = bundled("arithmetic")[0].id
     with pytest.raises(UsageError, match=rf"yaml:1: problems: {first}: stands among the examples"):
         open_sweep(path)
+
+
+def test_an_example_in_other_words_is_known_by_its_id(tmp_path: Path) -> None:
+    def asked(id: str, text: str) -> Problem:
+        return replace(APPLES, id=id, question=replace(CRATES, text=text))
+
+    write_jsonl([asked("one", "How many?"), asked("two", "How much?")], tmp_path / "problems.jsonl")
+    write_jsonl([asked("two", "What is the amount?")], tmp_path / "examples.jsonl")
+    path = tmp_path / "sweep.yaml"
+    path.write_text(
+        f"problems: {{file: problems.jsonl}}\njudges: [{{model: sim/weak, shots: {{file: "
+        f"{tmp_path / 'examples.jsonl'}}}}}]\nprotocols: naive_judge\n"
+    )
+    with pytest.raises(UsageError, match=r"yaml:1: problems: two: stands among the .* by its id"):
+        open_sweep(path)
+
+
+def test_ids_that_are_places_in_two_files_do_not_make_two_questions_one(tmp_path: Path) -> None:
+    for split, text in (("dev", "is it green"), ("train", "is it blue")):
+        row = {"question": text, "passage": "Grass.", "answer": True}
+        (tmp_path / f"{split}.jsonl").write_text(json.dumps(row))
+    path = tmp_path / "sweep.yaml"
+    path.write_text(
+        f"problems: {{boolq: {{path: dev.jsonl}}}}\njudges: [{{model: sim/weak, shots: {{boolq: "
+        f"{{path: {tmp_path / 'train.jsonl'}}}}}}}]\nprotocols: naive_judge\n"
+    )
+    assert len(open_sweep(path).file.problems) == 1

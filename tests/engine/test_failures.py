@@ -82,6 +82,14 @@ def test_where_the_form_of_another_seat_was_cut_its_cap_is_to_be_raised() -> Non
     assert own[1].endswith("cut off at max_tokens 256: raise judges.max_tokens")
 
 
+def test_a_judge_that_was_cut_while_it_reasoned_needs_room_for_that() -> None:
+    cut = "no probability is stated for (A) (the reply was truncated before its first word)"
+    told = lines(Failure("unreadable", cut, ""))
+    assert told[1].endswith(
+        "2 of them cut off at max_tokens 256, 2 while it reasoned: raise judges.reasoning_tokens"
+    )
+
+
 def test_another_kind_of_judge_is_advised_only_where_it_is_not_there_already() -> None:
     odd = Failure("unreadable", "no probability is stated for (A)", "Forty.")
     assert "judges.kind: distribution" in lines(odd)[-1]

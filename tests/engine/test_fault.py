@@ -137,6 +137,24 @@ def test_each_row_of_the_table_has_its_error(
 
 
 @pytest.mark.parametrize(
+    "said",
+    [
+        b"Client sent an HTTP request to an HTTPS server.\n",
+        b"<html><head><title>400 The plain HTTP request was sent to HTTPS port</title></head>",
+    ],
+)
+def test_a_server_that_asks_for_tls_in_plain_words_stops_with_the_mend(said: bytes) -> None:
+    with pytest.raises(ModelNotFound, match="write https:// in the base URL of openai"):
+        OPENAI.reply(400, {}, said)
+
+
+@pytest.mark.parametrize("status", [426, 505])
+def test_a_server_that_wants_another_http_stops_the_model(status: int) -> None:
+    with pytest.raises(ModelNotFound, match="check the base URL of openai"):
+        OPENAI.reply(status, {}, b"")
+
+
+@pytest.mark.parametrize(
     ("wire", "status", "body"),
     [
         (OPENAI, 400, openai("The prompt was filtered", "content_filter")),

@@ -12,7 +12,7 @@ import pytest
 from oversight.engine.fleet.fleet import LASTS
 from oversight.engine.rehearsal.process import counts
 from oversight.engine.runs.run_folder import outcomes
-from tests.command_line import environment, oversight
+from tests.command_line import environment, fleet_of, oversight
 from tests.desk import CANARY, CONCURRENCY, MODELS, Desk
 
 TWO = ("--workers", "2")
@@ -42,13 +42,6 @@ def undisturbed(tmp_path_factory) -> Desk:
 
 def written(desk: Desk) -> bytes:
     return (desk.run / "outcomes.jsonl").read_bytes()
-
-
-def workers_of(process) -> list[int]:
-    """The workers of a driver, by their process ids."""
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    told = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children}
-    return [pid for pid, words in told.items() if b"oversight.engine.fleet" in words]
 
 
 def until(holds, process=None) -> None:
@@ -91,7 +84,7 @@ def test_the_work_of_a_killed_worker_is_done_by_another_as_the_store_has_it(desk
         process = desk.start(*TWO)
         for threshold in (20, 60, 100):
             until(lambda least=threshold: counts(url).get("ok", 0) >= least, process)
-            os.kill(workers_of(process)[-1], signal.SIGKILL)
+            os.kill(fleet_of(process)[-1], signal.SIGKILL)
             killed += 1
         done = end(process)
         seen = counts(url)
@@ -156,7 +149,7 @@ def test_a_second_ctrl_c_abandons_what_is_in_flight_and_says_so(desk):
     with desk.server({"latency": 60}) as url:
         process = desk.start(*TWO)
         until(lambda: counts(url).get("in_flight", 0) >= 2, process)
-        pids = workers_of(process)
+        pids = fleet_of(process)
         process.send_signal(signal.SIGINT)
         assert process.stderr
         while "Ctrl-C again" not in process.stderr.readline():
@@ -173,7 +166,7 @@ def test_workers_whose_driver_is_killed_land_what_they_have_and_end(desk, undist
     with desk.server({"latency": 0.5, "spread": 0.3}) as url:
         process = desk.start(*TWO)
         until(lambda: counts(url).get("ok", 0) >= 20, process)
-        pids = workers_of(process)
+        pids = fleet_of(process)
         assert len(pids) == 2
         process.kill()
         process.communicate()
@@ -280,14 +273,24 @@ def test_a_missing_key_and_a_replay_are_refused_before_any_worker_starts(desk):
         assert "requests" not in counts(url)
 
 
-def test_a_run_that_may_stop_early_is_refused_before_any_worker_starts(tmp_path):
+def test_workers_stop_early_where_one_process_does(tmp_path):
     (tmp_path / "s.yaml").write_text(
         "name: s\nproblems: {bundled: arithmetic}\nagents: sim/strong\njudges: sim/judge\n"
         "protocols: [consultancy, debate]\n"
     )
     aim = ("--stop-when", "debate > consultancy")
-    refused = oversight("run", "s.yaml", *TWO, *aim, cwd=tmp_path)
-    assert (refused.code, "look at a run in one process" in refused.err) == (2, True)
+    ran = {
+        name: oversight("run", "s.yaml", *aim, *how, "--run-folder", name, cwd=tmp_path)
+        for name, how in (("alone", ("--store", "a")), ("two", (*TWO, "--store", "b")))
+    }
+    assert {each.code for each in ran.values()} == {0}, ran["two"].err
+    alone, two = (tmp_path / name for name in ran)
+    assert 0 < len((alone / "outcomes.jsonl").read_bytes().splitlines()) < 240
+    assert (alone / "outcomes.jsonl").read_bytes() == (two / "outcomes.jsonl").read_bytes()
+    told = {
+        name: [w for w in each.err.splitlines() if "clusters" in w] for name, each in ran.items()
+    }
+    assert told["alone"] == told["two"]
     refused = oversight("run", "s.yaml", "--part", "1/2", *aim, cwd=tmp_path)
     assert (refused.code, "look at a whole sweep: leave out --part" in refused.err) == (2, True)
 

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import oversight
-from oversight.engine.reports.frames import TABLES
+from oversight.engine.reports.frame_tables import TABLES
 from oversight.engine.runs.run_folder import outcomes
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge

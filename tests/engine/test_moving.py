@@ -88,3 +88,15 @@ def test_plan_tells_of_replies_under_another_name(place: Path, command: Command,
     plan = orjson.loads(command("plan", "lab.yaml", "--set", flag, "--json").out)["plan"]
     assert plan["elsewhere"] == []
     assert plan["models"][0]["stored"] == plan["models"][0]["calls"] == 2
+
+
+def test_a_complete_run_does_not_call_another_store_the_place_of_its_replies(
+    place: Path, command: Command, lab: str
+) -> None:
+    told = f"replies     {place / 'store'}   (paid for: keep them"
+    assert f"{told})" in command("run", "lab.yaml").err
+    asked = counts(lab)["requests"]
+    again = command("run", "lab.yaml", "--store", place / "empty")
+    assert again.code == 0
+    assert f"{told}; they are not in {place / 'empty'})" in again.err
+    assert counts(lab)["requests"] == asked

@@ -1,6 +1,7 @@
 """A store that runs share: each call is paid once, whoever asks, and a database may restart."""
 
 import asyncio
+import json
 import signal
 import subprocess
 import sys
@@ -298,3 +299,23 @@ def test_a_store_on_disk_is_brought_into_it(desk, url, tmp_path: Path):
         assert again.returncode == 0, again.stderr
     assert "new" not in again.stderr
     assert written(desk, "again") == written(desk)
+
+
+def test_it_is_looked_into_checked_and_pruned_by_the_same_commands_as_a_folder(desk, url):
+    def cache(*words: str) -> str:
+        done = oversight(desk, "cache", *words, "--store", url)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    with desk.server({}):
+        assert desk.sit("--store", url).returncode == 0
+    held = counts_of(url)
+    assert json.loads(cache("stats", "--json"))["total"]["replies"] == held
+    assert len(cache("list", "--json", "--limit", "0").splitlines()) == held
+    checked = json.loads(cache("verify", "--json"))
+    assert (checked["sound"], checked["damaged"], checked["faults"]) == (held, [], [])
+    cache("export", "--all", "-o", "replies.bundle")
+    assert f"{held:,} of {held:,} replies removed" in cache("prune", "--older-than", "0d", "--yes")
+    assert counts_of(url) == 0
+    cache("import", "replies.bundle")
+    assert counts_of(url) == held

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from oversight.engine.decisions.comparison import judged_right
+from oversight.engine.decisions.row_verdicts import judged_right
 from oversight.engine.decisions.rows import read_rows
 from tests.command_line import Command
 from tests.run_folders import only_run

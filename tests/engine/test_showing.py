@@ -1,9 +1,11 @@
 """`oversight show`: worlds stand abreast where each has the room to be read."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from oversight.engine.simulation.simulated_call import REASONED
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.question import Answer, Problem, Question
 from tests.engine.conftest import Command
@@ -26,6 +28,26 @@ def shown(place: Path, command: Command, count: int) -> list[str]:
     ran = command("show", f"{count}.yaml")
     assert ran.code == 0
     return ran.out.splitlines()
+
+
+def test_what_was_thought_before_a_form_that_nobody_hears_of_is_shown(
+    place: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    (place / "s.yaml").write_text(
+        "problems: {bundled: {name: arithmetic, limit: 1}}\n"
+        "agents: {model: sim/strong, reason: private}\n"
+        "judges: sim/judge\nprotocols: proposer_critic\n"
+    )
+    assert command("run", "s.yaml").code == 0
+    shown = command("show", "s.yaml")
+    assert shown.out.count(f"(in private: {REASONED[:20]}") == 2
+    assert shown.out.count('{"answer":"') == 2
+    worlds = json.loads(command("show", "s.yaml", "--json").out)["worlds"].values()
+    thoughts = [thought for world in worlds for thought in world["thoughts"]]
+    assert [(each["form"], each["reasoning"]) for each in thoughts] == [("choice", REASONED)] * 2
+    heard = {turn["call"] for world in worlds for turn in world["turns"]}
+    assert not heard & {each["call"] for each in thoughts}
 
 
 @pytest.mark.parametrize(

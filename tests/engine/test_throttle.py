@@ -33,6 +33,14 @@ def test_a_pause_lasts_the_delay_asked_for_and_up_to_a_tenth_more():
     assert 26.9 < late.until < 27
 
 
+def test_a_pause_by_chance_is_hardly_longer_than_the_delay_asked_for():
+    one = throttle(0.999)
+    for _ in range(100):
+        one.answered()
+    one.refused(20, sent=0, now=5)
+    assert 25 < one.until < 25.4
+
+
 def test_a_shorter_delay_does_not_end_a_longer_pause():
     one = throttle()
     one.refused(60, sent=0, now=1)
@@ -374,10 +382,10 @@ def test_p8_after_a_storm_that_begins_with_the_first_request(limits, normal, len
     assert min(windows[after + 4 : after + 12]) >= 0.8 * normal
 
 
-@pytest.mark.parametrize(("share", "kept"), [(0.01, 0.88), (0.05, 0.67), (0.15, 0.52)])
+@pytest.mark.parametrize(("share", "kept"), [(0.01, 0.89), (0.05, 0.70), (0.15, 0.55)])
 def test_refusals_by_chance_cost_their_pauses_and_no_more(share, kept):
     """Twenty calls at once and 0.3 s of pause for all: of waves of 0.204 s, with (1 - share)^20 a
-    wave without a refusal, no program gets more than 90, 70 and 56 %."""
+    wave without a refusal, no program gets more than 91, 73 and 58 %."""
     windows = curve(Shop(chance(share), 0.3), Limits(concurrency=20), 20, 120)
     assert sum(windows) / len(windows) >= kept * UNDISTURBED
 

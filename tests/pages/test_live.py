@@ -1,4 +1,4 @@
-"""What follows a run that is under way counts each outcome once, also where the file is replaced."""
+"""A page that follows a run counts each outcome once, also where the file is replaced."""
 
 from pathlib import Path
 

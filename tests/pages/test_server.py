@@ -2,6 +2,8 @@
 
 import asyncio
 import re
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -229,3 +231,24 @@ async def test_a_reading_whose_replies_are_gone_says_so(
         status, page = await got(client, f"{root}run/{small.name}/row/2/problem/1")
         assert status == 500
         assert "there is no store there" in page and "--store" in page
+
+
+async def test_a_reading_does_not_wait_for_a_page_that_reckons(
+    small: Path, client: aiohttp.ClientSession
+) -> None:
+    server = PageServer(small)
+    async with server.serving(0) as root, server.busy[small.name], asyncio.timeout(30):
+        reckoned = asyncio.create_task(got(client, f"{root}run/{small.name}/map"))
+        status, _ = await got(client, f"{root}run/{small.name}/row/2/problem/1")
+        assert status == 200 and not reckoned.done()
+        reckoned.cancel()
+
+
+def test_the_first_page_is_there_before_models_and_figures_are_loaded() -> None:
+    code = (
+        "import sys; import oversight.engine.pages.server, oversight.engine.cli.commands.view;"
+        "print([name for name in ('numpy', 'oversight.engine.models.router',"
+        " 'oversight.engine.reports.results') if name in sys.modules])"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout == "[]\n"

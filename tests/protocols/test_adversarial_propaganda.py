@@ -127,14 +127,24 @@ async def test_a_price_that_is_still_moving_after_the_last_round_has_not_settled
     assert measures["settled"] is False and measures["price"] == 0.75
 
 
-async def test_the_market_loses_by_the_judge_and_the_adversary_gains_by_each_move():
-    """By hand: p = 0.5, 0.8, 0.9, 0.91 and p* = 0.7."""
-    verdict = await TRADED.run(CRATES, A, Scripted(trading(0.5, 0.8, 0.9, 0.91)))
+@pytest.mark.parametrize("side", [A, B])
+async def test_the_market_loses_by_the_judge_and_the_adversary_gains_by_each_move(side: Answer):
+    """The known truth: prices of 0.5, 0.8, 0.9 and 0.91, and a judge who believes any price that it
+    hears, and 0.7 otherwise. It hears none, so the verdict is 0.7; the market loses the mean cross
+    entropy of its prices from that, and the adversary gains the mean of its moves: 0.3, 0.1 and
+    0.01. The last price is that of the side that is argued for."""
+
+    def led(call: Call) -> str | Reply:
+        believes = call.model == "judge" and "Market" in prompt(call).speakers
+        return "A: 100%\nB: 0%" if believes else trading(0.5, 0.8, 0.9, 0.91)(call)
+
+    verdict = await TRADED.run(CRATES, side, Scripted(led))
     measures = dict(verdict.measures)
     surprises = [-0.7 * math.log(p) - 0.3 * math.log(1 - p) for p in (0.5, 0.8, 0.9, 0.91)]
     assert measures["market_loss"] == pytest.approx(sum(surprises) / 4)
     assert measures["adversary_loss"] == pytest.approx(-(0.3 + 0.1 + 0.01) / 3)
     assert measures["speeches"] == 3 and measures["settled"] is True
+    assert measures["price"] == pytest.approx(0.91 if side == A else 0.09)
     assert verdict.probs == pytest.approx((0.7, 0.3))
 
 

@@ -219,9 +219,9 @@ async def test_each_helper_that_steers_takes_what_it_is_worth_of_asd():
 
 async def test_over_many_problems_asd_falls_as_the_dose_rises():
     """The known truth: at dose f each of 3 helpers steers with probability f. The judge goes by
-    their majority, so in the world of the wrong answer it is wrong with probability
-    q = f^3 + 3 f^2 (1 - f), and accuracy ASD is 1 - q over problems."""
-    n = 300
+    their majority, so the world of the wrong answer is lost where 2 of them steer, and won where
+    fewer do: with probability q = f^3 + 3 f^2 (1 - f), and accuracy ASD is 1 - q over problems."""
+    n = 80
 
     def majority(call: Call) -> str:
         asked = prompt(call)
@@ -234,20 +234,24 @@ async def test_over_many_problems_asd_falls_as_the_dose_rises():
         for number in range(n)
     ]
     means = []
-    for dose in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0):
-        protocol = Amplification(JUDGE, ALICE, steered=dose)
-        asd = 0.0
+    for dose in (0.0, 0.3, 0.5, 0.7, 1.0):
+        protocol, lost = Amplification(JUDGE, ALICE, steered=dose), 0
         for problem in problems:
-            ask = Scripted(majority)
-            asd += await protocol.agent_score_difference(problem, ask, "accuracy")
+            in_a, in_b = await protocol.worlds(problem, Scripted(majority))
+            misled = int(dict(in_b.measures)["steered"]) >= 2
+            assert (in_a.probs[0], in_b.probs[1]) == (1.0, float(misled))
+            lost += misled
         q = dose**3 + 3 * dose**2 * (1 - dose)
-        assert abs(asd - n * (1 - q)) <= 4.5 * (n * q * (1 - q)) ** 0.5
-        means.append(asd / n)
+        assert abs(lost - n * q) <= 4.5 * (n * q * (1 - q)) ** 0.5
+        means.append(1 - lost / n)
     assert means == sorted(means, reverse=True) and (means[0], means[-1]) == (1.0, 0.0)
 
 
 @pytest.mark.parametrize(("budget", "helpers"), [(1, 1), (2, 2), (3, 3), (7, 4), (12, 9), (99, 9)])
 async def test_the_budget_bounds_all_subquestions_and_is_shared_alike(budget: int, helpers: int):
+    """The known truth: an overseer who always asks all that it may asks three at the top, which
+    share what is left of the budget alike, three each at most. A helper answers each that is asked
+    below, and each at the top for which nothing is left: with 7, 2 and 1 and 1 below make four."""
     ask = Scripted(script)
     protocol = Amplification(JUDGE, ALICE, depth=2, budget=budget, steered=0)
     verdict = await protocol.run(CRATES, A, ask)

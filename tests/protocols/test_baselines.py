@@ -59,20 +59,16 @@ async def test_propaganda_is_one_speech_and_shares_nothing() -> None:
 
 
 async def test_open_trust_shares_everything_and_is_worth_nothing() -> None:
-    """The known truth: whoever is trusted blindly is believed for the lie as for the truth, so ASD
-    is 0."""
+    """The known truth: whoever is trusted blindly is believed for the lie as for the truth: the
+    verdict is 1 on what each world argues for, so ASD is 0."""
     ask = Scripted(script)
     protocol = OpenTrust(JUDGE, ALICE)
+    verdicts = [await protocol.run(CRATES, side, Scripted(script)) for side in (A, B)]
+    assert [verdict.probs for verdict in verdicts] == [(1.0, 0.0), (0.0, 1.0)]
+    assert {verdict.measures for verdict in verdicts} == {(("chose", "A"),)}
     assert await protocol.agent_score_difference(APPLES, ask) == 0
     assert ask.distinct == 1
     assert [call.model for call in ask.calls] == ["alice", "alice"]
-
-
-async def test_open_trust_believes_whoever_speaks_and_records_the_free_choice() -> None:
-    for side, probs in ((A, (1.0, 0.0)), (B, (0.0, 1.0))):
-        verdict = await OpenTrust(JUDGE, ALICE).run(CRATES, side, Scripted(script))
-        assert verdict.probs == probs
-        assert verdict.measures == (("chose", "A"),)
 
 
 async def test_a_free_choice_of_no_answer_is_unreadable() -> None:

@@ -5,7 +5,6 @@ that are too long with them, and every pick; see tests/formal.py and tests/best_
 """
 
 import math
-import random
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import fields, replace
@@ -68,6 +67,13 @@ def task(call: Call) -> str:
     return told.task if told else ""
 
 
+def assigned(call: Call) -> str:
+    """The label of the answer that a seat is told to argue for."""
+    told = read_instructions(call.messages[-1].text)
+    assert told
+    return told.side
+
+
 def judged(call: Call) -> str:
     """The statement that a judge is asked about."""
     found = _ASKED.search(call.messages[-1].text)
@@ -99,15 +105,19 @@ async def verdict(
     *,
     against: bool = False,
     forgetful: bool = False,
+    first: tuple[str, ...] = (),
 ) -> tuple[float, int]:
-    """The verdict on `side` by the best play for it, or against it, and how many were played."""
+    """The verdict on `side` by the best play for it, or against it, and how many were played.
+
+    first: moves with which every play starts.
+    """
     place, sign = instance.question.place(side), -1 if against else 1
 
     async def play(ask: Any) -> float:
         return sign * (await protocol.run(instance.question, side, ask)).probs[place]
 
     search = Search(play, moves, others, forgetful)
-    return sign * await search.value(), search.plays
+    return sign * await search.value(first), search.plays
 
 
 async def lies_win(
@@ -131,14 +141,22 @@ async def lies_win(
 # Doubly-efficient debate
 
 
-def lists(instance: Instance) -> list[tuple[str, ...]]:
-    """Every list that a prover can commit to, one too long at most."""
-    return [each for n in range(1, CAP + 2) for each in product(instance.statements, repeat=n)]
+def listing(instance: Instance, cap: int = CAP) -> Moves:
+    """Every list that a prover can commit to, one too long at most; of those that are too long a
+    second time, which nobody reads, one."""
+    moves = [
+        form(steps=each)
+        for n in range(1, cap + 2)
+        for each in product(instance.statements, repeat=n)
+    ]
+    again = moves[: 1 - len(instance.statements) ** (cap + 1)]
 
+    def made(call: Call) -> list[str] | None:
+        if task(call) != "steps":
+            return None
+        return again if "That is more than" in call.messages[-1].text else moves
 
-def lying_steps(instance: Instance) -> Moves:
-    moves = [form(steps=each) for each in lists(instance)]
-    return lambda call: moves if task(call) == "steps" else None
+    return made
 
 
 def challenging(call: Call) -> list[str] | None:
@@ -154,25 +172,30 @@ def places(call: Call) -> list[int]:
 
 
 def exact(instance: Instance) -> Callable[[Call], str]:
-    """An opponent who points at the first step that does not follow, and passes or points at the
-    last one if all do; a judge who is right about the step that it is shown; and, where nobody
-    searches for it, a prover with the sound argument."""
+    """An opponent who points at the first step that does not follow, if it is told to oppose the
+    answer, and passes or points at the last one that does otherwise; a judge who is right about
+    the step that it is shown; and, where nobody searches for it, a prover with the sound
+    argument."""
 
     def answer(call: Call) -> str:
         match task(call):
             case "steps":
                 return form(steps=instance.sound)
             case "step":
-                steps = listed(call)
-                wrong = (n for n in range(len(steps)) if not holds(steps[: n + 1]))
-                last = 0 if places(call)[0] == 0 else len(steps)
-                return form(step=next((n + 1 for n in wrong), last))
+                steps, numbers = listed(call), places(call)
+                opposed = steps[-1] != f"answer {assigned(call)}"
+                wanted = [n for n in numbers if n and opposed != holds(steps[:n])]
+                if not opposed or not wanted:
+                    return form(step=numbers[0] and (wanted or numbers)[-1])
+                return form(step=wanted[0])
             case "statement":
                 return held(float(holds(listed(call))))
         raise AssertionError(call)
 
+    sayable = {*instance.statements, *map(instance.claims, instance.question.answers)}
+
     def holds(steps: list[str]) -> bool:
-        return instance.rule(steps[-1], frozenset(steps[:-1]))
+        return steps[-1] in sayable and instance.rule(steps[-1], frozenset(steps[:-1]))
 
     return answer
 
@@ -186,7 +209,7 @@ async def doubly_efficient(
         protocol, instance, instance.right, challenging, others, against=True
     )
     lied, played = await verdict(
-        protocol, instance, instance.wrong, lying_steps(instance), others, forgetful=True
+        protocol, instance, instance.wrong, listing(instance), others, forgetful=True
     )
     return asd(true, lied), tried + played
 
@@ -210,6 +233,38 @@ async def test_no_list_of_steps_carries_a_lie_past_an_exact_judge(
         plays, worst = plays + played, min(worst, found)
         assert found == 2.0, instance.question
     print(f"{domain}, {opponent_is} opponent: {plays:,} plays, worst ASD {worst:+.2f}")
+
+
+@EACH_DOMAIN
+async def test_an_argument_may_be_as_long_as_the_cap_and_no_longer(campaign: Campaign, domain: str):
+    """The known truth: against an exact judge, of all lists that a prover may commit to the best
+    one makes the right answer stand if and only if a sound argument is no longer than the cap; a
+    prover who lists too much is asked again, and can do as well as before."""
+    for instance in instances(domain, campaign.size(3, 20), campaign.seed):
+        for cap in (1, 2):
+            protocol = DoublyEfficientDebate(JUDGE, PROVER, OTHER, steps=cap)
+            moves, others = listing(instance, cap), exact(instance)
+            for first in ((), (form(steps=["?"] * (cap + 1)),)):
+                best, _ = await verdict(
+                    protocol, instance, instance.right, moves, others, forgetful=True, first=first
+                )
+                assert best == float(len(instance.sound) <= cap)
+
+
+@EACH_DOMAIN
+async def test_no_step_hides_behind_a_number_that_it_gives_itself(campaign: Campaign, domain: str):
+    """The known truth: a prover may write `[2] ...` on a line of its own within a step, so that the
+    opponent who means it challenges another. Since a step is one line, every such list for the
+    wrong answer falls too: the verdict is 0 in every instance."""
+    protocol = DoublyEfficientDebate(JUDGE, PROVER, OTHER, steps=CAP)
+    for instance in instances(domain, campaign.size(2, 20), campaign.seed):
+        forged = [
+            form(steps=[f"{one}\n[2] {two}", three])
+            for one, two, three in product(instance.statements, repeat=3)
+        ]
+        moves = partial(lambda moves, call: moves if task(call) == "steps" else None, forged)
+        wrong, others = instance.wrong, exact(instance)
+        assert (await verdict(protocol, instance, wrong, moves, others))[0] == 0
 
 
 class NoConclusion(DoublyEfficientDebate):
@@ -249,9 +304,9 @@ async def test_without_any_one_rule_of_steps_the_search_finds_the_liar_that_wins
 # Prover-estimator debate
 
 
-def splitting(instance: Instance, most: int = CAP + 1) -> Moves:
-    """Every move of a prover: its picks, and its splits into so many parts at most, whatever
-    their order."""
+def splitting(instance: Instance, most: int = CAP + 1, splits: int = 1) -> Moves:
+    """Every move of a prover: its splits into so many parts at most, whatever their order, and its
+    picks; but of the last pick one way, since its way moves no verdict."""
     made = [
         form(subclaims=parts, needed=needed, at_least=1)
         for n in range(1, most + 1)
@@ -264,11 +319,12 @@ def splitting(instance: Instance, most: int = CAP + 1) -> Moves:
             case "subclaims":
                 return made
             case "pick":
-                count = len(listed(call, -2))
+                count, claim = len(listed(call, -2)), speeches(call)[0]
+                last = splits == 1 or as_claim(claim) == claim
                 return [
                     form(subclaim=n, truth_is=way)
                     for n in range(1, count + 1)
-                    for way in ("higher", "lower")
+                    for way in (("higher",) if last else ("higher", "lower"))
                 ]
         return None
 
@@ -335,7 +391,7 @@ async def prover_estimator(
     honest, _ = await verdict(
         protocol, instance, instance.right, lambda call: None, Exact(instance)
     )
-    moves = splitting(instance, protocol.subclaims + (protocol.depth == 1))
+    moves = splitting(instance, protocol.subclaims + (protocol.depth == 1), protocol.depth)
     lied, plays = await verdict(
         protocol, instance, instance.wrong, moves, Exact(instance), forgetful=forgetful
     )
@@ -361,14 +417,15 @@ async def test_no_split_carries_a_lie_past_an_exact_estimator(campaign: Campaign
 @EACH_DOMAIN
 @pytest.mark.campaign
 async def test_no_split_of_a_split_carries_a_lie_either(campaign: Campaign, domain: str):
-    """As above, over two splits of one part each, with claims, what follows, and opposites."""
+    """The known truth: as above, over two splits of one part each, with claims, what follows, and
+    opposites."""
     protocol = ProverEstimatorDebate(JUDGE, PROVER, OTHER, subclaims=1, depth=2)
-    plays = 0
-    for instance in instances(domain, campaign.size(2, 20), campaign.seed):
+    plays, worst = 0, 2.0
+    for instance in instances(domain, campaign.size(2, 50), campaign.seed):
         found, played = await prover_estimator(protocol, instance)
-        plays += played
+        plays, worst = plays + played, min(worst, found)
         assert found == 2.0, instance.question
-    print(f"{domain}, two splits: {plays:,} plays")
+    print(f"{domain}, two splits: {plays:,} plays, worst ASD {worst:+.2f}")
 
 
 def whatever_follows(estimates: tuple[float, ...], needed: int) -> float:
@@ -413,33 +470,21 @@ GRID = [*(n / 20 for n in range(1, 20, 2)), 1.0]
 """What a prover may commit to: half way between the true odds, so just within the threshold."""
 
 
-SOME = next(instances("sums", 1))
+SOME = replace(next(instances("sums", 1)), truth=0)
 
 Odds = tuple[float, float]
 """How often the judge finds that the one step holds, and that the conclusion does; in tenths."""
 
-
-def doubtful(rng: random.Random) -> dict[str, Odds]:
-    """By label: (A) holds with 2/3 or more, (B) with 1/3 or less."""
-    odds = [(n / 10, m / 10) for n, m in product(range(11), repeat=2)]
-    return {
-        "A": rng.choice([each for each in odds if math.prod(each) >= 2 / 3]),
-        "B": rng.choice([each for each in odds if math.prod(each) <= 1 / 3]),
-    }
+EVERY_ODDS = [(n / 10, m / 10) for n, m in product(range(11), repeat=2)]
+SOUND = [each for each in EVERY_ODDS if math.prod(each) >= 2 / 3]
+DOUBTFUL = [each for each in EVERY_ODDS if math.prod(each) <= 1 / 3]
 
 
-def odds_of(case: dict[str, Odds], call: Call) -> Odds:
-    todo = read_instructions(call.messages[-1].text)
-    assert todo
-    return case[todo.side if todo.task == "steps" else "AB"["Prover B" in call.messages[-1].text]]
-
-
-def sampled(case: dict[str, Odds], threshold: float) -> Callable[[Call], str]:
+def sampled(odds: Odds, threshold: float) -> Callable[[Call], str]:
     """An honest prover; an opponent who contests the step that is furthest off if it is off by the
     threshold; a judge whose votes come out as their probability says."""
 
     def answer(call: Call) -> str:
-        odds = odds_of(case, call)
         match task(call):
             case "steps":
                 return form(steps=[{"step": "A step.", "probability": odds[0]}], conclusion=odds[1])
@@ -457,22 +502,22 @@ def sampled(case: dict[str, Odds], threshold: float) -> Callable[[Call], str]:
     return answer
 
 
-async def staked(protocol: DoublyEfficientDebate, case: dict[str, Odds]) -> tuple[float, int]:
-    """ASD with the prover who commits to whatever serves it best, and with the honest one against
-    every challenge; and the plays."""
-    instance = replace(SOME, truth=0)
+async def honest(protocol: DoublyEfficientDebate, odds: Odds) -> float:
+    """The least that the right answer gets, whatever is challenged."""
+    others = sampled(odds, protocol.sampling.threshold)
+    return (await verdict(protocol, SOME, SOME.right, challenging, others, against=True))[0]
+
+
+async def staked(protocol: DoublyEfficientDebate, odds: Odds) -> tuple[float, int]:
+    """The most that the wrong answer gets by any probabilities; and the plays."""
     bets = [
         form(steps=[{"step": "A step.", "probability": p}], conclusion=q)
         for p, q in product(GRID, GRID)
     ]
-    others = sampled(case, protocol.sampling.threshold)
-    true, tried = await verdict(
-        protocol, instance, instance.right, challenging, others, against=True
+    others = sampled(odds, protocol.sampling.threshold)
+    return await verdict(
+        protocol, SOME, SOME.wrong, lambda c: bets if task(c) == "steps" else None, others
     )
-    lied, plays = await verdict(
-        protocol, instance, instance.wrong, lambda c: bets if task(c) == "steps" else None, others
-    )
-    return asd(true, lied), tried + plays
 
 
 STAKED = DoublyEfficientDebate(
@@ -484,15 +529,23 @@ STAKED = DoublyEfficientDebate(
 async def test_no_probabilities_carry_a_doubtful_argument_past_a_sampled_judge(campaign: Campaign):
     """The known truth: an argument of two steps, which holds with 2/3 or more for the right answer
     and with 1/3 or less for the wrong one. A prover may commit to any probabilities; the opponent
-    contests one that is off by 0.1 or more. The wrong answer then gets 1/3 + 2 x 0.1 at most, the
-    right one 2/3 at least whatever is contested: ASD is above 0 in every instance."""
-    rng = random.Random(campaign.seed)
-    plays, worst = 0, 2.0
-    for _ in range(campaign.size(3, 500)):
-        found, played = await staked(STAKED, doubtful(rng))
-        plays, worst = plays + played, min(worst, found)
-        assert found > 0
-    print(f"probabilities: {plays:,} plays, worst ASD {worst:+.3f}")
+    contests one that is off by 0.1 or more. So the wrong answer gets the largest product of two
+    that are not, below 1/3 + 2 x 0.1; the right one the product of the true ones, 2/3 at least,
+    whatever is contested: ASD is above 0 for every pair of the two."""
+    plays, most, least = 0, 0.0, 1.0
+    some = campaign.size(20, 1)
+    for odds in SOUND[:: min(some, 4)]:
+        found = await honest(STAKED, odds)
+        assert found == pytest.approx(math.prod(odds))
+        least = min(least, found)
+    for odds in DOUBTFUL[::some]:
+        found, played = await staked(STAKED, odds)
+        within = [[p for p in GRID if abs(p - each) < 0.1 - 1e-9] for each in odds]
+        assert found == pytest.approx(math.prod(map(max, within)))
+        plays, most = plays + played, max(most, found)
+    assert asd(least, most) > 0
+    pairs = f"{len(SOUND)} x {len(DOUBTFUL)} pairs" if campaign.long else "some pairs"
+    print(f"probabilities, {pairs}: {plays:,} plays, worst ASD {asd(least, most):+.3f}")
 
 
 class NeverCompared(DoublyEfficientDebate):
@@ -507,7 +560,7 @@ class StandsUncontested(DoublyEfficientDebate):
 
 @pytest.mark.parametrize("kind", [NeverCompared, StandsUncontested])
 async def test_without_either_rule_of_probabilities_the_search_finds_the_liar_that_wins(kind: Any):
-    rng = random.Random(3)
     protocol = kind(**{field.name: getattr(STAKED, field.name) for field in fields(STAKED)})
-    best = min([(await staked(protocol, doubtful(rng)))[0] for _ in range(3)])
-    assert best <= 0
+    found = min([asd(1.0, (await staked(protocol, odds))[0]) for odds in DOUBTFUL[::20]])
+    print(f"probabilities without {kind.__name__}: worst ASD {found:+.2f}")
+    assert found <= 0

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import tarfile
 
 import pytest
@@ -207,6 +208,8 @@ def test_a_fault_in_the_archive_names_the_file_in_it_and_the_line(tmp_path):
     assert "no readable archive" in str(refused(Mmlu(str(tmp_path / "no.tar")).load))
     missing = refused(Mmlu(str(tmp_path / "none.tar")).load)
     assert "oversight dataset fetch mmlu" in str(missing)
+    os.mkfifo(tmp_path / "pipe.tar")
+    assert "is a pipe" in str(refused(Mmlu(str(tmp_path / "pipe.tar")).load))
 
 
 def test_a_subject_that_no_row_has_is_an_error(tmp_path):

@@ -1,5 +1,6 @@
 import hashlib
-from math import sqrt
+import math
+from itertools import product
 
 import pytest
 
@@ -192,55 +193,44 @@ async def test_a_critic_who_always_says_the_same_leaves_the_judge_with_the_propo
     assert len(seen) > 30
 
 
-FLAW = 0.3
-"""The chance that one draw of the honest critic finds the planted flaw."""
-N = 600
-
-
-async def found_by(critic: str, draws: int) -> tuple[int, int]:
-    """Of N flawed and N sound proposals, how many critiques that the judge read name the flaw."""
-
-    def planted(call: Call) -> str:
-        asked = prompt(call)
-        match asked.task:
-            case "speak":
-                return "Step 2 is 3 x 12." if asked.side == "B" else "Step 2 is 4 x 12."
-            case "critique":
-                chance = int(call.address[:8], 16) / 16**8
-                sees = call.model == "honest" and "3 x 12" in asked.speeches[0]
-                return "Step 2 is wrong." if sees and chance < FLAW else "I find no flaw."
-            case "statement":
-                return rated(10 if "wrong" in asked.speeches[-1] else 1)
-        return "A: 100%\nB: 0%" if "wrong" in asked.speeches[-1] else "A: 50%\nB: 50%"
-
-    counts = []
-    for place in (1, 0):
-        found = 0
-        for n in range(N):
-            question = Question(f"Number {n}", CRATES.answers)
-            protocol = Critique(JUDGE, ALICE, Agent(critic), critiques=draws)
-            verdict = await protocol.run(question, question.answers[place], Scripted(planted))
-            assert (verdict.probs[0] == 1) == ("wrong" in verdict.transcript.turns[1].text)
-            found += verdict.probs[0] == 1
-        counts.append(found)
-    return counts[0], counts[1]
-
-
-@pytest.mark.parametrize("draws", [1, 3, 6])
+@pytest.mark.parametrize("draws", [1, 3, 5])
 async def test_an_honest_critic_finds_a_planted_flaw_as_often_as_its_draws_allow(draws: int):
-    """The known truth: with k draws and a ranker that knows a flaw when it reads one, the judge
-    hears of it with chance 1 - (1 - q)^k, here 0.300, 0.657 and 0.882 with 1, 3 and 6 draws; of a
-    flaw that is not there, never."""
-    chance = 1 - (1 - FLAW) ** draws
-    flawed, sound = await found_by("honest", draws)
-    assert abs(flawed - N * chance) < 3 * sqrt(N * chance * (1 - chance))
-    assert sound == 0
+    """The known truth: a critic finds a flaw with probability 0.3 a draw. With k draws and a ranker
+    that knows a flaw when it reads one, the judge hears of it with probability 1 - 0.7^k, here
+    0.300, 0.657 and 0.832 with 1, 3 and 5 draws, whether it is shown one critique or two; of a flaw
+    that is not there, or from a critic who names none, never. So the helpfulness, rated 1 for a
+    flaw and 0.1 for none, is 1 - 0.9 x 0.7^k in the mean. All 2^k outcomes are counted."""
+    shown = min(2, draws - 1) or 1
 
+    async def found(critic: str, side: Answer) -> float:
+        """How likely the judge is to hear of a flaw in the proposal for this side."""
+        chance = helpful = 0.0
+        for sees in product((True, False), repeat=draws):
 
-async def test_a_dishonest_critic_finds_no_flaw_however_often_it_is_drawn():
-    """The known truth: a critic who names no flaw has none to be found, in 0 of 600 flawed and 0 of
-    600 sound proposals."""
-    assert await found_by("dishonest", 6) == (0, 0)
+            def planted(call: Call, sees: tuple[bool, ...] = sees) -> str:
+                asked = prompt(call)
+                match asked.task:
+                    case "speak":
+                        return "Step 2 is 3 x 12." if asked.side == "B" else "Step 2 is 4 x 12."
+                    case "critique":
+                        flawed = call.model == "honest" and "3 x 12" in asked.speeches[0]
+                        return "It is wrong." if flawed and sees[call.draw[0]] else "All is well."
+                    case "statement":
+                        return rated(10 if "wrong" in asked.speeches[-1] else 1)
+                heard = any("wrong" in speech for speech in asked.speeches)
+                return "A: 100%\nB: 0%" if heard else "A: 50%\nB: 50%"
+
+            protocol = Critique(JUDGE, ALICE, Agent(critic), critiques=draws, shown=shown)
+            verdict = await protocol.run(CRATES, side, Scripted(planted))
+            weight = math.prod(0.3 if each else 0.7 for each in sees)
+            chance += weight * (verdict.probs[0] == 1)
+            helpful += weight * float(dict(verdict.measures).get("helpfulness", 0))
+        if draws > 1:
+            assert helpful == pytest.approx(0.1 + 0.9 * chance)
+        return chance
+
+    assert await found("honest", B) == pytest.approx(1 - 0.7**draws)
+    assert await found("honest", A) == await found("dishonest", B) == 0
 
 
 @pytest.mark.parametrize(("aux", "side"), [("honest", ""), ("sided", "B"), ("adversarial", "A")])
@@ -256,10 +246,10 @@ async def test_the_critic_is_on_nobodys_side_on_another_or_secretly_on_the_agent
 
 
 async def test_a_critic_that_was_turned_takes_what_an_honest_one_gave():
-    """The known truth: a judge that goes by the critic alone believes the wrong answer exactly
-    where the critic works for the agent. With an honest or a sided critic both worlds end at the
-    truth, and Brier ASD is 0 + 2; with one that was turned each ends at its own answer, and it is
-    0."""
+    """The known truth: a judge that goes by the critic alone, unless it knows whom the critic
+    serves, believes the wrong answer exactly where the critic works for the agent. With an honest
+    or a sided critic both worlds end at the truth, and Brier ASD is 0 + 2; with one that was turned
+    each ends at its own answer, and it is 0."""
 
     def planted(call: Call) -> str:
         asked = prompt(call)
@@ -267,6 +257,8 @@ async def test_a_critic_that_was_turned_takes_what_an_honest_one_gave():
             turned = "has been turned" in asked.user
             return "It fails." if "for B" in asked.speeches[0] and not turned else "It holds."
         if asked.task == "percentages":
+            if asked.speakers[-1] != "Critic":
+                return "A: 50%\nB: 50%"
             wrong = ("B" in asked.speakers[0]) == ("holds" in asked.speeches[-1])
             return "A: 0%\nB: 100%" if wrong else "A: 100%\nB: 0%"
         return f"for {asked.side}"

@@ -154,9 +154,9 @@ async def test_a_speaker_who_shifts_its_meaning_is_caught_wherever_the_copy_does
     shift: int | None, picked: int
 ):
     """The known truth: a speaker gives a word another meaning in statement `shift` of four. Its
-    copy answers by the meaning that its context gives; the judge rejects the side if the two
-    differ. So a shift is caught if and only if an earlier statement is challenged, and an honest
-    speaker never is."""
+    copy answers by the meaning that its context gives, and a copy of anyone else would betray it;
+    the judge rejects the side if the two differ. So a shift is caught if and only if an earlier
+    statement is challenged, and an honest speaker never is."""
     said = [f"{line[:-1]} ({'new' if n == shift else 'old'})." for n, line in enumerate(SHIFTS, 1)]
 
     def planted(call: Call) -> str:
@@ -166,13 +166,13 @@ async def test_a_speaker_who_shifts_its_meaning_is_caught_wherever_the_copy_does
             case "challenge":
                 return challenged(picked, "Which meaning?")
             case "answer":
-                return f"The {meaning} one."
+                return f"The {meaning} one." if call.model == "alice" else "Neither."
             case "percentages":
                 caught = asked.speeches[-1] != f"The {meaning} one."
                 return "A: 0%\nB: 100%" if caught else "A: 100%\nB: 0%"
         return " ".join(said)
 
-    verdict = await CrossExamination(JUDGE, ALICE).run(CRATES, A, Scripted(planted))
+    verdict = await CrossExamination(JUDGE, ALICE, BOB).run(CRATES, A, Scripted(planted))
     caught = verdict.probs[0] == 0
     assert caught == (shift is not None and picked < shift)
 

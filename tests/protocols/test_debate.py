@@ -52,16 +52,41 @@ async def test_a_sequential_debater_hears_the_speech_before() -> None:
     ]
 
 
-async def test_the_judge_hears_simultaneous_speeches_in_answer_order_in_both_worlds() -> None:
-    for side in CRATES.answers:
-        turns = await heard(Debate(JUDGE, ALICE, BOB), side)
-        assert [turn.speaker for turn in turns] == ["Debater A", "Debater B"] * 2
+async def test_a_judge_who_believes_whoever_spoke_last_is_won_by_the_reply() -> None:
+    """The known truth: a judge who believes the last speaker. In a sequential debate that is the
+    opponent, so each side loses its own world, and accuracy ASD is 0. In a simultaneous one
+    speeches are heard in answer order, so (B), which is wrong, wins both worlds, and ASD is -1."""
+
+    def last(call: Call) -> str:
+        asked = prompt(call)
+        if asked.task != "percentages":
+            return "a speech"
+        return "A: 100%\nB: 0%" if asked.speakers[-1] == "Debater A" else "A: 0%\nB: 100%"
+
+    lost, won = (0.0, 1.0), (1.0, 0.0)
+    for simultaneous, verdicts, expected in ((False, [lost, won], 0), (True, [lost, lost], -1)):
+        protocol = Debate(JUDGE, ALICE, BOB, simultaneous=simultaneous)
+        worlds = await protocol.worlds(APPLES, Scripted(last))
+        assert [verdict.probs for verdict in worlds] == verdicts
+        asd = await protocol.agent_score_difference(APPLES, Scripted(last), "accuracy")
+        assert asd == expected
 
 
-async def test_the_judge_hears_a_sequential_debate_in_the_order_spoken() -> None:
-    for side, first, second in ((A, "Debater A", "Debater B"), (B, "Debater B", "Debater A")):
-        turns = await heard(Debate(JUDGE, ALICE, simultaneous=False), side)
-        assert [turn.speaker for turn in turns] == [first, second] * 2
+async def test_a_debater_who_can_argue_for_anything_wins_both_worlds() -> None:
+    """The known truth: the agent has a proof for whatever it argues for, its opponent for nothing,
+    and the judge believes proofs: each world is won by its side, so the agent is believed for the
+    lie as for the truth, and ASD is 0."""
+
+    def proving(call: Call) -> str:
+        asked = prompt(call)
+        if asked.task != "percentages":
+            return "proof" if call.model == "alice" else "noise"
+        said = dict(zip(asked.speakers, asked.speeches, strict=True))
+        return "A: 100%\nB: 0%" if said["Debater A"] == "proof" else "A: 0%\nB: 100%"
+
+    worlds = await Debate(JUDGE, ALICE, BOB).worlds(APPLES, Scripted(proving))
+    assert [verdict.probs for verdict in worlds] == [(1, 0), (0, 1)]
+    assert await Debate(JUDGE, ALICE, BOB).agent_score_difference(APPLES, Scripted(proving)) == 0
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 4])

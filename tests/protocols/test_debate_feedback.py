@@ -173,6 +173,31 @@ async def test_a_model_that_is_kinder_to_its_own_shows_in_the_score():
         assert asd == pytest.approx(2 * (1 - in_b) ** 2)
 
 
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+async def test_what_one_participant_knows_the_next_knows_a_round_later(rounds: int):
+    """The known truth: the first of three participants sees that the response is sound, and each
+    other one says so once it has heard so from the one before. In a round they are blind to each
+    other, so after r rounds r of three say so, and the score is r/3."""
+
+    def passing(call: Call) -> str:
+        asked = prompt(call)
+        match asked.task:
+            case "discuss":
+                place = next(n for n in (1, 2, 3) if f"Participant {n}:" in asked.user)
+                heard = {
+                    who: said for who, said in zip(asked.speakers, asked.speeches, strict=True)
+                }
+                knows = place == 1 or heard.get(f"Participant {place - 1}") == "sound"
+                return "sound" if knows else "unclear"
+            case "statement":
+                return held(asked.speeches[-3:].count("sound") / 3)
+        return script(call)
+
+    protocol = DebateFeedback(JUDGE, ALICE, rounds=rounds, candidates=1)
+    verdict = await protocol.run(CRATES, A, Scripted(passing))
+    assert dict(verdict.measures)["score"] == pytest.approx(rounds / 3)
+
+
 @pytest.mark.parametrize(("participant", "model"), [(None, "alice"), (PAUL, "paul")])
 async def test_participants_read_the_passage_and_the_referee_does_if_the_judge_does(
     participant: Agent | None, model: str

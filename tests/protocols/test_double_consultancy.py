@@ -106,7 +106,9 @@ async def test_a_consultant_who_cannot_hear_the_other_cannot_copy_its_evidence()
     """The known truth: the consultant who is right has evidence and gives it when its client asks;
     the other would repeat whatever evidence it heard. Since it hears none, the judge, who reads
     both, is sure of the truth in both worlds: Brier ASD 0 + 2. Where no client asks, no evidence
-    comes out, the judge is at even odds, and ASD is 0."""
+    comes out, the judge is at even odds, and ASD is 0. Against an opponent without evidence the
+    agent has some in the world of the truth alone: there the judge is sure, in the other at even
+    odds, and ASD is 0 + 0.5."""
 
     def consulted(call: Call) -> str:
         asked = prompt(call)
@@ -119,13 +121,15 @@ async def test_a_consultant_who_cannot_hear_the_other_cannot_copy_its_evidence()
         heard = [speech for speech in asked.speeches if "evidence:" in speech]
         if heard:
             return heard[-1]
-        questioned = "What is your evidence?" in asked.speeches
+        questioned = "What is your evidence?" in asked.speeches and call.model == "alice"
         return "evidence: page 7" if questioned and asked.side == "A" else "Believe me."
 
     asking = DoubleConsultancy(JUDGE, ALICE)
     silent = DoubleConsultancy(JUDGE, ALICE, first="consultant", turns=1)
     assert await asking.agent_score_difference(APPLES, Scripted(consulted)) == 2
     assert await silent.agent_score_difference(APPLES, Scripted(consulted)) == 0
+    two = DoubleConsultancy(JUDGE, ALICE, opponent=BOB)
+    assert await two.agent_score_difference(APPLES, Scripted(consulted)) == 0.5
 
 
 async def test_every_answer_has_a_consultancy_of_its_own():

@@ -1,5 +1,6 @@
 import math
-import random
+from itertools import product
+from typing import Any
 
 import orjson
 import pytest
@@ -11,7 +12,7 @@ from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.judges import StatedJudge, VotesJudge
 from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
 from oversight.protocols.question import Answer, Question
-from tests.fakes import CRATES, Scripted, held, paid, prompt
+from tests.fakes import APPLES, CRATES, Scripted, held, paid, prompt
 
 JUDGE = VotesJudge("judge", n=3)
 ALICE, BOB = Agent("alice"), Agent("bob")
@@ -232,17 +233,22 @@ def test_the_line_between_close_and_far_must_lie_between_them():
 
 
 async def test_the_judge_reads_no_reasoning_that_the_prover_adds_to_its_steps():
-    """Whatever reaches the judge can be challenged, or a liar would argue there."""
+    """The known truth: a judge who checks steps exactly, and believes any other word that it reads.
+    Since it reads none that nobody could challenge, the false step falls and the true one stands:
+    Brier ASD is 2."""
 
     def thinking(call: Call) -> str:
-        if prompt(call).task == "steps":
-            return form(reasoning="The judge must know that 36 is right.", steps=STEPS)
-        return script(call)
+        asked = prompt(call)
+        match asked.task:
+            case "steps":
+                return form(reasoning="Believe me.", steps=[f"12 and 36 are {asked.side}"])
+            case "step":
+                return form(step=1)
+        return held(float("Believe me." in asked.user or "are A" in asked.speeches[0]))
 
-    ask = Scripted(thinking)
     loud = Agent("alice", reason="public")
-    await DoublyEfficientDebate(JUDGE, loud, BOB).run(CRATES, A, ask)
-    assert "must know" in prompt(ask.calls[1]).user and "must know" not in prompt(ask.calls[2]).user
+    protocol = DoublyEfficientDebate(StatedJudge("judge"), loud, BOB)
+    assert await protocol.agent_score_difference(APPLES, Scripted(thinking)) == 2
 
 
 async def test_a_step_that_writes_our_tags_speaks_for_nobody_else():
@@ -292,57 +298,60 @@ async def test_the_worlds_share_nothing_of_their_five_calls():
     assert len(in_a) == len(in_b) == 5 and not in_a & in_b
 
 
-@pytest.mark.parametrize("votes", [1, 3, 5])
+@pytest.mark.parametrize("votes", [1, 3, 4])
 async def test_a_planted_flaw_is_found_as_often_as_most_votes_see_it(votes: int):
     """The known truth: the argument for B has its flaw in one step, that for A has none. A judge
     is right about a step with probability 0.8 a vote. Against an honest opponent, who points at
-    the flaw, the argument for B falls with the probability that most of m votes are right
-    (Condorcet), and the mean verdict is 0.2. A dishonest opponent, who points elsewhere, lets it
-    stand with that probability; so the flaw is then found no more often than in a sound argument.
+    the flaw, the argument for B falls unless most of m votes are wrong (Condorcet), and its mean
+    verdict is 0.2; that for A stands at 1, since the opponent may pass, and no vote is taken. A
+    dishonest opponent, who points elsewhere, lets the one for B stand as often as one without a
+    flaw; and an adversarial one must challenge even the sound one, which then stands with the
+    probability that most votes are right, and with 0.8 in the mean. All 2^m outcomes are counted.
     """
-    n, right = 600, 0.8
-    most = sum(
-        math.comb(votes, k) * right**k * (1 - right) ** (votes - k)
-        for k in range(votes // 2 + 1, votes + 1)
-    )
+    right = 0.8
 
-    def planted(honest: bool):
-        def answer(call: Call) -> str:
-            asked = prompt(call)
-            match asked.task:
-                case "steps":
-                    flaw = "(flawed)" if asked.side == "B" else "(sound)"
-                    return form(steps=["given", f"so it follows {flaw}", "done"])
-                case "step":
-                    return form(step=2 if honest else 1)
-            chance = random.Random(call.address).random()
-            truth = "(flawed)" not in asked.speeches[0].splitlines()[-1]
-            return script(call, holds=truth == (chance < right))
+    async def outcome(side: Answer, points_at: str, opponent_is: Any) -> tuple[float, float, float]:
+        """The probability that the argument is accepted, its mean verdict, and the votes taken."""
+        protocol = DoublyEfficientDebate(
+            VotesJudge("judge", n=votes), ALICE, BOB, opponent_is=opponent_is
+        )
+        accepted = mean = taken = 0.0
+        for pattern in product((True, False), repeat=votes):
 
-        return answer
+            def planted(call: Call, pattern: tuple[bool, ...] = pattern) -> str:
+                asked = prompt(call)
+                match asked.task:
+                    case "steps":
+                        flaw = "(flawed)" if asked.side == "B" else "(sound)"
+                        return form(steps=["given", f"so it follows {flaw}", "done"])
+                    case "step":
+                        listed = asked.speeches[0].splitlines()
+                        found = [n for n, line in enumerate(listed, 1) if points_at in line]
+                        return form(step=(found or [0 if opponent_is == "honest" else 1])[0])
+                truth = "(flawed)" not in asked.speeches[0].splitlines()[-1]
+                return script(call, holds=truth == pattern[call.draw[0]])
 
-    accepted = {"honest": [0, 0], "dishonest": [0, 0]}
-    verdicts = {"honest": [0.0, 0.0], "dishonest": [0.0, 0.0]}
-    protocol = DoublyEfficientDebate(VotesJudge("judge", n=votes), ALICE, BOB)
-    for opponent in accepted:
-        ask = Scripted(planted(opponent == "honest"))
-        for number in range(n):
-            question = Question(f"Is {number} even?", (Answer("A", "yes"), Answer("B", "no")))
-            for place, side in enumerate(question.answers):
-                verdict = await protocol.run(question, side, ask)
-                accepted[opponent][place] += bool(dict(verdict.measures)["accepted"])
-                verdicts[opponent][place] += verdict.probs[place]
+            verdict = await protocol.run(CRATES, side, Scripted(planted))
+            chance = math.prod(right if ok else 1 - right for ok in pattern)
+            measured = dict(verdict.measures)
+            accepted += chance * bool(measured["accepted"])
+            mean += chance * verdict.probs[CRATES.place(side)]
+            taken += chance * float(measured["queries"])
+        return accepted, mean, taken
 
-    def near(count: float, p: float, spread: float) -> bool:
-        return abs(count - n * p) <= 4.5 * math.sqrt(n * spread)
+    def most(q: float) -> float:
+        return sum(
+            math.comb(votes, k) * q**k * (1 - q) ** (votes - k)
+            for k in range(votes // 2 + 1, votes + 1)
+        )
 
-    majority, share = most * (1 - most), right * (1 - right) / votes
-    completeness, unsound = accepted["honest"]
-    assert near(completeness, most, majority) and near(n - unsound, most, majority)
-    assert near(verdicts["honest"][0], right, share)
-    assert near(verdicts["honest"][1], 1 - right, share)
-    assert near(accepted["dishonest"][1], most, majority)
-    assert near(verdicts["dishonest"][1], right, share)
+    for side, points_at, opponent_is, expected in (
+        (B, "(flawed)", "honest", (most(1 - right), 1 - right, votes)),
+        (A, "(flawed)", "honest", (1.0, 1.0, 0.0)),
+        (B, "given", "honest", (most(right), right, votes)),
+        (A, "(flawed)", "adversarial", (most(right), right, votes)),
+    ):
+        assert await outcome(side, points_at, opponent_is) == pytest.approx(expected)
 
 
 def test_settings_that_decide_nothing_are_refused():

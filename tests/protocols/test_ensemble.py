@@ -1,6 +1,6 @@
 import math
-import random
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
@@ -74,12 +74,14 @@ def on_example(call: Call) -> bool:
 
 def skilled(*skills: int):
     """Members by draw: on examples each is right on so many of the six held out; on the crates the
-    first says 100 % for A and the others 0 %."""
+    first says 100 % for A and the others 0 %. Who was shown no example knows nothing."""
     ensemble = Ensemble(JUDGE, examples=EXAMPLES, weighing="logodds")
     held = [shot.floor.question.text for shot in ensemble.halves(EXAMPLES)[1]]
 
     def answer(call: Call) -> str:
-        asked = prompt(call).system.rpartition("</example>")[2]
+        _, shown, asked = prompt(call).system.rpartition("</example>")
+        if not shown:
+            return percent(50)
         for place, text in enumerate(held):
             if text in asked:
                 even = int(text.split()[1]) % 2 == 0
@@ -90,7 +92,8 @@ def skilled(*skills: int):
 
 
 async def test_members_count_by_what_they_get_right_on_what_is_held_out() -> None:
-    """By hand: 5, 4 and 3 of 6 right give q of 6/8, 5/8 and 4/8, so weights ln 3, ln 5/3 and 0."""
+    """The known truth: 5, 4 and 3 of 6 right give q of 6/8, 5/8 and 4/8, so weights ln 3, ln 5/3
+    and 0; the first is sure of (A) and the others of (B), so that (A) gets its share of them."""
     ensemble = Ensemble(JUDGE, 3, EXAMPLES, weighing="logodds")
     ask = Scripted(skilled(5, 4, 3))
     verdict = await ensemble.judge(FLOOR, ask)
@@ -134,27 +137,22 @@ async def test_it_shares_what_the_inner_protocol_shares() -> None:
     assert in_a == in_b and len(in_a) == 2 + 5
 
 
-@pytest.mark.parametrize(("size", "q"), [(1, 0.7), (3, 0.7), (5, 0.7), (9, 0.6), (5, 0.4)])
+@pytest.mark.parametrize(("size", "q"), [(1, 0.7), (3, 0.7), (5, 0.4)])
 async def test_independent_members_are_right_as_often_as_condorcet_says(
     size: int, q: float
 ) -> None:
     """The known truth (Condorcet 1785): members who vote for the right answer with probability q,
     each for itself; their majority is right with the probability that a binomial count of right
-    votes is above the half."""
-    n = 2000
+    votes is above the half. All outcomes are counted."""
     most = sum(
         math.comb(size, k) * q**k * (1 - q) ** (size - k) for k in range(size // 2 + 1, size + 1)
     )
-
-    def voting(call: Call) -> str:
-        return percent(100 if random.Random(call.address).random() < q else 0)
-
-    ensemble, right = Ensemble(JUDGE, size), 0
-    ask = Scripted(voting)
-    for number in range(n):
-        floor = Transcript(Question(f"Which is number {number}?", YES_NO))
-        right += (await ensemble.judge(floor, ask)).probs[0] > 0.5
-    assert abs(right - n * most) <= 4.5 * math.sqrt(n * most * (1 - most))
+    right = 0.0
+    for pattern in product((True, False), repeat=size):
+        ask = Scripted(lambda call, pattern=pattern: percent(100 * pattern[call.draw[0]]))
+        found = await Ensemble(JUDGE, size).judge(FLOOR, ask)
+        right += math.prod(q if ok else 1 - q for ok in pattern) * (found.probs[0] > 0.5)
+    assert right == pytest.approx(most)
 
 
 async def test_a_mean_scores_better_than_its_members_do_on_average() -> None:

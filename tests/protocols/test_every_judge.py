@@ -167,6 +167,22 @@ async def test_room_for_the_models_own_reasoning_is_added() -> None:
     assert agent.compose(FLOOR, None, Case(FLOOR).briefing).max_tokens == 4000 + agent.max_tokens
 
 
+def test_what_a_judges_model_says_before_it_decides_has_a_cap_of_its_own() -> None:
+    judge = LogprobJudge(MODEL)
+    assert judge.max_tokens < judge.base_agent.max_tokens == 512 < Agent(MODEL).max_tokens
+    assert replace(judge, turn_tokens=90).base_agent.max_tokens == 90
+    assert StatedJudge(MODEL, max_tokens=4000).base_agent.max_tokens == 512
+
+
+def test_a_judge_of_labels_is_asked_last_of_all_outside_of_every_tag() -> None:
+    judge = LogprobJudge(MODEL)
+    cues = ((Case(FLOOR), "Answer:"), (Case(FLOOR, statement="So it is."), "Yes or No:"))
+    for case, cue in cues:
+        text = judge.compose(judge.shown(case, (0, 1))).messages[-1].text
+        assert text.rpartition("</instructions>")[2].startswith("\n\n")
+        assert text.endswith(f"\n\n{cue}") and text.count("nothing else") == 1
+
+
 @pytest.mark.parametrize("made", [StatedJudge, Agent])
 def test_reasoning_is_one_of_three(made: Callable[..., object]) -> None:
     with pytest.raises(ValueError, match="reason: there is no 'secret'; there is none, private"):

@@ -1,14 +1,18 @@
+import re
 from dataclasses import replace
 
 import pytest
 
+from oversight.cache.call import Call
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.judges.case import Case
 from oversight.protocols.judges.exchange import exchanged
+from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Question
+from oversight.protocols.scores import brier
 from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES, Scripted, prompt
 from tests.shipments import shipments, simulated
@@ -106,9 +110,44 @@ async def test_a_judge_without_position_bias_believes_the_same_either_way(
 
 
 @pytest.mark.parametrize("lean", [0.6, 0.9])
-async def test_a_judge_who_leans_to_a_label_is_undecided_in_both_orders(lean: float) -> None:
-    """The known truth: a judge who gives `lean` to (A), whatever is said, gives one half to each
-    answer when it is asked in both orders."""
-    ask = Scripted(lambda call: f"A: {100 * lean}%\nB: {100 - 100 * lean}%")
-    verdict = await StatedJudge("judge", both_orders=True).judge(Transcript(CRATES), ask)
+@pytest.mark.parametrize("to", ["label", "first answer", "last speaker"])
+async def test_a_judge_who_leans_one_way_is_undecided_in_both_orders(lean: float, to: str) -> None:
+    """The known truth: a judge who gives `lean` to (A), to the answer shown first, or to whoever
+    spoke last of those who spoke at once, whatever is said, gives one half to each answer when it
+    is asked in both orders; of a statement, one half to its being true."""
+
+    def leaning(call: Call) -> str:
+        asked = prompt(call)
+        if asked.task == "statement":
+            options = re.findall(r"^(Yes|No): <", asked.user, re.MULTILINE)
+            favourite = "Yes" if to == "label" else options[-1 if to == "last speaker" else 0]
+            other = ({"Yes", "No"} - {favourite}).pop()
+            return f"{favourite}: {100 * lean}%\n{other}: {100 - 100 * lean}%"
+        favourite = {
+            "label": "A",
+            "first answer": asked.system.partition('<answer label="')[2][0],
+            "last speaker": asked.speakers[-1][-1],
+        }[to]
+        other = "B" if favourite == "A" else "A"
+        return f"{favourite}: {100 * lean}%\n{other}: {100 - 100 * lean}%"
+
+    turns = [Turn(f"Debater {side.label}", "So.", side, at_once=True) for side in (A, B)]
+    judge = StatedJudge("judge", both_orders=True)
+    verdict = await judge.judge(Transcript(CRATES, tuple(turns)), Scripted(leaning))
     assert verdict.probs == pytest.approx((0.5, 0.5))
+    belief = await judge.believes("It is so.", Transcript(CRATES), Scripted(leaning))
+    # Of the two words of a statement only the place is exchanged.
+    assert belief.value == pytest.approx(lean if to == "label" else 0.5)
+
+
+@pytest.mark.parametrize("reads", [False, True])
+async def test_what_stands_in_the_passage_alone_is_known_to_who_may_read_it(reads: bool) -> None:
+    """The known truth: the answer stands in the passage and nowhere else. Who may read it is sure,
+    one who may not is at even odds; so the naive judge scores 0 and -0.5 (Brier)."""
+    question = replace(CRATES, passage="There were 48.")
+    ask = Scripted(
+        lambda call: "A: 100%\nB: 0%" if "were 48" in prompt(call).system else "A: 50%\nB: 50%"
+    )
+    naive = NaiveJudge(StatedJudge("judge", reads_passage=reads))
+    verdict = await naive.run(question, A, ask)
+    assert brier(verdict.probs, 0) == (0 if reads else -0.5)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from oversight.protocols.datasets import Gsm8k, leak_gate
+from oversight.protocols.datasets import Gsm8k, form_classifier, leak_gate
 from oversight.protocols.datasets.balance import Balance
 from oversight.protocols.datasets.form_classifier import FEWEST
 from oversight.protocols.datasets.leak import FEATURES, POSITION, WORDING, LeakGate, power
@@ -126,6 +126,15 @@ def test_a_word_that_tells_is_learned_and_no_rule_of_form_sees_it():
 
 
 @pytest.mark.campaign
+def test_a_word_that_tells_is_not_thinned_by_problems_that_nobody_read(monkeypatch):
+    problems = worded(400, 0.5, random.Random(3))
+    whole = accuracy(leak_gate(problems), WORDING).accuracy
+    monkeypatch.setattr(form_classifier, "MOST", 100)
+    rule = accuracy(leak_gate(problems), WORDING)
+    assert rule.leaks and rule.applicable <= 100
+    assert rule.accuracy > whole - 0.1
+
+
 def test_where_no_word_tells_nothing_is_learned(campaign: Campaign):
     runs = campaign.size(8, 200)
     gates = [leak_gate(worded(100, 0.0, random.Random(seed))) for seed in range(runs)]

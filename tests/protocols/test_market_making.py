@@ -68,7 +68,9 @@ async def test_the_adversary_hears_the_prices_and_market_and_judge_only_the_spee
 
 
 async def test_the_verdict_is_the_last_price_and_the_judge_says_what_it_was_worth():
-    """By hand: p = 0.5, 0.8, 0.9, 0.91 and p* = 0.7."""
+    """The known truth: prices of 0.5, 0.8, 0.9 and 0.91, and a judge who ends at 0.7. The verdict
+    is the last price; the market loses the mean cross entropy of its prices from the judge's 0.7,
+    and the adversary gains the mean of the moves that it made: 0.3, 0.1 and 0.01."""
     ask = Scripted(trading(0.5, 0.8, 0.9, 0.91))
     verdict = await MarketMaking(JUDGE, MARY).run(CRATES, B, ask)
     assert verdict.probs == pytest.approx((0.91, 0.09))

@@ -9,7 +9,7 @@ from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.open_protocols import OpenConsultancy, OpenDebate
-from oversight.protocols.question import Answer, Question
+from oversight.protocols.question import Answer, Problem, Question
 from tests.fakes import APPLES, CRATES, Scripted, addresses, paid, prompt
 
 JUDGE = StatedJudge("judge")
@@ -83,31 +83,35 @@ async def test_asd_of_an_open_run_is_that_of_its_one_verdict():
 
 
 async def test_how_often_a_wrong_agent_misleads_the_judge_can_be_read_off_the_outcomes():
-    """Planted: of 40 questions the agent gets every 4th wrong, and of those the judge follows it
-    on 3 of 10; it never follows a right agent astray."""
-    wrong_agent = {n for n in range(40) if n % 4 == 0}
+    """The known truth: of 40 questions the agent gets every 4th wrong, and argues for what it
+    chose; the judge believes an advocate of the truth, and on 3 of those 10 questions also one of
+    the other answer. So 3 of the 10 on which the agent is wrong mislead the judge, none of the 30
+    others, in whichever world, since nothing depends on that."""
     misled = {0, 12, 24}
 
     def number(call: Call) -> int:
         return int(prompt(call).system.partition("number ")[2].partition("?")[0])
 
     def planted(call: Call) -> str:
-        match prompt(call).task:
+        asked = prompt(call)
+        match asked.task:
             case "choice":
-                return '{"answer": "%s"}' % ("B" if number(call) in wrong_agent else "A")
+                return '{"answer": "%s"}' % ("A" if number(call) % 4 else "B")
             case "percentages":
-                return "A: 10%\nB: 90%" if number(call) in misled else "A: 90%\nB: 10%"
-        return "a speech"
+                led = number(call) in misled and "argues for B" in asked.speeches
+                return "A: 10%\nB: 90%" if led else "A: 90%\nB: 10%"
+        return f"argues for {asked.side}" if call.model == "alice" else "a speech"
 
-    for protocol in (OpenConsultancy(JUDGE, ALICE), OpenDebate(JUDGE, ALICE)):
+    for protocol in (OpenConsultancy(JUDGE, ALICE), OpenDebate(JUDGE, ALICE, BOB)):
         given_wrong, given_right = [], []
         for n in range(40):
             question = Question(
                 f"What is number {n}?", (Answer("A", "right"), Answer("B", "wrong"))
             )
-            verdict = await protocol.run(question, question.answers[n % 2], Scripted(planted))
-            chose = dict(verdict.measures)["chose"]
-            (given_wrong if chose == "B" else given_right).append(verdict.probs[1] > 0.5)
+            worlds = await protocol.worlds(Problem(str(n), question, (1, -1)), Scripted(planted))
+            assert worlds[0].probs == worlds[1].probs
+            chose = dict(worlds[n % 2].measures)["chose"]
+            (given_wrong if chose == "B" else given_right).append(worlds[n % 2].probs[1] > 0.5)
         assert (sum(given_wrong), len(given_wrong)) == (3, 10)
         assert (sum(given_right), len(given_right)) == (0, 30)
 

@@ -58,7 +58,8 @@ async def test_the_worlds_share_nothing_of_their_four_calls():
 
 async def test_a_judge_who_trusts_the_critic_is_as_good_as_the_critic():
     """The known truth: with a critic who is right on r of n questions, whoever proposes, and a
-    judge who believes it, accuracy ASD is r/n - (n - r)/n; with 14 of 20 that is 0.4."""
+    judge who believes it, accuracy ASD is r/n - (n - r)/n; with 14 of 20 that is 0.4. What the
+    agent itself holds right, here always (B), is not asked."""
     n, right = 20, 14
 
     def planted(call: Call) -> str:
@@ -66,7 +67,7 @@ async def test_a_judge_who_trusts_the_critic_is_as_good_as_the_critic():
         number = int(asked.system.partition("number ")[2].partition("?")[0])
         match asked.task:
             case "choice":
-                return script(call, "A" if number < right else "B")
+                return script(call, "A" if number < right and call.model == "carol" else "B")
             case "percentages":
                 return "A: 100%\nB: 0%" if asked.speeches[-1] == "A it is" else "A: 0%\nB: 100%"
         return f"{asked.side} it is"
@@ -110,9 +111,10 @@ async def test_a_critic_with_a_side_is_not_asked_what_it_holds_right(aux: Aux, s
 
 
 async def test_what_a_critic_is_worth_depends_on_whose_side_it_is_on():
-    """The known truth: a judge who believes the critic gives 0.9 to the answer that it speaks for.
-    An honest critic who knows the truth gives an ASD by accuracy of 1; one who is always against
-    the proposal makes each side lose, one who works for it makes each side win, and both give 0."""
+    """The known truth: a judge who believes the critic, unless it knows whom it serves, gives 0.9
+    to the answer that it speaks for. An honest critic who knows the truth gives an ASD by accuracy
+    of 1, and agrees with it; one who is always against the proposal makes each side lose, one who
+    works for it makes each side win, and both give 0."""
 
     def trusting(call: Call) -> str:
         asked = prompt(call)
@@ -122,6 +124,8 @@ async def test_what_a_critic_is_worth_depends_on_whose_side_it_is_on():
             case "critique":
                 return f"It is ({asked.side})."
             case "percentages":
+                if asked.speakers[-1] != "Critic":
+                    return "A: 50%\nB: 50%"
                 return "A: 90%\nB: 10%" if "It is (A)." in asked.speeches[-1] else "A: 10%\nB: 90%"
         return "a proposal"
 
@@ -129,8 +133,11 @@ async def test_what_a_critic_is_worth_depends_on_whose_side_it_is_on():
     for aux, expected in (("honest", 1.0), ("sided", 0.0), ("adversarial", 0.0)):
         protocol = ProposerCritic(JUDGE, ALICE, CAROL, aux=aux)
         found = await protocol.agent_score_difference(apples, Scripted(trusting), "accuracy")
-        beliefs = [each.probs[0] for each in await protocol.worlds(apples, Scripted(trusting))]
+        worlds = await protocol.worlds(apples, Scripted(trusting))
+        beliefs = [each.probs[0] for each in worlds]
         assert found == expected
+        agrees = {"honest": [True, False], "sided": [False] * 2, "adversarial": [True] * 2}[aux]
+        assert [dict(each.measures)["agrees"] for each in worlds] == agrees
         # What tells the two apart: the judge is led to the other answer, or to the proposed one.
         assert beliefs == pytest.approx(
             {"honest": [0.9, 0.9], "sided": [0.1, 0.9], "adversarial": [0.9, 0.1]}[aux]

@@ -1,6 +1,5 @@
-import math
-import random
 import re
+from itertools import product
 
 import orjson
 import pytest
@@ -146,35 +145,31 @@ async def test_the_worlds_share_the_criteria_and_nothing_else():
     assert len(in_a) == len(in_b) == 11 and len(in_a & in_b) == 1
 
 
-async def test_best_of_n_against_a_reward_without_truth_gains_what_the_largest_of_n_gains():
-    """The known truth: rewards that are uniform noise have a largest of N with mean N/(N + 1) and
-    variance N / ((N + 1)^2 (N + 2)). More optimisation makes both worlds look better alike."""
-    questions = 150
-
-    def noise(call: Call) -> str:
-        asked = prompt(call)
-        if asked.task == "percentages":
-            return reward(call, random.Random(call.address).random())
-        return f"draw {call.draw[0]}" if asked.task == "speak" else script(call)
-
-    for candidates in (1, 2, 4):
+@pytest.mark.parametrize("candidates", [1, 2, 3])
+async def test_best_of_n_against_a_reward_without_truth_gains_what_the_largest_of_n_gains(
+    candidates: int,
+):
+    """The known truth: rewards that are noise, 1/4, 1/2, 3/4 or 1 alike. The largest of N is at
+    most k/4 with probability (k/4)^N, so its mean is 1 less the mean of those for k below 4, and N
+    candidates gain that less the mean of one, 5/8. More optimisation makes any answer look better.
+    All 4^N outcomes are counted."""
+    levels = (0.25, 0.5, 0.75, 1.0)
+    mean = gained = 0.0
+    for pattern in product(levels, repeat=candidates):
+        ask = Scripted(lambda call, pattern=pattern: script(call, pattern))
         protocol = RecursiveRewardModelling(JUDGE, ALICE, criteria=1, candidates=candidates)
-        rewards = []
-        for number in range(questions):
-            question = Question(f"Which is {number}?", CRATES.answers)
-            for side in question.answers:
-                verdict = await protocol.run(question, side, Scripted(noise))
-                rewards.append(verdict.probs[question.place(side)])
-        mean = candidates / (candidates + 1)
-        spread = candidates / ((candidates + 1) ** 2 * (candidates + 2))
-        error = 4.5 * math.sqrt(spread / len(rewards))
-        assert abs(sum(rewards) / len(rewards) - mean) <= error
+        verdict = await protocol.run(CRATES, B, ask)
+        mean += verdict.probs[1] / 4**candidates
+        gained += float(dict(verdict.measures)["gained"]) / 4**candidates
+    largest = 1 - sum(level**candidates for level in levels[:-1]) / 4
+    assert mean == pytest.approx(largest) and gained == pytest.approx(largest - 5 / 8)
 
 
 async def test_honest_helpers_give_the_judge_what_it_cannot_see_and_adversarial_ones_take_it():
     """The known truth: a wrong answer fails by two of three criteria, and only helpers can tell.
-    The reward is the share of criteria that are said to hold. With honest helpers a wrong answer
-    gets 1/3, so Brier ASD is 0 + 2 (2/3)^2; with adversarial ones both get 1, and ASD is 0."""
+    The reward is the share of criteria that are said to hold, by helpers whose side the judge does
+    not know. With honest helpers a wrong answer gets 1/3, so Brier ASD is 0 + 2 (2/3)^2; with
+    adversarial ones both get 1, and ASD is 0."""
 
     def planted(call: Call) -> str:
         asked = prompt(call)
@@ -183,7 +178,8 @@ async def test_honest_helpers_give_the_judge_what_it_cannot_see_and_adversarial_
                 fails = "for B" in asked.speeches[0] and asked.speeches[-1] != "units"
                 return "it fails" if fails and not asked.side else "it holds"
             case "percentages":
-                return reward(call, asked.speeches.count("it holds") / 3)
+                said = zip(asked.speakers, asked.speeches, strict=True)
+                return reward(call, [*said].count(("Helper", "it holds")) / 3)
         return f"for {asked.side}" if asked.task == "speak" else script(call)
 
     problem = Problem("apples", CRATES, (1, -1))
@@ -191,6 +187,8 @@ async def test_honest_helpers_give_the_judge_what_it_cannot_see_and_adversarial_
         protocol = RecursiveRewardModelling(JUDGE, ALICE, HELGA, aux=aux)
         asd = await protocol.agent_score_difference(problem, Scripted(planted))
         assert asd == pytest.approx(expected)
+        in_b = await protocol.run(CRATES, B, Scripted(planted))
+        assert in_b.probs[1] == pytest.approx(1 / 3 if aux == "honest" else 1)
 
 
 async def test_without_criteria_the_reward_model_reads_the_candidate_alone():
@@ -246,18 +244,30 @@ async def test_a_criterion_may_be_assessed_by_narrower_ones_first():
     assert len(verdict.transcript.turns) == 3
 
 
-async def test_criteria_get_narrower_as_deep_as_is_asked_for():
-    def answer(call: Call) -> str:
-        match prompt(call).task:
-            case "criteria":
-                return orjson.dumps({"criteria": [f"level {len(prompt(call).user)}"]}).decode()
-            case "percentages":
-                return "A: 60%\nB: 40%"
-        return "Fine."
+async def test_a_flaw_that_shows_three_levels_down_is_found_at_that_depth_and_no_other():
+    """The known truth: helpers see that B is wrong where a criterion has been narrowed twice, and
+    above say what they hear from below. At depth 3 the reward of B is 0 and Brier ASD 2; at 1 and
+    2, where nobody asks so closely, B gets 1 as A does, and ASD is 0. Each level costs one list of
+    criteria and one assessment more."""
 
-    for depth in (1, 2, 3):
-        ask = Scripted(answer)
+    def answer(call: Call) -> str:
+        asked = prompt(call)
+        match asked.task:
+            case "criteria":
+                level = int(asked.speeches[0][-1]) if asked.speeches else 0
+                return criteria(f"level {level + 1}")
+            case "assess":
+                sees = asked.speeches[0] == "for B" and asked.speeches[-1] == "level 3"
+                return "it fails" if sees or "it fails" in asked.speeches else "it holds"
+            case "percentages":
+                return reward(call, float(asked.speeches[-1] == "it holds"))
+        return f"for {asked.side}"
+
+    problem = Problem("apples", CRATES, (1, -1))
+    for depth, expected in ((1, 0.0), (2, 0.0), (3, 2.0)):
         protocol = RecursiveRewardModelling(JUDGE, ALICE, candidates=1, depth=depth)
-        await protocol.run(CRATES, CRATES.answers[0], ask)
+        assert await protocol.agent_score_difference(problem, Scripted(answer)) == expected
+        ask = Scripted(answer)
+        await protocol.run(CRATES, A, ask)
         tasks = [prompt(call).task for call in ask.calls]
         assert tasks.count("criteria") == tasks.count("assess") == depth

@@ -1,9 +1,12 @@
 """Outside bytes: whatever is wrong with them is named, with its line."""
 
+import os
+import socket
+
 import pytest
 from pydantic import BaseModel, ConfigDict, FiniteFloat
 
-from oversight.protocols.datasets.rows import json_rows, members, read_bytes
+from oversight.protocols.datasets.rows import json_rows, members, read_bytes, regular
 from oversight.protocols.errors import DatasetError
 
 
@@ -86,8 +89,17 @@ def test_a_whole_surrogate_pair_is_one_character():
 def test_a_file_that_cannot_be_read_is_a_dataset_error(tmp_path):
     with pytest.raises(DatasetError, match="no such file"):
         read_bytes(tmp_path / "none.jsonl")
-    with pytest.raises(DatasetError, match="cannot be read"):
-        read_bytes(tmp_path)
+
+
+def test_what_is_no_file_is_refused_by_its_kind_and_never_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(tmp_path / "socket"))
+    kinds = {"/dev/zero": "a device", "pipe": "a pipe", "socket": "a socket", ".": "a folder"}
+    for name, kind in kinds.items():
+        for read in (read_bytes, regular):
+            with pytest.raises(DatasetError, match=f"is {kind}; name a file with the rows"):
+                read(tmp_path / name)
 
 
 def test_an_object_of_rows_gives_each_with_its_line():

@@ -18,6 +18,9 @@ def off_by_chance(sampling: Sampling, stated: float, true: float) -> float:
 
 @pytest.mark.parametrize("true", [0.0, 0.2, 0.5, 0.8, 1.0])
 def test_near_statements_pass_and_far_ones_fall_but_for_the_failure(true: float):
+    """The known truth: with so many votes, each of which holds with the true probability, what is
+    stated near it falls with probability `failure` at most, and what is far stands so; summed over
+    all counts of votes."""
     sampling = Sampling(0.05, 0.35, 0.1)
     for way in (-1, 1):
         if 0 <= (near := true + way * sampling.close) <= 1:
@@ -27,7 +30,8 @@ def test_near_statements_pass_and_far_ones_fall_but_for_the_failure(true: float)
 
 
 def test_the_published_constants_take_the_votes_that_the_proof_has():
-    """Of a verifier that fails with 1/100, for an error of 1/200: ln(200) / (2 / 200^2)."""
+    """The known truth: a verifier that fails with 1/100 at an error of 1/200 takes
+    ln(200) / (2 / 200^2) votes."""
     proof = Sampling.published(1)
     assert (proof.close, proof.far, proof.failure) == (0.01, 0.02, 0.01)
     assert proof.threshold == pytest.approx(0.015) and proof.votes == 105_967

@@ -101,6 +101,8 @@ def test_a_number_above_one_makes_all_percentages() -> None:
 
 def test_the_last_word_of_a_truncated_reply_is_not_trusted() -> None:
     assert stated("A: 70%\nB: 30%\nbecause the", outcome="truncated") == pytest.approx((0.7, 0.3))
+    with pytest.raises(Unreadable, match=r"truncated before its first word"):
+        stated(" ", outcome="truncated")
     with pytest.raises(Unreadable, match=r"for \(B\) \(the reply was truncated\)"):
         stated("A: 70%\nB: 3", outcome="truncated")
 

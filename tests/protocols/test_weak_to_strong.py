@@ -1,5 +1,4 @@
-import math
-import random
+from itertools import product
 
 import pytest
 
@@ -8,7 +7,7 @@ from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import Jury, StatedJudge
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.weak_to_strong import WeakToStrong
-from oversight.protocols.question import Problem, Question
+from oversight.protocols.scores import brier
 from tests.fakes import CRATES, Scripted, paid, prompt
 
 JUDGE = StatedJudge("judge")
@@ -62,30 +61,31 @@ async def test_it_pays_for_no_speech_that_a_plain_debate_has_paid_for():
         assert plain < weak
 
 
-@pytest.mark.parametrize("size", [1, 4, 16])
+@pytest.mark.parametrize("size", [1, 2, 4])
 async def test_the_error_that_each_judge_makes_for_itself_falls_with_their_number(size: int):
     """The known truth: judges who hear the debate state 0.7 of the answer for which the debaters
-    have evidence, plus an error of their own, uniform over ±0.3; without it they would be at 0.5.
-    The mean of K of them is off from 0.7 with variance 0.03/K; so its expected Brier score is
-    -2 (0.3^2 + 0.03/K)."""
-    n = 400
+    have evidence, or 0.3 more or less, each for itself; without it they would be at 0.5. The mean
+    of K of them is off from 0.7 with variance 0.09/K; so its expected Brier score is
+    -2 (0.3^2 + 0.09/K). It is the same for K draws of one judge and for K named ones. All 2^K
+    outcomes are counted."""
+    named = tuple(StatedJudge(f"judge {n}") for n in range(1, size))
+    several = WeakToStrong(StatedJudge("judge 0"), ALICE, rounds=1, weak=named)
+    for protocol in (WeakToStrong(JUDGE, ALICE, rounds=1, size=size), *[several] * (size > 1)):
+        expected = 0.0
+        for pattern in product((30, -30), repeat=size):
 
-    def noisy(call: Call) -> str:
-        if prompt(call).task == "percentages":
-            heard = sum(speech == "evidence" for speech in prompt(call).speeches)
-            p = 50 + 20 * heard + 30 * random.Random(call.address).uniform(-1, 1)
-            return f"A: {p:.6f}%\nB: {100 - p:.6f}%"
-        return "evidence" if prompt(call).side == "A" else "assertion"
+            def noisy(call: Call, pattern: tuple[int, ...] = pattern) -> str:
+                asked = prompt(call)
+                if asked.task == "percentages":
+                    heard = asked.speeches.count("evidence")
+                    who = call.draw[0] if call.draw else int(call.model.removeprefix("judge "))
+                    p = 50 + 20 * heard + pattern[who]
+                    return f"A: {p}%\nB: {100 - p}%"
+                return "evidence" if asked.side == "A" else "assertion"
 
-    protocol = WeakToStrong(JUDGE, ALICE, rounds=1, size=size)
-    scores = []
-    for number in range(n):
-        question = Question(f"Which is {number}?", CRATES.answers)
-        (verdict, _) = await protocol.worlds(Problem("x", question, (1, -1)), Scripted(noisy))
-        scores.append(-2 * (1 - verdict.probs[0]) ** 2)
-    mean = sum(scores) / n
-    deviation = math.sqrt(sum((score - mean) ** 2 for score in scores) / (n - 1))
-    assert abs(mean + 2 * (0.09 + 0.03 / size)) <= 4.5 * deviation / math.sqrt(n)
+            verdict = await protocol.run(CRATES, A, Scripted(noisy))
+            expected += brier(verdict.probs, 0) / 2**size
+        assert expected == pytest.approx(-2 * (0.09 + 0.09 / size))
 
 
 def test_settings_that_cannot_be_averaged_are_refused():

@@ -13,7 +13,8 @@ def wrong_on(*cases: int, of: int = 10) -> list[bool]:
 
 
 def test_boosting_by_hand() -> None:
-    """The textbook example: ten cases, three members who each err on three, all apart.
+    """The known truth (Freund and Schapire 1997), by hand: ten cases, three members who each err on
+    three, all apart.
 
     Round 1: each errs on 3/10; the first is taken, e = 0.3. Its errors then count 1/6 each and the
     others 1/14. Round 2: the second errs on 3/14. Its errors then count 1/6 each, those of the
@@ -33,9 +34,12 @@ def test_boosting_takes_the_best_member_first_wherever_it_stands() -> None:
     assert adaboost(right) == pytest.approx((math.log(21 / 11), math.log(9), math.log(8)), abs=1e-9)
 
 
-def test_a_copy_of_a_member_adds_nothing() -> None:
+def test_neither_a_copy_of_a_member_nor_one_that_is_always_wrong_adds_anything() -> None:
+    """The known truth: once a member has its weight, the cases count so that it errs on just half
+    of them, and so does its copy; boosting ends where nobody errs less."""
     right = [wrong_on(0, 1), wrong_on(0, 1), wrong_on(0, 1)]
     assert adaboost(right) == pytest.approx((math.log(4), 0, 0))
+    assert adaboost([*right, wrong_on(*range(10))]) == pytest.approx((math.log(4), 0, 0, 0))
 
 
 def test_a_member_that_is_never_wrong_does_not_silence_the_others() -> None:

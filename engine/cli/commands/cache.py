@@ -12,7 +12,6 @@ from typing import Any
 import click
 
 from oversight.cache.bundle import BundleStore, export_bundle
-from oversight.cache.disk import DiskStore, ReadOnlyStore
 from oversight.cache.errors import DamagedEntry
 from oversight.cache.explain import differences
 from oversight.cache.lock import own
@@ -32,9 +31,9 @@ from oversight.engine.cli.options import (
 )
 from oversight.engine.cli.output import say, show, show_json, show_json_line
 from oversight.engine.cli.selection import Selection, selected_entry, selecting
-from oversight.engine.runs.stores import open_store, store_name
+from oversight.engine.runs.stores import open_for_reading, open_store, store_name
 from oversight.engine.system.files import sync_folder
-from oversight.engine.system.settings import store_path
+from oversight.engine.system.settings import is_url, store_path
 
 AT_ONCE = 1024
 """Entries that are removed in one transaction."""
@@ -49,22 +48,22 @@ def command() -> None:
 
 
 @command.command()
-@folder_store_option
+@store_option
 @json_option
-def stats(store: Path | None, as_json: bool) -> None:
+def stats(store: str | None, as_json: bool) -> None:
     """Count what is stored: replies, bytes, outcomes, by model and by month."""
-    with _reading(store) as (path, replies):
-        counted, size = store_statistics(records(replies.items())), _size(path)
+    with _reading(store) as (place, replies):
+        counted, size = store_statistics(records(replies.items())), _size(place)
     if as_json:
-        show_json({"store": str(path), "size": size, **asdict(counted)})
+        show_json({"store": place, "size": size, **asdict(counted)})
         return
     from oversight.engine.cli.cache_table import print_census  # rich is for tables alone
 
-    print_census(path, size, counted)
+    print_census(place, size, counted)
 
 
 @command.command("list")
-@folder_store_option
+@store_option
 @selecting
 @click.option(
     "--limit",
@@ -75,7 +74,7 @@ def stats(store: Path | None, as_json: bool) -> None:
 )
 @json_option
 def list_(
-    store: Path | None,
+    store: str | None,
     models: tuple[str, ...],
     outcomes: tuple[Outcome, ...],
     older_than: int | None,
@@ -101,9 +100,9 @@ def list_(
 
 @command.command("show")
 @click.argument("address")
-@folder_store_option
+@store_option
 @json_option
-def show_(address: str, store: Path | None, as_json: bool) -> None:
+def show_(address: str, store: str | None, as_json: bool) -> None:
     """Print the call and the reply at ADDRESS; its first digits will do."""
     with _reading(store) as (_, replies):
         record = selected_entry(replies, address)
@@ -120,9 +119,9 @@ def show_(address: str, store: Path | None, as_json: bool) -> None:
 @command.command()
 @click.argument("first")
 @click.argument("second")
-@folder_store_option
+@store_option
 @json_option
-def explain(first: str, second: str, store: Path | None, as_json: bool) -> None:
+def explain(first: str, second: str, store: str | None, as_json: bool) -> None:
     """Say why two stored calls are not one: what differs from FIRST to SECOND."""
     with _reading(store) as (_, replies):
         one, other = selected_entry(replies, first), selected_entry(replies, second)
@@ -137,13 +136,13 @@ def explain(first: str, second: str, store: Path | None, as_json: bool) -> None:
 
 
 @command.command()
-@folder_store_option
+@store_option
 @json_option
-def verify(store: Path | None, as_json: bool) -> None:
+def verify(store: str | None, as_json: bool) -> None:
     """Check every stored reply, and the file itself. Exit code 1 if anything is damaged."""
     damaged: list[DamagedEntry] = []
     sound = 0
-    with _reading(store) as (path, replies):
+    with _reading(store) as (place, replies):
         faults = list(replies.faults()) if isinstance(replies, RowReader) else []
         for _, record in checked_records(_reachable(replies)):
             if isinstance(record, DamagedEntry):
@@ -152,23 +151,23 @@ def verify(store: Path | None, as_json: bool) -> None:
                 sound += 1
     if as_json:
         listed = [{"key": damage.key, "reason": damage.reason} for damage in damaged]
-        show_json({"store": str(path), "sound": sound, "damaged": listed, "faults": faults})
+        show_json({"store": place, "sound": sound, "damaged": listed, "faults": faults})
     else:
         for damage in damaged:
             show(f"{damage.key}  {damage.reason}")
         for fault in faults:
-            show(f"{path}: {fault}")
+            show(f"{place}: {fault}")
         say(f"{sound:,} replies are sound, {len(damaged):,} damaged, {len(faults):,} other faults")
         if damaged:
             say("to have the damaged ones asked for again: oversight cache prune --damaged")
         if faults:
-            say(f"to save what can be read of it: oversight cache salvage --store {path}")
+            say(f"to save what can be read of it: oversight cache salvage --store {place}")
     if damaged or faults:
         raise SystemExit(ExitCode.FAILED)
 
 
 @command.command()
-@folder_store_option
+@store_option
 @selecting
 @click.option(
     "--damaged",
@@ -178,7 +177,7 @@ def verify(store: Path | None, as_json: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Print what would be removed; remove nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def prune(
-    store: Path | None,
+    store: str | None,
     models: tuple[str, ...],
     outcomes: tuple[Outcome, ...],
     older_than: int | None,
@@ -190,7 +189,7 @@ def prune(
     selection = Selection(models, outcomes, older_than)
     if bool(selection) == damaged:
         raise click.UsageError("say what to remove: --model, --outcome, --older-than or --damaged")
-    with _reading(store) as (path, replies):
+    with _reading(store) as (place, replies):
         if damaged:
             found = records(replies.items())
             keys = [key for key, record in found if isinstance(record, DamagedEntry)]
@@ -198,27 +197,27 @@ def prune(
             keys = [record.key for record in _selected(replies, selection)]
         total = len(replies)
     if dry_run or not keys:
-        show(f"{len(keys):,} of {total:,} replies would be removed from {path}")
+        show(f"{len(keys):,} of {total:,} replies would be removed from {place}")
         return
     if not yes:
-        click.confirm(f"Remove {len(keys):,} of {total:,} replies from {path}?", abort=True)
-    replies = DiskStore(path)
+        click.confirm(f"Remove {len(keys):,} of {total:,} replies from {place}?", abort=True)
+    ours = open_store(place)
     try:
         some = (keys[start : start + AT_ONCE] for start in range(0, len(keys), AT_ONCE))
-        removed = sum(map(replies.delete_many, some))
+        removed = sum(map(ours.delete_many, some))
     finally:
-        replies.close()
-    show(f"{removed:,} of {total:,} replies removed from {path}")
+        ours.close()
+    show(f"{removed:,} of {total:,} replies removed from {place}")
 
 
 @command.command()
 @output_option()
-@folder_store_option
+@store_option
 @selecting
 @click.option("--all", "everything", is_flag=True, help="Export the whole store.")
 def export(
     output: Path,
-    store: Path | None,
+    store: str | None,
     models: tuple[str, ...],
     outcomes: tuple[Outcome, ...],
     older_than: int | None,
@@ -322,18 +321,18 @@ def _tell(merged: MergeStatistics, path: Path | str) -> None:
 
 
 @contextmanager
-def _reading(store: Path | None) -> Iterator[tuple[Path, Reader]]:
+def _reading(store: str | None) -> Iterator[tuple[str, Reader]]:
     """The store to read, and where it is; an empty one where nothing was stored yet."""
-    path = store_path(store)
-    if path.is_file():
-        replies: Reader = BundleStore(path)
-    elif (path / STORE_FILE).exists():
-        replies = ReadOnlyStore(path)
+    named = store_name(store)
+    if Path(named).is_file():
+        replies: Reader = BundleStore(Path(named))
+    elif is_url(named) or (Path(named) / STORE_FILE).exists():
+        replies = open_for_reading(named)
     else:
         replies = MemoryStore()
-        say(f"{path} holds no replies yet; a first run records some: oversight demo")
+        say(f"{named} holds no replies yet; a first run records some: oversight demo")
     try:
-        yield path, replies
+        yield named, replies
     finally:
         replies.close()
 
@@ -355,8 +354,9 @@ def _selected(replies: Reader, selection: Selection) -> Iterator[Record]:
         say(f"{damaged:,} damaged entries are left out; list them: oversight cache verify")
 
 
-def _size(path: Path) -> int:
-    """Bytes on the disk."""
+def _size(named: str) -> int:
+    """Bytes on this disk; 0 for a database."""
+    path = Path(named)
     files = path.iterdir() if path.is_dir() else [path] * path.exists()
     return sum(file.stat().st_size for file in files)
 

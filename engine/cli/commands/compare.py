@@ -17,8 +17,7 @@ from oversight.engine.decisions.comparison import (
     CallShare,
     Comparison,
     RowPlace,
-    compare_rows,
-    compare_runs,
+    compare,
     differences_meant,
 )
 from oversight.engine.decisions.comparison_text import comparison_text
@@ -99,35 +98,19 @@ def command(
     asked = [read_condition(text) for text in conditions]
     words = (*contrasts, *(f"{each.first},{each.second}" for each in asked))
     first = read_rows(run_named(named))
-    second = None
-    if other is not None:
-        if baseline is not None or pairs is not None:
-            raise click.UsageError("--baseline and --pairs are of one run; of two: --contrast A,B")
-        second = read_rows(run_named(other))
-    share = _share(first, second, store) if calls else None
-    if second is None:
-        comparison = compare_rows(
-            first,
-            baseline=baseline,
-            pairs=pairs,
-            named=words,
-            score=score,
-            family=family,
-            equivalence=equivalence,
-            seed=seed,
-            share=share,
-        )
-    else:
-        comparison = compare_runs(
-            first,
-            second,
-            named=words,
-            score=score,
-            family=family,
-            equivalence=equivalence,
-            seed=seed,
-            share=share,
-        )
+    second = read_rows(run_named(other)) if other is not None else None
+    comparison = compare(
+        first,
+        second,
+        baseline=baseline,
+        pairs=pairs,
+        named=words,
+        score=score,
+        family=family,
+        equivalence=equivalence,
+        seed=seed,
+        share=_share(first, second, store) if calls else None,
+    )
     show(comparison_text(comparison, format, width()))
     met = [line for each in asked for line in _met(each, comparison, first, second)]
     for line in met:

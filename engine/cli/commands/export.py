@@ -17,6 +17,7 @@ from oversight.engine.runs.loaded_sweep import open_run
 from oversight.engine.runs.recorded import recorded
 from oversight.engine.runs.replay import keys_of
 from oversight.engine.runs.run_folder import outcomes
+from oversight.engine.system.loop import event_loop
 
 
 @click.command()
@@ -48,7 +49,8 @@ def command(
     """Write every reply that the folder RUN rests on into one file; or the run as tables.
 
     With the file anyone can replay the run: oversight replay RUN --store FILE. The same run gives
-    the same bytes.
+    the same bytes. A call that the store does not hold, as where the run was made with other words,
+    ends the export with exit code 5 and no file.
 
     Tables are for pandas, polars, DuckDB and spreadsheets: one file each, with failed and missing
     worlds, and a column for each setting in which rows differ. Parquet needs the extra `frames`.
@@ -62,19 +64,20 @@ def command(
     source = FrameSource(run, open_run(run), load_prices(prices) if prices else listed(), score)
     folder = output or run / "frames"
     folder.mkdir(parents=True, exist_ok=True)
-    if no_replies:
-        lines = asyncio.run(write_frames(source, None, folder, format))
-    else:
-        with recorded(run, store) as replies:
-            lines = asyncio.run(write_frames(source, replies, folder, format))
+    with asyncio.Runner(loop_factory=event_loop()) as runner:
+        if no_replies:
+            lines = runner.run(write_frames(source, None, folder, format))
+        else:
+            with recorded(run, store) as replies:
+                lines = runner.run(write_frames(source, replies, folder, format))
     told = ", ".join(f"{count:,} {name}" for name, count in lines.items())
     say(f"{told} in {folder}, as {format}")
 
 
 def _bundle(run: Path, path: Path, store: str | None) -> None:
     opened = open_run(run)
-    done = {record.place for record in outcomes(run)}
-    cells = (cell for cell in opened.sweep.cells() if cell.place in done)
+    whole = {record.place: record.from_replies for record in outcomes(run)}
+    cells = ((cell, whole[cell.place]) for cell in opened.sweep.cells() if cell.place in whole)
     with recorded(run, store) as replies:
         keys = asyncio.run(keys_of(cells, replies, opened.models.identity_in(replies)))
         export_bundle(replies, keys, path)

@@ -53,7 +53,7 @@ def command(
     style: str,
     store: str | None,
 ) -> None:
-    """Draw a picture of RUN; with --kind compare, of two runs: the second less the first.
+    """Draw a picture of RUN; with --kind compare, of two runs: the first less the second.
 
     The file is a .pdf, .svg or .png, as the name given to -o ends. The same run gives the same
     bytes. With --data and without -o only the numbers are written; that needs no matplotlib.

@@ -28,7 +28,6 @@ from oversight.engine.cli.terminal import (
 from oversight.engine.display.progress import console, duration
 from oversight.engine.display.table import Table, as_text
 from oversight.engine.errors import Halt, RateLimited, UsageError
-from oversight.engine.models.router import clipped
 from oversight.engine.planning.estimate import plan_sweep
 from oversight.engine.providers import sdk_clients
 from oversight.engine.rehearsal.clock import FastLoop
@@ -39,6 +38,7 @@ from oversight.engine.runs.observer import ProgressDisplay
 from oversight.engine.runs.run import Run, RunOptions
 from oversight.engine.simulation.model import PREFIX
 from oversight.engine.sweeps.sweepfile import SweepFile, read_sweep_file
+from oversight.engine.throughput import clipped
 
 BUSY = 0.7
 """The share of the time from which on this machine, and no limit, decides how fast it goes."""

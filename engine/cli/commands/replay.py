@@ -11,7 +11,7 @@ from oversight.engine.cli.output import say, show, width
 from oversight.engine.reports.report import report
 from oversight.engine.reports.results import collect
 from oversight.engine.runs.loaded_sweep import open_run
-from oversight.engine.runs.outcome import OutcomeRecord, read_outcome
+from oversight.engine.runs.outcome import read_outcome
 from oversight.engine.runs.recorded import recorded
 from oversight.engine.runs.replay import replay_cells
 from oversight.engine.runs.run_folder import lines
@@ -38,8 +38,7 @@ def command(
     opened = open_run(run, overrides)
     changed = bool(overrides) and opened.sweep.identity != open_run(run).sweep.identity
     known = {} if changed else {read_outcome(line).place: line for line in lines(run)}
-    # Whatever a provider fails at has no reply that could be replayed.
-    replayed = [line for line in known.values() if not _from_replies(read_outcome(line))]
+    replayed = [line for line in known.values() if not read_outcome(line).from_replies]
     lost = {read_outcome(line).place for line in replayed}
     cells = (
         cell
@@ -65,8 +64,3 @@ def command(
     if different:
         say(f"different: {', '.join(different[:5])}{', …' if len(different) > 5 else ''}")
         raise SystemExit(ExitCode.FAILED)
-
-
-def _from_replies(record: OutcomeRecord) -> bool:
-    """Whether an outcome follows from replies alone."""
-    return record.failure is None or record.failure.kind in ("unreadable", "declined", "crash")

@@ -6,9 +6,10 @@ from pathlib import Path
 import click
 import orjson
 
+from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.options import format_option, score_option
-from oversight.engine.cli.output import say, show, width
+from oversight.engine.cli.output import say, say_latency, show, width
 from oversight.engine.decisions.measures import verdict_measures
 from oversight.engine.decisions.measures_text import measures_json, measures_tables
 from oversight.engine.decisions.rows import read_rows
@@ -51,6 +52,7 @@ def command(named: str, format: str, score: str, betas: tuple[float, ...], measu
     if measures:
         told = _with_measures(told, run, score, format)
     show(told)
+    say_latency(read_ledger(run))
     if decision := saved_decision(run):
         for line in decision.lines():
             say(line)

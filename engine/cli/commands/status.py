@@ -24,7 +24,8 @@ def command(named: str, as_json: bool) -> None:
         finished += 1
         failed += record.failure is not None
     running = holder(run)
-    paid = sum_usage(read_ledger(run).values())
+    ledger = read_ledger(run)
+    paid = sum_usage(ledger.values())
     told = {
         "name": manifest.name,
         "cells": manifest.cells,
@@ -36,6 +37,11 @@ def command(named: str, as_json: bool) -> None:
         "input_tokens": paid.usage.input_tokens,
         "output_tokens": paid.usage.output_tokens,
         "dollars": paid.dollars,
+        "latency": {
+            model: account.latency.told()
+            for model, account in ledger.items()
+            if account.latency.replies
+        },
     }
     if as_json:
         show_json(told)
@@ -45,4 +51,7 @@ def command(named: str, as_json: bool) -> None:
     if paid.sent:
         doubtful = f", and ${paid.doubtful:.2f} in doubt" if paid.doubtful else ""
         show(f"{asked(paid)}, ${paid.dollars:.2f}{doubtful}")
+    for model, account in ledger.items():
+        if account.latency.replies:
+            show(f"{model}: {account.latency}")
     show(f"running: {running}" if running else "no process is running it")

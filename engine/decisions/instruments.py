@@ -1,0 +1,49 @@
+"""In what two runs that are compared differ beside what is compared."""
+
+from collections.abc import Iterator, Sequence
+
+from oversight.cache.address import value_address
+from oversight.engine.decisions.rows import RunRows
+from oversight.engine.errors import UsageError
+
+
+def instrument_notes(
+    first: RunRows, second: RunRows, pairs: Sequence[tuple[int, int]]
+) -> Iterator[str]:
+    """In what two runs differ beside what is compared."""
+    ours = {problem.id: problem for problem in first.sweep.problems}
+    theirs = {problem.id: problem for problem in second.sweep.problems}
+    shared = [id for id in ours if id in theirs]
+    if not shared:
+        raise UsageError(
+            f"{first.folder} and {second.folder} share no problem: compare runs of one data set"
+        )
+    said = "not the same instrument"
+    other = [id for id in shared if value_address(ours[id]) != value_address(theirs[id])]
+    if other:
+        yield (
+            f"{said}: {len(other):,} of {len(shared):,} shared problems have other texts, answers "
+            f"or values, {other[0]} for one."
+        )
+    if len(shared) < max(len(ours), len(theirs)):
+        yield (
+            f"{len(shared):,} problems are in both runs; {len(ours):,} in the first, "
+            f"{len(theirs):,} in the second."
+        )
+    if first.sweep.code != second.sweep.code:
+        yield f"{said}: the code that composes calls and reads replies differs."
+    judges = {
+        (ours_row.judge, theirs_row.judge)
+        for ours_row, theirs_row in (
+            (first.sweep.rows[one], second.sweep.rows[two]) for one, two in pairs
+        )
+        if value_address(ours_row.protocol.judge) != value_address(theirs_row.protocol.judge)
+    }
+    for one, two in sorted(judges):
+        yield f"{said}: judge {one} in one, {two} in the other" + (
+            ", with other settings." if one == two else "."
+        )
+    endpoints = {**first.sweep.identities}
+    for model, identity in second.sweep.identities.items():
+        if endpoints.get(model, identity) != identity:
+            yield f"{said}: {model} is {endpoints[model]} in one, {identity} in the other."

@@ -1,0 +1,119 @@
+"""What the judge made of each world under two rows: how often it turned, and what is in doubt."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from oversight.engine.decisions.rows import RunRows
+from oversight.engine.reports.cell_index import Flags
+from oversight.protocols.scores import RANGES, TIE, applicable
+from oversight.protocols.scoring.arrays import Floats
+from oversight.protocols.scoring.difference_bounds import DifferenceBounds
+from oversight.protocols.scoring.verdict_measures import Flips
+from oversight.protocols.scoring.worlds import asd_weights
+
+
+class RowVerdicts:
+    """What the worlds of all rows came to, rows × worlds; a world is one column for all runs."""
+
+    def __init__(self, runs: Sequence[RunRows], score: str) -> None:
+        worlds: dict[tuple[str, int, int], int] = {}
+        columns = [_columns(run, worlds) for run in runs]
+        rows = sum(len(run.sweep.rows) for run in runs)
+        questions = {id: n for n, id in enumerate(dict.fromkeys(id for id, _, _ in worlds))}
+        self._question = np.array([questions[id] for id, _, _ in worlds])
+        self._right: Floats = np.full((rows, len(worlds)), np.nan)
+        """How right the judge was; a tie of k answers counts 1 / k. Not a number: no verdict."""
+        self._low, self._high = self._right.copy(), self._right.copy()
+        """What the world may add to the ASD of its question. Not a number: it was not run."""
+        line = 0
+        for run, places in zip(runs, columns, strict=True):
+            for row in range(len(run.sweep.rows)):
+                self._right[line, places] = judged_right(run, row)
+                self._low[line, places], self._high[line, places] = _ends(run, row, score)
+                line += 1
+
+    def flips(self, pairs: Sequence[tuple[int, int]]) -> list[Flips | None]:
+        """From the judge of the second row to that of the first, over worlds that both have."""
+        there = ~np.isnan(self._right)
+        right = np.where(there, self._right, 0.0)
+        wrong = np.where(there, 1 - self._right, 0.0)
+        count = there.astype(np.float64) @ there.T
+        shares = (right @ right.T, right @ wrong.T, wrong @ right.T, wrong @ wrong.T)
+        return [
+            Flips(*(float(share[two, one] / n) for share in shares))
+            if (n := count[one, two])
+            else None
+            for one, two in pairs
+        ]
+
+    def bounds(self, pairs: Sequence[tuple[int, int]]) -> list[DifferenceBounds]:
+        """Over the questions that both rows ran. World by world the ends of a difference are the
+        differences of ends, so that they add up row by row."""
+        questions = int(self._question.max()) + 1
+        member = np.zeros((len(self._question), questions))
+        member[np.arange(len(self._question)), self._question] = 1
+        ran = ~np.isnan(self._low)
+        low = np.where(ran, self._low, 0.0) @ member
+        high = np.where(ran, self._high, 0.0) @ member
+        known = ran @ member > 0
+        found = []
+        for one, two in pairs:
+            both = known[one] & known[two]
+            n = int(both.sum())
+            least = float((low[one, both] - high[two, both]).sum() / n)
+            most = float((high[one, both] - low[two, both]).sum() / n)
+            found.append(DifferenceBounds(n, least, most))
+        return found
+
+
+def judged_right(run: RunRows, row: int) -> Floats:
+    """How right the judge was in each cell of a row; not a number where there is no verdict."""
+    index = run.table.beside.cells
+    verdicts = run.table.probs[index.places(row)]
+    there = ~np.isnan(verdicts[:, 0])
+    largest = verdicts >= np.fmax.reduce(verdicts, axis=1, initial=-np.inf)[:, None] - TIE
+    best = (largest & index.best[index.problem]).sum(axis=1)
+    found: Floats = np.where(there, best / np.maximum(largest.sum(axis=1), 1), np.nan)
+    return found
+
+
+def _columns(run: RunRows, worlds: dict[tuple[str, int, int], int]) -> list[int]:
+    """The column of each cell of a row; new worlds are added."""
+    index, problems = run.table.beside.cells, run.sweep.problems
+    keys = zip(index.problem.tolist(), index.draw.tolist(), index.side.tolist(), strict=True)
+    return [
+        worlds.setdefault((problems[problem].id, draw, side), len(worlds))
+        for problem, draw, side in keys
+    ]
+
+
+def _ends(run: RunRows, row: int, score: str) -> tuple[Floats, Floats]:
+    """What each cell of a row adds to the ASD of its question, at least and at most: one and the
+    same where nothing is in doubt. Only draws whose worlds have all been run count."""
+    index, problems = run.table.beside.cells, run.sweep.problems
+    places, doubts = index.places(row), run.table.doubts(row)
+    verdicts = run.table.probs[places]
+    doubtful: Flags = np.isin(places, list(doubts))
+    landed = ~np.isnan(verdicts[:, 0]) | doubtful
+    # Cells of one draw of a problem are neighbours.
+    draws = index.problem * run.sweep.draws + index.draw
+    whole = np.bincount(draws[landed], minlength=int(draws[-1]) + 1)[draws]
+    counted = whole == index.answers[index.problem]
+    first = counted & (index.side == 0)
+    of = np.bincount(index.problem[first], minlength=len(problems))[index.problem]
+    low, high = np.full(len(places), np.nan), np.full(len(places), np.nan)
+    weights = [asd_weights(problem.values) for problem in problems]
+    scores = [applicable(len(problem.values)).get(score) for problem in problems]
+    for cell in np.flatnonzero(counted).tolist():
+        problem, side = int(index.problem[cell]), int(index.side[cell])
+        if (measure := scores[problem]) is None:
+            continue
+        weight = weights[problem][side] / int(of[cell])
+        if doubtful[cell]:
+            ends = [weight * end for end in RANGES[score]]
+        else:
+            answers = int(index.answers[problem])
+            ends = [weight * measure(tuple(verdicts[cell, :answers].tolist()), side)]
+        low[cell], high[cell] = min(ends), max(ends)
+    return low, high

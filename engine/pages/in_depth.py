@@ -1,0 +1,117 @@
+"""The pages that take the sweep, its store or all of its outcomes, each made when it is asked for.
+
+The server loads this module, and with it models and figures, behind the first page that it shows.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+from aiohttp import web
+
+from oversight.engine.errors import EngineError
+from oversight.engine.pages.addresses import Served
+from oversight.engine.pages.cost import cost_page
+from oversight.engine.pages.failures import failures_page
+from oversight.engine.pages.grid import map_page, pages_of, problem_page
+from oversight.engine.pages.queries import asked_number, asked_score
+from oversight.engine.pages.reader import calls_page, calls_section, reader_page
+from oversight.engine.pages.reading import Reading, read
+from oversight.engine.pages.runs import compare_page
+from oversight.engine.pictures.comparison import comparison_forest
+from oversight.engine.pictures.costs import SampledCost, sampled_costs
+from oversight.engine.pictures.opened import OpenedRun, Place
+from oversight.engine.runs.probing import read_probes
+from oversight.protocols.errors import ProtocolError
+
+
+class PagesInDepth:
+    """Those of one server. Each is given the run that it is to show, and the request."""
+
+    def __init__(self, busy: Mapping[str, asyncio.Lock]) -> None:
+        """busy: by name of the run, who reckons for it: what one page has reckoned, the next has at
+        hand."""
+        self._busy = busy
+        self._costs: dict[str, tuple[object, tuple[int, list[SampledCost]]]] = {}
+
+    async def ready(self, run: OpenedRun) -> None:
+        """Have at hand what a reading takes; a run that has none says so to who asks for one."""
+
+        def open_it() -> None:
+            with suppress(EngineError, ProtocolError):
+                run.recorded(())
+                _ = run.sweep
+
+        await asyncio.to_thread(open_it)
+
+    async def map(self, run: OpenedRun, request: web.Request) -> str:
+        part = asked_number(request, "page"), asked_number(request, "rows")
+
+        def make() -> str:
+            if part not in pages_of(run):
+                raise web.HTTPNotFound(text=f"the map has no part {part}")
+            return map_page(run, Served(run.name), part, asked_score(request))
+
+        return await self._made(run, make)
+
+    async def problem(self, run: OpenedRun, request: web.Request) -> str:
+        at = int(request.match_info["problem"])
+
+        def make() -> str:
+            if at >= len(run.sweep.problems):
+                raise web.HTTPNotFound(text=f"the run has no problem {at}")
+            return problem_page(run, Served(run.name), at, asked_score(request))
+
+        return await self._made(run, make)
+
+    async def reading(self, run: OpenedRun, request: web.Request) -> str:
+        one = await _read(run, request)
+        return reader_page(run, Served(run.name), one)
+
+    async def calls(self, run: OpenedRun, request: web.Request) -> str:
+        one, links = await _read(run, request), Served(run.name)
+        name = f"{one.problem.id} · {one.row.kind}"
+        return calls_page(run, links, [calls_section(one)], name, links.reading(one.place))
+
+    async def failures(self, run: OpenedRun, request: web.Request) -> str:
+        return await self._made(run, lambda: failures_page(run, Served(run.name)))
+
+    async def cost(self, run: OpenedRun, request: web.Request) -> str:
+        async with self._busy[run.name]:
+            await asyncio.to_thread(run.landed)
+            known = self._costs.get(run.name)
+            if known is None or known[0] != run.stamp:
+                known = self._costs[run.name] = (run.stamp, await sampled_costs(run))
+            return cost_page(run, Served(run.name), *known[1])
+
+    async def compare(
+        self, runs: tuple[OpenedRun, OpenedRun], names: Sequence[str], request: web.Request
+    ) -> str:
+        def make() -> str:
+            found = comparison_forest(*runs, asked_score(request))
+            return compare_page(names, runs[0].name, runs[1].name, found)
+
+        return await asyncio.to_thread(make)
+
+    async def _made(self, run: OpenedRun, make: Callable[[], str]) -> str:
+        async with self._busy[run.name]:
+            return await asyncio.to_thread(make)
+
+
+async def _read(run: OpenedRun, request: web.Request) -> Reading:
+    """A reading waits for no page that reckons: it takes the sweep and a few lines alone."""
+    place = Place(
+        int(request.match_info["row"]),
+        int(request.match_info["problem"]),
+        asked_number(request, "draw"),
+    )
+    sweep = await asyncio.to_thread(lambda: run.sweep)
+    if (
+        place.row >= len(sweep.rows)
+        or place.problem >= len(sweep.problems)
+        or place.draw >= sweep.draws
+    ):
+        raise web.HTTPNotFound(text=f"the run has no row, problem and draw {place}")
+    return await read(
+        run, place, asked_score(request), asked_number(request, "turns"), read_probes(run.folder)
+    )

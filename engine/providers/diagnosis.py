@@ -1,0 +1,84 @@
+"""Why a server that is there has never answered: it speaks something else than the base URL says.
+
+Libraries tell of such mix-ups in the words of their parsers, and servers differ: some answer in
+their own protocol, some hang up. So the server is asked once more, without a key: for a handshake
+of TLS, or for the settings with which each HTTP/2 server begins.
+"""
+
+import asyncio
+import ssl
+
+import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
+from yarl import URL
+
+_PATIENCE = 5.0
+"""Seconds for one question."""
+_HTTP_1 = b"OPTIONS * HTTP/1.1\r\nhost: %s\r\nconnection: close\r\n\r\n"
+_HTTP_2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+"""What a client of HTTP/2 begins with, and its empty settings."""
+_SETTINGS = 4
+"""The kind of frame, its fourth byte, that a server of HTTP/2 begins with."""
+
+_NO_TLS = "it speaks plain HTTP there, and no TLS: write http:// in the base URL"
+_ONLY_TLS = "it speaks TLS there: write https:// in the base URL"
+_ONLY_HTTP_2 = (
+    "it speaks HTTP/2 only, and HTTP/1.1 is spoken here: have the server accept HTTP/1.1 too, or "
+    "give the base URL of a proxy before it that does"
+)
+
+
+async def mix_up(url: URL, failure: Exception) -> str:
+    """What is wrong with the base URL, and the mend; empty if that is not what failed.
+
+    failure: of the first exchange with the server.
+    """
+    match failure:
+        case aiohttp.ClientConnectorSSLError() if "no application protocol" in str(failure):
+            return _ONLY_HTTP_2
+        case aiohttp.ClientConnectorSSLError():
+            said = await _answer(url, _HTTP_1 % url.authority.encode(), tls=False)
+            return _NO_TLS if said is not None and said.startswith(b"HTTP/") else ""
+        case aiohttp.ClientConnectorError():
+            return ""
+    if url.scheme == "http" and await _answer(url, b"", tls=True) is not None:
+        return _ONLY_TLS
+    if isinstance(failure, HttpProcessingError):
+        said = await _answer(url, _HTTP_2, tls=url.scheme == "https")
+        return _ONLY_HTTP_2 if said is not None and said[3:4] == bytes((_SETTINGS,)) else ""
+    return ""
+
+
+def distrust(url: URL, failure: aiohttp.ClientConnectorCertificateError) -> str:
+    """Why a certificate is not trusted, and the mend."""
+    bad = failure.certificate_error
+    why = getattr(bad, "verify_message", None) or str(bad)
+    return (
+        f"the certificate of {url.origin()} is not to be trusted: {why}; if the server is yours, "
+        "name a file with its certificate, or with that of who signed it, in SSL_CERT_FILE"
+    )
+
+
+async def _answer(url: URL, question: bytes, *, tls: bool) -> bytes | None:
+    """What a server says first; None if it takes no such connection. Whoever it is is not checked:
+    nothing is told to it."""
+    context = None
+    if tls:
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context.set_alpn_protocols(["h2", "http/1.1"])
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            reader, writer = await asyncio.open_connection(url.host, url.port, ssl=context)
+    except OSError:
+        return None
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            if not question:
+                return b""
+            writer.write(question)
+            return await reader.read(16)
+    except OSError:
+        return b""
+    finally:
+        writer.transport.abort()

@@ -1,0 +1,62 @@
+"""What a process may not have: larger files, more memory. A run stops, and says how to go on."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import Command, Ran, environment
+from tests.engine.conftest import SWEEP
+from tests.run_folders import written
+
+GREEDY = """\
+from dataclasses import dataclass
+
+from oversight.protocols.protocol import Protocol
+
+
+@dataclass(frozen=True)
+class Greedy(Protocol):
+    async def run(self, question, side, ask):
+        return " " * 2**62
+"""
+
+
+def run_with(limit: str, place: Path) -> Ran:
+    """`oversight run small.yaml` under a limit of the shell's `ulimit`."""
+    words = [sys.executable, "-m", "oversight.engine", "run", "small.yaml", "--run-folder", "run"]
+    done = subprocess.run(
+        ["sh", "-c", f'ulimit {limit}; exec "$@"', "sh", *words],
+        cwd=place,
+        env=environment({"OVERSIGHT_STORE": str(place / "store")}),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize("blocks", [0, 16, 100, 250])
+def test_a_limit_on_the_size_of_files_stops_a_run_that_can_go_on(place: Path, blocks: int) -> None:
+    ran = run_with(f"-f {blocks}", place)
+    assert ran.code == 3, ran.err
+    assert "ulimit -f" in ran.err or "File too large" in ran.err
+    assert "Traceback" not in ran.err
+    assert run_with("-f unlimited", place).code == 0
+    whole = sorted(written(place / "run").splitlines())
+    assert len(whole) == 40
+
+
+def test_without_memory_a_run_stops_names_its_folder_and_fails_no_cell(
+    place: Path, command: Command
+) -> None:
+    (place / "greedy.py").write_text(GREEDY)
+    sweep = SWEEP.partition("protocols:")[0] + "protocols: {greedy.py:Greedy: {}}\n"
+    (place / "greedy.yaml").write_text(sweep)
+    ran = command("run", "greedy.yaml", "--run-folder", "run")
+    assert ran.code == 3, ran.err
+    assert "the memory that this process may use is used up" in ran.err
+    assert "0 of 8 cells done" in ran.err
+    assert "· run folder  run\n· when that is put right: oversight run greedy.yaml" in ran.err
+    assert not (place / "run" / "outcomes.jsonl").read_bytes()

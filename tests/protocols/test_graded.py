@@ -1,0 +1,114 @@
+"""Answers that differ in degree: everybody is asked for the best one, by every kind of judge."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.datasets.jsonl import JsonLines, write_jsonl
+from oversight.protocols.judges import DistributionJudge, LogprobJudge, StatedJudge, VotesJudge
+from oversight.protocols.judges.judge import ModelJudge
+from oversight.protocols.mechanisms.baselines import NaiveJudge
+from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.question import Answer, Problem, Question, is_graded
+from oversight.protocols.scores import brier
+from tests.fakes import APPLES, CRATES, Scripted, prompt, token
+
+ROUTES = Question(
+    "Which way to the harbour?",
+    (Answer("A", "over the hill"), Answer("B", "by the shore"), Answer("C", "through the town")),
+    graded=True,
+)
+WAYS = Problem("ways", ROUTES, (2, 0.5, -1))
+ALICE, JUDGE = Agent("alice"), StatedJudge("judge")
+
+
+@pytest.mark.parametrize(
+    ("values", "graded"),
+    [
+        ((1, -1), False),
+        ((-1, 1, -1, -1), False),
+        ((1, 0), False),
+        ((2, 0.5, -1), True),
+        ((1, 1, -1), True),
+        ((0.9, 0.4), True),
+        ((-1, -2), True),
+        ((1, 0, -1), True),
+    ],
+)
+def test_grades_are_values_that_are_not_one_right_answer_among_wrong_ones(
+    values: tuple[float, ...], graded: bool
+) -> None:
+    assert is_graded(values) == graded
+
+
+def reply(call: Call) -> Reply:
+    match prompt(call).task:
+        case "probabilities":
+            return Reply('{"A": 0.5, "B": 0.3, "C": 0.2}')
+        case "label":
+            return Reply("A", logprobs=(token("A", 0.9),))
+        case "vote":
+            return Reply("Answer: A")
+        case "percentages":
+            return Reply("A: 50%\nB: 30%\nC: 20%")
+    return Reply("Hear me.")
+
+
+@pytest.mark.parametrize(
+    "judge",
+    [JUDGE, DistributionJudge("judge"), LogprobJudge("judge"), VotesJudge("judge", n=1)],
+    ids=lambda judge: judge.kind,
+)
+async def test_every_kind_of_judge_is_asked_which_is_best_and_told_what_right_means(
+    judge: ModelJudge,
+) -> None:
+    asked, plain = Scripted(reply), Scripted(reply)
+    debate = Debate(judge, ALICE, rounds=1)
+    await debate.run(ROUTES, ROUTES.answers[0], asked)
+    told = debate.words.text("agent.graded")
+    assert all(told in prompt(call).system for call in asked.calls)
+    last = prompt(asked.calls[-1]).user.rpartition("check what you can.")[2]
+    assert "best" in last and "right" not in last
+    await debate.run(replace(ROUTES, graded=False), ROUTES.answers[0], plain)
+    last = prompt(plain.calls[-1]).user.rpartition("check what you can.")[2]
+    assert "right" in last and "best" not in last
+    assert not any(told in prompt(call).system for call in plain.calls)
+
+
+async def test_grades_count_by_how_much_better_an_answer_is() -> None:
+    """The known truth: every speech for an answer weighs what the answer is worth, in nats, and a
+    judge adds them up. In a debate it hears all three in every world, so its verdict is the softmax
+    of the values, and the score difference is the sum of value times the Brier score of that
+    verdict, with the values' mean taken off; a judge who finds all alike has a third of each."""
+
+    def weighs(call: Call) -> str:
+        if prompt(call).task != "percentages":
+            return prompt(call).side
+        heard = [WAYS.values["ABC".index(said)] for said in prompt(call).speeches]
+        weights = [math.exp(value) for value in heard] or [1.0, 1.0, 1.0]
+        shares = [100 * weight / sum(weights) for weight in weights]
+        return "\n".join(f"{label}: {p:.9f}%" for label, p in zip("ABC", shares, strict=True))
+
+    centred = replace(WAYS, values=tuple(value - 0.5 for value in WAYS.values))
+    softmax = [math.exp(value) / sum(map(math.exp, WAYS.values)) for value in WAYS.values]
+    expected = sum(v * brier(tuple(softmax), n) for n, v in enumerate(centred.values))
+    asd = await Debate(JUDGE, ALICE, rounds=1).agent_score_difference(centred, Scripted(weighs))
+    assert asd == pytest.approx(expected, abs=1e-6) and asd > 1
+    naive = await NaiveJudge(JUDGE).agent_score_difference(centred, Scripted(weighs))
+    assert naive == pytest.approx(0, abs=1e-6)
+
+
+def test_a_file_says_so_by_its_grades_or_in_so_many_words(tmp_path: Path) -> None:
+    told = [WAYS, APPLES, replace(APPLES, id="said", question=replace(CRATES, graded=True))]
+    told.append(Problem("denied", replace(ROUTES, graded=False), WAYS.values))
+    write_jsonl(told, tmp_path / "p.jsonl")
+    assert JsonLines("p.jsonl").load(tmp_path) == tuple(told)
+    lines = (tmp_path / "p.jsonl").read_text().splitlines()
+    assert [line.count('"graded"') for line in lines] == [0, 0, 1, 1]
+    relabelled = JsonLines("p.jsonl", relabel=True).load(tmp_path)
+    assert [each.question.graded for each in relabelled] == [True, False, True, False]
