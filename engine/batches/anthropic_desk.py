@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from oversight.engine.batches.desk import BatchDesk, BatchState, Caps, Lost, Result, Submission
+from oversight.engine.batches.desk import BatchDesk, BatchState, Caps, LineResult, Lost, Submission
 from oversight.engine.providers.payload import text
 
 PATH = "/v1/messages/batches"
@@ -35,6 +35,7 @@ class AnthropicDesk(BatchDesk):
     reached us, is known by its age and size, and for sure by its results alone."""
 
     caps = Caps(100_000, 256 * 10**6)
+    shows_marks = False
 
     def line(self, address: str, body: bytes) -> bytes:
         return b'{"custom_id":"%s","params":%s},' % (address.encode(), body)
@@ -70,18 +71,18 @@ class AnthropicDesk(BatchDesk):
         # Results that were archived cannot be had any more.
         return BatchState(done, True, () if told.get("archived_at") else (f"{PATH}/{id}/results",))
 
-    def read(self, line: bytes) -> Result:
+    def read(self, line: bytes) -> LineResult:
         told = orjson.loads(line)
         address, result = text(told["custom_id"]), told["result"]
         match result["type"]:
             case "succeeded":
-                return Result(address, 200, orjson.dumps(result["message"]))
+                return LineResult(address, 200, orjson.dumps(result["message"]))
             case "errored":
                 error = result["error"]
                 status = _STATUS.get(error["error"]["type"], 500)
-                return Result(address, status, orjson.dumps(error))
+                return LineResult(address, status, orjson.dumps(error))
             case kind if kind in _NOT_RUN:
-                return Result(address, 0, b"", _NOT_RUN[kind])
+                return LineResult(address, 0, b"", _NOT_RUN[kind])
             case kind:
                 raise ValueError(f"a result of a type unknown here: {kind!r:.80}")
 

@@ -48,6 +48,8 @@ class Book:
         """By the vendor's id, what was."""
         self.known: set[str] = set()
         """Ids of all batches of this run, and of others that were taken for one of them."""
+        self.guessed: set[str] = set()
+        """Ids of batches that were found at a vendor whose list does not show our mark."""
         self.faults: dict[str, tuple[int, bytes]] = {}
         """By address, the answer that says why a call can never be served."""
         self.tries: dict[str, int] = {}
@@ -68,8 +70,9 @@ class Book:
     def intend(self, batch: Submission) -> None:
         self._write({"intend": asdict(batch)})
 
-    def submitted(self, mark: str, id: str) -> None:
-        self._write({"submitted": mark, "id": id})
+    def submitted(self, mark: str, id: str, *, guessed: bool = False) -> None:
+        """guessed: whether the batch may be another's, as its results will tell."""
+        self._write({"submitted": mark, "id": id, "guessed": guessed})
 
     def foreign(self, id: str) -> None:
         self._write({"foreign": id})
@@ -145,9 +148,10 @@ class Book:
                 made = Submission(**batch)
                 self.intended[made.mark] = made
                 self.began = made.at if self.began is None else self.began
-            case {"submitted": mark, "id": id}:
+            case {"submitted": mark, "id": id, "guessed": guessed}:
                 self.out[id] = self.intended.pop(mark)
                 self.known.add(id)
+                self.guessed |= {id} if guessed else set()
             case {"foreign": id}:
                 batch = self.out.pop(id)
                 self.intended[batch.mark] = batch

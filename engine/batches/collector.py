@@ -43,7 +43,7 @@ class Collector:
         batches = (*self._book.intended.values(), *self._book.out.values())
         for batch in batches:
             if batch.model == self._model:
-                self._out.update(_digest(line) for _, line in numbered(self._book.calls(batch)))
+                self._out.update(_digest(line) for _, line in lines_at(self._book.calls(batch)))
         self.close()
 
     async def __call__(self, call: Call) -> Reply:
@@ -78,7 +78,7 @@ class Collector:
             self._file.flush()
         except OSError as exc:
             raise unwritable(self._path, exc) from exc
-        for _, line in numbered(self._path):
+        for _, line in lines_at(self._path):
             yield read_call("", line)
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ class Collector:
             self._path.unlink(missing_ok=True)
 
 
-def numbered(path: Path) -> Iterator[tuple[int, bytes]]:
+def lines_at(path: Path) -> Iterator[tuple[int, bytes]]:
     """(where it begins, line) of each line of a file, without its end."""
     at = 0
     with path.open("rb") as file:
@@ -105,4 +105,4 @@ def _digest(canonical: bytes) -> bytes:
 
 def places(path: Path) -> dict[bytes, int]:
     """Where each call of a file begins, by the bytes of its address."""
-    return {_digest(line): at for at, line in numbered(path)}
+    return {_digest(line): at for at, line in lines_at(path)}

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal, TypeAlias
+from typing import BinaryIO, ClassVar, Literal, TypeAlias
 
 from oversight.engine.batches.errands import Errands
 from oversight.engine.providers.fault import ErrorAnswer
@@ -56,7 +56,7 @@ class BatchState:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class LineResult:
     """What came of one line."""
 
     address: str
@@ -75,6 +75,8 @@ class BatchDesk(ABC):
     """
 
     caps: Caps
+    shows_marks: ClassVar[bool] = True
+    """Whether its list of batches tells ours from others'."""
 
     def __init__(self, settings: Settings, wire: Wire) -> None:
         self.settings = settings
@@ -97,7 +99,7 @@ class BatchDesk(ABC):
     async def find(self, lost: Submission, known: Collection[str]) -> str | None:
         """The id of a batch whose handing in was not answered; None if there is none such.
 
-        known: ids that are of other batches. A vendor whose list does not show our mark may give
+        known: ids that are of other batches. A vendor whose list does not show marks may give
         another's batch of the same age and size: its results tell.
         """
 
@@ -105,7 +107,7 @@ class BatchDesk(ABC):
     async def state(self, id: str) -> BatchState: ...
 
     @abstractmethod
-    def read(self, line: bytes) -> Result:
+    def read(self, line: bytes) -> LineResult:
         """One line of the results, in whatever order they came; LookupError, TypeError or
         ValueError if it is none."""
 

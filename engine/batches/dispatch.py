@@ -198,9 +198,10 @@ class Dispatch:
 
     async def _found(self, lost: Submission) -> bool:
         """Whether the vendor has a batch, which then counts as handed in."""
-        id = await self._steady(self.desk(lost.model).find, lost, frozenset(self.book.known))
+        desk = self.desk(lost.model)
+        id = await self._steady(desk.find, lost, frozenset(self.book.known))
         if id is not None:
-            self.book.submitted(lost.mark, id)
+            self.book.submitted(lost.mark, id, guessed=not desk.shows_marks)
         return id is not None
 
     async def _land(self, desk: BatchDesk, id: str, batch: Submission, state: BatchState) -> None:
@@ -211,7 +212,7 @@ class Dispatch:
         results.touch()
         landing = Landing(batch, desk, self._price(batch.model), self._models.quarantine)
         await landing.read(self.book.calls(batch), results, state, self._cache)
-        if not landing.met and results.stat().st_size:
+        if id in self.book.guessed and not landing.met and results.stat().st_size:
             # As old and as large as ours, but of other calls: ours is still to be found.
             self.book.foreign(id)
             return await self.adopt()

@@ -3,9 +3,8 @@
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import aiohttp
 import orjson
 
 from oversight.engine.errors import EngineError, OutcomeUnknown, ProviderDown, Unreachable
@@ -15,6 +14,9 @@ from oversight.engine.providers.secret import Secret
 from oversight.engine.providers.settings import Settings
 from oversight.engine.providers.wire import Wire
 from oversight.engine.system.files import unwritable
+
+if TYPE_CHECKING:
+    import aiohttp
 
 TRANSFER = 3600.0
 """Seconds that a file may take, up or down."""
@@ -43,11 +45,12 @@ class Errands:
         query: Mapping[str, str] | None = None,
         json: object = None,
         payload: Payload | None = None,
-        headers: Mapping[str, str] | None = None,
+        form: bool = False,
     ) -> dict[str, Any]:
-        """The JSON object that comes of a request. path: below the provider's base URL."""
+        """The JSON object that comes of a request. path: below the provider's base URL. form:
+        whether the payload is a form, which brings the type of its content with it."""
         body = payload() if payload else None if json is None else orjson.dumps(json)
-        async with self._answer(method, path, query, body, headers or {}) as answer:
+        async with self._answer(method, path, query, body, form) as answer:
             told = await answer.content.read(_CAP)
             while not answer.content.at_eof() and len(told) < _CAP:
                 told += await answer.content.read(_CAP)
@@ -59,7 +62,7 @@ class Errands:
             with into.open("ab") as file:
                 start = file.tell()
                 try:
-                    async with self._answer("GET", path, None, None, {}) as answer:
+                    async with self._answer("GET", path, None, None) as answer:
                         async for piece in answer.content.iter_chunked(_PIECE):
                             file.write(piece)
                 except BaseException:
@@ -79,12 +82,14 @@ class Errands:
         path: str,
         query: Mapping[str, str] | None,
         body: Any,
-        more: Mapping[str, str],
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        form: bool = False,
+    ) -> "AsyncIterator[aiohttp.ClientResponse]":
+        import aiohttp  # a run that the store answers whole has no need of it
+
         source, url = self._settings.provider, f"{self._settings.base_url}{path}"
         try:
             async with self._opened().request(
-                method, url, params=query, data=body, headers=self._headers(more, body),
+                method, url, params=query, data=body, headers=self._headers(form),
                 proxy=self._settings.proxy or None, allow_redirects=False,
             ) as answer:  # fmt: skip
                 if not 200 <= answer.status < 300:
@@ -103,10 +108,10 @@ class Errands:
         except (aiohttp.ClientError, TimeoutError) as exc:
             raise OutcomeUnknown(f"{source}: no whole answer: {self._told(exc)}") from None
 
-    def _headers(self, more: Mapping[str, str], body: Any) -> dict[str, str]:
+    def _headers(self, form: bool) -> dict[str, str]:
         settings = self._settings
-        headers = {**self._wire.headers(), **more}
-        if isinstance(body, aiohttp.FormData):
+        headers = self._wire.headers()
+        if form:
             del headers["content-type"]
         for option in ("organization", "project"):
             if value := settings.option(option):
@@ -116,8 +121,10 @@ class Errands:
     def _told(self, exc: Exception) -> str:
         return self.secret.hidden_in(f"{type(exc).__name__}: {exc}")
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _opened(self) -> "aiohttp.ClientSession":
         if self._session is None:
+            import aiohttp
+
             self._session = aiohttp.ClientSession(
                 timeout=aiohttp.ClientTimeout(TRANSFER, sock_connect=60.0, sock_read=600.0),
                 cookie_jar=aiohttp.DummyCookieJar(),

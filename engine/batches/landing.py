@@ -17,8 +17,8 @@ from oversight.cache.reply import Reply
 from oversight.engine.accounting.ledger import Page, fate
 from oversight.engine.accounting.prices import Price
 from oversight.engine.accounting.quarantine import Quarantine
-from oversight.engine.batches.collector import numbered, places
-from oversight.engine.batches.desk import BatchDesk, BatchState, Result, Submission
+from oversight.engine.batches.collector import lines_at, places
+from oversight.engine.batches.desk import BatchDesk, BatchState, LineResult, Submission
 from oversight.engine.errors import (
     AllRefused,
     Halt,
@@ -82,11 +82,11 @@ class Landing:
                 await _keep(cache, kept)
             for at in left.values():
                 call = _call_at(asked, at)
-                self._reply(call, Result(call.address, 0, b"", state.absent), state)
+                self._reply(call, LineResult(call.address, 0, b"", state.absent), state)
         self._doubt_all()
 
-    def _lines(self, results: Path) -> Iterator[Result]:
-        for _, line in numbered(results):
+    def _lines(self, results: Path) -> Iterator[LineResult]:
+        for _, line in lines_at(results):
             try:
                 result = self.desk.read(line)
                 bytes.fromhex(result.address)
@@ -96,7 +96,7 @@ class Landing:
             else:
                 yield result
 
-    def _reply(self, call: Call, result: Result, state: BatchState) -> Reply | None:
+    def _reply(self, call: Call, result: LineResult, state: BatchState) -> Reply | None:
         worst = 0.0
         if self.price is not None:
             worst = self.price.worst(CAUTION * prompt_tokens(call), call.max_tokens)

@@ -4,10 +4,9 @@ from collections.abc import AsyncIterator, Collection, Iterable
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import aiohttp
 import orjson
 
-from oversight.engine.batches.desk import BatchDesk, BatchState, Caps, Lost, Result, Submission
+from oversight.engine.batches.desk import BatchDesk, BatchState, Caps, LineResult, Lost, Submission
 from oversight.engine.providers.fault import ErrorAnswer
 from oversight.engine.providers.payload import text
 
@@ -35,14 +34,16 @@ class OpenAIDesk(BatchDesk):
         file.writelines(lines)
 
     async def submit(self, mark: str, file: Path) -> str:
-        def form() -> aiohttp.FormData:
+        def form() -> Any:
+            import aiohttp  # loaded with the first request only
+
             parts = aiohttp.FormData()
             parts.add_field("purpose", "batch")
             content = "application/jsonl"
             parts.add_field("file", file.open("rb"), filename=f"{mark}.jsonl", content_type=content)
             return parts
 
-        up = await self.errands.ask("POST", "/files", payload=form)
+        up = await self.errands.ask("POST", "/files", payload=form, form=True)
         wanted = {
             "input_file_id": text(up["id"]),
             "endpoint": self._endpoint,
@@ -74,16 +75,16 @@ class OpenAIDesk(BatchDesk):
             self._fault(told) if status == "failed" else None,
         )
 
-    def read(self, line: bytes) -> Result:
+    def read(self, line: bytes) -> LineResult:
         told = orjson.loads(line)
         address, answer = text(told["custom_id"]), told.get("response")
         if answer:
-            return Result(address, int(answer["status_code"]), orjson.dumps(answer["body"]))
+            return LineResult(address, int(answer["status_code"]), orjson.dumps(answer["body"]))
         error = told["error"]
         if lost := _NOT_RUN.get(error.get("code")):
-            return Result(address, 0, b"", lost)
+            return LineResult(address, 0, b"", lost)
         # Nobody answered the call, and the vendor says why in words of its own.
-        return Result(address, 500, orjson.dumps({"error": error}))
+        return LineResult(address, 500, orjson.dumps({"error": error}))
 
     async def cancel(self, id: str) -> None:
         await self.errands.ask("POST", f"/batches/{id}/cancel", json={})

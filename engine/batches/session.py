@@ -30,6 +30,10 @@ PART = 0.05
 class BatchSession(RunSession):
     """One go at a sweep of which some models are asked in batches; the others live, as ever."""
 
+    young = 5_000
+    """Few: each attempt that ends as Pending leaves its conversation in a ring of frames and tasks,
+    and there are no calls in flight that would be looked through each time."""
+
     def __init__(
         self, assignment: Assignment, *, batched: tuple[str, ...], terms: BatchTerms
     ) -> None:
@@ -131,12 +135,12 @@ class BatchSession(RunSession):
         loop = asyncio.get_running_loop()
         began = loop.time()
         while self.book.out and not await self._dispatch.look():
-            if not self._terms.waits:
-                raise BatchesOut(f"{self.awaited} are out")
             left = self._left()
             if left <= 0:
                 await self._dispatch.cancel()
                 left = LATEST
+            if not self._terms.waits:
+                raise BatchesOut(f"{self.awaited} are out")
             pause = min(max(PART * (loop.time() - began), SOONEST), LATEST, left)
             await self._stop.sleep(pause)
 

@@ -38,6 +38,7 @@ def test_ctrl_c_leaves_batches_at_the_vendors_and_the_same_command_takes_them(de
         assert sitting.returncode == 130, told
         assert f"staying there: 3 batches of {out} calls\n" in told
         assert "· go on with: oversight run sweep.yaml" in told
+        assert desk.status()["awaited"] == f"3 batches of {out} calls"
         early = desk.sit("--batch", "--no-wait")
         done = desk.sit("--batch")
         seen = counts(url)
