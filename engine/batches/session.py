@@ -6,6 +6,7 @@ cells that wait, and a process that is killed loses nothing but a walk.
 """
 
 import asyncio
+import gc
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -31,8 +32,8 @@ class BatchSession(RunSession):
     """One go at a sweep of which some models are asked in batches; the others live, as ever."""
 
     young = 5_000
-    """Few: each attempt that ends as Pending leaves its conversation in a ring of frames and tasks,
-    and there are no calls in flight that would be looked through each time."""
+    """Few: most attempts of a walk leave garbage, and there are no calls in flight that would be
+    looked through each time."""
 
     def __init__(
         self, assignment: Assignment, *, batched: tuple[str, ...], terms: BatchTerms
@@ -109,6 +110,8 @@ class BatchSession(RunSession):
             while True:
                 self._begin()
                 await super()._run(self._missing(group))
+                # Attempts that ended as Pending leave their conversations in rings of frames.
+                gc.collect()
                 if self._stop.halt is not None or next(self._missing(group), None) is None:
                     return
                 self.waves += 1
