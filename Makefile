@@ -31,9 +31,9 @@ pictures: .venv/installed-dev    ## every screen, light, dark and narrow, and th
 	$(BIN)/python -m tests.pages.pictures pictures
 
 campaign: .venv/installed-dev    ## the long form of the reliability campaigns
-	$(BIN)/pytest -q -m campaign --campaign=long --timeout=3600
+	$(BIN)/pytest -q -m "unit or campaign" --campaign=long --timeout=3600
 
-mutants: .venv/installed-dev     ## break every mechanism and judge in plausible ways: do tests tell?
+mutants: .venv/installed-dev     ## break mechanisms, judges and engine in plausible ways: do tests tell?
 	$(BIN)/python -m tests.campaign.mutation
 
 real: .venv/installed-real       ## real models and foreign servers: an hour of two cores

@@ -9,6 +9,7 @@ from oversight.protocols.judges import (
     Judge,
     Jury,
     LogprobJudge,
+    Redrawn,
     StatedJudge,
     VotesJudge,
 )
@@ -64,5 +65,6 @@ JUDGES: Mapping[str, type[Judge]] = MappingProxyType(
         "votes": VotesJudge,
         "jury": Jury,
         "ensemble": Ensemble,
+        "redrawn": Redrawn,
     }
 )

@@ -53,6 +53,15 @@ class Protocol(ABC):
         Unreadable if a reply that the verdict rests on cannot be read; what `ask` raises passes.
         """
 
+    async def appraise(
+        self, problem: Problem, side: Answer, verdict: Verdict, ask: Ask
+    ) -> NamedMeasures:
+        """What can be measured of a world by somebody who knows the truth; nothing, as a rule.
+
+        It is asked when the verdict stands, and changes nothing in it.
+        """
+        return ()
+
     async def worlds(self, problem: Problem, ask: Ask) -> list[Verdict]:
         """The verdict of every world of a problem, in answer order; the worlds run at once."""
         question = problem.question

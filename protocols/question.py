@@ -67,8 +67,16 @@ class Problem:
     """One for each of question.answers, in their order: +1 true, -1 false, or any grade."""
     group: str = ""
     """What a bootstrap must keep together, such as the passage that questions share; else empty."""
+    flaws: tuple[str, ...] = ()
+    """What was made wrong in the work of each answer, empty for a sound one; (): nothing was. As
+    little known to agents and judges as the values."""
 
     def __post_init__(self) -> None:
+        if self.flaws and len(self.flaws) != len(self.values):
+            raise ValueError(
+                f"{self.id}: {len(self.flaws)} flaws for {len(self.values)} answers; an empty one "
+                "for each that is sound"
+            )
         if len(self.values) != len(self.question.answers):
             raise ValueError(
                 f"{self.id}: {len(self.values)} values for {len(self.question.answers)} answers"
@@ -102,11 +110,13 @@ def labelled(
     passage: str = "",
     group: str = "",
     graded: bool = False,
+    flaws: Sequence[str] = (),
 ) -> Problem:
     """A problem whose answers are put in a seeded order and called A, B, C …
 
-    answers: (text, work, value) of each. The order depends on (seed, id) alone, so that no
-    label tells the truth and every run of the same data labels alike.
+    answers: (text, work, value) of each; flaws: as in `Problem`, in their order. The order depends
+    on (seed, id) alone, so that no label tells the truth and every run of the same data labels
+    alike.
     """
     order = list(range(len(answers)))
     randomness(seed, id, "labels").shuffle(order)
@@ -115,7 +125,8 @@ def labelled(
         for label, place in zip(LABELS, order, strict=False)
     )
     values = tuple(answers[place][2] for place in order)
-    return Problem(id, Question(text, named, passage, graded), values, group)
+    planted = tuple(flaws[place] for place in order) if flaws else ()
+    return Problem(id, Question(text, named, passage, graded), values, group, planted)
 
 
 def randomness(seed: int, id: str, purpose: str) -> random.Random:

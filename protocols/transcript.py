@@ -96,6 +96,8 @@ class Verdict:
     """What `probs` was made of; empty when no judge was asked."""
     measures: NamedMeasures = ()
     """What else the protocol measured, by name: the answer chosen freely, a market's loss."""
+    redraws: tuple[tuple[float, ...], ...] = ()
+    """The verdicts on this transcript of which `probs` is the mean, where it was judged again."""
 
 
 @dataclass(frozen=True, slots=True)

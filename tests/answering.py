@@ -1,24 +1,58 @@
-"""A server that answers every call alike."""
+"""A server whose answers a test writes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from typing import Any, TypeAlias
+
+import orjson
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request; the body is empty where there was none."""
+
+    path: str
+    key: str
+    """The header Authorization, or nothing."""
+    body: bytes
+
+
+Answer: TypeAlias = Callable[[Asked], tuple[int, bytes]]
+"""The status and the body of what is answered."""
+
+
+def alike(status: int, body: bytes) -> Answer:
+    """The same to every request."""
+    return lambda asked: (status, body)
+
+
+def pages(told: dict[str, Any]) -> Answer:
+    """JSON at these paths, and 404 elsewhere."""
+    return lambda asked: (
+        (200, orjson.dumps(told[asked.path])) if asked.path in told else (404, b"<html>no</html>")
+    )
 
 
 @contextmanager
-def answering(status: int, body: bytes) -> Iterator[tuple[str, list[bytes]]]:
-    """Its base URL, and what it was asked so far."""
-    asked: list[bytes] = []
+def answering(answer: Answer) -> Iterator[tuple[str, list[Asked]]]:
+    """Its address, and what it was asked so far."""
+    book: list[Asked] = []
 
     class Answering(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            asked.append(self.rfile.read(int(self.headers["Content-Length"])))
+        def do_GET(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            book.append(Asked(self.path, self.headers.get("Authorization", ""), body))
+            status, said = answer(book[-1])
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Length", str(len(said)))
             self.end_headers()
-            self.wfile.write(body)
+            self.wfile.write(said)
+
+        do_POST = do_GET
 
         def log_message(self, *_: object) -> None:
             """Nothing."""
@@ -27,7 +61,7 @@ def answering(status: int, body: bytes) -> Iterator[tuple[str, list[bytes]]]:
         thread = Thread(target=server.serve_forever)
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}/v1", asked
+            yield f"http://127.0.0.1:{server.server_port}", book
         finally:
             server.shutdown()
             thread.join()

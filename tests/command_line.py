@@ -1,14 +1,20 @@
-"""The command line as a user has it: the real program, in a process of its own."""
+"""The command line as a user has it: in a process of its own, or in this one."""
 
+import io
 import os
 import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
+
+import pytest
+
+from oversight.engine.cli.group import main
+from oversight.engine.cli.signals import STOP_SIGNALS
 
 ROOT = Path(__file__).parents[1]
 
@@ -65,6 +71,29 @@ def oversight(*words: str | Path, cwd: Path, **variables: str) -> Ran:
         text=True,
     )
     return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def within(*words: str | Path, cwd: Path, **variables: str) -> Ran:
+    """The same in this process, which saves the second that a new one takes to start."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    heard = [(number, signal.getsignal(number)) for number in STOP_SIGNALS]
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(out),
+        redirect_stderr(err),
+        pytest.raises(SystemExit) as left,
+    ):
+        patch.chdir(cwd)
+        patch.setattr(sys, "argv", ["oversight", *map(str, words)])
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        try:
+            main()
+        finally:
+            for number, handler in heard:
+                signal.signal(number, handler)
+    told = (stream.buffer.getvalue().decode() for stream in (out, err))  # type: ignore[attr-defined]
+    return Ran(int(left.value.code or 0), *told)
 
 
 class Running:

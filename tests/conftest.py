@@ -14,8 +14,19 @@ from tests.databases import Server, lacking, serving
 SEED = 6
 
 # A slow machine is no fault of what is tested.
-settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("suite")
+settings.register_profile(
+    "short", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("long", settings.get_profile("short"), max_examples=500)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile(config.getoption("--campaign"))
+
+
+def examples(times: int) -> settings:
+    """So many times the examples that a property test has otherwise."""
+    return settings(max_examples=times * settings().max_examples)
 
 
 @pytest.fixture(scope="session")
@@ -39,7 +50,7 @@ class Campaign:
 
 
 RINGS = ("real", "browser", "campaign", "bench", "wire", "unit")
-"""Every marker that we declare, widest reach first: a test with two is in the wider ring."""
+"""Widest reach first: a test that is marked with two is in the wider."""
 
 TESTS = Path(__file__).parent
 OUTSIDE = ("subprocess.Popen", "os.fork", "os.posix_spawn", "socket.bind", "socket.connect")
@@ -81,8 +92,7 @@ sys.addaudithook(_OUTSIDE)
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    held = item.config.getoption("--hold-rings")
-    _OUTSIDE.watching = held and item.get_closest_marker("unit") is not None
+    _OUTSIDE.watching = item.get_closest_marker("unit") is not None
     try:
         return (yield)
     finally:
@@ -92,9 +102,6 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--campaign", choices=("short", "long"), default="short")
     parser.addoption("--campaign-seed", type=int, default=SEED)
-    parser.addoption(
-        "--hold-rings", action="store_true", help="Fail unit tests that leave their process."
-    )
 
 
 @pytest.fixture

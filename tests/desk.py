@@ -93,8 +93,12 @@ class Desk:
 
     def sit(self, *flags: str, script: str = "") -> "subprocess.CompletedProcess[str]":
         """A sitting to its end."""
-        process = self.start(*flags, script=script)
-        out, err = process.communicate(timeout=120)
+        with self.start(*flags, script=script) as process:
+            try:
+                out, err = process.communicate(timeout=240)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def status(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
@@ -110,6 +110,22 @@ def http(status: str, headers: str, body: bytes) -> bytes:
 
 
 @asynccontextmanager
+async def listening(
+    serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+) -> AsyncIterator[str]:
+    """The address of a server that speaks for itself."""
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def request(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
+    """Head and body of the next request."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    size = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+    return head, await reader.readexactly(size)
+
+
+@asynccontextmanager
 async def canned(
     line: str, answer: bytes, key: str = CANARY
 ) -> AsyncIterator[tuple[Provider, list[bytes]]]:
@@ -125,11 +141,8 @@ async def canned(
         writer.close()
         await writer.wait_closed()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        port = server.sockets[0].getsockname()[1]
-        async with reached(line, f"http://127.0.0.1:{port}", key=key) as ask:
-            yield ask, requests
+    async with listening(serve) as url, reached(line, url, key=key) as ask:
+        yield ask, requests
 
 
 def good_body(line: str) -> bytes:

@@ -101,6 +101,15 @@ class PriceList:
                 return self.models[name]
         return None
 
+    def named(self, meanings: Mapping[str, str]) -> "PriceList":
+        """The same, and besides the price of what stands behind a name that has none.
+
+        meanings: by name, the model that it is.
+        """
+        behind = {name: self.find(is_) for name, is_ in meanings.items() if not self.find(name)}
+        found = {name: price for name, price in behind.items() if price is not None}
+        return PriceList({**self.models, **found}) if found else self
+
     def need(self, model: str) -> Price:
         """The price, for those who cannot do without. UsageError, with the mend, if unknown."""
         price = self.find(model)

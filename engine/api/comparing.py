@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from oversight.engine.api.library import Report
-from oversight.engine.decisions import comparison
-from oversight.engine.decisions.comparison import Comparison
+from oversight.engine.decisions.comparison import Comparison, compare_rows
 from oversight.engine.decisions.rows import RunRows, read_rows
 from oversight.protocols.scoring.families import Family
 
@@ -32,7 +31,7 @@ def compare(
     The parameters are those of `oversight compare`; contrasts: `"debate,consultancy"` each.
     UsageError for names that mean nothing, and for baseline or pairs with two runs.
     """
-    return comparison.compare(
+    return compare_rows(
         _rows(first),
         None if second is None else _rows(second),
         baseline=baseline,

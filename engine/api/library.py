@@ -31,7 +31,7 @@ from oversight.engine.reports.report import report, save_report
 from oversight.engine.reports.results import Results, collect
 from oversight.engine.reports.side_by_side import side_by_side
 from oversight.engine.runs.loaded_sweep import LoadedSweep, load_sweep
-from oversight.engine.runs.lookup import Parts, World, found, fullest
+from oversight.engine.runs.lookup import Parts, ShownWorld, found, fullest
 from oversight.engine.runs.observer import ProgressDisplay
 from oversight.engine.runs.replay import replay_cache
 from oversight.engine.runs.run import Run, RunOptions
@@ -76,7 +76,8 @@ class Report:
 
         polars, pandas and DuckDB take them without copying. UsageError without the extra `frames`.
         """
-        source = FrameSource(self.folder, self.opened, listed(), self.results.score)
+        prices = self.opened.models.priced(listed())
+        source = FrameSource(self.folder, self.opened, prices, self.results.score)
 
         def read() -> "dict[str, pa.Table]":
             with closing(open_for_reading(self.store)) as replies:
@@ -137,7 +138,7 @@ class Report:
         sweep, parts = self.opened.sweep, Parts(protocol, agent, judge)
         about, rows, drawn = found(sweep, self.folder, wanted, parts, draw)
 
-        def look() -> tuple[Row, list[World]]:
+        def look() -> tuple[Row, list[ShownWorld]]:
             with closing(open_for_reading(self.store)) as replies:
                 cache = replay_cache(replies, self.opened.models.identity_in(replies))
                 return asyncio.run(fullest(rows, about, drawn, cache))

@@ -71,11 +71,18 @@ async def asking(
                 f"{missing} is not set, and {call.model} needs it: put it in the environment or "
                 "in .env"
             )
+        answering.settle_for(call)
         return await answering(call)
 
     replies = open_store(store_name(store))
+    known = answering.identity_in(replies)
+
+    def identity(call: Call) -> str:
+        answering.settle_for(call)
+        return known(call)
+
     try:
-        ask = Asking(replies, answer, identity=answering.identity_in(replies), mode=cache)
+        ask = Asking(replies, answer, identity=identity, mode=cache)
         try:
             yield ask
         finally:

@@ -57,7 +57,12 @@ class BatchSession(RunSession):
         self._over = False
         """Whether nobody waits for batches any more."""
         self._dispatch = Dispatch(
-            self.book, self.models, self.cache, policy.prices, self._stop, terms.most_lines
+            self.book,
+            self.models,
+            self.cache,
+            self.models.priced(policy.prices),
+            self._stop,
+            terms.most_lines,
         )
         out = (*self.book.intended.values(), *self.book.out.values())
         self._collectors: dict[str, Collector] = {}

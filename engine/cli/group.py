@@ -26,6 +26,7 @@ COMMANDS = {
     "bundle": "Write a run as a folder of web pages, to send or to keep.",
     "plot": "Draw a picture of a run for papers and slides, with its data.",
     "probe": "Ask judges what they believe after each turn; paid, but changes no score.",
+    "human": "Put persons into seats, or have them judge transcripts, in the browser.",
     "show": "Print what was said about a problem, world by world.",
     "replay": "Repeat a run from its recorded replies alone; nothing is sent.",
     "export": "Write the recorded replies of a run into one file, or the run as tables.",

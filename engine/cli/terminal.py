@@ -32,7 +32,7 @@ from oversight.engine.reports.report import is_saved, report, save_report
 from oversight.engine.reports.results import collect
 from oversight.engine.runs.executor import MakeExecutor
 from oversight.engine.runs.loaded_sweep import LoadedSweep
-from oversight.engine.runs.observer import ProgressDisplay
+from oversight.engine.runs.observer import Observer, ProgressDisplay
 from oversight.engine.runs.run import Run, RunOptions
 from oversight.engine.runs.session import RunSession
 from oversight.engine.runs.stores import shown_name, store_name
@@ -60,16 +60,26 @@ def run_in_terminal(
     options: RunOptions,
     shown: Presentation,
     executor: MakeExecutor = RunSession,
+    observers: Callable[[Run], Sequence[Observer]] = lambda run: (),
 ) -> int:
-    """Run what is missing of a sweep, and print the report if it is complete."""
+    """Run what is missing of a sweep, and print the report if it is complete.
+
+    observers: who watches it beside the display; made before anything is asked, and not at all
+    where nothing is missing.
+    """
     with Run.open(loaded, options) as run:
         try:
-            return _run(run, shown, executor)
+            return _run(run, shown, executor, observers)
         except MemoryError:
             return _stopped(OutOfMemory(), run, shown)
 
 
-def _run(run: Run, shown: Presentation, executor: MakeExecutor) -> int:
+def _run(
+    run: Run,
+    shown: Presentation,
+    executor: MakeExecutor,
+    observers: Callable[[Run], Sequence[Observer]],
+) -> int:
     if run.run_again:
         say(f"{run.run_again:,} failed cells are run again")
     say(_headline(run))
@@ -80,9 +90,9 @@ def _run(run: Run, shown: Presentation, executor: MakeExecutor) -> int:
         say(f"complete already: {run.folder.finished:,} cells have their outcome")
         if run.options.mode == "refresh":
             say("to ask for all of it again, name a new folder with --run-folder")
-    progress = ProgressDisplay(console())
+    others = () if run.folder.complete else observers(run)
     halt = under_signals(
-        partial(run.execute, progress, executor=executor),
+        partial(run.execute, ProgressDisplay(console()), *others, executor=executor),
         run.loaded.stop_token,
         run.snapshot,
         event_loop(),

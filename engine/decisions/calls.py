@@ -7,8 +7,12 @@ from oversight.cache.reply import Usage
 from oversight.cache.store import Reader
 from oversight.engine.reports.replayed import replayed_cells
 from oversight.engine.runs.loaded_sweep import LoadedSweep
+from oversight.engine.sweeps.sweep import Sweep
 from oversight.engine.system.garbage import gc_relaxed
 from oversight.protocols.transcript import Verdict
+
+MOST_PROBLEMS, READ = 10, 300
+"""Of a sample: problems, and rows times problems."""
 
 
 @dataclass(slots=True)
@@ -30,6 +34,10 @@ class RunCalls:
     calls: dict[str, PaidCall] = field(default_factory=dict)
     missing: int = 0
     """Cells of which a call is not in the store, with all that they would have asked after it."""
+    asked: list[int] = field(default_factory=list)
+    """By row, the calls of its cells, those that worlds share once for each."""
+    problems: frozenset[str] | None = None
+    """Ids of those that were looked at; None for all."""
 
     def shared(self, first: int, second: int, other: "RunCalls | None" = None) -> float | None:
         """Share of the calls of either row that both ask; None where neither asks any. other: the
@@ -40,13 +48,24 @@ class RunCalls:
         return len(ours & theirs) / either if either else None
 
 
-async def calls_of_run(opened: LoadedSweep, folder: Path, store: Reader) -> RunCalls:
-    """The calls of all cells of a run folder that have an outcome."""
+def sample_of(sweep: Sweep) -> frozenset[str]:
+    """Problems whose cells tell what rows cost, in a second or two: the first ten, or fewer."""
+    count = max(1, min(MOST_PROBLEMS, READ // len(sweep.rows)))
+    return frozenset(problem.id for problem in sweep.problems[:count])
+
+
+async def calls_of_run(
+    opened: LoadedSweep, folder: Path, store: Reader, problems: frozenset[str] | None = None
+) -> RunCalls:
+    """The calls of all cells of a run folder that have an outcome. problems: ids of those to look
+    at; None for all."""
     numbers = {row.address: n for n, row in enumerate(opened.sweep.rows)}
-    found = RunCalls()
+    found = RunCalls(asked=[0] * len(numbers), problems=problems)
     with gc_relaxed():
-        async for replayed in replayed_cells(opened, folder, store):
-            row = 1 << numbers[replayed.cell.row.address]
+        async for replayed in replayed_cells(opened, folder, store, problems):
+            number = numbers[replayed.cell.row.address]
+            found.asked[number] += len(replayed.calls)
+            row = 1 << number
             for recorded in replayed.calls.values():
                 paid = found.calls.get(recorded.key)
                 if paid is None:

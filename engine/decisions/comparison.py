@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal, TypeAlias
 
+import numpy as np
+
 from oversight.engine.decisions.instruments import instrument_notes
 from oversight.engine.decisions.row_verdicts import RowVerdicts
 from oversight.engine.decisions.rows import (
@@ -29,6 +31,7 @@ from oversight.protocols.scoring.families import Family
 from oversight.protocols.scoring.ranks import RankSet, rank_sets
 from oversight.protocols.scoring.resamples import resampled_means, together
 from oversight.protocols.scoring.sample import Sample, paired
+from oversight.protocols.scoring.scarce import Powered, prediction_powered
 from oversight.protocols.scoring.verdict_measures import Flips
 
 RowPlace: TypeAlias = tuple[int, int]
@@ -60,6 +63,9 @@ class Compared:
     """Share of the calls of either row that both ask; None where calls were not looked up."""
     apart: tuple[tuple[str, float], ...]
     """Questions on which the rows differ most, with the difference; () among many contrasts."""
+    powered: Powered | None = None
+    """The mean of the first row, sharpened by the second on questions that the first lacks; None
+    where there is none, and where questions come in groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +97,7 @@ class Comparison:
         return f"{k:,} contrasts were looked at. {how}."
 
 
-def compare(
+def compare_rows(
     first: RunRows,
     second: RunRows | None = None,
     *,
@@ -272,6 +278,7 @@ def _compared(
                 bounds[k],
                 share(*complete[k]) if share else None,
                 _apart(samples, pairs[k]) if len(told) <= DETAILED else (),
+                _powered(*(samples[name] for name in pairs[k])),
             )
             for k, contrast in enumerate(told)
         ),
@@ -300,6 +307,23 @@ def _ranks(samples: Mapping[str, Sample], seed: int) -> tuple[tuple[str, RankSet
         return ()
     sets = rank_sets(rows.means, resampled_means(rows, seed=seed, resamples=RESAMPLES))
     return tuple(zip(rows.names, sets, strict=True))
+
+
+def _powered(first: Sample, second: Sample) -> Powered | None:
+    """The verdicts of the second row, on whatever scale, as guesses of the first row's."""
+    if any(first.groups) or any(second.groups) or len(second.questions) <= len(first.questions):
+        return None
+    guessed = dict(zip(second.questions, second.values, strict=True))
+    both = [n for n, id in enumerate(first.questions) if id in guessed]
+    known = {first.questions[n] for n in both}
+    others = [value for id, value in guessed.items() if id not in known]
+    if len(both) < 2 or not others:
+        return None
+    return prediction_powered(
+        np.array([first.values[n] for n in both]),
+        np.array([guessed[first.questions[n]] for n in both]),
+        np.array(others),
+    )
 
 
 def _apart(samples: Mapping[str, Sample], pair: tuple[str, str]) -> tuple[tuple[str, float], ...]:

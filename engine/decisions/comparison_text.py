@@ -14,6 +14,9 @@ from oversight.protocols.scoring.clustered import FEW
 NAMED = 5
 """Contrasts for which the questions that differ most are shown in a table."""
 
+WORTH_IT = 1.2
+"""How many labels a label must be worth by its guesses for them to be shown."""
+
 
 def comparison_text(comparison: Comparison, format: str, width: int | None = None) -> str:
     """format: one of `reports.report.FORMATS`. width: columns of a terminal, if for one."""
@@ -47,7 +50,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
 
 
 def _plain(compared: Compared) -> dict[str, Any]:
-    each, flips = compared.contrast, compared.flips
+    each, flips, powered = compared.contrast, compared.flips, compared.powered
     low, high = each.interval
     return {
         "first": each.first,
@@ -79,13 +82,21 @@ def _plain(compared: Compared) -> dict[str, Any]:
             "wrong_wrong": flips.wrong_wrong if flips else None,
         },
         "equal_calls": compared.equal_calls,
+        "powered": {
+            "mean": powered.mean if powered else None,
+            "error": powered.error if powered else None,
+            "low": powered.interval[0] if powered else None,
+            "high": powered.interval[1] if powered else None,
+            "label_efficiency": powered.label_efficiency if powered else None,
+        },
         "apart": [{"problem": id, "difference": value} for id, value in compared.apart],
     }
 
 
 def comparison_tables(comparison: Comparison) -> list[Table]:
     """The contrasts, and what the judge made of each world under either row."""
-    shown = [_contrasts_table(comparison), _flips_table(comparison), _ranks_table(comparison)]
+    shown = [_contrasts_table(comparison), _flips_table(comparison)]
+    shown += [_powered_table(comparison), _ranks_table(comparison)]
     return [table for table in shown if table]
 
 
@@ -173,6 +184,35 @@ def _flips_table(comparison: Comparison) -> Table | None:
         2,
         ("→: from what the judge thinks under the second row to what it thinks under the first.",),
         ("wrong both", "right both"),
+    )
+
+
+def _powered_table(comparison: Comparison) -> Table | None:
+    body = [
+        (
+            one.contrast.first,
+            one.contrast.second,
+            f"{one.contrast.n}",
+            f"{one.contrast.means[0]:+.3f}",
+            f"{powered.mean:+.3f}",
+            f"[{powered.interval[0]:+.3f}, {powered.interval[1]:+.3f}]",
+            f"×{powered.label_efficiency:.2f}",
+        )
+        for one in comparison.contrasts
+        if (powered := one.powered) and powered.label_efficiency >= WORTH_IT
+    ]
+    if not body:
+        return None
+    return Table(
+        "prediction-powered: the first row over the problems of the second, which guesses it",
+        ("first", "second", "n of 1st", "mean 1st", "powered", "95 %", "worth"),
+        tuple(body),
+        2,
+        (
+            "holds where the problems of the first row are a random part of those of the second.",
+            "worth: as many problems of the first row alone would be as sure.",
+        ),
+        ("n of 1st",),
     )
 
 

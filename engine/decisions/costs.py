@@ -4,7 +4,7 @@ A call that several rows ask is paid once. Stand-alone, a row costs all of its c
 the order of the report, those that no row before it asked. Marginal costs add up to the run's.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -40,6 +40,8 @@ class Spent:
     """Input that providers took from their prompt caches."""
     judge_tokens: int = 0
     """Input and output of the calls from which verdicts were read."""
+    judge_dollars: float | None = 0.0
+    """Of these calls; None if the price of a model is not known."""
 
     @property
     def tokens(self) -> int:
@@ -75,7 +77,22 @@ class Costs:
 
 def row_costs(run: RunRows, found: RunCalls, prices: PriceList) -> Costs:
     """What every row took, by itself and beside those above it."""
+    prices = run.opened.models.priced(prices)
     rows = len(run.sweep.rows)
+    alone, marginal = spent_by_row(found, rows, prices)
+    index = run.table.beside.cells
+    ran = [_problems(run, row, index.places(row), found.problems) for row in range(rows)]
+    models = dict.fromkeys(call.model for call in found.calls.values())
+    return Costs(
+        tuple(RowCost(*each) for each in zip(run.names, ran, alone, marginal, strict=True)),
+        _spent((call for call in found.calls.values() if call.rows), prices),
+        tuple(model for model in models if prices.find(model) is None),
+        found.missing,
+    )
+
+
+def spent_by_row(found: RunCalls, rows: int, prices: PriceList) -> tuple[list[Spent], list[Spent]]:
+    """What each row took by itself, and beside those above it."""
     alone: list[list[PaidCall]] = [[] for _ in range(rows)]
     marginal: list[list[PaidCall]] = [[] for _ in range(rows)]
     for call in found.calls.values():
@@ -86,40 +103,33 @@ def row_costs(run: RunRows, found: RunCalls, prices: PriceList) -> Costs:
         while bits:
             alone[(bits & -bits).bit_length() - 1].append(call)
             bits &= bits - 1
-    index = run.table.beside.cells
-    ran = [_problems(run, row, index.places(row)) for row in range(rows)]
-    models = dict.fromkeys(call.model for call in found.calls.values())
-    return Costs(
-        tuple(
-            RowCost(name, ran[n], _spent(alone[n], prices), _spent(marginal[n], prices))
-            for n, name in enumerate(run.names)
-        ),
-        _spent((call for call in found.calls.values() if call.rows), prices),
-        tuple(model for model in models if prices.find(model) is None),
-        found.missing,
-    )
+    return [_spent(each, prices) for each in alone], [_spent(each, prices) for each in marginal]
 
 
-def _problems(run: RunRows, row: int, places: Places) -> int:
+def _problems(run: RunRows, row: int, places: Places, among: Collection[str] | None) -> int:
     landed = ~np.isnan(run.table.probs[places, 0])
     landed |= np.isin(places, list(run.table.doubts(row)))
-    return len(np.unique(run.table.beside.cells.problem[landed]))
+    ran = np.unique(run.table.beside.cells.problem[landed]).tolist()
+    return sum(among is None or run.sweep.problems[n].id in among for n in ran)
 
 
 def _spent(calls: Iterable[PaidCall], prices: PriceList) -> Spent:
     count = read = wrote = cached = judged = 0
     dollars: float | None = 0.0
+    judge_dollars: float | None = 0.0
     for call in calls:
         usage = call.usage
         count += 1
         read += usage.input_tokens
         wrote += usage.output_tokens
         cached += usage.cache_read_tokens
-        if call.judging:
-            judged += usage.input_tokens + usage.output_tokens
         price = prices.find(call.model)
         dollars = None if dollars is None or price is None else dollars + price.cost(usage)
-    return Spent(count, dollars, read, wrote, cached, judged)
+        if call.judging:
+            judged += usage.input_tokens + usage.output_tokens
+            if judge_dollars is not None:
+                judge_dollars = None if price is None else judge_dollars + price.cost(usage)
+    return Spent(count, dollars, read, wrote, cached, judged, judge_dollars)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,29 +7,36 @@ range of the score allows. Formulas: `oversight.protocols.scoring.power`.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Literal, TypeAlias
 
 import numpy as np
 
+from oversight.cache.address import value_address
 from oversight.cache.store import Reader
 from oversight.engine.accounting.prices import PriceList
+from oversight.engine.decisions.noise import cluster_codes, verdict_scores
 from oversight.engine.decisions.rows import RunRows, pairs_meant, row_names
 from oversight.engine.errors import UsageError
 from oversight.engine.planning.estimate import Cost, plan_sweep
 from oversight.engine.runs.loaded_sweep import LoadedSweep
 from oversight.engine.sweeps.rows import Row
 from oversight.engine.sweeps.sweep import Sweep
-from oversight.protocols.scores import RANGES, applicable
+from oversight.protocols.judges.redrawn import Redrawn
+from oversight.protocols.scores import RANGES
 from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.clustered import codes, design_effect
-from oversight.protocols.scoring.components import one_way
+from oversight.protocols.scoring.clustered import design_effect
+from oversight.protocols.scoring.components import Components, components
 from oversight.protocols.scoring.power import Spread, mde, questions_needed
-from oversight.protocols.scoring.worlds import Worlds, asd_ends
+from oversight.protocols.scoring.worlds import asd_ends
 
 SpreadSource: TypeAlias = Literal["pilot", "worst case"]
 
 DRAWS = (1, 2, 4, 8)
 """Numbers of draws that are weighed against more questions."""
+
+VERDICTS = (1, 3, 9)
+"""Numbers of verdicts on a draw that are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,8 @@ class Purchase:
     """One way to find the difference."""
 
     draws: int
+    verdicts: int
+    """On each draw."""
     questions: int
     calls: int
     cost: Cost | None
@@ -58,6 +67,8 @@ class PowerPlan:
     spread: Spread
     separated: bool
     """Whether noise between draws could be told from differences between questions."""
+    judged: bool
+    """Whether noise between verdicts could be told from that between draws."""
     mde: float
     """That the sweep as it stands finds: its questions and its draws."""
     purchases: tuple[Purchase, ...]
@@ -74,11 +85,11 @@ def _price(purchase: Purchase) -> tuple[float, int]:
 def pilot_spread(pilot: RunRows, first: int, second: int, score: str) -> tuple[Spread, int]:
     """Spread of the difference of two rows, and over how many questions.
 
-    With a single draw its noise cannot be told from what questions differ by, and counts as that:
-    then more draws are not worth less than they are said to be. UsageError for fewer than two
+    What there is one of, draws or verdicts, cannot be told from what it is nested in, and counts as
+    that: then more of it is not worth less than it is said to be. UsageError for fewer than two
     questions that both rows have whole.
     """
-    ours, theirs = (draw_scores(pilot, row, score) for row in (first, second))
+    ours, theirs = (_by_question(pilot, row, score) for row in (first, second))
     shared = [id for id in ours if id in theirs]
     if len(shared) < 2:
         raise UsageError(
@@ -86,16 +97,32 @@ def pilot_spread(pilot: RunRows, first: int, second: int, score: str) -> tuple[S
             f"{pilot.names[second]}; a pilot needs two"
         )
     one, two = (np.array([scores[id] for id in shared]) for scores in (ours, theirs))
-    apart = one.mean(axis=1) - two.mean(axis=1)
-    groups = {problem.id: problem.group for problem in pilot.sweep.problems}
-    of = codes([(groups[id], "") if groups[id] else ("", id) for id in shared])
-    effect = design_effect(apart, of).effect
-    total = float(apart.var(ddof=1))
-    if one.shape[1] < 2:
-        return Spread(total, design_effect=effect), len(shared)
-    ours_within, theirs_within = (one_way(each).within for each in (one, two))
-    between = max(0.0, total - (ours_within + theirs_within) / one.shape[1])
-    return Spread(between, ours_within, theirs_within, effect), len(shared)
+    apart = one.mean(axis=(1, 2)) - two.mean(axis=(1, 2))
+    effect = design_effect(apart, cluster_codes(pilot, tuple(shared))).effect
+    parts = [_parts(each) for each in (one, two)]
+    noise = sum(each.rerun * each.problems for each in parts)
+    between = max(0.0, float(apart.var(ddof=1)) - noise)
+    return (
+        Spread(
+            between,
+            parts[0].within,
+            parts[1].within,
+            effect,
+            parts[0].verdict,
+            parts[1].verdict,
+        ),
+        len(shared),
+    )
+
+
+def _by_question(run: RunRows, row: int, score: str) -> dict[str, Floats]:
+    return dict(zip(*verdict_scores(run, row, score), strict=True))
+
+
+def _parts(scores: Floats) -> Components:
+    """Components; all of the noise is between questions where there is one draw and verdict."""
+    n, k, j = scores.shape
+    return components(scores) if k * j > 1 else Components(n, 1, 1, 0.0, 0.0)
 
 
 def worst_spread(problems: Iterable[tuple[float, ...]], score: str) -> Spread:
@@ -103,27 +130,6 @@ def worst_spread(problems: Iterable[tuple[float, ...]], score: str) -> Spread:
     each one's answers."""
     widths = [high - low for low, high in (asd_ends(v, RANGES[score]) for v in set(problems))]
     return Spread(max(widths) ** 2)
-
-
-def draw_scores(run: RunRows, row: int, score: str) -> dict[str, list[float]]:
-    """ASD of each draw of each problem that has all of its verdicts in all draws."""
-    index, sweep = run.table.beside.cells, run.sweep
-    verdicts: Floats = run.table.probs[index.places(row)]
-    found = {}
-    for n, problem in enumerate(sweep.problems):
-        answers = len(problem.values)
-        if score not in applicable(answers):
-            continue
-        block = verdicts[index.starts[n] : index.starts[n] + answers * sweep.draws, :answers]
-        if not np.isnan(block).any():
-            draws = block.reshape(sweep.draws, answers, answers).tolist()
-            found[problem.id] = [
-                (worlds := Worlds(tuple(map(tuple, draw)), problem.values)).asd(
-                    worlds.scores[score]
-                )
-                for draw in draws
-            ]
-    return found
 
 
 async def power_plan(
@@ -145,26 +151,38 @@ async def power_plan(
     first, second = pairs_meant(*words, sweep.rows, row_names(sweep.rows))[0]
     rows = (sweep.rows[first], sweep.rows[second])
     source: SpreadSource = "worst case"
-    if pilot is None:
-        spread = worst_spread((problem.values for problem in sweep.problems), score)
-        questions, separated = len(sweep.problems), False
-    else:
+    if pilot is not None:
         source = "pilot"
         place = _in_pilot(pilot, rows, words)
         spread, questions = pilot_spread(pilot, *place, score)
-        separated = pilot.sweep.draws > 1
+    else:
+        spread = worst_spread((problem.values for problem in sweep.problems), score)
+        questions = len(sweep.problems)
+    separated = max(spread.within_first, spread.within_second) > 0
+    judged = max(spread.verdict_first, spread.verdict_second) > 0
     size = _cluster_size(sweep)
-    tried = DRAWS if separated else (sweep.draws,)
+    as_it_stands = _verdicts(rows[0])
     purchases = []
-    for draws in dict.fromkeys(tried):
-        needed = questions_needed(spread, difference, draws=(draws, draws), power=power, size=size)
-        alone = replace(opened, sweep=replace(sweep, rows=rows, draws=draws))
+    for draws, verdicts in product(
+        DRAWS if separated else (sweep.draws,), VERDICTS if judged else (as_it_stands,)
+    ):
+        needed = questions_needed(
+            spread,
+            difference,
+            draws=(draws, draws),
+            verdicts=verdicts,
+            power=power,
+            size=size,
+        )
+        judging = tuple(_judged_again(row, verdicts) if judged else row for row in rows)
+        alone = replace(opened, sweep=replace(sweep, rows=judging, draws=draws))
         plan = await plan_sweep(alone, store, prices)
         times = needed / len(sweep.problems)
         cost = plan.cost
         purchases.append(
             Purchase(
                 draws,
+                verdicts,
                 needed,
                 math.ceil(plan.total("calls") * times),
                 cost and Cost(cost.low * times, cost.likely * times, cost.high * times),
@@ -172,7 +190,14 @@ async def power_plan(
         )
     names = row_names(sweep.rows)
     n = len(sweep.problems)
-    found = mde(spread, n, draws=(sweep.draws, sweep.draws), power=power, clusters=n / size)
+    found = mde(
+        spread,
+        n,
+        draws=(sweep.draws, sweep.draws),
+        verdicts=as_it_stands,
+        power=power,
+        clusters=n / size,
+    )
     return PowerPlan(
         names[first],
         names[second],
@@ -183,6 +208,7 @@ async def power_plan(
         questions,
         spread,
         separated,
+        judged,
         found,
         tuple(purchases),
     )
@@ -194,6 +220,20 @@ def _in_pilot(pilot: RunRows, rows: tuple[Row, Row], words: tuple[str, str]) -> 
     if all(row.address in places for row in rows):
         return places[rows[0].address], places[rows[1].address]
     return pairs_meant(*words, pilot.sweep.rows, pilot.names)[0]
+
+
+def _verdicts(row: Row) -> int:
+    """How many verdicts the judge of a row gives on each draw."""
+    judge = row.protocol.judge
+    return judge.draws if isinstance(judge, Redrawn) else 1
+
+
+def _judged_again(row: Row, verdicts: int) -> Row:
+    """The row with so many verdicts on each draw."""
+    judge = row.protocol.judge
+    member = judge.member if isinstance(judge, Redrawn) else judge
+    again = replace(row.protocol, judge=Redrawn(member, verdicts))
+    return replace(row, protocol=again, address=value_address(again))
 
 
 def _cluster_size(sweep: Sweep) -> float:

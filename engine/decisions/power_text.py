@@ -15,12 +15,20 @@ def power_json(plan: PowerPlan) -> dict[str, Any]:
 def power_table(plan: PowerPlan) -> Table:
     """One line a number of draws: what each way to find the difference takes."""
     several = len(plan.purchases) > 1
+    judged = len({purchase.verdicts for purchase in plan.purchases}) > 1
     body = []
     for purchase in plan.purchases:
         dollars = "?" if purchase.cost is None else f"{purchase.cost.likely:,.2f}"
         mark = "cheapest" if purchase == plan.cheapest and several else ""
         body.append(
-            (str(purchase.draws), f"{purchase.questions:,}", f"{purchase.calls:,}", dollars, mark)
+            (
+                str(purchase.draws),
+                *[str(purchase.verdicts)] * judged,
+                f"{purchase.questions:,}",
+                f"{purchase.calls:,}",
+                dollars,
+                mark,
+            )
         )
     spread = plan.spread
     if plan.source == "pilot":
@@ -30,16 +38,20 @@ def power_table(plan: PowerPlan) -> Table:
     parts = f"w² {spread.between:.4f} between problems"
     if plan.separated:
         parts += f", s² {spread.within_first:.4f} and {spread.within_second:.4f} between draws"
+    if plan.judged:
+        parts += f", {spread.verdict_first:.4f} and {spread.verdict_second:.4f} between verdicts"
     notes = [
         f"spread {where}: {parts}; design effect {spread.design_effect:.2f}.",
         f"the sweep as it stands finds {plan.mde:.3f} with power {plan.power:g} (its MDE).",
     ]
     if plan.source == "pilot" and not plan.separated:
         notes.append("with draws: 2 or more, a pilot tells what more draws are worth.")
+    if plan.source == "pilot" and not plan.judged:
+        notes.append("with judges of the kind redrawn, it tells what more verdicts are worth.")
     return Table(
         f"power: {plan.first} - {plan.second}, a difference of {plan.difference:g} "
         f"({plan.score}) with power {plan.power:g}",
-        ("draws", "problems", "calls", "$ likely", ""),
+        ("draws", *["verdicts"] * judged, "problems", "calls", "$ likely", ""),
         tuple(body),
         0,
         tuple(notes),

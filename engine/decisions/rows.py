@@ -39,9 +39,10 @@ class RunRows:
         return {name: samples.asd for name, samples in found if samples is not None}
 
 
-def read_rows(folder: Path) -> RunRows:
-    """A run as it stands. RunFolderError for what is no run folder."""
-    opened = open_run(folder)
+def read_rows(folder: Path, opened: LoadedSweep | None = None) -> RunRows:
+    """A run as it stands. opened: its sweep, where somebody has it. RunFolderError for what is no
+    run folder."""
+    opened = opened or open_run(folder)
     table = OutcomeTable(opened.sweep)
     for record in outcomes(folder):
         table.add(record)

@@ -24,9 +24,12 @@ from oversight.engine.limits.limits import Limits
 from oversight.engine.limits.rate_limiter import RateLimiter
 from oversight.engine.models.client import Accounting, ModelClient
 from oversight.engine.models.sections import (
+    ABOUT,
     BATCHED,
+    CAPABILITY,
     MEANING,
     batched,
+    capability,
     meaning,
     no_batches,
     provider_settings,
@@ -114,21 +117,24 @@ class Models:
         self._inquiring = asyncio.Lock()
         self.apis: dict[str, Api] = {}
         """By model, which of OpenAI's endpoints answers for it; for those that have two."""
+        about = {name: Node(document, ("models", name), given) for name, given in models.items()}
+        found = {name: capability(about[name], given) for name, given in models.items()}
+        self.capability = {name: told for name, told in found.items() if told is not None}
+        """Those that the sweep file tells, by model."""
+        # MEANING is no setting of a simulated model, and is refused there.
         described = {
-            name: filled(Node(document, ("models", name), given), SimModel)
+            name: filled(about[name].replaced(settings), SimModel)
             for name, given in models.items()
             if name.startswith(PREFIX)
+            # A preset that is only given a capability is the preset.
+            if (settings := {k: v for k, v in given.items() if k not in CAPABILITY})
+            or name not in PRESETS
         }
         self.simulated = {**PRESETS, **described}
         """Every simulated model that may be asked, by name."""
         self.limits = {
             name: filled(
-                Node(
-                    document,
-                    ("models", name),
-                    {k: value for k, value in given.items() if k not in (MEANING, BATCHED)},
-                ),
-                Limits,
+                about[name].replaced({k: v for k, v in given.items() if k not in ABOUT}), Limits
             )
             for name, given in models.items()
             if not name.startswith(PREFIX)
@@ -218,6 +224,22 @@ class Models:
         version = told.version if entry(provider).dated else ""
         return Reach(self.api(model), version, self._is.get(model, ""))
 
+    def priced(self, prices: PriceList) -> PriceList:
+        """Prices under the names that the sweep file has for models, too."""
+        return prices.named(self._is)
+
+    def settle_for(self, call: Call) -> None:
+        """The same as `settle`, where no sweep says what will be asked: chat completions, until a
+        call comes that they do not take."""
+        model, known = call.model, self.apis.get(call.model)
+        if model.startswith(PREFIX) or known == "responses" or (known and not call.tools):
+            return
+        self.settle((model,), [(model, call.effort)] if call.tools else ())
+        if known and self.apis[model] != known:
+            # What is in flight lands where it was sent.
+            self._identities.pop(model, None)
+            self._endpoints.pop(model, None)
+
     def settings_of(self, model: str) -> Settings:
         """How the provider of a model is reached, at the endpoint that answers for it."""
         return self.settings(provider_of(model), self.api(model))
@@ -289,9 +311,14 @@ class Models:
         cap = None if terms.max_cost is None else _budget(terms, terms.max_cost)
         self._leased = terms.leased
         kept = None if terms.quarantine is None else Quarantine(terms.quarantine)
-        self._accounting = Accounting(self._accounting.ledger, terms.prices, cap, kept)
+        prices = self.priced(terms.prices)
+        self._accounting = Accounting(self._accounting.ledger, prices, cap, kept)
         for model, _ in real:
             self._endpoint(model)
+
+    def answered_by(self, provider: str, who: Provider) -> None:
+        """Have `who` answer for all models of a provider; to be said before `prepare`."""
+        self._providers[f"{provider} chat"] = who
 
     async def inquire(self, model: str) -> None:
         """Ask a server of the user's, once, how long a call may be and how many it serves at once.

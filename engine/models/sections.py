@@ -1,5 +1,10 @@
 """What a sweep file says of providers and models, read and checked against what they heed."""
 
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
 from oversight.engine.errors import UsageError
 from oversight.engine.providers.catalogue import PROVIDERS, entry, provider_of
 from oversight.engine.providers.provider_settings import ROUTING, ProviderSettings
@@ -11,6 +16,32 @@ MEANING = "is"
 
 BATCHED = "batch"
 """The setting of a model that says whether its calls go through its vendor's batch endpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """How capable a model is on some scale, by which `oversight scaling` places it."""
+
+    capability: float
+    """Such as an arena's rating. One sweep has one scale."""
+    capability_source: str = ""
+    """Who says so, and as of when."""
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.capability):
+            raise ValueError(f"capability: {self.capability} is not a finite number")
+
+
+def capability(node: Node, given: Mapping[str, Any]) -> Capability | None:
+    """What the sweep file says of a model's capability; None if nothing."""
+    said = {name: given[name] for name in CAPABILITY if name in given}
+    return filled(node.replaced(said), Capability) if said else None
+
+
+CAPABILITY = tuple(field.name for field in fields(Capability))
+
+ABOUT = (MEANING, BATCHED, *CAPABILITY)
+"""Settings of a model that are neither limits nor how a simulated one speaks."""
 
 
 def provider_settings(node: Node) -> ProviderSettings:

@@ -179,6 +179,12 @@ class Alone(BundleAddresses):
         return ""
 
 
+class AtDesk(Alone):
+    """The pages of a rater: they lead nowhere but on, and may listen for what comes."""
+
+    live = True
+
+
 def anchor(place: Place, turns: int = 0) -> str:
     """The name of a reading within its file."""
     return f"r{place.row}-p{place.problem}-d{place.draw}" + (f"-t{turns}" if turns else "")

@@ -3,6 +3,7 @@
 import hmac
 import ipaddress
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from aiohttp import web
@@ -13,10 +14,14 @@ Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 COOKIE = "oversight_token"
 
+TOKEN = web.RequestKey("token", str)
+"""By which token a request came in; empty where none is asked for."""
+
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
+    # A form that is sent under no-referrer would not say where it comes from.
+    "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
@@ -33,28 +38,41 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def guard(
-    host: str, port: Callable[[], int], token: str
-) -> Callable[..., Awaitable[web.StreamResponse]]:
-    """The middleware that every request passes.
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Who may come in, and to do what."""
 
-    host: where the server listens. port: on which port. token: what a request must know; empty on
-    loopback, where nobody else can ask. A request by another name than the server's own is
-    refused: a page elsewhere may have had that name point here (DNS rebinding).
+    host: str
+    """Where the server listens."""
+    tokens: tuple[str, ...] = ()
+    """One of these a request must know; none on loopback, where nobody else can ask."""
+    cookie: str = COOKIE
+    """Where a browser keeps its token. Cookies know no ports: servers of one host need two."""
+    methods: tuple[str, ...] = ("GET", "HEAD")
+
+
+def guard(door: Door, port: Callable[[], int]) -> Callable[..., Awaitable[web.StreamResponse]]:
+    """The middleware that every request passes; it puts the token under TOKEN.
+
+    port: where the server listens. A request by another name than the server's own is refused: a
+    page elsewhere may have had that name point here (DNS rebinding). What changes anything must
+    say that it comes from a page of ours.
     """
 
     @web.middleware
     async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if request.method not in ("GET", "HEAD"):
-            raise web.HTTPMethodNotAllowed(request.method, ("GET", "HEAD"))
-        if not _called_right(request.host, host, port()):
+        if request.method not in door.methods:
+            raise web.HTTPMethodNotAllowed(request.method, door.methods)
+        if not _called_right(request.host, door.host, port()):
             raise web.HTTPMisdirectedRequest(text=f"this server is not called {request.host!r}\n")
         origin = request.headers.get("Origin")
-        if origin is not None and origin != f"http://{request.host}":
+        changes = request.method not in ("GET", "HEAD")
+        if (changes or origin is not None) and origin != f"http://{request.host}":
             raise web.HTTPForbidden(text="pages of other origins may not ask here\n")
-        if token and not _knows(request, token):
+        request[TOKEN] = known = _known(request, door)
+        if door.tokens and not known:
             raise web.HTTPForbidden(text="open the address with ?token=… that the server printed\n")
-        if token and "token" in request.query:
+        if door.tokens and "token" in request.query:
             # Out of the address at once: it would stand in histories and be sent along with it.
             clean = request.rel_url.with_query(
                 {name: value for name, value in request.query.items() if name != "token"}
@@ -62,7 +80,7 @@ def guard(
             answer: web.StreamResponse = web.Response(
                 status=303, headers={"Location": _own(str(clean))}
             )
-            answer.set_cookie(COOKIE, token, httponly=True, samesite="Strict", path="/")
+            answer.set_cookie(door.cookie, known, httponly=True, samesite="Strict", path="/")
         else:
             answer = await handler(request)
         return answer
@@ -81,9 +99,15 @@ def _own(path: str) -> str:
     return "/" + path.lstrip("/\\")
 
 
-def _knows(request: web.Request, token: str) -> bool:
-    given = request.query.get("token") or request.cookies.get(COOKIE, "")
-    return hmac.compare_digest(given.encode(), token.encode())
+def _known(request: web.Request, door: Door) -> str:
+    """The token that the request knows; empty for none."""
+    given = request.query.get("token") or request.cookies.get(door.cookie, "")
+    found = ""
+    for token in door.tokens:
+        # All are compared, so that the time it takes tells nothing.
+        if hmac.compare_digest(given.encode(), token.encode()):
+            found = token
+    return found
 
 
 def _called_right(called: str, host: str, port: int) -> bool:

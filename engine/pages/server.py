@@ -1,24 +1,21 @@
 """The server of pages: every page of every run of a folder, rendered when it is asked for."""
 
 import asyncio
-import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import orjson
 from aiohttp import web
-from aiohttp.http_exceptions import BadHttpMessage
 
-from oversight.engine.errors import EngineError
 from oversight.engine.pages.addresses import Served
-from oversight.engine.pages.guard import guard, headed
+from oversight.engine.pages.guard import Door
 from oversight.engine.pages.live import Watcher, live_page
 from oversight.engine.pages.overview import REPORT_FILES, overview
 from oversight.engine.pages.queries import asked_score
-from oversight.engine.pages.runs import compare_page, fault_page, runs_page
+from oversight.engine.pages.runs import compare_page, runs_page
+from oversight.engine.pages.serving import Server, html
 from oversight.engine.pictures.opened import OpenedRun
 from oversight.engine.runs.listing import is_run, run_folders
 from oversight.engine.runs.run_folder import REPORT
@@ -30,7 +27,7 @@ EVERY = 1.0
 """Seconds between two snapshots of a run that is watched."""
 
 
-class PageServer:
+class PageServer(Server):
     """Serves the runs of a folder, or one run alone."""
 
     def __init__(
@@ -42,10 +39,8 @@ class PageServer:
         token: str = "",
     ) -> None:
         """place: a run folder, or a folder that has some. token: empty on loopback."""
+        super().__init__(Door(host, (token,) if token else ()), f"?token={token}" if token else "")
         self.place = place
-        self.host = host
-        self.token = token
-        self.port = 0
         self._store = store
         self._runs: dict[str, OpenedRun] = {}
         self.busy: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -58,44 +53,28 @@ class PageServer:
         found = [self.place] if is_run(self.place) else run_folders(self.place)
         return {each.resolve().name: each for each in found}
 
-    def application(self) -> web.Application:
-        app = web.Application(middlewares=[guard(self.host, lambda: self.port, self.token), _told])
-        app.on_response_prepare.append(headed)
+    def routes(self) -> list[web.RouteDef]:
         run = "/run/{run}"
         reading = f"{run}/row/{{row:\\d+}}/problem/{{problem:\\d+}}"
-        app.add_routes(
-            [
-                web.get("/", self._list),
-                web.get("/compare", self._compare),
-                web.get(run, self._overview),
-                web.get(f"{run}/map", self._deep(lambda pages: pages.map)),
-                web.get(f"{run}/problem/{{problem:\\d+}}", self._deep(lambda pages: pages.problem)),
-                web.get(reading, self._deep(lambda pages: pages.reading)),
-                web.get(f"{reading}/calls", self._deep(lambda pages: pages.calls)),
-                web.get(f"{run}/failures", self._deep(lambda pages: pages.failures)),
-                web.get(f"{run}/cost", self._deep(lambda pages: pages.cost)),
-                web.get(f"{run}/live", self._live),
-                web.get(f"{run}/live/events", self._events),
-                web.get(f"{run}/report.{{ending}}", self._file),
-            ]
-        )
+        return [
+            web.get("/", self._list),
+            web.get("/compare", self._compare),
+            web.get(run, self._overview),
+            web.get(f"{run}/map", self._deep(lambda pages: pages.map)),
+            web.get(f"{run}/problem/{{problem:\\d+}}", self._deep(lambda pages: pages.problem)),
+            web.get(reading, self._deep(lambda pages: pages.reading)),
+            web.get(f"{reading}/calls", self._deep(lambda pages: pages.calls)),
+            web.get(f"{run}/failures", self._deep(lambda pages: pages.failures)),
+            web.get(f"{run}/cost", self._deep(lambda pages: pages.cost)),
+            web.get(f"{run}/live", self._live),
+            web.get(f"{run}/live/events", self._events),
+            web.get(f"{run}/report.{{ending}}", self._file),
+        ]
+
+    def application(self) -> web.Application:
+        app = super().application()
         app.on_cleanup.append(self._close)
         return app
-
-    @asynccontextmanager
-    async def serving(self, port: int) -> AsyncIterator[str]:
-        """Serve while the body runs; the address to open. port: 0 for any. OSError if taken."""
-        logging.getLogger("aiohttp.server").addFilter(_of_ours)
-        runner = web.AppRunner(self.application(), access_log=None, shutdown_timeout=0.5)
-        await runner.setup()
-        try:
-            site = web.TCPSite(runner, self.host, port)
-            await site.start()
-            self.port = runner.addresses[0][1]
-            name = f"[{self.host}]" if ":" in self.host else self.host
-            yield f"http://{name}:{self.port}/" + (f"?token={self.token}" if self.token else "")
-        finally:
-            await runner.cleanup()
 
     async def _close(self, app: web.Application) -> None:
         if self._behind:
@@ -135,7 +114,7 @@ class PageServer:
         self, request: web.Request, page: str, ready: Coroutine[object, object, object]
     ) -> web.Response:
         """Send a page, and then load what those that it leads to will need."""
-        response = _page(page)
+        response = html(page)
         await response.prepare(request)
         await response.write_eof()
         task = asyncio.create_task(ready)
@@ -148,7 +127,7 @@ class PageServer:
     ) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def answer(request: web.Request) -> web.Response:
             run = self._run(request)
-            return _page(await page(await self._in_depth())(run, request))
+            return html(await page(await self._in_depth())(run, request))
 
         return answer
 
@@ -166,7 +145,7 @@ class PageServer:
     async def _live(self, request: web.Request) -> web.Response:
         run = self._run(request)
         now = await asyncio.to_thread(Watcher(run).snapshot)
-        return _page(live_page(run, Served(run.name), now))
+        return html(live_page(run, Served(run.name), now))
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         """One snapshot a second, as events, until the run ends or nobody looks any more."""
@@ -189,11 +168,11 @@ class PageServer:
         a = request.query.get("a") or (chosen[0] if chosen else "")
         b = request.query.get("b") or (chosen[1] if len(chosen) > 1 else "")
         if not (a and b):
-            return _page(compare_page(names, a, b, None))
+            return html(compare_page(names, a, b, None))
         first, second = self._named(a), self._named(b)
 
         pages = await self._in_depth()
-        return _page(await pages.compare((first, second), names, request))
+        return html(await pages.compare((first, second), names, request))
 
     async def _file(self, request: web.Request) -> web.StreamResponse:
         run, ending = self._run(request), request.match_info["ending"]
@@ -205,25 +184,3 @@ class PageServer:
             content_type="application/octet-stream",
             headers={"Content-Disposition": f'attachment; filename="report.{ending}"'},
         )
-
-
-@web.middleware
-async def _told(request: web.Request, handler: Callable[..., object]) -> web.StreamResponse:
-    """Faults as pages that say what to do."""
-    try:
-        answer: web.StreamResponse = await handler(request)  # type: ignore[misc]
-        return answer
-    except web.HTTPNotFound as gone:
-        return _page(fault_page("There is no such page", gone.text or ""), 404)
-    except EngineError as fault:
-        return _page(fault_page("This cannot be shown", str(fault)), 500)
-
-
-def _page(html: str, status: int = 200) -> web.Response:
-    return web.Response(text=html, status=status, content_type="text/html", charset="utf-8")
-
-
-def _of_ours(record: logging.LogRecord) -> bool:
-    """Whether a record is about this server, and not about a request that was no HTTP: whoever sent
-    that was told, and could fill the terminal with tracebacks otherwise."""
-    return not (record.exc_info and isinstance(record.exc_info[1], BadHttpMessage))

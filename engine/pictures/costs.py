@@ -1,22 +1,19 @@
 """What the cells of a run ask, found out by running them again, and what that costs."""
 
-import math
 from dataclasses import dataclass, field
 
 from oversight.cache.call import Ask, Call
 from oversight.cache.errors import ReplayMiss
 from oversight.cache.reply import Reply
 from oversight.engine.accounting.prices import listed
+from oversight.engine.decisions.calls import calls_of_run, sample_of
+from oversight.engine.decisions.costs import spent_by_row
 from oversight.engine.errors import StoreFailed
 from oversight.engine.pictures.opened import OpenedRun, Place
 from oversight.engine.runs.scheduler import CellOutcome, attempt
 from oversight.engine.sweeps.rows import Row
 from oversight.engine.sweeps.sweep import Cell
 from oversight.protocols.question import Problem
-
-READINGS = 300
-"""That are run again from the store to tell what rows cost."""
-MOST_PROBLEMS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,46 +77,24 @@ async def ended(
     return outcome, missing, recorder.asked
 
 
-async def replayed(run: OpenedRun, place: Place) -> list[list[Asked]]:
-    """The different calls of each world of a reading; of one that breaks off, those up to there."""
-    row, problem = run.sweep.rows[place.row], run.sweep.problems[place.problem]
-    sides = range(len(problem.values))
-    ends = [await ended(run, row, problem, place, side) for side in sides]
-    return [list(asked.values()) for _, _, asked in ends]
-
-
 async def sampled_costs(run: OpenedRun) -> tuple[int, list[SampledCost]]:
     """How many problems were looked at, and what each row cost in them."""
-    landed = run.landed()
-    rows = run.sweep.rows
-    count = max(1, min(MOST_PROBLEMS, READINGS // len(rows), len(run.sweep.problems)))
-    costs = []
-    for number, row in enumerate(rows):
-        readings = [await replayed(run, Place(number, problem)) for problem in range(count)]
-        worlds = [world for reading in readings for world in reading]
-        each = [
-            {call.address: call for world in reading for call in world}.values()
-            for reading in readings
-        ]
-        calls = [call for reading in each for call in reading]
-        asked = sum(map(len, worlds))
-        asd = landed.results.rows[number].asd
-        costs.append(
-            SampledCost(
-                row,
-                len(calls) / count,
-                1 - len(calls) / asked if asked else 0.0,
-                sum(call.reply.usage.input_tokens for call in calls) / count,
-                sum(call.reply.usage.output_tokens for call in calls) / count,
-                _dollars(calls, count),
-                asd.mean if asd else None,
-            )
+    landed, rows = run.landed(), run.sweep.rows
+    sample = sample_of(run.sweep)
+    found = await calls_of_run(run.opened, run.folder, run.replies, sample)
+    alone, _ = spent_by_row(found, len(rows), listed())
+    count = len(sample)
+    return count, [
+        SampledCost(
+            row,
+            spent.calls / count,
+            1 - spent.calls / asked if asked else 0.0,
+            spent.input_tokens / count,
+            spent.output_tokens / count,
+            spent.dollars / count if spent.calls and spent.dollars is not None else None,
+            result.asd.mean if result.asd else None,
         )
-    return count, costs
-
-
-def _dollars(calls: list[Asked], problems: int) -> float | None:
-    prices = [call.dollars for call in calls]
-    if not prices or None in prices:
-        return None
-    return math.fsum(price or 0.0 for price in prices) / problems
+        for row, spent, asked, result in zip(
+            rows, alone, found.asked, landed.results.rows, strict=True
+        )
+    ]

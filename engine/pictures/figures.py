@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oversight.engine.errors import UsageError
+from oversight.engine.pictures.charts import Chart, Heat
 from oversight.engine.pictures.comparison import ComparedLine, ComparisonForest
 from oversight.engine.pictures.data import Forest, ForestLine, Span
-from oversight.engine.pictures.kinds import Chart, Heat, Picture
+from oversight.engine.pictures.kinds import Picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,6 +49,7 @@ STYLES = {
 
 FEW = 4
 """Series that a legend within the axes names."""
+MAX_TICKS = 10
 MAX_LEGEND = 16
 """Series that a legend names; more would fill the picture."""
 
@@ -143,7 +145,8 @@ def _grouped(
         if several and line.protocol != before:
             found.append((line.protocol, None))
             before = line.protocol
-        found.append((roles or line.protocol if several else line.protocol, line))
+        label = roles or line.agent or line.judge if several else ""
+        found.append((label or line.protocol, line))
     return found
 
 
@@ -246,7 +249,7 @@ def _chart(figure: "Figure", chart: Chart) -> None:
             ends = [min(x), max(x)]
             axes.plot(ends, [slope * each + intercept for each in ends], color=colour, linewidth=1)
     if chart.log_x:
-        axes.set_xscale("log")
+        _log(axes, sorted({point.x for series in chart.series for point in series.points}))
     if chart.square:
         axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
     axes.set_xlabel(chart.x)
@@ -265,6 +268,14 @@ def _chart(figure: "Figure", chart: Chart) -> None:
         )  # fmt: skip
         if more > 0:
             legend.set_title(f"{MAX_LEGEND} of {len(handles)}: choose some by name")
+
+
+def _log(axes: "Axes", x: Sequence[float]) -> None:
+    """A logarithmic axis, with a tick at each value where they are few whole numbers."""
+    axes.set_xscale("log")
+    if len(x) <= MAX_TICKS and all(value == int(value) for value in x):
+        axes.set_xticks(x, [f"{value:g}" for value in x])
+        axes.minorticks_off()
 
 
 def _errors(values: Sequence[float], intervals: Sequence[Span | None]) -> Any:

@@ -78,6 +78,10 @@ class Looked:
             row.judge if len(judges) > 1 else "",
         )
 
+    def label(self, row: Row) -> str:
+        """What tells a row from the others."""
+        return " · ".join(filter(None, self.told(row)))
+
     def without(self, row: Row, setting: str, value: int) -> tuple[str, str, str]:
         """The names of a row, less the value of one of its settings."""
         if setting == "n":

@@ -21,6 +21,7 @@ from oversight.protocols.scores import applicable
 
 if TYPE_CHECKING:
     from oversight.cache.cache import Cache
+    from oversight.cache.store import Reader
     from oversight.engine.pictures.landed import LandedOutcomes
     from oversight.engine.runs.loaded_sweep import LoadedSweep
 
@@ -89,11 +90,16 @@ class OpenedRun:
     @cached_property
     def cache(self) -> "Cache":
         """Answers from the recorded replies alone. RunFolderError where there is no store."""
-        from oversight.engine.runs.recorded import recorded
         from oversight.engine.runs.replay import replay_cache
 
-        replies = self._held.enter_context(recorded(self.folder, self.store))
-        return replay_cache(replies, self.opened.models.identity_in(replies))
+        return replay_cache(self.replies, self.opened.models.identity_in(self.replies))
+
+    @cached_property
+    def replies(self) -> "Reader":
+        """Where the recorded replies are. RunFolderError where there is no store."""
+        from oversight.engine.runs.recorded import recorded
+
+        return self._held.enter_context(recorded(self.folder, self.store))
 
     @property
     def stamp(self) -> object:

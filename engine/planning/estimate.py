@@ -127,6 +127,7 @@ async def plan_sweep(
     were begun stand for those that were begun, since much of theirs is stored.
     """
     sweep, models = opened.sweep, opened.models
+    prices = models.priced(prices)
     await require_distinct(sweep)
     identity = models.identity if store is None else models.identity_in(store)
     survey = Survey(sweep, models.simulated, identity, store)

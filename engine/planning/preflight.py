@@ -41,6 +41,8 @@ ANSWER_SECONDS = 60.0
 DRIFT = 60.0
 """Seconds by which the clock may be off before it matters to certificates and signatures."""
 
+IN_PERSON = "persons answer in the browser: oversight human serve"
+
 TOO_SHORT = "output limit was reached"
 """What some reasoning models say where one token is too few to say anything: they are there."""
 
@@ -68,11 +70,15 @@ async def examine(
     settings: how a provider is reached; its UsageError is a finding. reach: how a model is asked.
     shapes: calls of a sweep, whatever their messages; of those that ask a model for logprobs, for
     a schema and for tools, the first of each is tried. Sends one request a model, for one token,
-    and one for each of these, all at once; vendors are also asked, at no cost, what they say of
-    their models. environment: variables by name.
+    and one for each of these (two for tools), all at once; vendors are also asked, at no cost, what
+    they say of their models. environment: variables by name.
     """
     named: dict[tuple[str, Api], list[str]] = {}
+    persons = []
     for model in models:
+        if entry(provider_of(model)).in_person:
+            persons.append(PreflightResult(model, True, IN_PERSON))
+            continue
         named.setdefault((provider_of(model), reach(model).api), []).append(model)
     probes = probes_of(shapes)
     async with asyncio.TaskGroup() as group:
@@ -84,7 +90,7 @@ async def examine(
             )
             for (provider, api), asked in named.items()
         ]
-    return [finding for looked in looking for finding in looked.result()]
+    return persons + [finding for looked in looking for finding in looked.result()]
 
 
 def key_of(provider: str, environment: Mapping[str, str]) -> PreflightResult | None:
@@ -216,6 +222,13 @@ async def _probed(provider: Provider, model: str, probe: Probe) -> tuple[bool, s
         return False, f"{what}: answered by another model, {reply.served_model}", ""
     if wrong := probe.fault(reply):
         return False, f"{what}: {wrong}", probe.mend
+    if probe.then is not None:
+        try:
+            ended = await provider(probe.then(reply))
+        except EngineError as exc:
+            return False, f"{what}: it takes no result: {exc}", probe.mend
+        if ended.outcome == "empty":
+            return False, f"{what}: it has nothing to say to a result", probe.mend
     return True, f"{what}: as the sweep needs", ""
 
 

@@ -18,11 +18,14 @@ class Probe:
     fault: Callable[[Reply], str]
     """What is wrong with a reply; empty if nothing is."""
     mend: str
+    then: Callable[[Reply], Call] | None = None
+    """The call that goes on from a reply without a fault; None where that is all."""
 
 
 def probes_of(shapes: Iterable[Call]) -> dict[str, list[Probe]]:
     """By model, the first call that asks for logprobs, for a schema and for tools, made small.
 
+    Tools take two: some servers write a wish, and refuse or forget it when its result comes back.
     What else such a call asks for stays as it is: vendors refuse combinations too.
     """
     found: dict[str, dict[str, Probe]] = {}
@@ -93,4 +96,11 @@ def _tools(shape: Call) -> Probe:
         return "" if asked.name == tool.name else f"it calls a tool of its own, {asked.name}"
 
     text = f"Call the tool {tool.name} once, with arguments of your choice, and say nothing else."
-    return Probe("tools", _saying(shape, text), fault, "leave them out, or choose another model")
+    first = _saying(shape, text)
+
+    def then(reply: Reply) -> Call:
+        said = Message("assistant", reply.text, reply.tool_calls, opaque=reply.opaque)
+        results = (Message("tool", "4", tool_call_id=each.id) for each in reply.tool_calls)
+        return Call(replace(shape.request, messages=(*first.messages, said, *results)))
+
+    return Probe("tools", first, fault, "leave them out, or choose another model", then)

@@ -12,6 +12,7 @@ from oversight.engine.local.weights import IDENTITY, MODEL, SLOTS, weights
 from oversight.engine.providers import sdk_clients
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.openai_wire import OpenAIWire
+from oversight.engine.providers.person import AbsentPersons
 from oversight.engine.providers.provider import Hear, HttpProvider, Provider
 from oversight.engine.providers.responses_wire import ResponsesWire
 from oversight.engine.providers.settings import Settings
@@ -59,6 +60,8 @@ class Entry:
     """Raises UsageError where what it needs is not installed on this machine."""
     concurrency: int | None = None
     """Calls that it answers at once, where that is known before the first of them."""
+    in_person: bool = False
+    """Whether its models are groups of persons, who answer in their own time."""
 
     def credentials(self, key: str) -> dict[str, str]:
         """The headers that prove who asks, outside of a client of the vendor's."""
@@ -209,6 +212,13 @@ def _local(settings: Settings, hear: Hear | None) -> Provider:
     return HttpProvider(wire, Deferred(transport), deadline=settings.deadline, hear=hear)
 
 
+def _person(settings: Settings, hear: Hear | None) -> Provider:
+    """Nobody, until pages are served; or whoever stands in for persons at another address."""
+    if settings.vendors_own:
+        return AbsentPersons()
+    return _plain(_openai_wire, settings, hear)
+
+
 def _vendor(name: str, base_url: str) -> Entry:
     """A vendor that speaks the OpenAI wire, and no other."""
     return Entry(
@@ -303,6 +313,7 @@ PROVIDERS: dict[str, Entry] = {
         require=weights,
         concurrency=SLOTS,
     ),
+    "person": Entry(_person, base_url="http://127.0.0.1", api="person", in_person=True),
     # Most such servers are llama.cpp's or imitate it; one that is not has nothing to say to it.
     "compatible": Entry(
         partial(_plain, _openai_wire), key_needed=False, own=True, local_api="llamacpp"

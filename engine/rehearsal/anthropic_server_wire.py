@@ -6,11 +6,18 @@ from typing import Any
 
 import orjson
 
-from oversight.cache.call import Call, Effort, Message, Request, ResponseFormat, ToolSpec
+from oversight.cache.call import Call, Effort, Message, Request
 from oversight.cache.reply import Outcome, Reply, ToolCall
 from oversight.engine.rehearsal.meter import MeterReading
 from oversight.engine.rehearsal.profile import FaultKind
-from oversight.engine.rehearsal.server_wire import ServerWire, input_tokens, output_tokens
+from oversight.engine.rehearsal.server_wire import (
+    ServerWire,
+    input_tokens,
+    json_text,
+    output_tokens,
+    response_format,
+    tool_spec,
+)
 
 _COMPLAINTS: dict[str, tuple[int, str, str]] = {
     "rate_limit": (429, "rate_limit_error", "This request would exceed your rate limit"),
@@ -39,7 +46,6 @@ class AnthropicServerWire(ServerWire):
 
     def call(self, body: dict[str, Any], model: str) -> Call:
         output = body.get("output_config") or {}
-        wanted = output.get("format")
         system = body.get("system") or ()
         blocks = [{"text": system}] if isinstance(system, str) else system
         said = tuple(part for message in body["messages"] for part in _messages(message))
@@ -52,13 +58,8 @@ class AnthropicServerWire(ServerWire):
                 top_p=body.get("top_p"),
                 max_tokens=body["max_tokens"],
                 stop=tuple(body.get("stop_sequences") or ()),
-                tools=tuple(
-                    ToolSpec(
-                        tool["name"], tool.get("description") or "", _json(tool["input_schema"])
-                    )
-                    for tool in body.get("tools") or ()
-                ),
-                response_format=ResponseFormat("", _json(wanted["schema"])) if wanted else None,
+                tools=tuple(tool_spec(tool, "input_schema") for tool in body.get("tools") or ()),
+                response_format=response_format(output.get("format")),
                 effort=effort,
             )
         )
@@ -136,12 +137,8 @@ def _messages(message: dict[str, Any]) -> Iterator[Message]:
             case "tool_result":
                 yield Message("tool", block["content"], tool_call_id=block["tool_use_id"])
             case "tool_use":
-                calls.append(ToolCall(block["id"], block["name"], _json(block["input"])))
+                calls.append(ToolCall(block["id"], block["name"], json_text(block["input"])))
             case "text":
                 text += block["text"]
     if text or calls:
         yield Message(message["role"], text, tuple(calls))
-
-
-def _json(value: Any) -> str:
-    return orjson.dumps(value).decode()

@@ -4,12 +4,19 @@ from typing import Any
 
 import orjson
 
-from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpec
+from oversight.cache.call import Call, Message, Request
 from oversight.cache.reply import Outcome, Reply, ToolCall
 from oversight.engine.rehearsal.meter import MeterReading
 from oversight.engine.rehearsal.profile import FaultKind
-from oversight.engine.rehearsal.server_wire import ServerWire, input_tokens, output_tokens
-from oversight.engine.rehearsal.vendor_rules import Endpoint
+from oversight.engine.rehearsal.server_wire import (
+    REFUSAL,
+    ServerWire,
+    input_tokens,
+    output_tokens,
+    response_format,
+    tool_spec,
+)
+from oversight.engine.rehearsal.vendor_rules import Endpoint, thought_signature
 
 _COMPLAINTS: dict[str, tuple[int, str, str, str]] = {
     # status, type, code, message
@@ -50,10 +57,8 @@ class OpenAIServerWire(ServerWire):
                 top_p=body.get("top_p"),
                 max_tokens=body.get("max_completion_tokens") or body.get("max_tokens") or 1024,
                 stop=(stop,) if isinstance(stop, str) else tuple(stop),
-                tools=tuple(_tool(tool["function"]) for tool in tools),
-                response_format=ResponseFormat(wanted["name"], _json(wanted["schema"]))
-                if wanted
-                else None,
+                tools=tuple(tool_spec(tool["function"]) for tool in tools),
+                response_format=response_format(wanted),
                 top_logprobs=body.get("top_logprobs") or 0,
                 effort=body.get("reasoning_effort") or "",
             )
@@ -64,17 +69,19 @@ class OpenAIServerWire(ServerWire):
         message: dict[str, Any] = {
             "role": "assistant",
             "content": None if refused else reply.text or None,
-            "refusal": reply.text or "I cannot help with that." if refused else None,
+            "refusal": reply.text or REFUSAL if refused else None,
         }
         if reply.opaque:
             message |= orjson.loads(reply.opaque)
         if reply.tool_calls:
+            gemini = call.model.startswith("gemini-")
             message["tool_calls"] = [
                 {
                     "id": asked.id,
                     "type": "function",
                     "function": {"name": asked.name, "arguments": asked.arguments},
                 }
+                | ({"extra_content": thought_signature(asked.id)} if gemini else {})
                 for asked in reply.tool_calls
             ]
         read, wrote = input_tokens(call), output_tokens(reply)
@@ -149,12 +156,6 @@ def _message(message: dict[str, Any]) -> Message:
     )
 
 
-def _tool(function: dict[str, Any]) -> ToolSpec:
-    return ToolSpec(
-        function["name"], function.get("description") or "", _json(function.get("parameters") or {})
-    )
-
-
 def scored_tokens(reply: Reply) -> list[dict[str, Any]]:
     """Each output token with its candidates, as both of OpenAI's endpoints tell it."""
 
@@ -165,7 +166,3 @@ def scored_tokens(reply: Reply) -> list[dict[str, Any]]:
         scored(token.text, token.logprob) | {"top_logprobs": [scored(*top) for top in token.top]}
         for token in reply.logprobs
     ]
-
-
-def _json(value: Any) -> str:
-    return orjson.dumps(value).decode()

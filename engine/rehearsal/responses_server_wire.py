@@ -6,10 +6,16 @@ from typing import Any
 
 import orjson
 
-from oversight.cache.call import Call, Message, MessageRole, Request, ResponseFormat, ToolSpec
+from oversight.cache.call import Call, Message, MessageRole, Request
 from oversight.cache.reply import Reply, ToolCall
 from oversight.engine.rehearsal.openai_server_wire import OpenAIServerWire, scored_tokens
-from oversight.engine.rehearsal.server_wire import input_tokens, output_tokens
+from oversight.engine.rehearsal.server_wire import (
+    REFUSAL,
+    input_tokens,
+    output_tokens,
+    response_format,
+    tool_spec,
+)
 from oversight.engine.rehearsal.vendor_rules import Endpoint
 
 _STOPS = {"truncated": "max_output_tokens"}
@@ -34,7 +40,6 @@ class ResponsesServerWire(OpenAIServerWire):
                 "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16, "
                 f"but got {limit} instead."
             )
-        wanted = (body.get("text") or {}).get("format")
         given = body["input"]
         items = [{"role": "user", "content": given}] if isinstance(given, str) else given
         logprobs = "message.output_text.logprobs" in (body.get("include") or ())
@@ -45,13 +50,8 @@ class ResponsesServerWire(OpenAIServerWire):
                 temperature=body.get("temperature"),
                 top_p=body.get("top_p"),
                 max_tokens=limit,
-                tools=tuple(
-                    ToolSpec(tool["name"], tool.get("description") or "", _json(tool["parameters"]))
-                    for tool in body.get("tools") or ()
-                ),
-                response_format=ResponseFormat(wanted["name"], _json(wanted["schema"]))
-                if wanted
-                else None,
+                tools=tuple(map(tool_spec, body.get("tools") or ())),
+                response_format=response_format((body.get("text") or {}).get("format")),
                 top_logprobs=body.get("top_logprobs") or 0 if logprobs else 0,
                 effort=(body.get("reasoning") or {}).get("effort") or "",
             )
@@ -119,7 +119,7 @@ def _output(call: Call, reply: Reply, number: int, status: str) -> Iterator[dict
 
 def _part(call: Call, reply: Reply) -> dict[str, Any]:
     if reply.outcome == "refused":
-        return {"type": "refusal", "refusal": reply.text or "I cannot help with that."}
+        return {"type": "refusal", "refusal": reply.text or REFUSAL}
     scored = scored_tokens(reply) if call.top_logprobs else []
     return {"type": "output_text", "text": reply.text, "annotations": [], "logprobs": scored}
 
@@ -174,7 +174,3 @@ def _text(content: Any) -> str:
 def _sealed(id: str) -> str:
     """What stands for encrypted reasoning: it can be told from anything made up."""
     return sha256(id.encode()).hexdigest()
-
-
-def _json(value: Any) -> str:
-    return orjson.dumps(value).decode()

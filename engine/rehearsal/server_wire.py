@@ -3,11 +3,16 @@
 from abc import ABC, abstractmethod
 from typing import Any
 
-from oversight.cache.call import Call
+import orjson
+
+from oversight.cache.call import Call, ResponseFormat, ToolSpec
 from oversight.cache.reply import Reply
 from oversight.engine.rehearsal.meter import MeterReading
 from oversight.engine.rehearsal.profile import FaultKind
 from oversight.engine.rehearsal.vendor_rules import Endpoint
+
+REFUSAL = "I cannot help with that."
+"""What a model says that refuses without a word of its own."""
 
 _FRAME = 3
 """Tokens around each message and each tool."""
@@ -49,6 +54,20 @@ class ServerWire(ABC):
     @abstractmethod
     def odd_stop(self, body: bytes) -> bytes:
         """The same reply, stopped for a reason that nobody has heard of."""
+
+
+def json_text(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+def tool_spec(told: dict[str, Any], schema: str = "parameters") -> ToolSpec:
+    """A tool as vendors are told of it. schema: what they call that of its arguments."""
+    return ToolSpec(told["name"], told.get("description") or "", json_text(told.get(schema) or {}))
+
+
+def response_format(told: dict[str, Any] | None) -> ResponseFormat | None:
+    """The form that a reply is to have, as vendors are told of it; some give it no name."""
+    return ResponseFormat(told.get("name", ""), json_text(told["schema"])) if told else None
 
 
 def input_tokens(call: Call) -> int:

@@ -5,7 +5,7 @@ with it: a rehearsal under them shows whether that table is right.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -58,9 +58,9 @@ def vendor_refusal(
     """
     if _NO_LONGER_SERVED.match(model):
         return VendorRefusal(404, "model_not_found", f"The model `{model}` does not exist")
-    rules = _claude if endpoint == "messages" else _gpt
+    rules = _claude if endpoint == "messages" else _rules_of(model)
     for code, message in rules(endpoint, body, model, head):
-        return VendorRefusal(400, code, message)
+        return VendorRefusal(422 if rules is _mistral else 400, code, message)
     return None
 
 
@@ -110,6 +110,74 @@ def _gpt(endpoint: Endpoint, body: dict[str, Any], model: str, head: bytes) -> _
             "/v1/chat/completions. To use function tools, use /v1/responses or set "
             "reasoning_effort to 'none'.",
         )
+
+
+def _gemini(endpoint: Endpoint, body: dict[str, Any], model: str, head: bytes) -> _Found:
+    if len(_stops(body)) > 5:
+        yield "INVALID_ARGUMENT", "stop_sequences: at most 5 are supported."
+    if body.get("reasoning_effort") == "none" and not model.startswith("gemini-2.5-flash"):
+        yield "INVALID_ARGUMENT", "Thinking cannot be disabled for this model."
+    for message in body["messages"]:
+        for asked in message.get("tool_calls") or ():
+            if asked.get("extra_content") != thought_signature(asked["id"]):
+                yield (
+                    "INVALID_ARGUMENT",
+                    "Function call is missing a thought_signature in functionCall parts.",
+                )
+
+
+def thought_signature(id: str) -> dict[str, Any]:
+    """What Gemini attaches to a tool call, and wants back with it."""
+    return {"google": {"thought_signature": f"signed {id}"}}
+
+
+def _grok(endpoint: Endpoint, body: dict[str, Any], model: str, head: bytes) -> _Found:
+    if "stop" in body:
+        yield "invalid-argument", f"Model {model} does not support parameter stop."
+    if body.get("reasoning_effort") == "none" and not model.startswith("grok-4.3"):
+        yield "invalid-argument", f"Model {model} does not support parameter reasoningEffort: none."
+
+
+def _mistral(endpoint: Endpoint, body: dict[str, Any], model: str, head: bytes) -> _Found:
+    for name in ("seed", "logprobs", "top_logprobs", "reasoning_effort", "max_completion_tokens"):
+        if name in body:
+            yield "extra_forbidden", f"Extra inputs are not permitted: body.{name}"
+    if (body.get("temperature") or 0) > 1.5:
+        yield "less_than_equal", "body.temperature: Input should be less than or equal to 1.5"
+
+
+def _moonshot(endpoint: Endpoint, body: dict[str, Any], model: str, head: bytes) -> _Found:
+    fixed = model.startswith("kimi")
+    if fixed and "top_p" in body:
+        yield "invalid_request_error", "invalid top_p: it is fixed for this model"
+    if "temperature" in body and (fixed or body["temperature"] > 1):
+        yield "invalid_request_error", "invalid temperature: only 1 is allowed for this model"
+
+
+def _deepseek(endpoint: Endpoint, body: dict[str, Any], model: str, head: bytes) -> _Found:
+    """Sampling while it thinks is no error there: it is taken and has no effect."""
+    if (body.get("response_format") or {}).get("type") == "json_schema":
+        yield "invalid_request_error", "This response_format type is unavailable now"
+
+
+def _stops(body: dict[str, Any]) -> list[str]:
+    stop = body.get("stop") or []
+    return [stop] if isinstance(stop, str) else stop
+
+
+_VENDORS = (
+    ("gemini-", _gemini),
+    ("grok-", _grok),
+    ("mistral-", _mistral),
+    ("kimi-", _moonshot),
+    ("moonshot-", _moonshot),
+    ("deepseek-", _deepseek),
+)
+"""By how their models' names begin. Those of hosts of open weights say nothing of the host."""
+
+
+def _rules_of(model: str) -> Callable[[Endpoint, dict[str, Any], str, bytes], _Found]:
+    return next((rules for start, rules in _VENDORS if model.startswith(start)), _gpt)
 
 
 def _claude(endpoint: Endpoint, body: dict[str, Any], model: str, head: bytes) -> _Found:

@@ -62,6 +62,8 @@ class OutcomeTable:
         self.counts: list[Counter[str]] = [Counter() for _ in range(rows)]
         self._doubts: list[dict[int, Flag]] = [{} for _ in range(rows)]
         """By place in the sweep."""
+        self.redraws: dict[int, tuple[tuple[float, ...], ...]] = {}
+        """Verdicts on one transcript, where a judge was asked several times; by place."""
         self.beside = SecondaryMeasures(sweep)
 
     def add(self, record: OutcomeRecord) -> None:
@@ -77,6 +79,8 @@ class OutcomeTable:
             self._doubts[number][record.place] = doubt
         if record.probs is not None:
             self.probs[record.place, : len(record.probs)] = record.probs
+        if record.redraws:
+            self.redraws[record.place] = record.redraws
         if record.measures or record.counts or record.captured is not None:
             self.beside.add(record, number, problem)
 

@@ -1,6 +1,6 @@
 """A run read again from its store, cell by cell, with the calls that each cell asks."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,15 +39,16 @@ class ReplayedCell:
 
 
 async def replayed_cells(
-    opened: LoadedSweep, folder: Path, store: Reader
+    opened: LoadedSweep, folder: Path, store: Reader, problems: Collection[str] | None = None
 ) -> AsyncIterator[ReplayedCell]:
-    """The cells of a run folder that have an outcome, in the order of the sweep.
+    """The cells of a run folder that have an outcome, in the order of the sweep. problems: ids of
+    those to look at; None for all.
 
     DamagedEntry becomes StoreFailed, as in a run.
     """
     done = {record.place for record in outcomes(folder)}
     recorded = _Store(store, opened.models.identity_in(store))
-    for cell in opened.sweep.cells():
+    for cell in opened.sweep.cells(problems):
         if cell.place not in done:
             continue
         recorded.begin(cell)

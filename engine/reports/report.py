@@ -10,7 +10,8 @@ from oversight.engine.display.columns import flat, plain_line
 from oversight.engine.display.table import Table, as_csv, as_latex, as_markdown, as_text
 from oversight.engine.errors import RunFolderError
 from oversight.engine.reports.results import Results
-from oversight.engine.reports.tables import columns, tables
+from oversight.engine.reports.row_columns import columns
+from oversight.engine.reports.tables import tables
 from oversight.engine.runs.run_folder import REPORT
 from oversight.engine.system.files import replace_file
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from oversight.engine.display.printable import controls, printable
 from oversight.engine.reports.failures import called
-from oversight.engine.runs.lookup import World
+from oversight.engine.runs.lookup import ShownWorld
 from oversight.engine.runs.scheduler import CellOutcome
 from oversight.engine.sweeps.rows import Row
 from oversight.protocols.question import Problem
@@ -24,7 +24,7 @@ COLUMN, GAP = 38, 4
 
 
 def side_by_side(
-    row: Row, problem: Problem, worlds: Sequence[World], score: str, width: int
+    row: Row, problem: Problem, worlds: Sequence[ShownWorld], score: str, width: int
 ) -> RenderableType:
     """The worlds in answer order, as many side by side as read well in so many characters."""
     question = problem.question
@@ -57,7 +57,9 @@ def side_by_side(
     )
 
 
-def as_plain(row: Row, problem: Problem, worlds: Sequence[World], score: str) -> dict[str, Any]:
+def as_plain(
+    row: Row, problem: Problem, worlds: Sequence[ShownWorld], score: str
+) -> dict[str, Any]:
     """The same for a program: transcripts, judgements, addresses of all calls that were spoken."""
     return {
         "problem": problem.id,
@@ -91,7 +93,7 @@ def _plain(outcome: CellOutcome, place: int, score: str) -> dict[str, Any]:
 
 
 def _abreast(
-    problem: Problem, worlds: Sequence[World], first: int, count: int, score: str
+    problem: Problem, worlds: Sequence[ShownWorld], first: int, count: int, score: str
 ) -> Table:
     """So many worlds from the first on, one column each; the columns of a short line stay empty."""
     columns = Table(box=None, padding=(0, GAP // 2), expand=True, show_edge=False, pad_edge=False)
@@ -109,7 +111,7 @@ def _abreast(
     return columns
 
 
-def _hidden(problem: Problem, worlds: Sequence[World]) -> list[Text]:
+def _hidden(problem: Problem, worlds: Sequence[ShownWorld]) -> list[Text]:
     """A word on what is shown otherwise than it was written, if anything is."""
     question = problem.question
     texts = [question.text, *(answer.text for answer in question.answers)]
@@ -152,7 +154,7 @@ def _world(outcome: CellOutcome, problem: Problem) -> RenderableType:
     return Group(*parts)
 
 
-def _thoughts(world: World) -> list[Text]:
+def _thoughts(world: ShownWorld) -> list[Text]:
     """The forms of which nobody heard, with what was thought before they were filled in."""
     return [
         Text.assemble(

@@ -3,6 +3,8 @@
 import fcntl
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from oversight.engine.errors import RunFolderError
@@ -31,6 +33,16 @@ def take_lock(folder: Path) -> int:
         os.close(lock)
         raise
     return lock
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder, and let it go at the end."""
+    lock = take_lock(folder)
+    try:
+        yield
+    finally:
+        os.close(lock)
 
 
 def holder(folder: Path) -> str | None:

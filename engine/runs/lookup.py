@@ -34,6 +34,22 @@ class Parts:
         return all(part.lower() in name.lower() for part, name in pairs)
 
 
+def cells_with_verdict(
+    sweep: Sweep, run: Path, parts: Parts, problems: int | None = None
+) -> list[Cell]:
+    """The cells of the rows that are meant which have a verdict. problems: the first so many alone;
+    None for all. UsageError if no row is meant."""
+    if not any(parts.fit(row) for row in sweep.rows):
+        raise UsageError(f"no row of {run} fits; list them: oversight report {run}")
+    first = {problem.id for problem in sweep.problems[:problems]}
+    done = {
+        record.place
+        for record in outcomes(run)
+        if record.failure is None and record.problem in first
+    }
+    return [cell for cell in sweep.cells() if cell.place in done and parts.fit(cell.row)]
+
+
 def found(
     sweep: Sweep, run: Path, wanted: str, parts: Parts, draw: int | None = None
 ) -> tuple[Problem, list[Row], int]:
@@ -77,7 +93,7 @@ class Thought:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class ShownWorld:
     """How a world ends, and what was thought on the way."""
 
     outcome: CellOutcome
@@ -87,9 +103,9 @@ class World:
 
 async def fullest(
     rows: Sequence[Row], about: Problem, draw: int, ask: Ask
-) -> tuple[Row, list[World]]:
+) -> tuple[Row, list[ShownWorld]]:
     """The row in which most was said, and its worlds; of equals, and of failures, the first."""
-    best: tuple[int, Row, list[World]] | None = None
+    best: tuple[int, Row, list[ShownWorld]] | None = None
     for row in rows[:MAX_ROWS_COMPARED]:
         sides = range(len(about.values))
         worlds = [await _world(Cell(0, row, about, side, draw, ""), ask) for side in sides]
@@ -102,7 +118,7 @@ async def fullest(
     return best[1], best[2]
 
 
-async def _world(cell: Cell, ask: Ask) -> World:
+async def _world(cell: Cell, ask: Ask) -> ShownWorld:
     thoughts: dict[str, Thought] = {}
 
     async def asked(call: Call) -> Reply:
@@ -118,4 +134,4 @@ async def _world(cell: Cell, ask: Ask) -> World:
         calls = {turn.call for turn in outcome.transcript.turns}
         for heard in calls | {judgement.call for judgement in outcome.judgements}:
             thoughts.pop(heard, None)
-    return World(outcome, tuple(thoughts.values()))
+    return ShownWorld(outcome, tuple(thoughts.values()))

@@ -44,6 +44,8 @@ class OutcomeRecord:
     counts: Mapping[str, int]
     captured: float | None
     """For logprob judges: the least mass that the answer labels had in any elicitation."""
+    redraws: tuple[tuple[float, ...], ...] = ()
+    """The verdicts of which `probs` is the mean, where the judge was asked several times."""
 
     @property
     def from_replies(self) -> bool:
@@ -76,6 +78,8 @@ def line(cell: Cell, outcome: Verdict | Failure) -> bytes:
         captured = [judgement.captured for judgement in outcome.judgements]
         if captured and min(captured) < 1:
             told["captured"] = min(captured)
+        if outcome.redraws:
+            told["redraws"] = outcome.redraws
     return orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)
 
 
@@ -98,11 +102,13 @@ def read_outcome(line: bytes) -> OutcomeRecord:
             told.get("measures", {}),
             told.get("counts", {}),
             told.get("captured"),
+            tuple(tuple(map(float, probs)) for probs in told.get("redraws", ())),
         )
     except (KeyError, TypeError) as exc:
         raise ValueError(f"no outcome of a cell: {exc}") from exc
     if not isinstance(record.place, int):
         raise ValueError(f"no outcome of a cell: its place is {record.place!r}")
-    if record.probs is not None and not are_probabilities(record.probs):
-        raise ValueError(f"no outcome of a cell: {list(record.probs)} are no probabilities")
+    for probs in (record.probs, *record.redraws):
+        if probs is not None and not are_probabilities(probs):
+            raise ValueError(f"no outcome of a cell: {list(probs)} are no probabilities")
     return record

@@ -48,10 +48,12 @@ def run_cells(
 
 async def attempt(cell: Cell, ask: Ask) -> CellOutcome:
     """One cell's outcome. Halt and ReplayMiss pass: they say nothing about the cell."""
-    question = cell.problem.question
-    side = question.answers[cell.side]
+    problem, protocol, ask = cell.problem, cell.row.protocol, nth(ask, cell.draw)
+    side = problem.question.answers[cell.side]
     try:
-        return _sound(await cell.row.protocol.run(question, side, nth(ask, cell.draw)), question)
+        verdict = _sound(await protocol.run(problem.question, side, ask), problem.question)
+        more = await protocol.appraise(problem, side, verdict, ask)
+        return replace(verdict, measures=(*verdict.measures, *more)) if more else verdict
     except Exception as exc:
         return failure(f"cell {cell.id}", exc)
 

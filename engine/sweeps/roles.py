@@ -26,6 +26,7 @@ from oversight.protocols.drafting.best_of import BestOf
 from oversight.protocols.drafting.refine import Refine
 from oversight.protocols.drafting.side_check import SideCheck
 from oversight.protocols.judges.judge import Judge
+from oversight.protocols.judges.redrawn import Redrawn
 from oversight.protocols.judges.shots import Shot
 from oversight.protocols.prompts.prompt_set import PromptSet, default_prompts
 from oversight.protocols.protocol import Protocol
@@ -221,7 +222,8 @@ def _speaker(node: Node, point: RoleSettings) -> MakeSpeaker:
         if quotes_by_default:
             agent = replace(plain, quotes=not judge.reads_passage)
         speaker: Speaker = agent
-        picks = seat.selection or judge
+        # Whoever picks among drafts does so once: the verdict alone is drawn again.
+        picks = seat.selection or (judge.member if isinstance(judge, Redrawn) else judge)
         if seat.best_of > 1:
             speaker = BestOf(seat.best_of, agent, picks, seat.best_of_temperature)
         if seat.refine:

@@ -1,9 +1,10 @@
 """Problems as JSON Lines, our own format.
 
-One object a line: {"id", "question", "answers": [{"label", "text", "value", "work"?}, …],
+One object a line: {"id", "question", "answers": [{"label", "text", "value", "work"?, "flaw"?}, …],
 "passage"?, "group"?, "graded"?}. `value` is +1 for true and -1 for false, or any grade; the highest
 is the best answer. `work` is a worked solution or evidence that everybody may read, `passage` a
 source text that judges as a rule may not, and `group` names what a bootstrap must keep together.
+`flaw` says what was made wrong in the work, which critics are to find and nobody is told.
 `graded` says whether everybody is asked for the best answer in place of the right one; unless it
 says so, that is where values are grades.
 """
@@ -33,6 +34,7 @@ class AnswerRow(BaseModel):
     text: Text
     value: FiniteFloat
     work: str = ""
+    flaw: str = ""
 
     @field_validator("label")
     @classmethod
@@ -130,7 +132,7 @@ def _kept(row: ProblemRow) -> Problem:
     answers = tuple(Answer(answer.label, answer.text, answer.work) for answer in row.answers)
     values = tuple(answer.value for answer in row.answers)
     question = Question(row.question, answers, row.passage, _graded(row))
-    return Problem(row.id, question, values, row.group)
+    return Problem(row.id, question, values, row.group, _flaws(row))
 
 
 def _relabelled(row: ProblemRow, seed: int) -> Problem:
@@ -143,7 +145,13 @@ def _relabelled(row: ProblemRow, seed: int) -> Problem:
         passage=row.passage,
         group=row.group,
         graded=_graded(row),
+        flaws=_flaws(row),
     )
+
+
+def _flaws(row: ProblemRow) -> tuple[str, ...]:
+    flaws = tuple(answer.flaw for answer in row.answers)
+    return flaws if any(flaws) else ()
 
 
 def _graded(row: ProblemRow) -> bool:
@@ -154,10 +162,12 @@ def _graded(row: ProblemRow) -> bool:
 
 def _row(problem: Problem) -> dict[str, object]:
     question = problem.question
+    flaws = problem.flaws or ("",) * len(problem.values)
     answers = [
         {"label": answer.label, "text": answer.text, "value": float(value)}
         | ({"work": answer.work} if answer.work else {})
-        for answer, value in zip(question.answers, problem.values, strict=True)
+        | ({"flaw": flaw} if flaw else {})
+        for answer, value, flaw in zip(question.answers, problem.values, flaws, strict=True)
     ]
     row: dict[str, object] = {"id": problem.id, "question": question.text, "answers": answers}
     if question.passage:

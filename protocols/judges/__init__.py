@@ -5,6 +5,7 @@ from oversight.protocols.judges.ensemble import Ensemble
 from oversight.protocols.judges.judge import Judge, ModelJudge
 from oversight.protocols.judges.jury import Jury
 from oversight.protocols.judges.logprob import LogprobJudge
+from oversight.protocols.judges.redrawn import Redrawn
 from oversight.protocols.judges.shots import Shot
 from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.judges.votes import VotesJudge
@@ -16,6 +17,7 @@ __all__ = [
     "Jury",
     "LogprobJudge",
     "ModelJudge",
+    "Redrawn",
     "Shot",
     "StatedJudge",
     "VotesJudge",

@@ -5,14 +5,15 @@ from typing import ClassVar
 
 from oversight.cache.call import Ask, nth
 from oversight.protocols.agents.agent import Speaker
+from oversight.protocols.errors import Unreadable
 from oversight.protocols.gather import gather_in_order
 from oversight.protocols.judges.judge import Judge
 from oversight.protocols.mechanisms.auxiliary import Aux, aux_name, aux_seat, check_aux
 from oversight.protocols.prompts.prompt_set import for_side
 from oversight.protocols.protocol import Conversation, Measured
-from oversight.protocols.question import Answer
+from oversight.protocols.question import Answer, Problem
 from oversight.protocols.seat import Role, hear, readable_ones
-from oversight.protocols.transcript import Transcript
+from oversight.protocols.transcript import NamedMeasures, Scalar, Transcript, Verdict
 
 PROPOSER = Role("critique.proposer", "Proposer")
 REBUTTAL = Role("critique.rebuttal", "Proposer")
@@ -38,6 +39,10 @@ class Critique(Conversation):
     which quote the proposal.
     Reward: for the agent the judge's belief in a; for the critic its rating, of which the best
     is measured as `helpfulness`, in [0, 1]. In self-critique one model plays for both.
+    Of problems with planted flaws the ranker is asked more, once the verdict stands, about the
+    critiques that were shown (McAleese et al. 2024, arXiv:2407.00215): how likely one of them
+    points to the flaw in the work of a (`included`), or claims one that matters where a is sound
+    (`hallucinated`), and how likely all are about what would not matter (`nitpick`).
 
     Where we differ: Saunders ranks critiques by the critic's own score of their helpfulness; ours
     are rated by the judge unless another is named, so that nobody stronger than the judge decides
@@ -107,8 +112,38 @@ class Critique(Conversation):
         floor = floor.then(*(drafts[place] for place in best))
         return Measured(floor, (("helpfulness", ratings[best[0]]),))
 
+    async def appraise(
+        self, problem: Problem, side: Answer, verdict: Verdict, ask: Ask
+    ) -> NamedMeasures:
+        if not problem.flaws:
+            return ()
+        flaw = problem.flaws[problem.question.place(side)]
+        wrong = ("included", {"flaw": flaw}) if flaw else ("hallucinated", {})
+        floor = verdict.transcript
+        shown = [
+            replace(floor, turns=(floor.turns[0], turn))
+            for turn in floor.turns
+            if turn.speaker == CRITIC
+        ]
+        found: list[tuple[str, Scalar]] = []
+        for (name, values), most in ((wrong, max), (("nitpick", {}), min)):
+            statement = self.words.fill(f"critique.{name}", **values)
+            try:
+                likely = await gather_in_order(
+                    *(self._held(statement, each, ask) for each in shown)
+                )
+            except Unreadable:
+                continue  # the verdict stands, whether or not this can be measured
+            found.append((name, most(likely)))
+        return tuple(found)
+
     async def _rating(self, floor: Transcript, side: Answer, ask: Ask) -> float:
         """How likely the last turn is to be helpful, in [0, 1]."""
-        statement = for_side(self.words.fill("critique.helpful"), side.label, "")
+        return await self._held(
+            for_side(self.words.fill("critique.helpful"), side.label, ""), floor, ask
+        )
+
+    async def _held(self, statement: str, floor: Transcript, ask: Ask) -> float:
+        """How likely the ranker finds a statement about the last turn."""
         ranker = self.ranker or self.judge
         return (await ranker.believes(statement, floor, ask, self.judging("rating"))).value

@@ -54,15 +54,32 @@ def read_question(block: str) -> tuple[str, tuple[tuple[str, str], ...]]:
     return text, tuple(answers)
 
 
+def read_rules(system: str) -> tuple[str, str]:
+    """What stands before the question in a system message: the rules, and the passage, which is
+    empty where the reader is not shown it."""
+    head = system.removesuffix(find_question(system))
+    start = head.rfind("<passage>\n", head.rfind(_EXAMPLE_END) + 1)
+    if start < 0 or not head.endswith(_PASSAGE_END):
+        return head.strip(), ""
+    return head[:start].strip(), head[start + len("<passage>\n") : -len(_PASSAGE_END)]
+
+
 def read_turns(user: str) -> list[tuple[str, str]]:
     """(speaker, speech) of every turn in a user message, in order; results of tools left out."""
     turns = []
-    for part in user.split(_TURN)[1:]:
-        speaker, _, rest = part.partition('">\n')
-        speech = rest[: rest.rfind("\n</turn>")]
+    for speaker, speech in read_marked_turns(user):
         while speech.startswith("<tool name="):
             speech = speech.partition("</tool>\n")[2]
         turns.append((speaker, speech))
+    return turns
+
+
+def read_marked_turns(user: str) -> list[tuple[str, str]]:
+    """The same with our tags in the speeches: results of tools, and quotes that were looked up."""
+    turns = []
+    for part in user.split(_TURN)[1:]:
+        speaker, _, rest = part.partition('">\n')
+        turns.append((speaker, rest[: rest.rfind("\n</turn>")]))
     return turns
 
 

@@ -139,7 +139,7 @@ def check(block: str, text: str) -> None:
     for name in sorted(used - known):
         has = ", ".join(f"{{{each}}}" for each in sorted(known)) or "none"
         raise PromptError(f"{block} has no placeholder {{{name}}}; it has {has}")
-    missing = {"label", "lines", "labels", "statement", "question"} & known - used
+    missing = {"label", "lines", "labels", "statement", "question", "flaw"} & known - used
     if missing:
         raise PromptError(f"{block} must say {{{min(missing)}}}: its reader cannot do without")
 

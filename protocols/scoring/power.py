@@ -28,17 +28,26 @@ class Spread:
     """Variance of one draw of the first row around its question's truth."""
     within_second: float = 0.0
     design_effect: float = 1.0
+    verdict_first: float = 0.0
+    """Variance of one verdict around its draw's; 0 where it is counted within the draw."""
+    verdict_second: float = 0.0
 
     def __post_init__(self) -> None:
-        parts = (self.between, self.within_first, self.within_second)
+        within = (self.within_first, self.within_second, self.verdict_first, self.verdict_second)
+        parts = (self.between, *within)
         if not all(part >= 0 for part in parts) or self.design_effect < 1:
             raise ValueError(f"{self}: variances are at least 0, and a design effect at least 1")
 
-    def of_a_question(self, first: int = 1, second: int = 1) -> float:
-        """Variance of a question's measured difference, with so many draws of each row."""
-        if min(first, second) < 1:
-            raise ValueError(f"{first} and {second} draws: each row needs at least 1")
-        drawn = self.within_first / first + self.within_second / second
+    def of_a_question(self, first: int = 1, second: int = 1, verdicts: int = 1) -> float:
+        """Variance of a question's measured difference, with so many draws of each row and verdicts
+        on each draw."""
+        if min(first, second, verdicts) < 1:
+            raise ValueError(
+                f"{first} and {second} draws: each row needs at least 1, with {verdicts} verdicts"
+            )
+        ours = self.within_first + self.verdict_first / verdicts
+        theirs = self.within_second + self.verdict_second / verdicts
+        drawn = ours / first + theirs / second
         return self.design_effect * (self.between + drawn)
 
 
@@ -58,6 +67,7 @@ def questions_needed(
     difference: float,
     *,
     draws: tuple[int, int] = (1, 1),
+    verdicts: int = 1,
     alpha: float = 0.05,
     power: float = 0.8,
     size: float = 1.0,
@@ -68,7 +78,7 @@ def questions_needed(
     """
     if not difference:
         raise ValueError("no number of questions tells a difference of 0 from none")
-    variance = spread.of_a_question(*draws) / difference**2
+    variance = spread.of_a_question(*draws, verdicts) / difference**2
     n = math.ceil(reach(alpha=alpha, power=power) ** 2 * variance - 1e-9)
     # t is wider the fewer clusters there are, so that the number is raised until it suffices.
     while (clusters := n / size) < FEW:
@@ -84,6 +94,7 @@ def mde(
     n: float,
     *,
     draws: tuple[int, int] = (1, 1),
+    verdicts: int = 1,
     alpha: float = 0.05,
     power: float = 0.8,
     clusters: float | None = None,
@@ -91,7 +102,7 @@ def mde(
     """The smallest difference that n questions find with this power. clusters: n unless given."""
     degrees = max(1, math.ceil(n if clusters is None else clusters) - 1)
     far = reach(alpha=alpha, power=power, degrees=degrees)
-    return far * math.sqrt(spread.of_a_question(*draws) / n)
+    return far * math.sqrt(spread.of_a_question(*draws, verdicts) / n)
 
 
 def power_of(

@@ -43,8 +43,11 @@ def surface(asd: Floats, agent: Floats, judge: Floats, problem: Codes, pair: Cod
             "these agents and judges leave the surface undetermined: it needs at least two "
             "capabilities of each, crossed"
         )
-    inverse = np.linalg.inv(design.T @ design)
-    beta = inverse @ design.T @ asd
+    # By QR: capabilities of a thousand points and their product make the normal equations stiff.
+    q, r = np.linalg.qr(design)
+    root = np.linalg.inv(r)
+    inverse = root @ root.T
+    beta = root @ (q.T @ asd)
     scores = design * (asd - design @ beta)[:, None]
     both = np.unique(problem * (int(pair.max()) + 1) + pair, return_inverse=True)[1]
     of_problem, of_pair, crossed = (_meat(scores, of) for of in (problem, pair, both))

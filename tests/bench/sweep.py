@@ -8,7 +8,7 @@ from tests.bench.clients import asked
 
 MODELS = {"plain": f"compatible/bench/{asked.MODEL}", "sdk": f"openai/{asked.MODEL}"}
 """The model of each transport, as a sweep names it."""
-LIMITS = {"requests": 1e9, "input_tokens": 1e11, "output_tokens": 1e11}
+LIMITS = {"requests": 1e9, "input_tokens": 1e11, "output_tokens": 1e11, "concurrency": 10_000}
 """Far above what the server can do: every call passes all the limiters, and none binds."""
 
 

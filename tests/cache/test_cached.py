@@ -8,34 +8,15 @@ import pytest
 
 from oversight.cache.address import endpoint_tag, store_key
 from oversight.cache.cache import Cache, CacheStatistics
-from oversight.cache.call import Call, Message, Request
+from oversight.cache.call import Call
 from oversight.cache.disk import DiskStore, ReadOnlyStore
 from oversight.cache.errors import DamagedEntry, StoreError, StoreFull
 from oversight.cache.record import read_record
 from oversight.cache.reply import Reply, Usage
 from oversight.cache.store import MemoryStore
+from tests.cache.asking import CALL, answers, ask_all, calls, home
 from tests.fakes import Scripted
 from tests.virtual import run
-
-CALL = Call(Request("sim/strong", (Message("user", "How many apples?"),), temperature=0.4))
-
-
-def home(call: Call) -> str:
-    return "here/v1"
-
-
-def calls(count: int) -> list[Call]:
-    return [replace(CALL, draw=(n,)) for n in range(count)]
-
-
-def answers(text: str = "48") -> Scripted:
-    return Scripted(lambda call: text, delay=1.0)
-
-
-async def ask_all(ask, asked) -> list[Reply]:
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(ask(call)) for call in asked]
-    return [task.result() for task in tasks]
 
 
 class Gate:

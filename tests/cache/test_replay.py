@@ -7,33 +7,12 @@ from pathlib import Path
 import pytest
 
 from oversight.cache.cache import Cache
-from oversight.cache.call import Call, Message, Request
 from oversight.cache.disk import DiskStore, ReadOnlyStore
 from oversight.cache.errors import ReplayMiss
-from oversight.cache.reply import Reply
 from oversight.cache.store import MemoryStore
+from tests.cache.asking import CALL, answers, ask_all, calls, home
 from tests.fakes import Scripted
 from tests.virtual import run
-
-CALL = Call(Request("sim/strong", (Message("user", "How many apples?"),), temperature=0.4))
-
-
-def home(call: Call) -> str:
-    return "here/v1"
-
-
-def calls(count: int) -> list[Call]:
-    return [replace(CALL, draw=(n,)) for n in range(count)]
-
-
-def answers(text: str = "48") -> Scripted:
-    return Scripted(lambda call: text, delay=1.0)
-
-
-async def ask_all(ask, asked) -> list[Reply]:
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(ask(call)) for call in asked]
-    return [task.result() for task in tasks]
 
 
 def contents(folder: Path) -> dict[str, tuple[int, bytes]]:

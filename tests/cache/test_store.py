@@ -16,7 +16,7 @@ OPENERS: dict[str, Callable[[Path], Store]] = {
 }
 
 
-@pytest.fixture(params=[*OPENERS, "postgres"])
+@pytest.fixture(params=[*OPENERS, pytest.param("postgres", marks=pytest.mark.wire)])
 def store(request, tmp_path):
     if request.param == "postgres":
         url = request.getfixturevalue("postgres").database()

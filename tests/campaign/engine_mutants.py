@@ -187,8 +187,8 @@ ENGINE_MUTANTS: tuple[Mutant, ...] = (
         "engine/outcome",
         ("if captured and min(captured) < 1:", "if captured and max(captured) < 1:"),
         (
-            "if record.probs is not None and not are_probabilities(record.probs):",
-            "if record.probs is None and not record.failure:",
+            "if probs is not None and not are_probabilities(probs):",
+            "if probs is None and not record.failure:",
         ),
     ),
     *_of(

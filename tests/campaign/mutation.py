@@ -12,6 +12,7 @@ are tried, unless 85 % of those die by known truths alone.
 
 import argparse
 import gc
+import inspect
 import math
 import multiprocessing
 import os
@@ -21,6 +22,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from pathlib import Path
@@ -59,20 +61,25 @@ def broken(mutant: Mutant) -> dict[str, CodeType]:
         raise ValueError(
             f"{mutant.file}: {mutant.old!r} does not stand there once; mend the mutant"
         )
-    whole = _functions(compile(text, path, "exec"))
-    other = _functions(compile(text.replace(mutant.old, mutant.new), path, "exec"))
+    whole = _compiled(text, path)
+    other = _compiled(text.replace(mutant.old, mutant.new), path)
     changed = {name: code for name, code in other.items() if not _same(code, whole.get(name))}
     if not changed:
         raise ValueError(f"{mutant.file}: {mutant.old!r} stands in no function; mend the mutant")
     return changed
 
 
+@lru_cache(maxsize=4)
+def _compiled(text: str, path: Path) -> dict[str, CodeType]:
+    return _functions(compile(text, path, "exec"))
+
+
 def _functions(module: CodeType) -> dict[str, CodeType]:
     """Functions of a module and methods of its classes, by qualified name."""
     found = {}
     for code in _inner(module):
-        # A class is code too, but has no variables of its own that are fast.
-        if code.co_flags & 0x2:
+        # The body of a class is code too, but runs once.
+        if code.co_flags & inspect.CO_NEWLOCALS:
             found[code.co_qualname] = code
         else:
             found |= _functions(code)
@@ -260,8 +267,9 @@ def main() -> None:
     ended = Counter(fates[mutant] for mutant in MUTANTS if mutant in fates)
     share = ended["truth"] / (ended.total() or 1)
     seconds = time.monotonic() - started
-    print(f"\n{len(fates)} mutants in {seconds:.0f} s; known truths alone kill {ended['truth']} of")
-    print(f"the {ended.total()} of mechanisms and judges, {share:.0%}")
+    print(f"\n{len(fates)} mutants in {seconds:.0f} s")
+    if ended:
+        print(f"known truths alone kill {ended['truth']} of {ended.total()}: {share:.0%}")
     # A share of a few says nothing.
     if "alive" in fates.values() or (ended.total() == len(MUTANTS) and share < ENOUGH):
         raise SystemExit(1)

@@ -18,8 +18,8 @@ protocols:
   consultancy: {first: [client, consultant], turns: 2}
   debate: {simultaneous: [true, false], rounds: [2, 3]}
 providers:
-  openai: {deadline: 30}
-  anthropic: {deadline: 30}
+  openai: {deadline: 120}
+  anthropic: {deadline: 120}
 """
 STORM = """\
 latency: 0.4

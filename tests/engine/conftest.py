@@ -1,14 +1,11 @@
 """A working folder with a small sweep on simulated models, and the command line in this process."""
 
-import signal
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from oversight.engine.cli.group import main
-from oversight.engine.cli.signals import STOP_SIGNALS
-from tests.command_line import Command, Ran
+from tests.command_line import Command, within
 
 SWEEP = """\
 name: small
@@ -33,25 +30,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def command(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Command:
-    """Runs a command in this process, which saves the second that a new one takes to start."""
-
-    def run(*words: str | Path) -> Ran:
-        monkeypatch.setattr(sys, "argv", ["oversight", *map(str, words)])
-        capfd.readouterr()
-        heard = [(number, signal.getsignal(number)) for number in STOP_SIGNALS]
-        try:
-            with pytest.raises(SystemExit) as left:
-                main()
-        finally:
-            for number, handler in heard:
-                signal.signal(number, handler)
-        out, err = capfd.readouterr()
-        return Ran(int(left.value.code or 0), out, err)
-
-    return run
+def command(place: Path) -> Command:
+    """Runs a command in this process, in the working folder."""
+    return partial(within, cwd=place)
 
 
 @pytest.fixture

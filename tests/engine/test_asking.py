@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from oversight import asking, run_async
-from oversight.cache import Cache, Call, Message, Request
+from oversight.cache import Cache, Call, Message, Request, ToolSpec
 from oversight.cache.errors import ReplayMiss
 from oversight.engine.errors import BudgetReached, UsageError
 from oversight.engine.rehearsal.process import counts, serving
@@ -102,3 +102,21 @@ async def test_real_models_answer_over_http_and_are_paid_once(
             with pytest.raises(BudgetReached):
                 await ask(replace(CALL, draw=(1,)))
         assert counts(url)["requests"] == 1
+
+
+async def test_calls_with_tools_go_where_the_model_takes_them(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The vendor refuses functions of such models over chat completions, where others go."""
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    plain = Call(Request("openai/gpt-5.6-luna", (Message("user", "2 + 2?"),)))
+    with_tools = plain.changed(tools=(ToolSpec("calculator", "adds", '{"type":"object"}'),))
+    with serving(["--profile", "2026"]) as url:
+        async with asking(providers={"openai": {"base_url": f"{url}/v1"}}) as ask:
+            first = await ask(plain)
+            assert (await ask(with_tools)).outcome == "ok"
+            assert counts(url)["requests"] == counts(url)["ok"] == 2
+        async with asking(providers={"openai": {"base_url": f"{url}/v1"}}) as ask:
+            assert await ask(plain) == first
+            await ask(with_tools)
+        assert counts(url)["requests"] == 2

@@ -84,6 +84,31 @@ def test_the_waits_between_probes_double_up_to_five_minutes():
     assert waits == [5, 10, 20, 40, 80, 160, MAX_PROBE_WAIT, MAX_PROBE_WAIT, MAX_PROBE_WAIT]
 
 
+def test_no_probe_leaves_before_the_server_wants_to_be_asked_again():
+    breaker = Breaker()
+    for _ in range(10):
+        breaker.failed(9, 10, delay=60)
+    assert breaker.probe_at == 70
+
+
+def test_a_call_sent_before_it_opened_is_not_the_probe():
+    breaker = opened(at=10)
+    breaker.left()
+    breaker.failed(sent=9.5, now=16)
+    breaker.abandoned(sent=9.5, now=16)
+    assert breaker.state == "probing"
+
+
+def test_silence_lasts_from_the_first_fault_that_no_answer_followed():
+    breaker = Breaker()
+    breaker.failed(0, 1)
+    breaker.answered(2)
+    assert breaker.silence(3) == 0
+    breaker.failed(4, 100)
+    breaker.failed(5, 120)
+    assert breaker.silence(150) == 50
+
+
 def test_a_probe_that_was_cancelled_leaves_the_way_to_another():
     breaker = opened(at=10)
     breaker.left()

@@ -4,7 +4,7 @@ import asyncio
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from oversight.engine.errors import QuotaExhausted
@@ -40,7 +40,6 @@ async def taken_in_order(amounts: list[float]) -> list[tuple[int, float]]:
     return order
 
 
-@settings(max_examples=60)
 @given(st.lists(st.floats(0.01, 500), min_size=1, max_size=40))
 def test_takers_are_served_in_the_order_they_came_and_never_above_the_rate(amounts):
     order = run(taken_in_order(amounts))
@@ -53,7 +52,6 @@ def test_takers_are_served_in_the_order_they_came_and_never_above_the_rate(amoun
         assert total >= RATE * when - 1e-3, "time passed in which nothing drained"
 
 
-@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.floats(0.01, 200), st.booleans(), st.floats(0, 4)), max_size=30),
 )

@@ -130,6 +130,7 @@ def test_p11_requests_that_may_have_been_billed_count_as_billed():
     billed = [r for r in server.book if r.at in set(server.answered)]
     assert server.bill_of(billed) <= 3.0
     assert account.doubtful > 0
+    assert budget.spent == pytest.approx(account.dollars + account.doubtful, rel=0.05)
 
 
 def test_p11_a_call_that_costs_nothing_after_all_gives_its_dollars_back():

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -9,7 +10,7 @@ from oversight.cache.reply import Reply, Usage
 from oversight.engine.accounting.ledger import Ledger
 from oversight.engine.accounting.prices import listed
 from oversight.engine.errors import Crowded, OutcomeUnknown
-from oversight.engine.limits.climb import OWN_SERVER_START
+from oversight.engine.limits.climb import OWN_SERVER_START, Climb
 from oversight.engine.limits.limits import Limits
 from oversight.engine.models.client import Accounting, ModelClient
 from oversight.engine.providers.catalogue import connect
@@ -68,7 +69,7 @@ async def ask_all(one, count):
     return [one for one in said if isinstance(one, BaseException)]
 
 
-@pytest.mark.parametrize("slots", [1, 2, 4, 8, 16, 64])
+@pytest.mark.parametrize("slots", [1, 2, 4, 8, 16, pytest.param(64, marks=pytest.mark.campaign)])
 @pytest.mark.parametrize("spread", [0.0, 0.5])
 def test_a_server_that_queues_is_kept_busy_and_never_flooded(slots, spread):
     async def main():
@@ -83,6 +84,22 @@ def test_a_server_that_queues_is_kept_busy_and_never_flooded(slots, spread):
     )
     assert took <= 200 * mean / (0.95 if slots <= 8 else 0.75)
     assert server.most <= max(4 * slots, 2 * OWN_SERVER_START)
+
+
+def test_each_try_in_vain_doubles_the_rest_before_the_next():
+    """A server of four places: more calls in flight take longer in proportion, and nothing is
+    gained."""
+    slots, tries = Climb(), []
+    for answers in range(5_000):
+        while slots.free:
+            slots.take()
+        width = slots.width
+        slots.answered(took=slots.busy / 4)
+        slots.leave()
+        if slots.width >= 1.5 * width:
+            tries.append(answers)
+    rests = [later - earlier for earlier, later in pairwise(tries)][1:]
+    assert rests[0] < rests[1] < rests[2] and set(rests[2:]) == {rests[2]}
 
 
 def test_a_server_that_batches_is_given_more_although_each_call_takes_longer():
@@ -149,6 +166,7 @@ async def over_the_wire(profile, count, deadline):
     return failed, took, server.counts(), one.account()
 
 
+@pytest.mark.wire
 def test_a_real_server_of_four_slots_is_used_whole_under_200_lanes():
     latency, count = 0.1, 200
     # All at once they would wait for up to 5 s.

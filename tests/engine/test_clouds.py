@@ -14,7 +14,9 @@ from oversight.engine.providers.keys import settings_of
 from oversight.engine.rehearsal import FaultWindow, MockServer, Profile
 from oversight.engine.rehearsal.openai_server_wire import OpenAIServerWire
 from oversight.engine.rehearsal.responses_server_wire import ResponsesServerWire
-from tests.answering import answering
+from tests.answering import alike, answering
+
+pytestmark = pytest.mark.wire
 
 CLOUDS: dict[str, dict[str, str]] = {
     "azure": {"AZURE_OPENAI_API_KEY": "k", "OPENAI_API_VERSION": "2024-10-21"},
@@ -81,14 +83,13 @@ async def test_azure_without_a_dated_version_is_asked_at_its_v1_path(api: Api, p
     body = {"chat": OpenAIServerWire(), "responses": ResponsesServerWire()}[api].reply(
         call, Reply("4"), 1
     )
-    with answering(200, body) as (url, asked):
-        base = url.removesuffix("/v1") + path
-        there = settings_of("azure", {"AZURE_OPENAI_API_KEY": "k"}, base_url=base, api=api)
+    with answering(alike(200, body)) as (url, asked):
+        there = settings_of("azure", {"AZURE_OPENAI_API_KEY": "k"}, base_url=url + path, api=api)
         provider = connect(there)
         assert (await provider(call)).text == "4"
         await provider.close()
     (sent,) = asked
-    assert b'"model":"mine"' in sent
+    assert b'"model":"mine"' in sent.body
 
 
 def test_a_resource_is_needed_for_foundrys_own_address_only() -> None:

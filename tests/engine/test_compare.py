@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 import oversight
-from oversight.engine.decisions.comparison import compare
+from oversight.engine.decisions.comparison import compare_rows
 from oversight.engine.decisions.row_verdicts import judged_right
 from oversight.engine.decisions.rows import read_rows, rows_meant
 from oversight.engine.decisions.statement import (
@@ -21,9 +22,12 @@ from oversight.engine.decisions.statement import (
 from oversight.engine.errors import UsageError
 from oversight.engine.pictures.comparison import comparison_forest
 from oversight.engine.pictures.opened import OpenedRun
+from oversight.protocols.datasets.bundled import bundled
 from oversight.protocols.scoring.bounds import WorldOutcome, WorldOutcomes
 from oversight.protocols.scoring.contrasts import contrasts
 from oversight.protocols.scoring.difference_bounds import difference_bounds
+from oversight.protocols.scoring.meta import pooled_estimate
+from oversight.protocols.scoring.scarce import prediction_powered
 from oversight.protocols.scoring.verdict_measures import flips
 from tests.command_line import Command
 from tests.run_folders import only_run
@@ -76,7 +80,7 @@ def test_pictures_and_pages_compare_two_runs_as_the_command_does(
     assert command("run", "small.yaml", "--run-folder", "a").code == 0
     assert command("run", "other.yaml", "--run-folder", "b").code == 0
     a, b = place / "a", place / "b"
-    found = compare(read_rows(a), read_rows(b)).contrasts
+    found = compare_rows(read_rows(a), read_rows(b)).contrasts
     with OpenedRun(a) as first, OpenedRun(b) as second:
         forest = comparison_forest(first, second)
     assert forest.alone == 0 and len(found) == 5
@@ -95,7 +99,7 @@ def test_flips_and_bounds_are_those_of_the_verdicts(
 ) -> None:
     assert command("run", "small.yaml").code == 1
     run = read_rows(only_run(place))
-    found = compare(run, pairs="all")
+    found = compare_rows(run, pairs="all")
     assert any(each.bounds.low < each.bounds.high for each in found.contrasts)
     for each in found.contrasts:
         one, two = (place[1] for place in each.places)
@@ -211,3 +215,72 @@ def test_all_pairs_give_every_row_the_ranks_that_it_may_have(place: Path, comman
         assert ranks[name][0] <= place_of <= ranks[name][1]
     assert "ranks: the places" in command("compare", run, "--pairs", "all").out
     assert not json.loads(command("compare", run, "--json").out)["ranks"]
+
+
+def _on(place: Path, command: Command, first: int, count: int) -> None:
+    """A run of small.yaml on some of the bundled problems, other ones for another `first`."""
+    problems = bundled("arithmetic")[first : first + count]
+    lines = [
+        {
+            "id": each.id,
+            "question": each.question.text,
+            "answers": [
+                {"label": answer.label, "text": answer.text, "value": value}
+                for answer, value in zip(each.question.answers, each.values, strict=True)
+            ],
+        }
+        for each in problems
+    ]
+    (place / f"{first}.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    sweep = yaml.safe_load((place / "small.yaml").read_text())
+    sweep["problems"] = {"file": {"path": f"{first}.jsonl"}}
+    (place / f"{first}.yaml").write_text(json.dumps(sweep))
+    assert command("run", f"{first}.yaml", "--run-folder", f"set-{first}").code == 0
+
+
+def test_one_contrast_on_several_data_sets_has_a_mean_and_an_expectation(
+    place: Path, command: Command
+) -> None:
+    for first in (0, 20, 40):
+        _on(place, command, first, 10)
+    words = ("--contrast", "debate strong,consultancy strong")
+    ran = command("compare", "set-0", "--over", "set-20", "--over", "set-40", *words, "--json")
+    assert ran.code == 0, ran.err
+    told = json.loads(ran.out)
+    each = [
+        json.loads(command("compare", name, *words, "--json").out)["contrasts"][0]
+        for name in ("set-0", "set-20", "set-40")
+    ]
+    assert [study["mean"] for study in told["studies"]] == [one["mean"] for one in each]
+    known = pooled_estimate(
+        np.array([one["mean"] for one in each]), np.array([one["error"] for one in each])
+    )
+    assert (told["mean"], told["tau"]) == pytest.approx((known.mean, known.tau))
+    assert told["prediction"] == pytest.approx(known.prediction)
+    assert told["prediction"][0] < told["low"]
+    text = command("compare", "set-0", "--over", "set-20", "--over", "set-40", *words).out
+    assert "mean over data sets" in text and "on a new one" in text
+    same = command("compare", "set-0", "--over", "set-0", *words)
+    assert same.code == 2 and "share problems" in same.err
+    both = command("compare", "set-0", "--over", "set-20", "--contrast", "debate,consultancy")
+    assert (both.code, "means 2 contrasts there" in both.err) == (2, True)
+
+
+def test_a_row_on_few_problems_is_sharpened_by_another_on_many(
+    place: Path, command: Command
+) -> None:
+    assert command("run", "small.yaml", "--limit", "3", "--run-folder", "few").code == 0
+    assert command("run", "small.yaml", "--run-folder", "many").code == 0
+    words = ("--contrast", "debate strong,debate strong", "--json")
+    (found,) = json.loads(command("compare", "few", "many", *words).out)["contrasts"]
+    few, many = (read_rows(place / name).asd("brier") for name in ("few", "many"))
+    name = "debate simultaneous 1 · sim/strong"
+    known = prediction_powered(
+        np.array(few[name].values),
+        np.array(many[name].values[:3]),
+        np.array(many[name].values[3:]),
+    )
+    assert found["powered"]["mean"] == pytest.approx(known.mean)
+    # The other way about there is nothing to guess by.
+    (turned,) = json.loads(command("compare", "many", "few", *words).out)["contrasts"]
+    assert turned["powered"]["mean"] is None

@@ -37,6 +37,7 @@ from tests.lines import (
     canned,
     good_body,
     http,
+    listening,
     reached,
     rehearsed,
     settings_for,
@@ -128,9 +129,8 @@ async def talking(says: bytes | list[bytes]) -> AsyncIterator[str]:
         writer.write(says if isinstance(says, bytes) else says[0])
         writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with listening(serve) as url:
+        yield url
 
 
 def untrusted() -> ssl.SSLContext:

@@ -9,6 +9,8 @@ from oversight.engine.rehearsal import Profile
 from tests.campaign.sweeps import Bench
 from tests.campaign.vendor import Vendor
 
+pytestmark = pytest.mark.wire
+
 
 @pytest.mark.parametrize("files", [64, 256])
 @pytest.mark.parametrize("provider", ["compatible/lab", "openai"])

@@ -13,7 +13,7 @@ from oversight.engine.cli.group import oversight
 from oversight.engine.planning.preflight import _alike, clock_of
 from oversight.engine.providers.limit_headers import HeaderLimits, duration_limits
 from oversight.engine.rehearsal.process import counts, serving
-from tests.answering import answering
+from tests.answering import alike, answering
 
 CANARY = "sk-canary-0123456789abcdef"
 MODELS = ("openai/gpt-4o-mini", "anthropic/claude-3-5-haiku-latest", "compatible/lab/llama")
@@ -186,8 +186,8 @@ def test_a_server_that_answers_as_another_model_is_not_well(monkeypatch, served,
             "usage": {"prompt_tokens": 3, "completion_tokens": 1},
         }
     ).encode()
-    with answering(200, body) as (url, _):
-        monkeypatch.setenv("COMPATIBLE_LAB_BASE_URL", url)
+    with answering(alike(200, body)) as (url, _):
+        monkeypatch.setenv("COMPATIBLE_LAB_BASE_URL", f"{url}/v1")
         result = doctor("compatible/lab/llama-3-8b")
     assert result.exit_code == code, result.output
     assert f", as {served}" in result.stdout

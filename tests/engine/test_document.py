@@ -229,6 +229,18 @@ def test_a_flag_finds_a_name_that_has_dots_in_it() -> None:
     assert document == {"models": {"openai/gpt-4.1-mini": {"requests": 60}}}
 
 
+def test_of_two_names_with_dots_a_flag_finds_the_longer_one() -> None:
+    text = "models:\n  lab/m-1.2: {requests: 1}\n  lab/m-1.2.3: {requests: 1}\n"
+    document = is_set("models.lab/m-1.2.3.requests=60", text)
+    assert document["models"] == {"lab/m-1.2": {"requests": 1}, "lab/m-1.2.3": {"requests": 60}}
+
+
+def test_of_several_protocols_a_flag_reaches_the_one_that_it_names() -> None:
+    text = "protocols:\n  - consultancy: {turns: 2}\n  - debate: {rounds: 2}\n"
+    document = is_set("protocols.debate.rounds=5", text)
+    assert document["protocols"] == [{"consultancy": {"turns": 2}}, {"debate": {"rounds": 5}}]
+
+
 def test_what_a_flag_set_stands_at_the_flag_and_the_rest_where_it_stood() -> None:
     document = parsed(TEXT)
     document.set("protocols.debate.rounds=5")

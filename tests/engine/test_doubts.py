@@ -14,7 +14,7 @@ from oversight.protocols.agents.agent import Agent
 from oversight.protocols.drafting.side_check import SideCheck
 from oversight.protocols.mechanisms.baselines import Propaganda
 from oversight.protocols.scoring.bounds import Bounds
-from oversight.protocols.transcript import Failure, Verdict
+from oversight.protocols.transcript import Failure, Judgement, Verdict
 from tests.engine.verdicts import JUDGE, PROPAGANDA, SMALL, problem, results, said, sweep
 from tests.fakes import Scripted, prompt
 
@@ -63,6 +63,21 @@ def test_a_verdict_in_doubt_is_dropped_or_kept_or_may_be_any(turn: dict[str, obj
     assert bounds(collect(grid, told())) == close(
         2, 1, FIRST, (FIRST + SECOND) / 2, (FIRST - 2 + lie) / 2, (FIRST + lie) / 2
     )
+
+
+@pytest.mark.parametrize(("captured", "doubtful"), [(0.4, 1), (0.6, 0)])
+def test_a_verdict_on_less_than_half_of_the_mass_is_a_guess(captured: float, doubtful: int) -> None:
+    grid = sweep(PROPAGANDA)
+
+    def told() -> Iterator[OutcomeRecord]:
+        for cell in grid.cells():
+            p = SMALL["propaganda", cell.problem.id, 0][cell.side]
+            mass = captured if (cell.problem.id, cell.side) == ("p1", 0) else 1.0
+            judged = (Judgement((p, 1 - p), captured=mass),)
+            yield read_outcome(line(cell, Verdict((p, 1 - p), said("a speech"), judged)))
+
+    found = bounds(collect(grid, told()))
+    assert found is not None and found.doubtful == doubtful
 
 
 def test_what_is_counted_and_is_no_doubt_bounds_nothing() -> None:

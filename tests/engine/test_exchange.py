@@ -8,6 +8,7 @@ import pytest
 from yarl import URL
 
 from oversight.engine.providers.exchange import Overflow, Ramped, Sending, Straight
+from tests.lines import listening
 
 pytestmark = pytest.mark.wire
 
@@ -28,10 +29,9 @@ async def served(
             writer.write(answer)
         writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
+    async with listening(serve) as url:
         straight = Straight(Ramped(1, 4.0, None), cap)
-        yield straight, URL(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1/x"), heads
+        yield straight, URL(f"{url}/v1/x"), heads
         await straight.close()
 
 

@@ -7,7 +7,7 @@ import pytest
 from oversight.engine.reports.failures import TRANSIENT_KINDS, WORDS, called, failure_lines
 from oversight.engine.runs.outcome import OutcomeRecord
 from oversight.protocols.transcript import Failure
-from tests.answering import answering
+from tests.answering import alike, answering
 from tests.command_line import Command
 from tests.engine.sweeps import sweep
 from tests.run_folders import only_run, with_failures
@@ -129,10 +129,10 @@ def test_a_grid_whose_every_call_is_refused_for_one_reason_is_stopped(
     place: Path, command: Command
 ) -> None:
     refusal = b'{"error": {"message": "no logprobs here"}}'
-    with answering(400, refusal) as (url, asked):
+    with answering(alike(400, refusal)) as (url, asked):
         (place / "hopeless.yaml").write_text(
             "problems: {bundled: arithmetic}\njudges: compatible/lab/m\nprotocols: naive_judge\n"
-            f"providers: {{compatible/lab: {{base_url: '{url}'}}}}\n"
+            f"providers: {{compatible/lab: {{base_url: '{url}/v1'}}}}\n"
             "models: {compatible/lab/m: {concurrency: 4}}\n"
         )
         ran = command("run", "hopeless.yaml")

@@ -15,6 +15,8 @@ from oversight.engine.runs.run_folder import outcomes
 from tests.command_line import environment, fleet_of, oversight
 from tests.desk import CANARY, CONCURRENCY, MODELS, Desk
 
+pytestmark = pytest.mark.wire
+
 TWO = ("--workers", "2")
 SLOW = {"latency": 0.15, "spread": 0.5}
 IN_FLIGHT = CONCURRENCY * len(MODELS)

@@ -9,6 +9,7 @@ from oversight.engine.fleet.governor import Governor
 from oversight.engine.fleet.words import Receipt, WorkerReport
 from oversight.engine.limits.limits import Limits
 from oversight.engine.throughput import LimitStatistics
+from tests.conftest import examples
 
 MODEL, CONCURRENCY, CAP = "openai/gpt-4o", 20, 1.0
 NOTHING_ASKED = CacheStatistics(0, 0, 0, 0)
@@ -147,7 +148,7 @@ class Team(RuleBasedStateMachine):
             assert self.governor.free >= -HAIR
 
 
-Team.TestCase.settings = settings(max_examples=300, stateful_step_count=60, deadline=None)
+Team.TestCase.settings = settings(examples(3), stateful_step_count=60)
 test_no_interleaving_lets_workers_use_more_than_the_whole = Team.TestCase
 
 

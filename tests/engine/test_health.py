@@ -1,6 +1,7 @@
 """The block above every report: whether the verdicts of a run can be trusted at all."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,17 @@ def test_each_trouble_has_an_example_and_an_advice() -> None:
     *_, line, other = results(sweep(NAIVE), worlds).health.lines()
     assert line.startswith("  ! unreadable: 1 cell, such as naive judge, p0: 'I would say A'; ")
     assert other.startswith("  ! failed otherwise: 1 cell, such as naive judge, p1: ")
+
+
+@pytest.mark.parametrize(("failed", "off"), [(1, False), (2, True), (50, True)])
+def test_a_trouble_is_worth_a_word_from_one_cell_in_a_hundred_on(failed: int, off: bool) -> None:
+    sound = next(records(sweep(NAIVE), SMALL))
+    muddled = replace(sound, probs=None, failure=Failure("unreadable", "no number"))
+    check = HealthCheck()
+    for n in range(200):
+        check.add(muddled if n < failed else sound)
+    (sign,) = [sign for sign in check.health().signs if sign.name == "unreadable"]
+    assert (sign.cells, sign.share, sign.off) == (failed, failed / 200, off)
 
 
 def test_counts_and_captured_mass_of_verdicts_are_signs_too() -> None:

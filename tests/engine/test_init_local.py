@@ -1,55 +1,26 @@
 """A sweep file for a server of one's own: it is asked for its models and slots."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
-import orjson
 import pytest
 
 from oversight.engine.errors import UsageError
 from oversight.engine.local.own_server import own_server
 from oversight.engine.sweeps.sweepfile import read_sweep_file
+from tests.answering import Asked, answering, pages
 from tests.command_line import Command
+
+pytestmark = pytest.mark.wire
 
 MODELS = {"data": [{"id": "org/llama-3"}, {"id": 'odd "name"'}]}
 PROPS = {"total_slots": 3, "default_generation_settings": {"n_ctx": 4096}}
 
 
-@contextmanager
-def serving(answers: Mapping[str, object], *, key: str = "") -> Iterator[str]:
-    """A server that answers these paths with JSON, and all others with a 404; its address."""
-
-    class Serving(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            allowed = not key or self.headers["Authorization"] == f"Bearer {key}"
-            found = answers.get(self.path)
-            body = orjson.dumps(found) if found is not None else b"<html>no</html>"
-            self.send_response((200 if found is not None else 404) if allowed else 401)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Serving) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
-
-
 def test_the_file_names_the_servers_model_its_address_and_its_slots(
     place: Path, command: Command
 ) -> None:
-    with serving({"/v1/models": MODELS, "/props": PROPS}) as address:
+    with answering(pages({"/v1/models": MODELS, "/props": PROPS})) as (address, _):
         ran = command("init", "own.yaml", "--local", address)
     assert ran.code == 0
     assert "3 calls at once, 4,096 tokens each" in ran.err
@@ -62,7 +33,7 @@ def test_the_file_names_the_servers_model_its_address_and_its_slots(
 
 
 def test_without_slots_the_limit_is_left_to_be_found(place: Path, command: Command) -> None:
-    with serving({"/v1/models": MODELS}) as address:
+    with answering(pages({"/v1/models": MODELS})) as (address, _):
         assert command("init", "own.yaml", "--local", f"{address}/v1").code == 0
     assert not read_sweep_file(place / "own.yaml").models
 
@@ -75,15 +46,21 @@ def test_a_file_that_is_there_is_left_as_it_is(place: Path, command: Command) ->
 
 
 def test_a_key_is_sent_and_missed_with_the_name_of_its_variable() -> None:
-    with serving({"/v1/models": MODELS}, key="secret") as address:
+    def locked(asked: Asked) -> tuple[int, bytes]:
+        return pages({"/v1/models": MODELS})(asked) if asked.key == "Bearer secret" else (401, b"")
+
+    with answering(locked) as (address, _):
         assert asyncio.run(own_server(address, "secret")).models[0] == "org/llama-3"
         with pytest.raises(UsageError, match="COMPATIBLE_OWN_API_KEY"):
             asyncio.run(own_server(address))
 
 
 @pytest.mark.parametrize("answers", [{}, {"/v1/models": []}, {"/v1/models": {"data": [1, {}]}}])
-def test_what_names_no_model_is_no_server_to_ask(answers: Mapping[str, object]) -> None:
-    with serving(answers) as address, pytest.raises(UsageError, match="names no model"):
+def test_what_names_no_model_is_no_server_to_ask(answers: dict[str, object]) -> None:
+    with (
+        answering(pages(answers)) as (address, _),
+        pytest.raises(UsageError, match="names no model"),
+    ):
         asyncio.run(own_server(address))
 
 

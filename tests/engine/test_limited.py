@@ -5,7 +5,7 @@ import random
 from collections import defaultdict
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from oversight.cache.reply import Reply, Usage
@@ -158,7 +158,6 @@ def test_slots_are_held_only_around_the_wire():
     assert in_flight <= 1
 
 
-@settings(max_examples=40)
 @given(
     st.lists(
         st.tuples(st.integers(10, 3_000), st.one_of(st.none(), st.floats(0, 30))),
@@ -191,6 +190,47 @@ def test_cancelled_callers_leave_the_line_and_nothing_leaks(callers, width):
     assert server.most_in_flight <= width
     # With nobody in line the next caller goes through at once: no slot, no turn is lost.
     assert last < 0.7 + 0.1
+
+
+def test_who_is_cancelled_at_the_door_gives_back_tokens_and_its_request():
+    """100 tokens a second. The second has its 3000 after 30 s and waits for the slot; what it gives
+    back is what the third still lacks, which so leaves as soon as the slot is free."""
+
+    async def main():
+        server = Server(latency=45, tokens=estimated)
+        limited = RateLimiter(server, Limits(input_tokens=6_000, concurrency=1))
+        asked = [asyncio.create_task(limited(call_of(size))) for size in (10, 3_000, 3_000)]
+        await asyncio.sleep(40)
+        asked[1].cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+        return [request.at for request in server.book]
+
+    async def requests():
+        server = Server(latency=0.1)
+        limited = RateLimiter(server, Limits(requests=60))
+        asked = [asyncio.create_task(limited(call_of(10, n))) for n in range(3)]
+        await asyncio.sleep(0.5)
+        limited.pause(1.0)
+        await asyncio.sleep(0.7)
+        asked[1].cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+        return [request.at for request in server.book]
+
+    assert run(main()) == [pytest.approx(0.1, abs=0.2), pytest.approx(45.1, abs=0.3)]
+    # The second had its request after a second, was held by the pause, and gave it to the third.
+    assert run(requests()) == [pytest.approx(0, abs=0.01), pytest.approx(1.5, abs=0.1)]
+
+
+async def test_nobody_passes_who_waits_not_even_in_the_moment_in_which_a_slot_falls_free():
+    server = Server(latency=0)
+    limited = RateLimiter(server, Limits(concurrency=1))
+
+    async def twice():
+        await limited(call_of(10, 0))
+        await limited(call_of(10, 2))
+
+    await asyncio.gather(twice(), limited(call_of(10, 1)))
+    assert [request.call.draw for request in server.book] == [(0,), (1,), (2,)]
 
 
 def test_a_call_larger_than_a_minutes_budget_is_refused_before_it_waits():
@@ -259,9 +299,10 @@ def test_limits_that_the_server_tells_fill_what_the_sweep_file_leaves_open():
     async def main():
         server = Server(latency=0.0)
         limited = RateLimiter(server, Limits(requests=60))
-        limited.learn(Limits(requests=6_000, input_tokens=6_000))
+        limited.learn(Limits(requests=6_000))
         await ask_all_at_once(limited, [call_of(10, n) for n in range(30)])
         by_requests = now()
+        limited.learn(Limits(requests=6_000, input_tokens=6_000))
         await ask_all_at_once(limited, [call_of(500, n) for n in range(30)])
         return by_requests, now() - by_requests
 

@@ -7,6 +7,7 @@ import zlib
 import pytest
 
 from tests.campaign.sweeps import ROOT
+from tests.lines import listening
 
 pytestmark = pytest.mark.wire
 
@@ -39,8 +40,7 @@ async def test_hundreds_of_huge_answers_do_not_take_the_memory(answer) -> None:
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
 
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with listening(serve) as url:
         child = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "tests.engine.gulps", url, str(CALLS)),
             cwd=ROOT,

@@ -1,3 +1,6 @@
+from dataclasses import replace
+from typing import Any
+
 import orjson
 import pytest
 from hypothesis import given
@@ -31,7 +34,7 @@ scalars = (
     | st.floats(allow_nan=False, allow_infinity=False)
 )
 measures = st.dictionaries(texts, scalars, max_size=3).map(lambda found: tuple(found.items()))
-captured = st.floats(1e-9, 1)
+captured = st.just(1.0) | st.floats(1e-9, 1)
 turns = st.builds(
     Turn,
     st.just("Debater A"),
@@ -113,6 +116,29 @@ def test_a_cell_is_known_by_its_contents_and_not_by_its_place() -> None:
     assert all(cell.id in ids and cell.place != ids[cell.id].place for cell in half.cells())
 
 
+def test_a_place_tells_the_problem_of_its_cell() -> None:
+    numbers = [SWEEP.problem_at(cell.place) for cell in CELLS]
+    assert [SWEEP.problems[number] for number in numbers] == [cell.problem for cell in CELLS]
+    assert all(cell.place in SWEEP.span(n) for n, cell in zip(numbers, CELLS, strict=True))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"name": "t"},
+        {"seed": 1},
+        {"draws": 3},
+        {"problems": SWEEP.problems[:2]},
+        {"rows": report_rows([Debate(StatedJudge("sim/judge"), Agent("sim/weak"))])},
+        {"code": "another digest"},
+        {"identities": {"sim/judge": "another endpoint"}},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+def test_whatever_moves_an_outcome_moves_the_identity_of_the_sweep(other: dict[str, Any]) -> None:
+    assert replace(SWEEP, **other).identity != SWEEP.identity
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -128,6 +154,7 @@ def test_a_cell_is_known_by_its_contents_and_not_by_its_place() -> None:
         line(CELLS[0], Failure("crash", "x")).replace(b'"kind"', b'"kin"'),
         line(CELLS[0], Verdict((1.0, 0.0), FLOOR)).replace(b"[1.0,0.0]", b"[1.0,null]"),
         line(CELLS[0], Verdict((1.0, 0.0), FLOOR)).replace(b"[1.0,0.0]", b"7"),
+        line(CELLS[0], Verdict((1.0, 0.0), FLOOR)).replace(b"[1.0,0.0]", b"[1.0,0.5]"),
     ],
 )
 def test_what_is_no_outcome_is_refused(text: bytes) -> None:

@@ -73,6 +73,7 @@ def test_a_part_without_a_problem_is_refused(command, place):
     assert (told.code, "so that this part has none" in told.err) == (2, True)
 
 
+@pytest.mark.wire
 def test_the_ledger_of_a_gathered_run_is_that_of_its_parts(tmp_path):
     desk = Desk(tmp_path, problems=3)
     with desk.server({}) as url:

@@ -109,6 +109,7 @@ async def test_what_a_stopped_run_left_in_the_store_is_not_planned_again(opened)
     assert plan.total("calls") > plan.total("stored")
 
 
+@pytest.mark.campaign
 async def test_a_large_sweep_is_planned_from_some_of_its_problems(opened, monkeypatch):
     ready = opened(PRICED)
     monkeypatch.setattr(estimate, "WALKED", len(ready.sweep))
@@ -124,6 +125,7 @@ async def test_a_large_sweep_is_planned_from_some_of_its_problems(opened, monkey
     assert some.cost.low < whole.cost.likely < some.cost.high
 
 
+@pytest.mark.campaign
 async def test_after_a_few_problems_the_plan_has_learnt_what_replies_take(opened):
     ready = opened(PRICED, limit=40)
     store = MemoryStore()
@@ -212,6 +214,21 @@ def test_the_plan_for_programs_holds_all_its_figures(tmp_path):
     assert 0 < told["cost"]["low"] < told["cost"]["likely"] < told["cost"]["high"]
     assert told["plan"]["cells"] == 104
     assert told["leak_gate"].startswith("leak gate: ")
+
+
+def test_a_name_of_ones_own_costs_what_the_model_behind_it_costs(tmp_path):
+    flags = ("--limit", "2", "--json")
+    listed = json.loads(command(tmp_path, REAL.replace(HAIKU, "openai/gpt-4.1"), *flags))
+    reach = "providers: {azure: {base_url: 'https://res.openai.azure.com'}}\n"
+    reach += "models: {azure/mine: {is: openai/gpt-4.1}}\n"
+    mine = json.loads(command(tmp_path, REAL.replace(HAIKU, "azure/mine") + reach, *flags))
+    costs = {
+        each["model"]: each["cost"] for told in (listed, mine) for each in told["plan"]["models"]
+    }
+    # The replies that stand in are drawn anew for another name.
+    assert costs["azure/mine"]["likely"] == pytest.approx(
+        costs["openai/gpt-4.1"]["likely"], rel=0.05
+    )
 
 
 @pytest.mark.parametrize(

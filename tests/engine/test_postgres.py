@@ -23,6 +23,8 @@ pytest.importorskip("psycopg", reason="psycopg is not installed")
 
 from oversight.cache.postgres import PostgresStore
 
+pytestmark = pytest.mark.wire
+
 SLOW = {"latency": 0.15, "spread": 0.5}
 
 

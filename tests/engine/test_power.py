@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from oversight.engine.decisions.power import draw_scores, pilot_spread, worst_spread
+from oversight.engine.decisions.noise import verdict_scores
+from oversight.engine.decisions.power import pilot_spread, worst_spread
 from oversight.engine.decisions.rows import read_rows
 from oversight.protocols.scoring.power import mde, questions_needed
 from tests.command_line import Command
@@ -28,7 +28,7 @@ def test_a_pilot_tells_noise_between_draws_from_differences_between_problems(
     (place / "drawn.yaml").write_text(DRAWN)
     assert command("run", "drawn.yaml").code == 0
     run = read_rows(only_run(place))
-    scores = [np.array(list(draw_scores(run, row, "brier").values())) for row in (1, 2)]
+    scores = [verdict_scores(run, row, "brier")[1][:, :, 0] for row in (1, 2)]
     assert scores[0].shape == (6, 3)
     # Their means over draws are the report's.
     assert scores[0].mean(axis=1) == pytest.approx(run.asd("brier")["propaganda"].values)

@@ -12,6 +12,8 @@ from tests.desk import CONCURRENCY, MODELS, Desk
 
 pytest.importorskip("psycopg", reason="psycopg is not installed")
 
+pytestmark = pytest.mark.wire
+
 MODEL = "openai/gpt-4o"
 HAIR = 1e-9
 

@@ -16,6 +16,8 @@ from tests.desk import CANARY, Desk
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'oversight-bench[ray]'")
 
+pytestmark = pytest.mark.wire
+
 SLOW = {"latency": 0.4, "spread": 0.5}
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from oversight.cache.reply import Reply, Token, ToolCall
@@ -14,6 +14,7 @@ from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.openai_wire import OpenAIWire
 from oversight.engine.providers.responses_wire import ResponsesWire
 from oversight.engine.providers.wire import Wire
+from tests.conftest import examples
 
 COMPLETION = {
     "model": "m",
@@ -142,7 +143,7 @@ def check(wire: Wire, status: int, body: bytes) -> None:
 
 
 @pytest.mark.parametrize(("wire", "good"), WIRES)
-@settings(max_examples=300)
+@examples(3)
 @given(data=st.data())
 def test_a_reply_with_any_part_replaced_or_left_out(
     wire: Wire, good: dict[str, Any], data: st.DataObject
@@ -164,7 +165,7 @@ def test_a_reply_with_any_part_replaced_or_left_out(
 
 
 @pytest.mark.parametrize(("wire", "good"), WIRES)
-@settings(max_examples=200)
+@examples(3)
 @given(at=st.floats(0, 1), byte=st.integers(0, 255), cut=st.booleans())
 def test_a_reply_with_any_byte_flipped_or_cut_off(
     wire: Wire, good: dict[str, Any], at: float, byte: int, cut: bool
@@ -179,7 +180,7 @@ def test_a_reply_with_any_byte_flipped_or_cut_off(
 
 
 @pytest.mark.parametrize(("wire", "good"), WIRES)
-@settings(max_examples=200)
+@examples(3)
 @given(status=st.integers(100, 599), error=anything, code=anything)
 def test_an_error_answer_of_any_shape(
     wire: Wire, good: dict[str, Any], status: int, error: Any, code: Any
@@ -188,7 +189,7 @@ def test_an_error_answer_of_any_shape(
         check(wire, status, orjson.dumps(body))
 
 
-@settings(max_examples=200)
+@examples(3)
 @given(
     headers=st.dictionaries(
         st.sampled_from(

@@ -179,6 +179,26 @@ def test_a_problem_is_measured_draw_by_draw_and_averaged() -> None:
     assert mean(only.asd) == approx(((0.7 + 0.1) / 2 + 0.7) / 2)
 
 
+def test_draws_and_rows_are_told_apart() -> None:
+    worlds = {
+        (kind, f"p{n}", draw): world
+        for kind, draws in (
+            ("naive judge", ((0.7, 0.7), (0.5, 0.5), (0.2, 0.2))),
+            ("propaganda", ((0.9, 0.6), (0.8, 0.3), (0.5, 0.1))),
+        )
+        for draw, world in enumerate(draws)
+        for n in range(2)
+    }
+    found = results(sweep(NAIVE, PROPAGANDA, draws=3), worlds)
+    for kind in ("naive judge", "propaganda"):
+        alone = [
+            -2 * (1 - a) ** 2 + 2 * b**2
+            for (of, problem, _), (a, b) in worlds.items()
+            if (of, problem) == (kind, "p0")
+        ]
+        assert mean(row(found, kind).asd) == approx(sum(alone) / 3)
+
+
 def test_an_interval_resamples_problems_and_keeps_groups_together() -> None:
     ungrouped = [problem(n) for n in range(6)]
     grouped = [replace(each, group="even" if n % 2 else "odd") for n, each in enumerate(ungrouped)]

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from oversight.engine.errors import RunFolderError
@@ -112,7 +112,6 @@ def test_a_folder_that_refused_can_be_opened_again(half: Path) -> None:
         assert run.finished == 0
 
 
-@settings(max_examples=30)
 @given(st.permutations(CELLS), st.sets(st.integers(0, 7)))
 def test_a_settled_run_is_the_same_to_the_byte_in_whatever_order_it_landed(
     tmp_path_factory: pytest.TempPathFactory, order: list[Cell], failed: set[int]

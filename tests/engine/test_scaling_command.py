@@ -53,3 +53,55 @@ def test_nested_oversight_needs_a_capability_of_every_model(grid: Path, command:
     assert (none.code, "no row is called 'debate'" in none.err) == (2, True)
     naive = command("scaling", grid, "--protocol", "naive judge")
     assert (naive.code, "name one kind of row" in naive.err) == (2, True)
+
+
+def test_the_sweep_file_places_models_and_asd_moves_with_both_capabilities(
+    place: Path, command: Command
+) -> None:
+    levels = {"strong": 1300, "medium": 1200, "deceptive": 1280, "judge": 1000, "weak": 1010}
+    models = "".join(
+        f"  sim/{name}: {{capability: {level}, capability_source: made up}}\n"
+        for name, level in levels.items()
+    )
+    (place / "told.yaml").write_text(f"{GRID}models:\n{models}")
+    (place / "grid.yaml").write_text(GRID)
+    for sweep in ("told", "grid"):
+        assert command("run", f"{sweep}.yaml", "--run-folder", sweep).code in (0, 1)
+    # What is known of a model changes nothing of what is asked, and a preset stays what it is.
+    assert (place / "told/outcomes.jsonl").read_bytes() == (
+        place / "grid/outcomes.jsonl"
+    ).read_bytes()
+    words = ("scaling", "told", "--protocol", "consultancy")
+    told = json.loads(command(*words, "--json").out)
+    run = read_rows(place / "told")
+    rows = [n for n, row in enumerate(run.sweep.rows) if row.agent]
+    by_row = {
+        n: tuple(told["capability"][name] for name in (row.agent, row.judge))
+        for n in rows
+        for row in [run.sweep.rows[n]]
+    }
+    assert {agent for agent, _ in by_row.values()} == {1300, 1200, 1280}
+    # The surface is the least squares fit of the rows' ASD, problem by problem.
+    samples = [run.asd("brier")[run.names[n]] for n in rows]
+    asd = np.concatenate([sample.values for sample in samples])
+    sizes = [len(sample.values) for sample in samples]
+    agent, judge = (np.repeat([by_row[n][k] for n in rows], sizes) for k in (0, 1))
+    design = np.column_stack((np.ones(len(asd)), judge, -agent, judge * agent))
+    known = np.linalg.lstsq(design, asd, rcond=None)[0]
+    found = [each["coefficient"] for each in told["surface"].values()]
+    assert design @ found == pytest.approx(design @ known, abs=1e-6)
+    assert told["breakdown"].keys() == {"at", "interval", "crossed"}
+    text = command(*words).out
+    assert "errors by problems and models" in text and "lift" in text
+    wrong = f"{GRID}models:\n  sim/strong: {{capability: tall}}\n"
+    (place / "wrong.yaml").write_text(wrong)
+    refused = command("run", "wrong.yaml")
+    assert (refused.code, "capability" in refused.err) == (2, True)
+
+
+def test_an_agent_has_the_capability_of_the_naive_judge_of_its_model(
+    grid: Path, command: Command
+) -> None:
+    told = json.loads(command("scaling", grid, "--protocol", "consultancy", "--json").out)
+    assert told["capability"]["sim/medium"] == told["capability"]["sim/medium stated"]
+    assert "sim/strong" not in told["capability"]

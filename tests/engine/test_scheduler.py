@@ -364,6 +364,7 @@ def odd(gives: Callable[[Transcript], object]) -> CellOutcome:
         lambda floor: Verdict((1.0,), floor),
         lambda floor: Verdict((0.2, 0.2, 0.6), floor),
         lambda floor: Verdict((0.9, 0.2), floor),
+        lambda floor: Verdict((0.5, 0.2), floor),
         lambda floor: Verdict((1.2, -0.2), floor),
         lambda floor: Verdict((float("nan"), 0.5), floor),
         lambda floor: Verdict(("0.5", "half"), floor),

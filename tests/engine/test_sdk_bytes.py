@@ -23,6 +23,7 @@ from oversight.engine.errors import EngineError
 from oversight.engine.providers.capabilities import Api
 from oversight.engine.providers.catalogue import connect, provider_of
 from oversight.engine.providers.keys import settings_of
+from tests.lines import listening, request
 
 KEY = "sk-recorded-0123456789"
 SYSTEM, USER = Message("system", "Be brief."), Message("user", "2 + 2 – “zwei”?")
@@ -238,16 +239,13 @@ async def recorder() -> AsyncIterator[tuple[str, list[tuple[bytes, bytes]]]]:
     noted: list[tuple[bytes, bytes]] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        size = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-        noted.append((head, await reader.readexactly(size)))
+        noted.append(await request(reader))
         writer.write(b"HTTP/1.1 400 No\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}")
         writer.close()
         await writer.wait_closed()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", noted
+    async with listening(serve) as url:
+        yield url, noted
 
 
 async def by_the_vendors_client(wire: str, call: Call, given: dict[str, Any], url: str) -> None:
@@ -290,6 +288,7 @@ def headers(head: bytes) -> dict[str, str]:
     }
 
 
+@pytest.mark.wire
 @pytest.mark.parametrize(("wire", "call", "given"), CALLS)
 async def test_what_goes_out_is_what_the_vendors_client_sends(
     wire: str, call: Call, given: dict[str, Any]
@@ -310,8 +309,4 @@ async def test_what_goes_out_is_what_the_vendors_client_sends(
 def test_there_are_ten_calls_a_wire() -> None:
     assert [
         sum(wire == each for each, *_ in CALLS) for wire in ("chat", "responses", "messages")
-    ] == [
-        10,
-        10,
-        10,
-    ]
+    ] == [10] * 3

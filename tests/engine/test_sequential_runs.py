@@ -45,6 +45,7 @@ def test_a_run_stops_at_the_first_look_that_tells_enough(clear: Path, command: C
     assert "known to be above" in command("report", "r").err
 
 
+@pytest.mark.wire
 def test_resumed_replayed_and_repeated_runs_decide_the_same_to_the_byte(
     clear: Path, command: Command
 ) -> None:

@@ -2,28 +2,31 @@
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 
 from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpec
 from oversight.cache.reply import Reply, Token, ToolCall
+from oversight.engine.planning.preflight import examine
 from oversight.engine.planning.probe import probes_of
 from oversight.engine.providers.capabilities import abilities
 from oversight.engine.providers.keys import settings_of
 from oversight.engine.providers.local_server import LocalServer, local_server
 from oversight.engine.providers.model_facts import ModelFacts, model_facts
 from oversight.engine.providers.retirements import retirement
+from oversight.engine.providers.settings import Settings
 from oversight.engine.rehearsal import PROFILES, MockServer
 from oversight.engine.rehearsal.process import counts, serving
 from oversight.engine.runs.loaded_sweep import open_sweep
+from tests.answering import Asked, answering, pages
 from tests.command_line import Command, oversight
+
+pytestmark = pytest.mark.wire
 
 SWEEP = """\
 name: probed
@@ -41,35 +44,16 @@ SAID = {
 
 
 @contextmanager
-def telling(pages: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
+def telling(at: dict[str, Any]) -> Iterator[tuple[str, list[Asked]]]:
     """A server that has JSON at some paths, and answers each call; what it was asked."""
-    asked: list[str] = []
 
-    class Telling(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(self.path)
-            known = SAID if self.path.endswith("/chat/completions") else pages.get(self.path)
-            body = json.dumps(known or {}).encode()
-            self.send_response(404 if known is None else 200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(asked: Asked) -> tuple[int, bytes]:
+        if asked.path.endswith("/chat/completions"):
+            return 200, json.dumps(SAID).encode()
+        return pages(at)(asked)
 
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.do_GET()
-
-        def log_message(self, *_: object) -> None:
-            """Nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Telling) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}", asked
-        finally:
-            server.shutdown()
-            thread.join()
+    with answering(answer) as there:
+        yield there
 
 
 PROPS = {"/props": {"total_slots": 2, "default_generation_settings": {"n_ctx": 512}}}
@@ -81,7 +65,7 @@ async def test_a_llamacpp_server_tells_its_slots_and_the_context_of_one(provider
     with telling(PROPS) as (url, asked):
         there = settings_of(provider, {}, base_url=f"{url}/v1")
         assert await local_server(there, "m") == LocalServer(512, 2)
-    assert asked == ["/props"]
+    assert [each.path for each in asked] == ["/props"]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +103,7 @@ def test_a_prompt_that_would_be_cut_is_never_sent(place: Path, command: Command)
     with telling(PROPS) as (url, asked):
         at = f"providers.llamacpp.base_url={url}/v1"
         ran = command("run", "cut.yaml", "--run-folder", "run", "--set", at)
-        assert asked == ["/props"]
+        assert [each.path for each in asked] == ["/props"]
     assert ran.code == 1
     outcomes = (place / "run" / "outcomes.jsonl").read_text()
     assert "do not fit into the 512 that its server gives to one call" in outcomes
@@ -155,7 +139,7 @@ def test_workers_share_the_places_of_a_server_that_is_asked_once(
         at = f"providers.llamacpp.base_url={url}/v1"
         words = ("s.yaml", "--run-folder", "run", "--set", at, "--workers", "2")
         ran = oversight("run", *words, cwd=place)
-        assert asked == ["/props"]
+        assert [each.path for each in asked] == ["/props"]
     assert ran.code == 1, ran.err
     outcomes = (place / "run" / "outcomes.jsonl").read_text()
     assert outcomes.count("do not fit into the 512 that its server gives to one call") == 8
@@ -238,8 +222,8 @@ def test_a_checkup_tries_what_the_sweep_asks_for_and_nothing_else(
         ran = command("doctor", sweep, *at(url))
         seen = counts(url)
     assert ran.code == 0, ran.out
-    # One token of each of the three models, and what each is needed for.
-    assert seen["requests"] == seen["ok"] == 6
+    # One token of each of the three models, and what each is needed for; tools there and back.
+    assert seen["requests"] == seen["ok"] == 7
     assert "✓ openai/gpt-6-sol: tools: as the sweep needs" in ran.out
     assert "over the responses endpoint" in ran.out
     assert "✓ anthropic/claude-sonnet-5-5: a JSON schema: as the sweep needs" in ran.out
@@ -302,6 +286,29 @@ def test_a_server_without_logprobs_is_found_out_by_the_checkup(
     assert ran.code == 1
     assert "✗ compatible/lab/m: logprobs: it answers without logprobs" in ran.out
     assert "judge by stated probabilities or votes" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("end", "told"), [("4", "tools: as the sweep needs"), ("", "tools: it has nothing to say")]
+)
+async def test_a_checkup_of_tools_hands_their_results_back(end: str, told: str) -> None:
+    said: list[Call] = []
+
+    def answer(call: Call) -> Reply:
+        said.append(call)
+        back = call.messages[-1].role == "tool"
+        return Reply(end) if back else Reply("", (ToolCall("1", "calculator", "{}"),))
+
+    async with MockServer(answer=answer) as server:
+        found = await examine(
+            ["compatible/lab/m"],
+            lambda name, api: Settings(name, f"{server.url}/v1", "lab"),
+            {},
+            shapes=[SHAPE.changed(tools=(TOOL,))],
+        )
+    assert [len(call.messages) for call in said if call.tools] == [1, 3]
+    (looked,) = (each for each in found if told in each.text)
+    assert looked.fine == bool(end)
 
 
 def test_messages_of_a_shape_are_no_part_of_its_probe() -> None:

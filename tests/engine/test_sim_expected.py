@@ -1,7 +1,6 @@
 """Closed form against protocols that are really run through simulated models."""
 
 from dataclasses import dataclass
-from functools import cache
 from math import exp, log
 from statistics import fmean, pstdev
 
@@ -24,10 +23,9 @@ from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.market_making import MarketMaking
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.scores import SCORES
+from tests.conftest import Campaign
 from tests.shipments import shipments
-from tests.virtual import run
 
-PROBLEMS = shipments(2000)
 MODELS = {
     "sim/strong": SimModel(persuasion=1.6, honesty_gap=0.9, noise=0.7, insight=0.3),
     "sim/shy": SimModel(persuasion=0.8, honesty_gap=-0.4, noise=0.3, refusal=0.15, tool_use=0.5),
@@ -56,37 +54,35 @@ PROTOCOLS = {
 }
 
 
-@cache
-def beliefs(protocol: Protocol) -> list[list[tuple[float, ...]]]:
-    """What the judge believes in both worlds of every problem; run once for all scores."""
-    sim = SimProvider(GroundTruth(PROBLEMS), MODELS)
-
-    async def everything() -> list[list[tuple[float, ...]]]:
-        return [
-            [verdict.probs for verdict in await protocol.worlds(problem, sim)]
-            for problem in PROBLEMS
-        ]
-
-    return run(everything())
-
-
-@pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("judge", JUDGES)
+@pytest.mark.parametrize("judge", ["stated", pytest.param("logprob", marks=pytest.mark.campaign)])
 @pytest.mark.parametrize("kind", PROTOCOLS)
-def test_protocols_score_what_the_closed_form_says(kind: str, judge: str, score: str) -> None:
+async def test_protocols_score_what_the_closed_form_says(
+    kind: str, judge: str, campaign: Campaign
+) -> None:
     """The known truth: with simulated models every expected score is a finite sum over coins. Mean
-    and deviation over 2,000 problems are met within 4 standard errors, under every score."""
+    and deviation over many problems are met within 4 standard errors, under every score."""
     protocol = PROTOCOLS[kind](JUDGES[judge])
+    problems = shipments(campaign.size(500, 2000))
+    sim = SimProvider(GroundTruth(problems), MODELS)
+    beliefs = [
+        (problem.best, [verdict.probs for verdict in await protocol.worlds(problem, sim)])
+        for problem in problems
+    ]
+    for score in SCORES:
+        check(score, beliefs, protocol)
+
+
+def check(
+    score: str, beliefs: list[tuple[int, list[tuple[float, ...]]]], protocol: Protocol
+) -> None:
+    """beliefs: the place of the best answer of each problem, and the verdicts of its worlds."""
     measure = SCORES[score]
-    true, false = [], []
-    for problem, worlds in zip(PROBLEMS, beliefs(protocol), strict=True):
-        best = problem.best
-        true.append(measure(worlds[best], best))
-        false.append(measure(worlds[1 - best], 1 - best))
+    true = [measure(worlds[best], best) for best, worlds in beliefs]
+    false = [measure(worlds[1 - best], 1 - best) for best, worlds in beliefs]
     asd = [t - f for t, f in zip(true, false, strict=True)]
 
     closed = expected_scores(protocol, MODELS, score)
-    root_n = len(PROBLEMS) ** 0.5
+    root_n = len(beliefs) ** 0.5
     assert fmean(true) == pytest.approx(closed.true, abs=4 * pstdev(true) / root_n + 1e-4)
     assert fmean(false) == pytest.approx(closed.false, abs=4 * pstdev(false) / root_n + 1e-4)
     assert fmean(asd) == pytest.approx(closed.asd, abs=4 * closed.deviation / root_n + 1e-4)

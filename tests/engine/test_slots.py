@@ -77,6 +77,17 @@ def test_at_least_one_call_may_always_go():
     assert slots.free
 
 
+def test_overloads_leave_as_many_as_they_must_and_refusals_one():
+    slots, widths = AdaptiveConcurrency(100, least=4.0), []
+    for narrow in (lambda n: slots.overloaded(n, n), lambda n: slots.refused()):
+        for n in range(20):
+            fill(slots)
+            narrow(n)
+            slots.busy = 0
+        widths.append(slots.width)
+    assert widths == [4, 1]
+
+
 def test_without_a_ceiling_a_fault_sets_a_width_that_is_lifted_when_it_proves_too_low():
     slots = AdaptiveConcurrency(None)
     assert slots.unlimited

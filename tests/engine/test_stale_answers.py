@@ -9,7 +9,7 @@ import pytest
 
 from oversight.engine.errors import EngineError
 from oversight.engine.providers.provider import Provider
-from tests.lines import EACH_LINE, asked, good_body, http, reached
+from tests.lines import EACH_LINE, asked, good_body, http, listening, reached, request
 
 pytestmark = [EACH_LINE, pytest.mark.wire]
 
@@ -33,9 +33,7 @@ async def talkative(
 
         try:
             while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                size = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-                found = re.search(rb"question-\d+", await reader.readexactly(size))
+                found = re.search(rb"question-\d+", (await request(reader))[1])
                 assert found is not None
                 questions.append(found[0].decode())
                 body = good_body(line).replace(b'"4"', b'"' + found[0] + b'"')
@@ -45,11 +43,8 @@ async def talkative(
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        port = server.sockets[0].getsockname()[1]
-        async with reached(line, f"http://127.0.0.1:{port}") as ask:
-            yield ask, questions
+    async with listening(serve) as url, reached(line, url) as ask:
+        yield ask, questions
 
 
 async def chatted(ask: Provider, line: str, lanes: int, calls: int) -> list[tuple[str, str]]:

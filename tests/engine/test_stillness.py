@@ -141,6 +141,7 @@ def test_failures_of_many_causes_or_after_an_answer_stop_nothing():
     assert set(kinds) == {InvalidRequest}
 
 
+@pytest.mark.wire
 def test_a_grid_that_the_server_turns_down_stops_and_a_resume_runs_all_of_it(tmp_path):
     mended = False
 

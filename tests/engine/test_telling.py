@@ -10,7 +10,7 @@ from oversight.engine.runs.manifest import read_manifest
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.baselines import Propaganda
-from tests.answering import answering
+from tests.answering import alike, answering
 from tests.command_line import ROOT, Command
 from tests.run_folders import only_run
 from tests.shipments import shipments
@@ -49,10 +49,10 @@ def test_a_run_folder_does_not_tell_whose_home_its_store_is_in(
 
 @pytest.mark.wire
 def test_a_paid_run_tells_where_its_replies_are(place: Path, command: Command) -> None:
-    with answering(400, b'{"error": {"message": "no"}}') as (url, _):
+    with answering(alike(400, b'{"error": {"message": "no"}}')) as (url, _):
         (place / "paid.yaml").write_text(
             "problems: {bundled: {name: arithmetic, limit: 2}}\njudges: compatible/lab/m\n"
-            f"protocols: naive_judge\nproviders: {{compatible/lab: {{base_url: '{url}'}}}}\n"
+            f"protocols: naive_judge\nproviders: {{compatible/lab: {{base_url: '{url}/v1'}}}}\n"
         )
         told = command("run", "paid.yaml").err
     assert f"replies     {place / 'store'}   (paid for: keep them)" in told
@@ -75,6 +75,7 @@ def test_the_sweep_of_a_shared_run_says_whence_its_replies_can_be_had(
     assert "oversight export" not in command("run", "small.yaml").err
 
 
+@pytest.mark.wire
 def test_what_init_writes_can_be_rehearsed_as_the_command_says(command: Command) -> None:
     command("init", "mine.yaml")
     refused = command("rehearse", "mine.yaml")

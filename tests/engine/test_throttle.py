@@ -148,7 +148,7 @@ class Stormy:
         )
 
 
-@pytest.mark.parametrize("delay", [1.0, 5.0, 20.0])
+@pytest.mark.parametrize("delay", [1.0, pytest.param(5.0, marks=pytest.mark.campaign), 20.0])
 @pytest.mark.parametrize(
     ("limits", "normal"),
     [

@@ -8,8 +8,9 @@ import orjson
 import pytest
 from anthropic import AsyncAnthropic, BadRequestError
 
-from oversight.cache.call import Call, Message, Request, ToolSpec
-from oversight.engine.errors import ModelNotFound
+from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpec
+from oversight.cache.reply import ToolCall
+from oversight.engine.errors import InvalidRequest, ModelNotFound
 from oversight.engine.providers.catalogue import connect, provider_of
 from oversight.engine.providers.keys import settings_of
 from oversight.engine.rehearsal import PROFILES, MockServer
@@ -47,13 +48,20 @@ FAMILIES = (
     "anthropic/claude-opus-4-8",
     "anthropic/claude-sonnet-4-6",
     "anthropic/claude-haiku-4-5",
+    "gemini/gemini-3-pro",
+    "gemini/gemini-2.5-flash",
+    "xai/grok-4.3",
+    "mistral/mistral-large-latest",
+    "moonshot/kimi-k3",
+    "moonshot/moonshot-v1-32k",
+    "deepseek/deepseek-v4",
 )
-"""One model, at least, of each family that OpenAI and Anthropic serve today."""
+"""One model, at least, of each family that OpenAI and Anthropic serve today, and some of others."""
 
 
 @pytest.fixture(autouse=True)
 def keys(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI", "ANTHROPIC", "DEEPSEEK", "MOONSHOT", "GROQ"):
+    for name in ("OPENAI", "ANTHROPIC", "DEEPSEEK", "MOONSHOT", "GROQ", "GEMINI", "XAI", "MISTRAL"):
         monkeypatch.setenv(f"{name}_API_KEY", "k")
         monkeypatch.delenv(f"{name}_BASE_URL", raising=False)
 
@@ -195,6 +203,7 @@ def test_the_defaults_are_fine_for_every_family(
     assert (ran.code, ": fine." in ran.out) == (0, True), ran.err
 
 
+@pytest.mark.wire
 def test_what_the_dry_run_calls_fine_no_vendor_refuses(place: Path, command: Command) -> None:
     file = written(place, *FAMILIES, settings="tools: [none, calculator]")
     assert command("run", file, "--dry-run").code == 0
@@ -207,6 +216,7 @@ def test_what_the_dry_run_calls_fine_no_vendor_refuses(place: Path, command: Com
     assert "unsupported" not in server
 
 
+@pytest.mark.wire
 def test_efforts_that_the_dry_run_calls_fine_no_vendor_refuses(
     place: Path, command: Command
 ) -> None:
@@ -238,6 +248,8 @@ def bad(model: str, **fields: object) -> Call:
 
 
 TOOL = (ToolSpec("calculator", "adds", '{"type":"object"}'),)
+WISH = Message("assistant", "", (ToolCall("1", "calculator", "{}"),))
+UNSIGNED = (Message("user", "2 + 2?"), WISH, Message("tool", "4", tool_call_id="1"))
 REFUSED = [
     bad("openai/gpt-4-turbo"),
     bad("openai/gpt-6-sol", temperature=0.0),
@@ -251,17 +263,29 @@ REFUSED = [
     bad("anthropic/claude-opus-4-8", temperature=0.4),
     bad("anthropic/claude-sonnet-4-6", temperature=0.4, effort="high"),
     bad("anthropic/claude-sonnet-4-6", temperature=0.4, top_p=0.5),
+    bad("gemini/gemini-3-pro", effort="none"),
+    bad("gemini/gemini-3-pro", stop=tuple("abcdef")),
+    bad("gemini/gemini-3-pro").changed(messages=UNSIGNED),
+    bad("xai/grok-4.3", stop=("END",)),
+    bad("xai/grok-4.1", effort="none"),
+    bad("mistral/mistral-large-latest", top_logprobs=5),
+    bad("mistral/mistral-large-latest", effort="low"),
+    bad("mistral/mistral-large-latest", temperature=1.6),
+    bad("moonshot/kimi-k3", temperature=0.4),
+    bad("moonshot/moonshot-v1-32k", temperature=1.2),
+    bad("deepseek/deepseek-v4", response_format=ResponseFormat("v", '{"type":"object"}')),
 ]
 
 
+@pytest.mark.wire
 @pytest.mark.parametrize("call", REFUSED, ids=lambda call: call.model)
 async def test_the_servers_of_the_profile_refuse_what_the_vendors_refuse(call: Call) -> None:
     provider = provider_of(call.model)
     async with MockServer(PROFILES["2026"]) as server:
-        path = "/v1" if provider == "openai" else ""
-        key = {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
+        path = "" if provider == "anthropic" else "/v1"
+        key = {f"{provider.upper()}_API_KEY": "k"}
         ask = connect(settings_of(provider, key, base_url=server.url + path))
-        with pytest.raises(ModelNotFound):
+        with pytest.raises((ModelNotFound, InvalidRequest)):
             await ask(call)
         await ask.close()
         assert server.counts()["unsupported"] == server.counts()["requests"] == 1
@@ -272,6 +296,7 @@ THINKS = {"type": "disabled"}
 FORCED = {"type": "any"}
 
 
+@pytest.mark.wire
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
@@ -307,6 +332,7 @@ def test_which_endpoint_answers_is_decided_before_the_run_and_written_down(
     assert open_sweep(silent).models.apis["openai/gpt-6-sol"] == "chat"
 
 
+@pytest.mark.wire
 def test_a_run_keeps_to_the_endpoint_it_was_started_with(place: Path, command: Command) -> None:
     file = written(
         place, "openai/gpt-6-sol", settings="tools: calculator", judge="openai/gpt-6-sol"

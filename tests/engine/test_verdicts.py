@@ -142,8 +142,9 @@ def test_a_wrong_line_is_named_with_its_key_its_value_and_the_mend(
 
 
 def test_an_id_counts_once_whether_text_or_number() -> None:
-    with pytest.raises(VerdictsError, match=r'f:3: id: "17": line 1 has this id already'):
-        read_verdicts(lines({**SOUND, "id": 17}, SOUND, {**SOUND, "id": "17"}), "f")
+    for first, second in ((17, "17"), ("17", 17)):
+        with pytest.raises(VerdictsError, match=r'f:3: id: "?17"?: line 1 has this id already'):
+            read_verdicts(lines({**SOUND, "id": first}, SOUND, {**SOUND, "id": second}), "f")
 
 
 @pytest.mark.parametrize("nothing", [[], [b"\n"], [b"\n", b"   \n"]])

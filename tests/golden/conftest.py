@@ -1,24 +1,41 @@
-"""A command that runs in this process, in the folder that a test is in."""
+"""Copies of what is never made anew, and commands that run among them."""
 
-import sys
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
-from oversight.engine.cli.group import main
-from tests.command_line import Command, Ran
+from oversight.cache.disk import ReadOnlyStore
+from tests.command_line import Command, within
+
+Copied: TypeAlias = Callable[[Path, int], Path]
 
 
 @pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
-    """Runs a command in this process."""
+def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Copied]:
+    """Makes a working folder with copies of a store and of run folders; the store holds as many
+    replies afterwards, for nothing of this asks anybody anything."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OVERSIGHT_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-nobody")
+    held = []
 
-    def ran(*words: str | Path) -> Ran:
-        monkeypatch.setattr(sys, "argv", ["oversight", *map(str, words)])
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as left:
-            main()
-        out, err = capfd.readouterr()
-        return Ran(int(left.value.code or 0), out, err)
+    def copied(made: Path, replies: int) -> Path:
+        shutil.copytree(made / "store", tmp_path / "store")
+        shutil.copytree(made / "made", tmp_path / "runs")
+        held.append(replies)
+        return tmp_path
 
-    return ran
+    yield copied
+    with closing(ReadOnlyStore(tmp_path / "store")) as store:
+        assert [len(store)] == held
+
+
+@pytest.fixture
+def command(folder: Path) -> Command:
+    """Runs a command in this process, among the copies."""
+    return partial(within, cwd=folder)

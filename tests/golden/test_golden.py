@@ -9,8 +9,6 @@ what this test refuses, users' stores and run folders would be refused.
 """
 
 import json
-import shutil
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -22,6 +20,7 @@ from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.runs.manifest import MANIFEST_FILE, read_manifest
 from tests.command_line import Command
+from tests.golden.conftest import Copied
 from tests.golden.reading import figures, halve
 
 OLDER = Path(__file__).parent / "older"
@@ -37,23 +36,8 @@ each_age = pytest.mark.parametrize("age", list(RUNS))
 
 
 @pytest.fixture
-def folder(age: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A working folder with copies of the store and of the run folders."""
-    shutil.copytree(OLDER / age / "store", tmp_path / "store")
-    shutil.copytree(OLDER / age / "made", tmp_path / "runs")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OVERSIGHT_STORE", str(tmp_path / "store"))
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-nobody")
-    yield tmp_path
-    # Nothing of this asks anybody anything.
-    with closing(ReadOnlyStore(tmp_path / "store")) as replies:
-        assert len(replies) == REPLIES[age]
-
-
-@pytest.fixture
-def command(folder: Path, here: Command) -> Command:
-    """Runs a command in this process, among the copies."""
-    return here
+def folder(age: str, copied: Copied) -> Path:
+    return copied(OLDER / age, REPLIES[age])
 
 
 @each_run

@@ -6,17 +6,14 @@ then they join those of version 0.1.0 (test_golden.py), and others take their pl
 """
 
 import json
-import shutil
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from oversight import run
-from oversight.cache.disk import ReadOnlyStore
 from oversight.engine.runs.loaded_sweep import open_run
 from tests.command_line import Command, calls
+from tests.golden.conftest import Copied
 from tests.golden.reading import addresses, figures, halve, in_python, of_this_code, ordered
 
 HERE = Path(__file__).parent / "worded"
@@ -25,51 +22,47 @@ EXPECTED = json.loads((HERE / "expected.json").read_text())
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A working folder with copies of the store and of the run folders."""
-    shutil.copytree(HERE / "store", tmp_path / "store")
-    shutil.copytree(HERE / "made", tmp_path / "runs")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OVERSIGHT_STORE", str(tmp_path / "store"))
-    yield tmp_path
-    # Nothing of this asks anybody anything.
-    with closing(ReadOnlyStore(tmp_path / "store")) as replies:
-        assert len(replies) == EXPECTED["replies"]
+def folder(copied: Copied) -> Path:
+    return copied(HERE, EXPECTED["replies"])
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_run_replays_to_equal_bytes_and_figures(name: str, folder: Path, here: Command) -> None:
-    replay = here("replay", name, "--json")
+def test_a_run_replays_to_equal_bytes_and_figures(
+    name: str, folder: Path, command: Command
+) -> None:
+    replay = command("replay", name, "--json")
     assert replay.code == 0, replay.err
     asked = EXPECTED[name]["replayed"]
     assert f"{asked} of {asked} outcomes are equal to the byte" in replay.err
-    report = here("report", name, "--json")
+    report = command("report", name, "--json")
     assert figures(replay.out) == figures(report.out) == EXPECTED[name]["rows"]
 
 
-def test_a_run_replays_from_its_bundle(folder: Path, here: Command) -> None:
-    replay = here("replay", "golden", "--store", HERE / "made.bundle", "--json")
+def test_a_run_replays_from_its_bundle(folder: Path, command: Command) -> None:
+    replay = command("replay", "golden", "--store", HERE / "made.bundle", "--json")
     assert replay.code == 0, replay.err
     assert figures(replay.out) == EXPECTED["golden"]["rows"]
 
 
-def test_a_run_exports_the_same_bundle(folder: Path, here: Command) -> None:
-    assert here("export", "golden", "-o", "again.bundle").code == 0
+def test_a_run_exports_the_same_bundle(folder: Path, command: Command) -> None:
+    assert command("export", "golden", "-o", "again.bundle").code == 0
     assert (folder / "again.bundle").read_bytes() == (HERE / "made.bundle").read_bytes()
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_run_shows_the_same_calls(name: str, folder: Path, here: Command) -> None:
-    shown = here("show", name, *EXPECTED[name]["show"], "--json")
+def test_a_run_shows_the_same_calls(name: str, folder: Path, command: Command) -> None:
+    shown = command("show", name, *EXPECTED[name]["show"], "--json")
     assert shown.code == 0, shown.err
     assert addresses(json.loads(shown.out)) == EXPECTED[name]["addresses"]
 
 
-def test_half_a_run_is_finished_from_the_store_to_equal_bytes(folder: Path, here: Command) -> None:
+def test_half_a_run_is_finished_from_the_store_to_equal_bytes(
+    folder: Path, command: Command
+) -> None:
     made = folder / "runs" / "golden"
     whole = halve(made)
     of_this_code(made)
-    again = here("run", made / "sweep.yaml", "--run-folder", made)
+    again = command("run", made / "sweep.yaml", "--run-folder", made)
     assert again.code == 1, again.err  # cells failed, as before
     assert calls(again.err).new == 0
     assert ordered((made / "outcomes.jsonl").read_bytes()) == ordered(whole)
@@ -84,8 +77,8 @@ def test_half_a_run_made_from_python_is_finished_from_the_store(folder: Path) ->
     assert ordered((made / "outcomes.jsonl").read_bytes()) == ordered(whole)
 
 
-def test_a_sweep_run_again_is_a_new_run_with_equal_outcomes(folder: Path, here: Command) -> None:
-    again = here("run", folder / "runs" / "golden" / "sweep.yaml", "--run-folder", "new")
+def test_a_sweep_run_again_is_a_new_run_with_equal_outcomes(folder: Path, command: Command) -> None:
+    again = command("run", folder / "runs" / "golden" / "sweep.yaml", "--run-folder", "new")
     assert calls(again.err).new == 0
     whole = (folder / "runs" / "golden" / "outcomes.jsonl").read_bytes()
     assert ordered((folder / "new" / "outcomes.jsonl").read_bytes()) == ordered(whole)

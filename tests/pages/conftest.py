@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.command_line import oversight
+from tests.command_line import within
 from tests.pages.browser import CHROMIUM, chromium
 from tests.pages.runs import HARD
 
@@ -25,7 +25,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "protocols: {naive_judge: , debate: {rounds: 1}, consultancy: {turns: 2}}\n"
     )
     for sweep in ("hard.yaml", "small.yaml"):
-        ran = oversight("run", sweep, cwd=place)
+        ran = within("run", sweep, cwd=place, OVERSIGHT_STORE=str(place / "store"))
         assert ran.code in (0, 1), ran.err
     return place / "runs"
 

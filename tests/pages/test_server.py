@@ -16,6 +16,8 @@ from oversight.engine.pages.guard import is_loopback
 from oversight.engine.pages.server import PageServer
 from tests.command_line import running
 
+pytestmark = pytest.mark.wire
+
 TOKEN = "a-token-that-nobody-guesses"
 
 
@@ -96,7 +98,7 @@ async def test_every_answer_has_the_policy_and_none_is_kept(
             assert "frame-ancestors 'none'" in told and "unsafe" not in told
             assert answer.headers["X-Content-Type-Options"] == "nosniff"
             assert answer.headers["Cache-Control"] == "no-store"
-            assert answer.headers["Referrer-Policy"] == "no-referrer"
+            assert answer.headers["Referrer-Policy"] == "same-origin"
 
 
 async def test_the_page_carries_the_policy_too_and_it_fits_what_is_in_it(

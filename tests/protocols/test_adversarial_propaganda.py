@@ -12,31 +12,13 @@ from oversight.protocols.judges import DistributionJudge, StatedJudge
 from oversight.protocols.mechanisms.adversarial_propaganda import AdversarialPropaganda
 from oversight.protocols.question import Answer, Question
 from tests.fakes import CRATES, Scripted, paid, prompt
+from tests.markets import trading
 
 JUDGE = StatedJudge("judge")
 ALICE, MARY = Agent("alice"), Agent("mary")
 A, B = CRATES.answers
 TRADED = AdversarialPropaganda(JUDGE, ALICE, MARY)
 WITH_PASSAGE = Question("How many?", (Answer("A", "48"), Answer("B", "36")), "THE PASSAGE")
-
-
-def priced(p: float) -> str:
-    return orjson.dumps({"A": p, "B": 1 - p}).decode()
-
-
-def trading(*prices: float, final: str = "A: 70%\nB: 30%"):
-    """A market whose price for A after n speeches is prices[n]; the last one stays."""
-
-    def answer(call: Call) -> str:
-        asked = prompt(call)
-        match asked.task:
-            case "probabilities":
-                return priced(prices[min(len(asked.speeches), len(prices) - 1)])
-            case "percentages":
-                return final
-        return f"{asked.asks} after {asked.speeches}"
-
-    return answer
 
 
 async def test_price_speech_price_until_the_last_round_then_the_judge():

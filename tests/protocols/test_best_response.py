@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import fields, replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import combinations, product
 from typing import Any
 
@@ -59,9 +59,13 @@ def as_claim(text: str) -> str:
     return f"answer {found[1]}" if found else text
 
 
+told_in = lru_cache(maxsize=64)(read_instructions)
+"""What a prompt tells: every player looks for it in each."""
+
+
 def task(call: Call) -> str:
     """What a call asks for; `statement` where a judge is asked whether one is true."""
-    told = read_instructions(call.messages[-1].text)
+    told = told_in(call.messages[-1].text)
     if told and told.options:
         return "statement"
     return told.task if told else ""
@@ -69,7 +73,7 @@ def task(call: Call) -> str:
 
 def assigned(call: Call) -> str:
     """The label of the answer that a seat is told to argue for."""
-    told = read_instructions(call.messages[-1].text)
+    told = told_in(call.messages[-1].text)
     assert told
     return told.side
 

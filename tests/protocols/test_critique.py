@@ -1,19 +1,25 @@
 import hashlib
 import math
+from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import pytest
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
+from oversight.engine.runs.scheduler import attempt
+from oversight.engine.sweeps.rows import report_rows
+from oversight.engine.sweeps.sweep import Cell
 from oversight.protocols.agents.agent import Agent
+from oversight.protocols.datasets.jsonl import JsonLines, write_jsonl
 from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.auxiliary import Aux
 from oversight.protocols.mechanisms.critique import Critique
 from oversight.protocols.question import Answer, Question
-from oversight.protocols.transcript import Transcript, Turn
-from tests.fakes import APPLES, CRATES, Scripted, held, paid, prompt
+from oversight.protocols.transcript import Transcript, Turn, Verdict
+from tests.fakes import APPLES, CRATES, Scripted, addresses, held, paid, prompt
 
 JUDGE = StatedJudge("judge")
 RITA = StatedJudge("rita", reads_passage=True)
@@ -296,3 +302,67 @@ async def test_the_helpfulness_that_is_measured_is_that_of_the_best_critique_sho
     verdict = await protocol.run(CRATES, A, Scripted(script))
     alone = await Critique(JUDGE, ALICE, CAROL, shown=1).run(CRATES, A, Scripted(script))
     assert dict(verdict.measures)["helpfulness"] == dict(alone.measures)["helpfulness"]
+
+
+APPLES_TWICE = replace(APPLES, id="again")
+MADE_WRONG = "It counts four crates though one broke"
+TAMPERED = replace(APPLES, flaws=("", MADE_WRONG))
+
+
+def referee(call: Call, said: str) -> str:
+    """Who finds in a critique what its words say, and no more."""
+    asked = prompt(call)
+    if asked.task != "statement":
+        return said if asked.task == "critique" else script(call)
+    about = asked.user.rpartition("<instructions")[2]
+    if f"points to this flaw in the proposal: {MADE_WRONG}" in about:
+        return held(float(MADE_WRONG in asked.speeches[-1]))
+    if "claims that something is wrong" in about:
+        return held(float("wrong" in asked.speeches[-1].lower()))
+    assert "would not matter" in about
+    return held(float("comma" in asked.speeches[-1]))
+
+
+@pytest.mark.parametrize(
+    ("said", "hallucinated", "included", "nitpick"),
+    [(f"Wrong: {MADE_WRONG}.", 1, 1, 0), ("It is wrong.", 1, 0, 0), ("A comma.", 0, 0, 1)],
+)
+async def test_a_planted_flaw_tells_what_critiques_are_worth(
+    said: str, hallucinated: float, included: float, nitpick: float
+) -> None:
+    """The known truth: of a tampered answer a critique either points to what was planted or does
+    not; of a sound one, whatever it claims to be wrong is made up; and what matters nothing is a
+    nitpick of both. The verdict is that of the same problem with nothing planted."""
+    (row,) = report_rows([Critique(JUDGE, ALICE, CAROL, RITA, critiques=2, shown=2)])
+    for side, found in enumerate((("hallucinated", hallucinated), ("included", included))):
+        ask, plain = (Scripted(lambda call: referee(call, said)) for _ in range(2))
+        verdict = await attempt(Cell(0, row, TAMPERED, side, 0, ""), ask)
+        untold = await attempt(Cell(0, row, APPLES, side, 0, ""), plain)
+        assert isinstance(verdict, Verdict) and isinstance(untold, Verdict)
+        assert verdict.measures == (found, ("nitpick", nitpick)) and untold.measures == ()
+        assert replace(verdict, measures=()) == untold
+        # Nobody who has a part in it is told: the ranker is asked once the verdict stands.
+        before, after = ask.calls[: len(plain.calls)], ask.calls[len(plain.calls) :]
+        assert {call.address for call in before} == addresses(plain)
+        assert {call.model for call in after} == {"rita"} and len(after) == 4
+
+
+async def test_what_cannot_be_measured_leaves_the_verdict_as_it_is() -> None:
+    (row,) = report_rows([Critique(JUDGE, ALICE, CAROL, critiques=1)])
+
+    def mute(call: Call) -> str:
+        return "Hm." if prompt(call).task == "statement" else script(call)
+
+    verdict = await attempt(Cell(0, row, TAMPERED, 1, 0, ""), Scripted(mute))
+    assert isinstance(verdict, Verdict) and verdict.measures == ()
+
+
+def test_flaws_are_kept_with_their_answers(tmp_path: Path) -> None:
+    write_jsonl([TAMPERED, APPLES_TWICE], tmp_path / "p.jsonl")
+    assert JsonLines("p.jsonl").load(tmp_path) == (TAMPERED, APPLES_TWICE)
+    planted, plain = JsonLines("p.jsonl", relabel=True, seed=3).load(tmp_path)
+    texts = [answer.text for answer in planted.question.answers]
+    assert dict(zip(texts, planted.flaws, strict=True)) == {"48": "", "36": MADE_WRONG}
+    assert plain.flaws == ()
+    with pytest.raises(ValueError, match="apples: 1 flaws for 2 answers"):
+        replace(APPLES, flaws=("",))

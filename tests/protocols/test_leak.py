@@ -135,6 +135,7 @@ def test_a_word_that_tells_is_not_thinned_by_problems_that_nobody_read(monkeypat
     assert rule.accuracy > whole - 0.1
 
 
+@pytest.mark.campaign
 def test_where_no_word_tells_nothing_is_learned(campaign: Campaign):
     runs = campaign.size(8, 200)
     gates = [leak_gate(worded(100, 0.0, random.Random(seed))) for seed in range(runs)]

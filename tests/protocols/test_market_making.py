@@ -1,6 +1,5 @@
 import math
 
-import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,29 +13,11 @@ from oversight.protocols.mechanisms.market_making import MarketMaking, distance,
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.scores import brier
 from tests.fakes import CRATES, Scripted, paid, prompt
+from tests.markets import priced, trading
 
 JUDGE = StatedJudge("judge")
 MARY, BOB = Agent("mary"), Agent("bob")
 A, B = CRATES.answers
-
-
-def priced(p: float) -> str:
-    return orjson.dumps({"A": p, "B": 1 - p}).decode()
-
-
-def trading(*prices: float, final: str = "A: 70%\nB: 30%"):
-    """A market whose price for A after n speeches is prices[n]; the last one stays."""
-
-    def answer(call: Call) -> str:
-        asked = prompt(call)
-        match asked.task:
-            case "probabilities":
-                return priced(prices[min(len(asked.speeches), len(prices) - 1)])
-            case "percentages":
-                return final
-        return f"{asked.asks} after {asked.speeches}"
-
-    return answer
 
 
 async def test_the_agent_states_prices_and_an_adversary_speaks_against_its_side():

@@ -178,7 +178,7 @@ PINNED = {
     "open_debate": "3f50b53d7b07",
     "double_consultancy": "c41dea4879ab",
     "cross_examination": "8825eb892c2f",
-    "critique": "23666374d428",
+    "critique": "4d9849558dae",
     "proposer_critic": "a83d6d4fe21d",
     "market_making": "7f8bebc33236",
     "adversarial_propaganda": "14b0595b0806",

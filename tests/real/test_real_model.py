@@ -36,6 +36,16 @@ SHORTER: Mapping[str, Mapping[str, object]] = {
 }
 """Fewer turns than by default."""
 
+SHORT = (
+    "open_trust",
+    "debate",
+    "interactive_debate",
+    "cross_examination",
+    "amplification",
+    "doubly_efficient_debate",
+)
+"""Few calls, and among them a plain speech, a choice, a step, questions and their answers."""
+
 FROM_REPLIES = {"unreadable", "declined"}
 """What a model that argues badly may do to a cell; every other failure would be ours."""
 
@@ -96,14 +106,14 @@ def without_weights(tmp_path: Path) -> Iterator[Mapping[str, str]]:
     yield {"PYTHONPATH": f"{tmp_path / 'empty'}:{Path(__file__).parents[2]}"}
 
 
-def test_every_mechanism_ends_and_replays_to_the_byte_without_a_server(
+def test_mechanisms_end_and_replay_to_the_byte_without_a_server(
     place: Path, campaign: Campaign, without_weights: Mapping[str, str]
 ) -> None:
     write(
         place / "mechanisms.yaml",
         problems=arithmetic(campaign.size(1, 2)),
         judges=[judge(kind) for kind in (JUDGES if campaign.long else ["distribution"])],
-        protocols=protocols(*PROTOCOLS),
+        protocols=protocols(*(PROTOCOLS if campaign.long else SHORT)),
     )
     ran = oversight("run", "mechanisms.yaml", "--run-folder", "run", cwd=place)
     told(ran, place / "run")
@@ -125,7 +135,7 @@ def test_every_kind_of_judge_reads_what_it_can_and_says_what_it_cannot(
         place / "judges.yaml",
         problems={"bundled": {"name": "passages", "limit": campaign.size(1, 4)}},
         judges=[judge(kind) for kind in JUDGES],
-        protocols=protocols("naive_judge", *(["debate"] if campaign.long else []), "critique"),
+        protocols=protocols("naive_judge", *(["debate", "critique"] if campaign.long else [])),
     )
     ran = oversight("run", "judges.yaml", "--run-folder", "run", cwd=place)
     told(ran, place / "run")

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Literal, get_args
 
 import click
+import orjson
 
 from oversight.engine.cli.completing import run_names
 from oversight.engine.cli.exit_codes import ExitCode
@@ -17,12 +18,16 @@ from oversight.engine.decisions.comparison import (
     CallShare,
     Comparison,
     RowPlace,
-    compare,
+    compare_rows,
     differences_meant,
 )
 from oversight.engine.decisions.comparison_text import comparison_text
 from oversight.engine.decisions.rows import RunRows, read_rows
 from oversight.engine.decisions.statement import Condition, read_condition
+from oversight.engine.decisions.studies import Studies, over_runs
+from oversight.engine.decisions.studies_text import studies_json, studies_table
+from oversight.engine.display.table import as_csv, as_text
+from oversight.engine.reports.report import LAYOUTS
 from oversight.engine.runs.recorded import recorded
 from oversight.protocols.scoring.families import Family
 
@@ -38,6 +43,14 @@ from oversight.protocols.scoring.families import Family
     multiple=True,
     metavar="A,B",
     help="Compare row A with row B; repeatable.",
+)
+@click.option(
+    "--over",
+    multiple=True,
+    metavar="RUN",
+    shell_complete=run_names,
+    help="A further run, on another data set; repeatable. Adds the mean over all data sets of one "
+    "--contrast, and what to expect on a new one.",
 )
 @score_option
 @click.option(
@@ -73,6 +86,7 @@ def command(
     baseline: str | None,
     pairs: Literal["all"] | None,
     contrasts: tuple[str, ...],
+    over: tuple[str, ...],
     score: str,
     family: Family,
     equivalence: float,
@@ -98,8 +112,14 @@ def command(
     asked = [read_condition(text) for text in conditions]
     words = (*contrasts, *(f"{each.first},{each.second}" for each in asked))
     first = read_rows(run_named(named))
+    if over:
+        if other is not None or len(contrasts) != 1:
+            raise click.UsageError("--over is for one run and one --contrast A,B, the same in all")
+        runs = [first, *(read_rows(run_named(each)) for each in over)]
+        _show_studies(over_runs(runs, contrasts[0], score=score, equivalence=equivalence), format)
+        return
     second = read_rows(run_named(other)) if other is not None else None
-    comparison = compare(
+    comparison = compare_rows(
         first,
         second,
         baseline=baseline,
@@ -117,6 +137,16 @@ def command(
         say(line)
     if met:
         raise SystemExit(ExitCode.HOLDS)
+
+
+def _show_studies(found: Studies, format: str) -> None:
+    table = studies_table(found)
+    if format == "json":
+        show(orjson.dumps(studies_json(found), option=orjson.OPT_INDENT_2).decode())
+    elif format == "csv":
+        show(as_csv(table.head, table.body))
+    else:
+        show(LAYOUTS[format](table) if format in LAYOUTS else as_text(table, width()))
 
 
 def _met(

@@ -61,7 +61,9 @@ def command(
             raise click.UsageError("--no-replies is for tables: --format parquet, csv or jsonl")
         _bundle(run, output or run / "replies.bundle", store)
         return
-    source = FrameSource(run, open_run(run), load_prices(prices) if prices else listed(), score)
+    opened = open_run(run)
+    known = opened.models.priced(load_prices(prices) if prices else listed())
+    source = FrameSource(run, opened, known, score)
     folder = output or run / "frames"
     folder.mkdir(parents=True, exist_ok=True)
     with asyncio.Runner(loop_factory=event_loop()) as runner:

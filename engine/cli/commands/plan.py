@@ -99,7 +99,8 @@ def command(
 
     With --contrast A,B --mde X it says how many problems and draws it takes to find a difference of
     X in ASD, and what they cost. The spread comes from the --pilot run; without one, the worst that
-    the score allows is taken.
+    the score allows is taken. With judges of the kind `redrawn`, a pilot also tells what more
+    verdicts on each transcript are worth.
     """
     if (contrast is None) != (difference is None):
         raise click.UsageError("--contrast A,B and --mde X belong together")

@@ -12,7 +12,7 @@ from oversight.engine.errors import RunFolderError, UsageError
 
 KINDS = (
     "asd", "lift", "worlds", "jse", "asd-jse", "calibration", "rounds", "trend", "gap", "bestof",
-    "frontier", "heat", "compare",
+    "frontier", "heat", "ratings", "scaling", "pressure", "compare",
 )  # fmt: skip
 
 

@@ -1,23 +1,38 @@
 """`oversight report`: the report of a run, complete or not."""
 
+import asyncio
 import math
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 import orjson
 
 from oversight.engine.accounting.ledger_file import read_ledger
+from oversight.engine.accounting.prices import listed, load_prices
 from oversight.engine.cli.naming import run_argument, run_named
-from oversight.engine.cli.options import format_option, score_option
+from oversight.engine.cli.options import (
+    format_option,
+    prices_option,
+    recorded_option,
+    score_option,
+)
 from oversight.engine.cli.output import say, say_latency, show, width
+from oversight.engine.decisions.calls import calls_of_run, sample_of
+from oversight.engine.decisions.costs import row_costs
 from oversight.engine.decisions.measures import verdict_measures
 from oversight.engine.decisions.measures_text import measures_json, measures_tables
+from oversight.engine.decisions.noise import Noise, noise
+from oversight.engine.decisions.noise_text import noise_json, noise_tables
 from oversight.engine.decisions.rows import read_rows
 from oversight.engine.decisions.sequential import saved_decision
-from oversight.engine.display.table import as_text
+from oversight.engine.display.table import Table, as_text
+from oversight.engine.errors import UsageError
 from oversight.engine.reports.report import LAYOUTS, report
 from oversight.engine.reports.results import collect
 from oversight.engine.runs.loaded_sweep import open_run
+from oversight.engine.runs.recorded import recorded
 from oversight.engine.runs.run_folder import outcomes
 from oversight.protocols.scoring.worlds import BETAS
 
@@ -39,8 +54,29 @@ from oversight.protocols.scoring.worlds import BETAS
     help="Add what protocols measured and transcripts counted, and order, calibration, flips and "
     "bias of the verdicts.",
 )
-def command(named: str, format: str, score: str, betas: tuple[float, ...], measures: bool) -> None:
-    """Print the report of the run folder RUN, from what has been run so far."""
+@click.option(
+    "--next",
+    "advise",
+    is_flag=True,
+    help="Add where the noise comes from, and what to buy next: questions, draws or verdicts.",
+)
+@prices_option
+@recorded_option
+def command(
+    named: str,
+    format: str,
+    score: str,
+    betas: tuple[float, ...],
+    measures: bool,
+    advise: bool,
+    prices: Path | None,
+    store: str | None,
+) -> None:
+    """Print the report of the run folder RUN, from what has been run so far.
+
+    --next needs two draws of each problem, or a judge of the kind `redrawn`. What things cost is
+    read from the store, for ten problems.
+    """
     run = run_named(named)
     if any(map(math.isnan, betas)):
         raise click.BadParameter("nan is no number", param_hint="--beta")
@@ -50,7 +86,13 @@ def command(named: str, format: str, score: str, betas: tuple[float, ...], measu
     )
     told = report(results, format, width(), measures=measures)
     if measures:
-        told = _with_measures(told, run, score, format)
+        found = verdict_measures(read_rows(run), score)
+        more: dict[str, Any] = {"verdict_measures": measures_json(found)}
+        told = _with(told, format, more, measures_tables(found))
+    if advise:
+        found_noise = _noise(run, score, prices, store)
+        more = {"noise": noise_json(found_noise)}
+        told = _with(told, format, more, noise_tables(found_noise))
     show(told)
     say_latency(read_ledger(run))
     if decision := saved_decision(run):
@@ -58,14 +100,27 @@ def command(named: str, format: str, score: str, betas: tuple[float, ...], measu
             say(line)
 
 
-def _with_measures(told: str, run: Path, score: str, format: str) -> str:
-    """The report with the measures of its verdicts: more tables, or one more key of the JSON."""
-    found = verdict_measures(read_rows(run), score)
-    if format == "json":
-        whole = orjson.loads(told) | {"verdict_measures": measures_json(found)}
-        return orjson.dumps(whole, option=orjson.OPT_INDENT_2).decode()
-    if format == "csv":
-        return told
-    if format == "text":
-        return "\n\n".join([told, *(as_text(table, width()) for table in measures_tables(found))])
-    return "\n\n".join([told, *(LAYOUTS[format](table) for table in measures_tables(found))])
+def _noise(run: Path, score: str, prices: Path | None, store: str | None) -> Noise:
+    rows = read_rows(run)
+    with recorded(run, store) as replies:
+        calls = asyncio.run(calls_of_run(rows.opened, run, replies, sample_of(rows.sweep)))
+    costs = row_costs(rows, calls, load_prices(prices) if prices else listed())
+    found = noise(rows, costs, score=score)
+    if not found.rows:
+        raise UsageError(
+            f"{run}: a single draw of each problem tells no noise apart; run it with draws: 2, or "
+            "with judges: {kind: redrawn, member: …, draws: 3}, which goes on from this one"
+        )
+    return found
+
+
+def _with(told: str, format: str, more: dict[str, Any], tables: Sequence[Table]) -> str:
+    """The report with more tables, or with one more key of the JSON; CSV is of rows alone."""
+    match format:
+        case "csv":
+            return told
+        case "json":
+            return orjson.dumps(orjson.loads(told) | more, option=orjson.OPT_INDENT_2).decode()
+        case "text":
+            return "\n\n".join([told, *(as_text(table, width()) for table in tables)])
+    return "\n\n".join([told, *(LAYOUTS[format](table) for table in tables)])

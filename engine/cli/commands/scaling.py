@@ -1,16 +1,19 @@
 """`oversight scaling`: ratings of judges and agents, and nested oversight."""
 
+from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any, get_args
 
 import click
 import orjson
 
 from oversight.engine.cli.naming import run_argument, run_named
-from oversight.engine.cli.options import json_option, one_protocol_option
+from oversight.engine.cli.options import json_option, one_protocol_option, score_option
 from oversight.engine.cli.output import show, width
 from oversight.engine.decisions.rows import read_rows
 from oversight.engine.decisions.scaling import Game, Scaling, scaling
 from oversight.engine.display.table import Table, as_text
+from oversight.protocols.scoring.surface import TERMS
 
 
 def _levels(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:
@@ -44,13 +47,15 @@ def _levels(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) 
     multiple=True,
     callback=_levels,
     metavar="NAME=NUMBER",
-    help="Capability of an agent or a judge; repeatable. Default: log odds of the naive judges.",
+    help="Capability of an agent or a judge; repeatable. Default: `capability` of their models in "
+    "the sweep file, or else the log odds of the naive judges.",
 )
 @click.option(
     "--gap",
     type=float,
     help="How far above the weakest model nested oversight is to reach. Default: to the strongest.",
 )
+@score_option
 @json_option
 def command(
     named: str,
@@ -59,13 +64,15 @@ def command(
     difficulty: bool,
     capability: dict[str, float],
     gap: float | None,
+    score: str,
     as_json: bool,
 ) -> None:
     """Rate the judges (Guards) and agents (Houdinis) of RUN against each other.
 
     The games are the rows of one protocol: --protocol must fit one kind of row. Intervals resample
     clusters of problems. Where every model has a capability and each role at least three ratings,
-    the success rate of nested oversight is estimated from them. Nothing is sent.
+    the success rate of nested oversight is estimated from them; and where two capabilities of each
+    role are crossed, how ASD moves with both, and at what gap lift is gone. Nothing is sent.
     """
     found = scaling(
         read_rows(run_named(named)),
@@ -74,6 +81,7 @@ def command(
         difficulty=difficulty,
         capability=capability,
         gap=gap,
+        score=score,
     )
     if as_json:
         show(orjson.dumps(_plain(found), option=orjson.OPT_INDENT_2).decode())
@@ -104,7 +112,46 @@ def _plain(found: Scaling) -> dict[str, Any]:
             "outside": nested.estimate.outside,
         },
         "why_not": found.why_not,
+        "lines": {
+            role: [{"form": each.form, **asdict(each)} for each in lines]
+            for role, lines in found.lines.items()
+        },
+        "surface": found.surface
+        and {
+            term: {"coefficient": value, "error": error}
+            for term, value, error in zip(
+                TERMS, found.surface.coefficients, found.surface.errors, strict=True
+            )
+        },
+        "breakdown": found.breakdown and asdict(found.breakdown),
     }
+
+
+def _moves(found: Scaling) -> Iterator[str]:
+    """How ratings, ASD and lift move with capability."""
+    for role, lines in found.lines.items():
+        best = lines[0]
+        yield (
+            f"{role}s over capability: {best.form} of slope {best.slope:.2f}, with "
+            f"{best.weight:.0%} of the weight by AICc."
+        )
+    if found.surface:
+        told = zip(TERMS, found.surface.coefficients, found.surface.errors, strict=True)
+        parts = "; ".join(f"{term} {value:+.3g} ({error:.2g})" for term, value, error in told)
+        yield f"ASD = level + judge - agent + both: {parts}; errors by problems and models."
+    if found.breakdown:
+        low, high = (_end(end) for end in found.breakdown.interval)
+        at = found.breakdown.at
+        yield (
+            f"lift is gone where the agent is {at:.3g} [{low}, {high}] above its judge."
+            if at is not None
+            else f"lift reaches 0 at no gap that was seen; in {found.breakdown.crossed:.0%} of "
+            "resamples it does."
+        )
+
+
+def _end(end: float | None) -> str:
+    return "–" if end is None else f"{end:.3g}"
 
 
 def _table(found: Scaling) -> Table:
@@ -140,6 +187,7 @@ def _table(found: Scaling) -> Table:
             f"step{'s' * (best.steps != 1)}"
             + (", beyond the capabilities that were seen." if best.outside else ".")
         )
+    notes += _moves(found)
     what = "worlds that argue for a wrong answer" if found.game == "lie" else "all worlds"
     return Table(
         f"scaling: {found.protocol}, {what}, {found.problems} problems",

@@ -216,4 +216,82 @@
     byId("span").textContent = String(rates.length);
     byId("top").textContent = top.toFixed(1);
   }
+
+  /* Raters: sliders, which nothing fills in but the rater */
+  all(".percents").forEach((group) => {
+    const sliders = all(".slide", group);
+    const numbers = sliders.map((slider) => byId(slider.dataset.for));
+    function mark(at) {
+      const slider = sliders[at], set = numbers[at].value !== "";
+      slider.classList.toggle("untouched", !set);
+      slider.setAttribute("aria-valuetext", set ? numbers[at].value + " %" : "not set");
+      if (set) slider.value = numbers[at].value;
+    }
+    function put(at) {
+      if (numbers.length === 2 && numbers[at].value !== "") {
+        numbers[1 - at].value = String(Math.round((100 - Number(numbers[at].value)) * 1e6) / 1e6);
+      }
+      numbers.forEach((number, each) => mark(each));
+      const sum = numbers.reduce((so, number) => so + Number(number.value), 0);
+      const whole = numbers.every((number) => number.value !== "");
+      byId("sum").textContent = numbers.length > 2 ? "In all: " + Math.round(sum * 100) / 100 + " %" : "";
+      numbers[0].setCustomValidity(whole && Math.abs(sum - 100) > 0.5 ? "The percentages add up to " + sum + ", and not to 100." : "");
+    }
+    sliders.forEach((slider, at) => {
+      slider.hidden = false;
+      slider.addEventListener("input", () => { numbers[at].value = slider.value; put(at); });
+      numbers[at].addEventListener("input", () => put(at));
+    });
+    put(0);
+  });
+  const written = byId("words");
+  if (written) byId("text").addEventListener("input", (event) => {
+    written.textContent = String(event.target.value.split(/\s+/).filter(Boolean).length);
+  });
+
+  /* An answer is sent until it is saved: the server may be away for a while. */
+  all("form[data-keep]").forEach((form) => {
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      if (form.dataset.sending) return;
+      form.dataset.sending = "1";
+      all("button", form).forEach((button) => { button.disabled = true; });
+      const body = new URLSearchParams(new FormData(form));
+      const told = byId("sending");
+      function again(why) {
+        told.textContent = why;
+        setTimeout(send, 2000);
+      }
+      function send() {
+        fetch(form.action, { method: "POST", body: body }).then((answer) => {
+          if (answer.redirected) location.assign(answer.url);
+          else if (answer.status === 503) again("The study is just being taken up again. Your answer is sent as soon as it is.");
+          else form.submit();
+        }, () => again("No connection. Your answer is kept on this page, and sent as soon as there is one."));
+      }
+      told.textContent = "Saving …";
+      send();
+    });
+  });
+  const left = byId("left");
+  if (left) {
+    const end = performance.now() + 1000 * Number(left.dataset.left);
+    const ticking = setInterval(() => {
+      const now = Math.max(0, Math.round((end - performance.now()) / 1000));
+      if (String(now) === left.textContent) return;
+      left.textContent = String(now);
+      if (now === 60 || now === 10) byId("told").textContent = now + " seconds are left.";
+      if (now > 0) return;
+      clearInterval(ticking);
+      const form = byId("abstain");
+      form.elements.why.value = "time";
+      if (!byId("task").dataset.sending) form.requestSubmit();
+    }, 250);
+  }
+  const waiting = byId("waiting");
+  if (waiting) {
+    const events = new EventSource(waiting.dataset.events);
+    events.onmessage = () => { events.close(); location.assign("/"); };
+  }
+  if (byId("fault")) byId("fault").focus();
 })();

@@ -2,7 +2,12 @@ import numpy as np
 import pytest
 
 from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.components import Components, nested, one_way, rerun_variance
+from oversight.protocols.scoring.components import (
+    Components,
+    component_intervals,
+    components,
+)
+from tests.conftest import Campaign
 
 
 def planted(seed: int, n: int, k: int, j: int, *variances: float) -> Floats:
@@ -15,14 +20,14 @@ def planted(seed: int, n: int, k: int, j: int, *variances: float) -> Floats:
 
 
 def test_planted_components_are_recovered() -> None:
-    found = [nested(planted(seed, 60, 4, 3, 1.0, 0.5, 0.2)) for seed in range(200)]
+    found = [components(planted(seed, 60, 4, 3, 1.0, 0.5, 0.2)) for seed in range(200)]
     for name, truth in (("between", 1.0), ("within", 0.5), ("verdict", 0.2)):
         each = [getattr(one, name) for one in found]
         assert np.mean(each) == pytest.approx(truth, abs=3 * np.std(each) / 200**0.5)
 
 
 def test_one_verdict_a_draw_leaves_two_components() -> None:
-    found = [one_way(planted(seed, 60, 4, 1, 1.0, 0.5, 0.2)[:, :, 0]) for seed in range(200)]
+    found = [components(planted(seed, 60, 4, 1, 1.0, 0.5, 0.2)) for seed in range(200)]
     for name, truth in (("between", 1.0), ("within", 0.7)):
         each = [getattr(one, name) for one in found]
         assert np.mean(each) == pytest.approx(truth, abs=3 * np.std(each) / 200**0.5)
@@ -32,7 +37,7 @@ def test_the_coins_of_a_simulated_judge_have_the_variance_of_coins() -> None:
     """Right with chance q of the problem: the variance of a draw around it is q (1 - q)."""
     rng = np.random.default_rng(0)
     q = np.repeat((0.2, 0.5, 0.9), 400)
-    found = one_way((rng.random((1200, 8)) < q[:, None]).astype(float))
+    found = components((rng.random((1200, 8, 1)) < q[:, None, None]).astype(float))
     assert found.within == pytest.approx(np.mean(q * (1 - q)), abs=0.01)
     assert found.between == pytest.approx(q.var(), abs=0.01)
 
@@ -49,13 +54,28 @@ def test_the_error_is_that_of_means_of_new_samples_and_of_reruns() -> None:
     assert exact.reliability == pytest.approx(1 / (1 + 0.15))
 
 
-def test_resampling_draws_has_the_variance_of_reruns() -> None:
-    scores = planted(2, 80, 3, 1, 1.0, 0.6, 0.0)[:, :, 0]
-    assert rerun_variance(scores) == pytest.approx(one_way(scores).rerun, rel=0.1)
+def test_one_draw_leaves_its_noise_with_the_problems() -> None:
+    found = [components(planted(seed, 60, 1, 3, 1.0, 0.5, 0.2)) for seed in range(200)]
+    for name, truth in (("between", 1.5), ("verdict", 0.2)):
+        each = [getattr(one, name) for one in found]
+        assert np.mean(each) == pytest.approx(truth, abs=3 * np.std(each) / 200**0.5)
+    assert {one.within for one in found} == {0}
 
 
-def test_a_single_draw_has_no_components() -> None:
-    with pytest.raises(ValueError, match="at least two draws, and there is 1"):
-        one_way(np.ones((5, 1)))
-    with pytest.raises(ValueError, match="at least two verdicts"):
-        nested(np.ones((5, 2, 1)))
+@pytest.mark.campaign
+def test_intervals_of_components_cover_what_was_planted(campaign: Campaign) -> None:
+    simulations = campaign.size(200, 2000)
+    truths = (1.0, 0.5, 0.2)
+    of = np.repeat(np.arange(30), 2)
+    covered = np.zeros(3)
+    for seed in range(simulations):
+        told = component_intervals(planted(seed, 60, 3, 2, *truths), of, resamples=500)
+        covered += [low <= truth <= high for truth, (low, high) in zip(truths, told, strict=True)]
+    assert (covered / simulations >= 0.92 - 3 * (0.07 / simulations) ** 0.5).all(), covered
+
+
+def test_a_single_draw_and_verdict_have_no_components() -> None:
+    with pytest.raises(ValueError, match="5 problems, 1 draws and 1 verdicts"):
+        components(np.ones((5, 1, 1)))
+    with pytest.raises(ValueError, match="two clusters"):
+        component_intervals(np.ones((5, 2, 1)), np.zeros(5, dtype=np.int64))

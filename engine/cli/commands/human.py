@@ -1,0 +1,299 @@
+"""`oversight human`: persons in the seats of a sweep, or as judges of finished transcripts."""
+
+import asyncio
+import shlex
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+
+from oversight.cache.call import Ask
+from oversight.engine.cli.beside import ask_beside, store_of
+from oversight.engine.cli.completing import run_names
+from oversight.engine.cli.exit_codes import ExitCode
+from oversight.engine.cli.faults import halt_code
+from oversight.engine.cli.naming import run_argument, run_named
+from oversight.engine.cli.number import Number
+from oversight.engine.cli.options import (
+    json_option,
+    limit_option,
+    recorded_option,
+    row_options,
+    run_folder_option,
+    seed_option,
+    set_option,
+    store_option,
+)
+from oversight.engine.cli.output import say, show, show_json
+from oversight.engine.errors import UsageError
+from oversight.engine.persons.desk import DeskSettings
+from oversight.engine.persons.journal import PERSONS
+from oversight.engine.runs.listing import is_run
+from oversight.engine.runs.loaded_sweep import open_run
+from oversight.engine.runs.lookup import Parts, cells_with_verdict
+from oversight.engine.runs.replay import replay_cache
+
+PORT = 7721
+PANEL = "raters"
+"""The panel that judges finished transcripts."""
+
+MOST_LANES = 5_000
+"""Cells under way at once: persons choose among what waits, so that few of it would hold up all."""
+
+
+@click.group()
+def command() -> None:
+    """Put persons into seats, see how far they are, and how well they agree."""
+
+
+@command.command()
+@click.argument("what", metavar="SWEEP|RUN", shell_complete=run_names)
+@click.option(
+    "--raters",
+    type=click.IntRange(1),
+    default=2,
+    show_default=True,
+    metavar="N",
+    help="Raters of each panel; each gets a link of their own.",
+)
+@click.option(
+    "--each",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    metavar="K",
+    help="With RUN: raters for each transcript.",
+)
+@click.option(
+    "--budget", type=Number(1), metavar="SECONDS", help="Time for one task. Default: no limit."
+)
+@click.option(
+    "--before/--no-before",
+    default=True,
+    show_default=True,
+    help="Ask for a belief before the transcript is shown.",
+)
+@click.option(
+    "--attention",
+    type=click.IntRange(0),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="One attention item in N answers; 0 for none.",
+)
+@click.option(
+    "--return-after",
+    type=Number(0),
+    default=60.0,
+    show_default=True,
+    metavar="MINUTES",
+    help="When a task that is let lie goes to another rater.",
+)
+@seed_option
+@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on: any but this machine's own lets others reach it.",
+)
+@click.option(
+    "--problems", type=click.IntRange(1), metavar="N", help="With RUN: only the first N problems."
+)
+@row_options
+@set_option
+@limit_option
+@store_option
+@run_folder_option
+def serve(
+    what: str,
+    raters: int,
+    each: int,
+    budget: float | None,
+    before: bool,
+    attention: int,
+    return_after: float,
+    seed: int,
+    port: int,
+    host: str,
+    problems: int | None,
+    protocol: str,
+    agent: str,
+    judge: str,
+    overrides: tuple[str, ...],
+    limit: int | None,
+    store: str | None,
+    run_folder: Path | None,
+) -> None:
+    """Run SWEEP with persons in its seats, or have persons judge the transcripts of RUN.
+
+    In a sweep, `person/NAME` stands where a model does, in any seat; NAME is a panel of raters. Of
+    a finished RUN, the transcripts are judged again, with the words that its judges read; no score
+    of the run changes.
+
+    A link is printed for each rater. A rater never gets two worlds of one problem. Answers are
+    saved before the page says so, and stored like any reply: the same command goes on after a stop.
+    Exit codes are those of `oversight run`.
+    """
+    settings = DeskSettings(seed, budget, before, attention, 60 * return_after)
+    seating = Seating(settings, raters, host, port)
+    path = Path(what)
+    if path.is_file() and not is_run(path):
+        if protocol or agent or judge or problems is not None or each > 1:
+            raise UsageError(f"{what} is a sweep file: rows, --problems and --each are for a RUN")
+        options = SweepOptions(path, overrides, limit, store, run_folder)
+        raise SystemExit(_run_with_persons(options, seating))
+    if overrides or limit is not None or run_folder is not None:
+        raise UsageError(f"{what} is a run: --set, --limit and --run-folder are for a SWEEP")
+    parts = Parts(protocol, agent, judge)
+    raise SystemExit(_judged_by_persons(run_named(what), parts, problems, each, store, seating))
+
+
+@dataclass(frozen=True, slots=True)
+class Seating:
+    """Who is asked, and where."""
+
+    settings: DeskSettings
+    raters: int
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class SweepOptions:
+    """What is run."""
+
+    path: Path
+    overrides: tuple[str, ...]
+    limit: int | None
+    store: str | None
+    folder: Path | None
+
+
+def _run_with_persons(given: SweepOptions, seating: Seating) -> int:
+    from oversight.engine.cli.raters import RaterPages, seated_desk
+    from oversight.engine.cli.terminal import Presentation, run_in_terminal
+    from oversight.engine.persons.panel import panels_of
+    from oversight.engine.runs.loaded_sweep import load_sweep
+    from oversight.engine.runs.lock import take_lock
+    from oversight.engine.runs.observer import Observer
+    from oversight.engine.runs.run import Run, RunOptions
+    from oversight.engine.runs.stores import store_name
+    from oversight.engine.sweeps.sweepfile import read_sweep_file
+
+    loaded = load_sweep(read_sweep_file(given.path, given.overrides, given.limit))
+    panels = panels_of(loaded.sweep.models)
+    if not panels:
+        raise UsageError(
+            f"{given.path}: no seat has a person; write person/NAME for a model, or run it and "
+            "have persons judge its transcripts: oversight human serve RUN"
+        )
+    lanes = max(loaded.file.top.lanes, min(len(loaded.sweep), MOST_LANES))
+    top = replace(loaded.file.top, lanes=lanes)
+    loaded = replace(loaded, file=replace(loaded.file, top=top))
+
+    def pages(run: Run) -> Sequence[Observer]:
+        persons = run.folder.path / PERSONS
+        persons.mkdir(exist_ok=True)
+        take_lock(persons)
+        desk = seated_desk(loaded.models, persons, panels, seating.raters, seating.settings)
+        return (RaterPages(desk, seating.host, seating.port),)
+
+    options = RunOptions(store_name(given.store), given.folder, overrides=given.overrides)
+    again = shlex.join(["oversight", *sys.argv[1:]])
+    return run_in_terminal(loaded, options, Presentation(again, "text", "brier"), observers=pages)
+
+
+def _judged_by_persons(
+    run: Path, parts: Parts, problems: int | None, each: int, store: str | None, seating: Seating
+) -> int:
+    from oversight.engine.cli.raters import RaterPages, seated_desk
+    from oversight.engine.persons.judging import (
+        JudgedCase,
+        ask_persons,
+        judged_cases,
+        raters_needed,
+        tasks_of,
+    )
+    from oversight.engine.persons.panel import PERSON
+
+    opened = open_run(run)
+    cells = cells_with_verdict(opened.sweep, run, parts, problems)
+    model = f"{PERSON}{PANEL}"
+    with closing(store_of(run, store)) as replies:
+        recorded = replay_cache(replies, opened.models.identity_in(replies))
+
+        async def cases() -> list[JudgedCase]:
+            return [case async for case in judged_cases(cells, recorded)]
+
+        judged = asyncio.run(cases())
+        tasks = tasks_of(judged, model, each)
+        if not tasks:
+            raise UsageError(f"{run}: no verdict of these rows is a judgement of one transcript")
+        if left := len(cells) - len(judged):
+            say(f"{left:,} cells are left out: their verdicts are no judgement of one transcript")
+        if (needed := raters_needed(call for call, _ in tasks.values())) > seating.raters:
+            raise UsageError(
+                f"a problem has up to {needed} transcripts to be judged, and nobody may have two "
+                f"of them: take --raters {needed}, a lower --each, or fewer rows"
+            )
+        folder = run / PERSONS
+        folder.mkdir(exist_ok=True)
+        desk = seated_desk(opened.models, folder, [PANEL], seating.raters, seating.settings)
+        desk.kinds.update({address: case.kind for address, (_, case) in tasks.items()})
+        answered = 0
+
+        async def work(ask: Ask) -> None:
+            nonlocal answered
+            async with RaterPages(desk, seating.host, seating.port).open():
+                calls = [call for call, _ in tasks.values()]
+                answered = await ask_persons(calls, ask, stop_token=opened.stop_token)
+
+        halt, _ = ask_beside(
+            opened, folder, replies, work, lambda: (len(tasks), answered), roles=[(model, "judge")]
+        )
+    if halt is not None:
+        say(f"{str(halt).rstrip('.')}. What was answered is saved. The same command goes on.")
+        return halt_code(halt)
+    say(f"{answered:,} judgements of {len(judged):,} transcripts")
+    say(f"see them: oversight human agreement {run}")
+    return ExitCode.DONE
+
+
+@command.command()
+@run_argument
+@json_option
+def status(named: str, as_json: bool) -> None:
+    """Say how far each rater of RUN is."""
+    from oversight.engine.decisions.raters import rater_standings
+    from oversight.engine.decisions.raters_text import standings_text
+
+    found = rater_standings(run_named(named))
+    if as_json:
+        show_json(found)
+    else:
+        show(standings_text(found))
+
+
+@command.command()
+@run_argument
+@recorded_option
+@json_option
+def agreement(named: str, store: str | None, as_json: bool) -> None:
+    """Say how far the raters of RUN agree, how good each one is, and how the model judge compares.
+
+    Krippendorff's alpha of the answers that they found likeliest, and of their probabilities; for
+    each rater, Brier score, accuracy and calibration, what the transcript changed, and attention
+    items passed. Where they judged finished transcripts, the judge of the run on the same ones.
+    """
+    from oversight.engine.decisions.raters import rater_agreement
+    from oversight.engine.decisions.raters_text import agreement_json, agreement_text
+
+    found = rater_agreement(run_named(named), store)
+    if as_json:
+        show_json(agreement_json(found))
+    else:
+        show(agreement_text(found))

@@ -1,0 +1,61 @@
+"""Pages for raters while something runs: their links, their desk, and the end of the work."""
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from oversight.engine.cli.output import say
+from oversight.engine.display.progress import Snapshot
+from oversight.engine.errors import UsageError
+from oversight.engine.models.router import Models
+from oversight.engine.pages.rating import RaterServer
+from oversight.engine.persons.desk import Desk, DeskSettings
+from oversight.engine.persons.journal import RaterJournal
+from oversight.engine.persons.panel import seated_raters
+from oversight.engine.runs.observer import Observer
+
+LINGER = 5.0
+"""Seconds for which pages that wait can still be told that there is nothing more."""
+
+
+class RaterPages(Observer):
+    """Serves a desk as long as a run is watched."""
+
+    def __init__(self, desk: Desk, host: str, port: int) -> None:
+        self.desk = desk
+        self._server = RaterServer(desk, host)
+        self._port = port
+
+    def watching(self, snapshot: Callable[[], Snapshot]) -> AbstractAsyncContextManager[None]:
+        return self.open()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Serve while the body runs. UsageError where the port is taken."""
+        async with AsyncExitStack() as stack:
+            try:
+                root = await stack.enter_async_context(self._server.serving(self._port))
+            except OSError as taken:
+                raise UsageError(
+                    f"--port {self._port} of {self._server.door.host}: {taken.strerror or taken}; "
+                    "take another, or 0 for any"
+                ) from taken
+            for rater, link in self._server.links(root):
+                say(f"{rater.name}  {link}")
+            say("send each link to one person; whoever opens it answers in that rater's name")
+            yield
+            if not self.desk.stopped:
+                await self._server.farewell(LINGER)
+
+
+def seated_desk(
+    models: Models, folder: Path, panels: Iterable[str], raters: int, settings: DeskSettings
+) -> Desk:
+    """A desk for so many raters a panel, who answer for `person/NAME` from now on.
+
+    folder: `persons` of a run folder, which this process holds.
+    """
+    journal = RaterJournal(folder)
+    desk = Desk(seated_raters(folder, panels, raters), journal, models.stop_token, settings)
+    models.answered_by("person", desk)
+    return desk

@@ -1,0 +1,160 @@
+"""Where the noise of a run comes from, and what to buy next: questions, debates or verdicts."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from oversight.engine.decisions.costs import Costs, RowCost
+from oversight.engine.decisions.rows import RunRows
+from oversight.protocols.scores import applicable
+from oversight.protocols.scoring.arrays import Floats
+from oversight.protocols.scoring.clustered import Codes, codes, design_effect
+from oversight.protocols.scoring.components import (
+    Components,
+    component_intervals,
+    components,
+)
+from oversight.protocols.scoring.worlds import Worlds
+
+Ware: TypeAlias = Literal["questions", "debates", "verdicts"]
+
+SHARPER = 0.8
+"""What is bought makes the standard error this much of what it is."""
+
+MOST = 1_000
+"""Draws or verdicts of each that anybody would buy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One way to a sharper mean of a row."""
+
+    ware: Ware
+    questions: int
+    debates: int
+    """Of each question and world."""
+    verdicts: int
+    """On each debate."""
+    price: float | None
+    """Beyond what is paid already; dollars, or tokens where a price is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowNoise:
+    """One row's."""
+
+    name: str
+    components: Components
+    intervals: tuple[tuple[float, float], ...]
+    """95 %, of between, within and verdict; () for a single cluster of questions."""
+    design_effect: float
+    offers: tuple[Offer, ...]
+    """What makes the error `SHARPER` of what it is; a ware that cannot is not offered."""
+
+    @property
+    def best(self) -> Offer | None:
+        """The cheapest offer; None where nothing is known to cost anything."""
+        priced = [offer for offer in self.offers if offer.price is not None]
+        return min(priced, key=lambda offer: offer.price or 0.0, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Of all rows of a run that have two draws or two verdicts of each question."""
+
+    score: str
+    unit: Literal["$", "tokens"]
+    rows: tuple[RowNoise, ...]
+
+
+def noise(run: RunRows, costs: Costs, *, score: str = "brier", seed: int = 0) -> Noise:
+    """Components of every row's ASD, and what to buy next. costs: of the run, or of a part."""
+    unit: Literal["$", "tokens"] = "tokens" if costs.unpriced or not costs.total.dollars else "$"
+    found = []
+    for row, name in enumerate(run.names):
+        ids, scores = verdict_scores(run, row, score)
+        if len(ids) < 2 or scores.shape[1] * scores.shape[2] < 2:
+            continue
+        of = cluster_codes(run, ids)
+        parts = components(scores)
+        effect = design_effect(scores.mean(axis=(1, 2)), of).effect
+        told = component_intervals(scores, of, seed=seed) if of.max() else ()
+        offers = tuple(_offers(parts, effect, *_each(costs.rows[row], unit, run)))
+        found.append(RowNoise(name, parts, told, effect, offers))
+    return Noise(score, unit, tuple(found))
+
+
+def verdict_scores(run: RunRows, row: int, score: str) -> tuple[tuple[str, ...], Floats]:
+    """Questions of a row that have all verdicts of all draws, and the ASD of each single verdict:
+    questions × draws × verdicts on the draw."""
+    index, sweep = run.table.beside.cells, run.sweep
+    places = index.places(row)
+    probs, redraws = run.table.probs[places].tolist(), run.table.redraws
+    found: dict[str, list[list[float]]] = {}
+    for n, problem in enumerate(sweep.problems):
+        answers = len(problem.values)
+        if score not in applicable(answers):
+            continue
+        draws = []
+        for draw in range(sweep.draws):
+            start = index.starts[n] + draw * answers
+            cells = range(start, start + answers)
+            if any(math.isnan(probs[cell][0]) for cell in cells):
+                break
+            worlds = [
+                redraws.get(int(places[cell]), (tuple(probs[cell][:answers]),)) for cell in cells
+            ]
+            each = [Worlds(verdicts, problem.values) for verdicts in zip(*worlds, strict=True)]
+            draws.append([one.asd(one.scores[score]) for one in each])
+        else:
+            found[problem.id] = draws
+    return tuple(found), np.array(list(found.values())).reshape(len(found), sweep.draws, -1)
+
+
+def cluster_codes(run: RunRows, ids: tuple[str, ...]) -> Codes:
+    """The cluster of each of some problems."""
+    groups = {problem.id: problem.group for problem in run.sweep.problems}
+    return codes([(groups[id], "") if groups[id] else ("", id) for id in ids])
+
+
+def _each(row: RowCost, unit: str, run: RunRows) -> tuple[float | None, float | None]:
+    """What one debate of a question costs, and all verdicts on it, in all of its worlds."""
+    spent = row.alone
+    whole = spent.dollars if unit == "$" else float(spent.tokens)
+    judged = spent.judge_dollars if unit == "$" else float(spent.judge_tokens)
+    if whole is None or judged is None or not row.problems:
+        return None, None
+    drawn = row.problems * run.sweep.draws
+    return (whole - judged) / drawn, judged / drawn
+
+
+def _offers(
+    parts: Components, effect: float, debate: float | None, verdict: float | None
+) -> Iterator[Offer]:
+    """debate, verdict: what a question costs a draw, without and for its verdicts."""
+    n, k, j = parts.problems, parts.draws, parts.verdicts
+    aim = parts.error_with(n, k, j, effect) * SHARPER**2
+    if not aim:
+        return
+
+    def price(questions: int, debates: int, verdicts: int) -> float | None:
+        if debate is None or verdict is None:
+            return None
+        a_draw = debate + verdict * verdicts / j
+        return questions * debates * a_draw - n * k * (debate + verdict)
+
+    def offer(ware: Ware, questions: int, debates: int, verdicts: int) -> Offer:
+        return Offer(ware, questions, debates, verdicts, price(questions, debates, verdicts))
+
+    yield offer("questions", math.ceil(n / SHARPER**2), k, j)
+    for debates in range(k + 1, MOST):
+        if k > 1 and parts.error_with(n, debates, j, effect) <= aim:
+            yield offer("debates", n, debates, j)
+            break
+    for verdicts in range(j + 1, MOST):
+        if j > 1 and parts.error_with(n, k, verdicts, effect) <= aim:
+            yield offer("verdicts", n, k, verdicts)
+            break

@@ -1,0 +1,69 @@
+"""A contrast over data sets, as people and programs read it."""
+
+from typing import Any
+
+from oversight.engine.decisions.studies import Studies
+from oversight.engine.display.table import Table
+from oversight.engine.reports.tables import SCORE_NAMES
+
+
+def studies_json(found: Studies) -> dict[str, Any]:
+    """`{"studies": [{"run", "n", "mean", …}], "mean", "low", "high", "prediction", "tau", …}`."""
+    pooled = found.pooled
+    return {
+        "score": found.score,
+        "studies": [
+            {
+                "run": study.run,
+                "first": study.contrast.first,
+                "second": study.contrast.second,
+                "n": study.contrast.n,
+                "mean": study.contrast.estimate,
+                "error": study.contrast.error,
+                "low": study.contrast.interval[0],
+                "high": study.contrast.interval[1],
+                "weight": weight,
+            }
+            for study, weight in zip(found.studies, pooled.weights, strict=True)
+        ],
+        "mean": pooled.mean,
+        "error": pooled.error,
+        "low": pooled.interval[0],
+        "high": pooled.interval[1],
+        "prediction": pooled.prediction,
+        "tau": pooled.tau,
+        "i_squared": pooled.i_squared,
+    }
+
+
+def studies_table(found: Studies) -> Table:
+    """A line a run, the mean over all, and what to expect of a new one."""
+    pooled = found.pooled
+    body = [
+        (
+            study.run,
+            f"{study.contrast.n}",
+            f"{study.contrast.estimate:+.3f}",
+            _span(study.contrast.interval),
+            f"{weight:.0%}",
+        )
+        for study, weight in zip(found.studies, pooled.weights, strict=True)
+    ]
+    body.append(("mean over data sets", "", f"{pooled.mean:+.3f}", _span(pooled.interval), ""))
+    if pooled.prediction:
+        body.append(("on a new one", "", "", _span(pooled.prediction), ""))
+    first, second = found.studies[0].contrast.first, found.studies[0].contrast.second
+    return Table(
+        f"{first} - {second}, over {pooled.studies} data sets ({SCORE_NAMES[found.score]})",
+        ("run", "n", "difference", "95 %", "weight"),
+        tuple(body),
+        1,
+        (
+            f"data sets differ by {pooled.tau:.3f} (s.d.); I² {pooled.i_squared:.0%}. Mean: random "
+            "effects, REML, Hartung and Knapp's t. On a new one: prediction interval.",
+        ),
+    )
+
+
+def _span(interval: tuple[float, float]) -> str:
+    return f"[{interval[0]:+.3f}, {interval[1]:+.3f}]"

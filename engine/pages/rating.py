@@ -1,0 +1,226 @@
+"""The pages of raters: what one is asked now, and what is done with what is sent."""
+
+import asyncio
+import hmac
+import logging
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from aiohttp import web
+
+from oversight.engine.errors import EngineError
+from oversight.engine.pages.addresses import AtDesk
+from oversight.engine.pages.environment import page
+from oversight.engine.pages.guard import TOKEN, Door
+from oversight.engine.pages.serving import Server, html
+from oversight.engine.persons.desk import Desk, NotReady, NotTheirs, Offer, RaterProgress
+from oversight.engine.persons.panel import Rater
+
+log = logging.getLogger(__name__)
+
+COOKIE = "oversight_rater"
+"""Where a browser keeps a rater's key; a viewer of runs on the same machine has another one."""
+
+NAMES = re.compile(r"p\d{1,4}|f-.{1,200}|reason|text|choice")
+"""The fields of an answer; whatever else is sent is not kept."""
+
+KEEP_ALIVE = 15.0
+"""Seconds between two signs of life to a page that waits."""
+
+RETRY = 2
+"""Seconds after which a page sends an answer again that could not be taken yet."""
+
+SAID = {
+    "saved": "Saved.",
+    "late": "The time for that one was over. It counts as no answer.",
+    "none": "Kept as no answer.",
+}
+
+
+class RaterServer(Server):
+    """Serves a desk to its raters, each by a link of their own."""
+
+    def __init__(self, desk: Desk, host: str = "127.0.0.1") -> None:
+        keys = tuple(rater.key for rater in desk.raters.values())
+        super().__init__(Door(host, keys, COOKIE, ("GET", "HEAD", "POST")))
+        self.desk = desk
+        self._here: set[str] = set()
+        """Raters who have not been told yet that there is nothing more."""
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/", self._now),
+            web.get("/events", self._events),
+            web.post("/begin", self._begin),
+            web.post("/believe", self._believe),
+            web.post("/answer", self._answer),
+            web.post("/abstain", self._abstain),
+        ]
+
+    def links(self, root: str) -> Iterable[tuple[Rater, str]]:
+        """The link of each rater: whoever opens it answers in this rater's name."""
+        return [(rater, f"{root}?token={rater.key}") for rater in self.desk.raters.values()]
+
+    async def farewell(self, most: float) -> None:
+        """Return when all who came were told that there is nothing more, or after `most` s."""
+        self.desk.finish()
+        try:
+            async with asyncio.timeout(most):
+                while self._here:
+                    await self.desk.news(most)
+        except TimeoutError:
+            return
+
+    def _rater(self, request: web.Request) -> Rater:
+        known = request[TOKEN].encode()
+        return next(
+            rater
+            for rater in self.desk.raters.values()
+            if hmac.compare_digest(rater.key.encode(), known)
+        )
+
+    async def _now(self, request: web.Request) -> web.StreamResponse:
+        return await self._shown(self._rater(request), said=_said(request))
+
+    async def _shown(
+        self,
+        rater: Rater,
+        *,
+        said: str = "",
+        fault: str = "",
+        posted: Mapping[str, str] | None = None,
+    ) -> web.Response:
+        """What the rater has on the desk. fault: why what was sent is not taken."""
+        desk = self.desk
+        self._here.add(rater.name)
+        if not desk.consented(rater):
+            return html(welcome_page(desk))
+        try:
+            offer = None if desk.over else await desk.offer(rater)
+        except EngineError as unsaved:
+            return _unsaved(rater, unsaved)
+        progress = desk.progress(rater)
+        if offer is None:
+            if desk.over:
+                self._here.discard(rater.name)
+                desk.finish()
+            return html(waiting_page(progress, desk.over, said))
+        shown = task_page(offer, progress, said, fault, defaultdict(str, posted or {}))
+        return html(shown, 422 if fault else 200)
+
+    async def _begin(self, request: web.Request) -> web.StreamResponse:
+        rater = self._rater(request)
+        try:
+            await self.desk.consent(rater)
+        except EngineError as fault:
+            return _unsaved(rater, fault)
+        return _back("")
+
+    async def _believe(self, request: web.Request) -> web.StreamResponse:
+        return await self._taken(request, "saved")
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        return await self._taken(request, "saved")
+
+    async def _abstain(self, request: web.Request) -> web.StreamResponse:
+        return await self._taken(request, "none")
+
+    async def _taken(self, request: web.Request, said: str) -> web.StreamResponse:
+        desk, rater = self.desk, self._rater(request)
+        form = {name: text for name, text in (await request.post()).items() if _is_text(text)}
+        ticket = str(form.get("ticket", ""))
+        sent = {name: str(text) for name, text in form.items() if NAMES.fullmatch(name)}
+        try:
+            match request.path:
+                case "/believe":
+                    await desk.believe(rater, ticket, sent)
+                    return _back("")
+                case "/abstain":
+                    why = form.get("why", "asked")
+                    await desk.abstain(rater, ticket, "time" if why == "time" else "asked")
+                    return _back("late" if why == "time" else "none")
+            return _back("saved" if await desk.answer(rater, ticket, sent) else "late")
+        except ValueError as fault:
+            return await self._shown(rater, fault=str(fault), posted=sent)
+        except NotTheirs as fault:
+            return html(refusal_page(str(fault)), 409)
+        except NotReady as fault:
+            answer = html(refusal_page(f"{fault} Send it again in a moment."), 503)
+            answer.headers["Retry-After"] = str(RETRY)
+            return answer
+        except EngineError as fault:
+            return _unsaved(rater, fault)
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        """One event as soon as there is something for the rater."""
+        desk, rater = self.desk, self._rater(request)
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        try:
+            while not (desk.over or desk.has_for(rater)):
+                await response.write(b": nothing yet\n\n")
+                await desk.news(KEEP_ALIVE)
+            await response.write(b"data: ready\n\n")
+        except ConnectionError:
+            pass  # whoever waited has gone
+        return response
+
+
+def welcome_page(desk: Desk) -> str:
+    """What raters are told before they begin."""
+    return page("rating", AtDesk(), title="Before you begin", stage="welcome", how=desk.settings)
+
+
+def waiting_page(progress: RaterProgress, over: bool, said: str) -> str:
+    """Nothing to do now, or nothing any more."""
+    title = "Thank you" if over else "Nothing to judge just now"
+    stage = "over" if over else "waiting"
+    return page("rating", AtDesk(), title=title, stage=stage, progress=progress, said=said)
+
+
+def task_page(
+    offer: Offer, progress: RaterProgress, said: str, fault: str, posted: "defaultdict[str, str]"
+) -> str:
+    """One task. posted: what was sent before and not taken."""
+    task = offer.task
+    text, answers = task.question
+    return page(
+        "rating",
+        AtDesk(),
+        title="Your judgement" if task.is_probable else "Your turn",
+        stage="task",
+        task=task,
+        question=text,
+        answers=answers,
+        offer=offer,
+        before=offer.stage == "before",
+        progress=progress,
+        said=said,
+        fault=fault,
+        posted=posted,
+    )
+
+
+def refusal_page(said: str) -> str:
+    """What was sent is not saved."""
+    return page("rating", AtDesk(), title="This was not saved", stage="refused", said=said)
+
+
+def _unsaved(rater: Rater, fault: EngineError) -> web.Response:
+    # The fault names files of the study: it is for whoever runs it.
+    log.error("what %s sent is not saved: %s", rater.name, fault)
+    said = "It could not be written down. Please tell whoever sent you the link."
+    return html(refusal_page(said), 500)
+
+
+def _back(said: str) -> web.Response:
+    return web.Response(status=303, headers={"Location": f"/?said={said}" if said else "/"})
+
+
+def _said(request: web.Request) -> str:
+    return SAID.get(request.query.get("said", ""), "")
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)

@@ -1,0 +1,71 @@
+"""What servers of pages have in common: the guard at the door, faults as pages, a clean end."""
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+from aiohttp.http_exceptions import BadHttpMessage
+
+from oversight.engine.errors import EngineError
+from oversight.engine.pages.guard import Door, guard, headed
+from oversight.engine.pages.runs import fault_page
+
+
+class Server(ABC):
+    """Serves pages behind a guarded door."""
+
+    def __init__(self, door: Door, opening: str = "") -> None:
+        """opening: what the address that is to be opened ends with."""
+        self.door = door
+        self._opening = opening
+        self.port = 0
+
+    @abstractmethod
+    def routes(self) -> Iterable[web.AbstractRouteDef]: ...
+
+    def application(self) -> web.Application:
+        app = web.Application(middlewares=[guard(self.door, lambda: self.port), _told])
+        app.on_response_prepare.append(headed)
+        app.add_routes(self.routes())
+        return app
+
+    @asynccontextmanager
+    async def serving(self, port: int) -> AsyncIterator[str]:
+        """Serve while the body runs; the address to open. port: 0 for any. OSError if taken."""
+        logging.getLogger("aiohttp.server").addFilter(_of_ours)
+        runner = web.AppRunner(self.application(), access_log=None, shutdown_timeout=0.5)
+        await runner.setup()
+        try:
+            host = self.door.host
+            site = web.TCPSite(runner, host, port)
+            await site.start()
+            self.port = runner.addresses[0][1]
+            name = f"[{host}]" if ":" in host else host
+            yield f"http://{name}:{self.port}/{self._opening}"
+        finally:
+            await runner.cleanup()
+
+
+def html(text: str, status: int = 200) -> web.Response:
+    """A page as an answer."""
+    return web.Response(text=text, status=status, content_type="text/html", charset="utf-8")
+
+
+@web.middleware
+async def _told(request: web.Request, handler: Callable[..., object]) -> web.StreamResponse:
+    """Faults as pages that say what to do."""
+    try:
+        answer: web.StreamResponse = await handler(request)  # type: ignore[misc]
+        return answer
+    except web.HTTPNotFound as gone:
+        return html(fault_page("There is no such page", gone.text or ""), 404)
+    except EngineError as fault:
+        return html(fault_page("This cannot be shown", str(fault)), 500)
+
+
+def _of_ours(record: logging.LogRecord) -> bool:
+    """Whether a record is about this server, and not about a request that was no HTTP: whoever sent
+    that was told, and could fill the terminal with tracebacks otherwise."""
+    return not (record.exc_info and isinstance(record.exc_info[1], BadHttpMessage))

@@ -1,0 +1,196 @@
+"""What raters were given and what they answered: appended, synced, and read again at a restart.
+
+A rater is told that an answer is saved once its line is on the disk. A reply that was not yet in
+the store when a process was killed is made again from here.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import orjson
+
+from oversight.engine.errors import RunFolderError
+from oversight.engine.persons.task import Moment
+from oversight.engine.system.files import sync_folder, unwritable
+
+PERSONS = "persons"
+"""The folder of a run for what concerns its raters."""
+JOURNAL = "journal.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskGiven:
+    """A rater was shown a task."""
+
+    what: ClassVar[str] = "given"
+    rater: str
+    task: str
+    """The address of the call."""
+    problem: str
+    moment: Moment
+    at: int
+    """Seconds since 1970, for the record alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class BeliefBefore:
+    """What a rater believed before reading the transcript."""
+
+    what: ClassVar[str] = "before"
+    rater: str
+    task: str
+    probs: tuple[float, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAnswered:
+    what: ClassVar[str] = "answered"
+    rater: str
+    task: str
+    request: str
+    """Address of the call without its draw: what several raters have in common."""
+    problem: str
+    order: tuple[str, ...]
+    """Digests of the answers in the order in which they were shown; empty for other options."""
+    posted: dict[str, str]
+    """The form as it came."""
+    probs: tuple[float, ...] | None
+    """One an option in the order shown; None where none are asked for."""
+    seconds: float
+    """From the moment at which the task was shown, by this process, to the answer."""
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAbstained:
+    what: ClassVar[str] = "abstained"
+    rater: str
+    task: str
+    request: str
+    problem: str
+    why: Literal["asked", "time"]
+    seconds: float
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReturned:
+    """A rater let a task lie, and it may go to another one."""
+
+    what: ClassVar[str] = "returned"
+    rater: str
+    task: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckAnswered:
+    """An attention item, whose answer is known."""
+
+    what: ClassVar[str] = "check"
+    rater: str
+    task: str
+    passed: bool
+    seconds: float
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConsentGiven:
+    what: ClassVar[str] = "consent"
+    rater: str
+    at: int
+
+
+RaterEvent: TypeAlias = (
+    TaskGiven
+    | BeliefBefore
+    | TaskAnswered
+    | TaskAbstained
+    | TaskReturned
+    | CheckAnswered
+    | ConsentGiven
+)
+KINDS: dict[str, type[RaterEvent]] = {
+    kind.what: kind
+    for kind in (
+        TaskGiven,
+        BeliefBefore,
+        TaskAnswered,
+        TaskAbstained,
+        TaskReturned,
+        CheckAnswered,
+        ConsentGiven,
+    )
+}
+
+
+@dataclass
+class RaterJournal:
+    """The journal of one run. One process at a time writes it: whoever holds the run's lock."""
+
+    folder: Path
+    """`persons` of a run folder; made when it is opened."""
+    _file: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        """RunFolderError where the folder cannot be written."""
+        self._file = self.folder / JOURNAL
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if self._file.exists():
+                whole = sum(size for _, size in _lines(self._file))
+                os.truncate(self._file, whole)
+        except OSError as exc:
+            raise unwritable(self.folder, exc) from exc
+
+    def append(self, event: RaterEvent) -> None:
+        """Returns once the line is durable; RunFolderError if the disk takes no more."""
+        told = orjson.dumps({"what": event.what} | asdict(event))
+        new = not self._file.exists()
+        try:
+            with self._file.open("ab") as file:
+                file.write(told + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            if new:
+                sync_folder(self.folder)
+        except OSError as exc:
+            raise unwritable(self._file, exc) from exc
+
+
+def read_journal(folder: Path) -> Iterator[RaterEvent]:
+    """Every event of a `persons` folder, in order; none where there is no journal.
+
+    RunFolderError, naming the line, for one that is no event.
+    """
+    file = folder / JOURNAL
+    if file.exists():
+        for event, _ in _lines(file):
+            yield event
+
+
+def _lines(file: Path) -> Iterator[tuple[RaterEvent, int]]:
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.endswith(b"\n"):
+                return  # torn by a crash; nobody was told that it is saved
+            try:
+                yield _event(orjson.loads(line)), len(line)
+            except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as exc:
+                raise RunFolderError(
+                    f"{file}:{number}: is no event of a rater ({exc}); put a backup in its place"
+                ) from exc
+
+
+def _event(told: dict[str, Any]) -> RaterEvent:
+    kind = KINDS[told.pop("what")]
+    tuples = {each.name for each in fields(kind)} & {"probs", "order"}
+    told |= {name: tuple(told[name]) for name in tuples if told[name] is not None}
+    if kind is TaskGiven:
+        told["moment"] = Moment(**told["moment"])
+    return kind(**told)

@@ -1,0 +1,128 @@
+"""Finished transcripts before persons: each judge's case as it stood, put to raters instead.
+
+The transcripts of a run are taken from its store, with the very words that its judge read. What
+persons answer is stored like any reply, and no score of the run reads it.
+"""
+
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, replace
+
+from oversight.cache.call import Ask, Call
+from oversight.cache.reply import Reply
+from oversight.engine.persons.task import PersonTask
+from oversight.engine.runs.scheduler import attempt
+from oversight.engine.runs.workers import failure, run_workers
+from oversight.engine.stop import StopToken
+from oversight.engine.sweeps.sweep import Cell
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.judges import DistributionJudge
+from oversight.protocols.judges.case import Case
+from oversight.protocols.judges.judge import Judge
+from oversight.protocols.transcript import Failure, Verdict
+
+
+class CaseRecorder(Judge):
+    """A judge that notes which cases it decides."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self.decided: list[tuple[Case, Verdict]] = []
+
+    @property
+    def name(self) -> str:
+        return self._judge.name
+
+    @property
+    def reads_passage(self) -> bool:
+        return self._judge.reads_passage
+
+    @property
+    def base_agent(self) -> Agent:
+        return self._judge.base_agent
+
+    async def decide(self, case: Case, ask: Ask) -> Verdict:
+        verdict = await self._judge.decide(case, ask)
+        self.decided.append((case, verdict))
+        return verdict
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedCase:
+    """What a judge decided about a finished transcript, for persons to decide again."""
+
+    cell: Cell
+    case: Case
+    probs: tuple[float, ...]
+    """The judge's."""
+
+    def call(self, model: str) -> Call:
+        """The call that asks persons, without the draw that tells one of them from the next."""
+        judge = DistributionJudge(model, reads_passage=self.cell.row.protocol.judge.reads_passage)
+        case = self.case if judge.reads_passage else self.case.without_passage()
+        blind = bool(self.case.floor.question.passage) and not judge.reads_passage
+        order = range(len(case.options.answers))
+        return judge.compose(judge.shown(case, order, blind)).drawn(self.cell.draw)
+
+    @property
+    def kind(self) -> tuple[str, float]:
+        """What raters are to have equally many of: the row, and what the argued answer is worth."""
+        return self.cell.row.address, self.cell.problem.values[self.cell.side]
+
+
+async def judged_cases(cells: Iterable[Cell], recorded: Ask) -> AsyncIterator[JudgedCase]:
+    """The case on which each cell's verdict rests.
+
+    recorded: answers from the store alone. Cells without a verdict are left out, and those whose
+    verdict is no one judgement of a transcript: of a market's last price, say, or of a tree.
+    """
+    for cell in cells:
+        recorder = CaseRecorder(cell.row.protocol.judge)
+        seated = replace(cell.row, protocol=replace(cell.row.protocol, judge=recorder))
+        outcome = await attempt(replace(cell, row=seated), recorded)
+        if isinstance(outcome, Verdict) and recorder.decided:
+            case, verdict = recorder.decided[-1]
+            if not case.statement and verdict.probs == outcome.probs:
+                yield JudgedCase(cell, case, outcome.probs)
+
+
+def tasks_of(
+    cases: Iterable[JudgedCase], model: str, each: int
+) -> dict[str, tuple[Call, JudgedCase]]:
+    """Every different call that asks `each` persons about each case, by address: worlds that ended
+    in the same transcript are judged once."""
+    found: dict[str, tuple[Call, JudgedCase]] = {}
+    for case in cases:
+        call = case.call(model)
+        for person in range(each):
+            drawn = Call(call.request, (*call.draw, person))
+            found.setdefault(drawn.address, (drawn, case))
+    return found
+
+
+def raters_needed(calls: Iterable[Call]) -> int:
+    """How many raters there must be so that none gets two calls about one problem."""
+    count: dict[str, int] = {}
+    for call in calls:
+        problem = PersonTask(call).problem
+        count[problem] = count.get(problem, 0) + 1
+    return max(count.values(), default=0)
+
+
+async def ask_persons(calls: Iterable[Call], ask: Ask, *, stop_token: StopToken) -> int:
+    """Put calls to persons, all at once; how many were answered. A Halt stops it; what was
+    answered is stored."""
+    answered = 0
+
+    async def heard(call: Call) -> Reply | Failure:
+        try:
+            return await ask(call)
+        except Exception as exc:
+            return failure(f"a person's judgement {call.address[:12]}", exc)
+
+    def count(call: Call, came: Reply | Failure) -> None:
+        nonlocal answered
+        answered += isinstance(came, Reply)
+
+    todo = list(calls)
+    await run_workers(todo, heard, count, lanes=max(len(todo), 1), stop_token=stop_token)
+    return answered

@@ -1,0 +1,71 @@
+"""Who rates: pseudonyms, and the keys by which the server knows them again."""
+
+import os
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import orjson
+
+from oversight.engine.errors import RunFolderError
+from oversight.engine.providers.catalogue import entry, provider_of
+from oversight.engine.system.files import replace_file, unwritable
+
+PANEL = "panel.json"
+PERSON = "person/"
+"""How the names of models begin that are persons."""
+
+MAX_RATERS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Rater:
+    name: str
+    """A pseudonym: the panel and a number. Nothing else is kept of a person."""
+    panel: str
+    """NAME of `person/NAME`, whose calls this rater answers."""
+    key: str = field(repr=False)
+    """What opens the pages for this rater."""
+
+
+def panels_of(models: Iterable[str]) -> tuple[str, ...]:
+    """The names of the panels that a sweep's models are, in their order."""
+    return tuple(
+        model.removeprefix(PERSON)
+        for model in models
+        if model.startswith(PERSON) and entry(provider_of(model)).in_person
+    )
+
+
+def seated_raters(folder: Path, panels: Iterable[str], count: int) -> tuple[Rater, ...]:
+    """`count` raters a panel, those that the folder knows already first; what is new is kept.
+
+    A rater whom the folder knows stays one: links that were sent go on opening. RunFolderError.
+    """
+    known = {rater.name: rater for rater in read_raters(folder)}
+    for panel in panels:
+        for number in range(1, count + 1):
+            name = f"{panel}-{number}"
+            known.setdefault(name, Rater(name, panel, secrets.token_urlsafe(18)))
+    told = [{"name": r.name, "panel": r.panel, "key": r.key} for r in known.values()]
+    file = folder / PANEL
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # Made empty and closed to others first: whoever has a key answers in a rater's name.
+        os.close(os.open(file.with_name(f".{PANEL}.new"), os.O_CREAT | os.O_WRONLY, 0o600))
+    except OSError as exc:
+        raise unwritable(file, exc) from exc
+    replace_file(file, [orjson.dumps(told, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)])
+    return tuple(known.values())
+
+
+def read_raters(folder: Path) -> tuple[Rater, ...]:
+    """The raters that a `persons` folder knows; none where there is no panel."""
+    file = folder / PANEL
+    if not file.exists():
+        return ()
+    try:
+        return tuple(Rater(**told) for told in orjson.loads(file.read_bytes()))
+    except (orjson.JSONDecodeError, TypeError) as exc:
+        raise RunFolderError(f"{file}: is no list of raters ({exc}); put a backup there") from exc

@@ -1,0 +1,390 @@
+"""What a person is asked, read out of the call that a model in the same seat would be sent.
+
+A person reads the very words that a model reads, and answers in the form that the seat demands:
+percentages where a judge states them, a label, the fields of a form, or a speech. So a person fits
+into any seat of any mechanism, and what comes back is a reply like any other.
+"""
+
+import hashlib
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+import orjson
+
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply, Token
+from oversight.engine.simulation.form import form_kind
+from oversight.protocols.prompts.escape import escape_tags
+from oversight.protocols.prompts.forms import REASONING
+from oversight.protocols.prompts.parse import (
+    Todo,
+    find_question,
+    read_instructions,
+    read_marked_turns,
+    read_question,
+    read_rules,
+)
+from oversight.protocols.prompts.render import answer_body
+from oversight.protocols.question import Question
+
+Way: TypeAlias = Literal["percentages", "probabilities", "label", "vote", "form", "text"]
+"""How the seat wants its answer; the first three are probabilities of the options."""
+
+PROBABLE: tuple[Way, ...] = ("percentages", "probabilities", "label")
+
+FieldKind: TypeAlias = Literal["text", "texts", "number", "whole", "choice", "flag"]
+
+ROUNDING = 0.5
+"""By how much percentages may miss 100."""
+
+LONGEST_ANSWER = 50_000
+"""Characters of one text that a person writes."""
+
+_MARKED = re.compile(
+    r'<tool name="(?P<tool>[^"]*)">(?P<result>.*?)</tool>\n?'
+    r"|<(?P<kind>verified|unverified)>(?P<quote>.*?)</(?P=kind)>",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechPart:
+    """A stretch of a speech: plain, a quote that was looked up, or what a tool computed."""
+
+    kind: Literal["plain", "verified", "unverified", "tool"]
+    text: str
+    tool: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FormField:
+    name: str
+    kind: FieldKind
+    options: tuple[str, ...] = ()
+    columns: tuple["FormField", ...] = ()
+    """Of `texts`: what each line has, between bars; empty where a line is one text."""
+    is_whole: bool = False
+    """Of `choice`: whether the options are whole numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class PersonAnswer:
+    """What a person has answered, as the reply that the seat reads."""
+
+    text: str
+    probs: tuple[float, ...] | None = None
+    """One an option, in the order of the page; None where no probabilities are asked for."""
+    logprobs: tuple[Token, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Where in which conversation a task stands, by digests: what a journal keeps of it."""
+
+    system: str
+    side: str
+    """Label of the answer that the person argues for; empty for none."""
+    draw: int
+    """Of the sweep."""
+    length: int
+    """Characters of what was heard."""
+    heard: str
+    asked: str
+
+
+@dataclass(frozen=True)
+class PersonTask:
+    """One call, as a person reads it. Holds nothing that the prompt does not hold.
+
+    Thousands may wait at one time, so that what is read out of the prompt is not kept.
+    """
+
+    call: Call
+
+    @property
+    def system(self) -> str:
+        return next((each.text for each in self.call.messages if each.role == "system"), "")
+
+    @property
+    def user(self) -> str:
+        return "\n\n".join(each.text for each in self.call.messages if each.role != "system")
+
+    @property
+    def todo(self) -> Todo:
+        return read_instructions(self.user) or Todo("", "", self.user)
+
+    @property
+    def rules(self) -> str:
+        return read_rules(self.system)[0]
+
+    @property
+    def passage(self) -> str:
+        """Empty where the seat may not read it."""
+        return read_rules(self.system)[1]
+
+    @property
+    def question(self) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """Its text, and (label, text) of each answer in the order of presentation."""
+        return read_question(find_question(self.system))
+
+    @property
+    def heard(self) -> str:
+        """All that was said, as it stands in the prompt."""
+        return self.user.rpartition("<instructions task=")[0]
+
+    @property
+    def turns(self) -> list[tuple[str, list[SpeechPart]]]:
+        """(speaker, speech) in order."""
+        return [(speaker, parts_of(said)) for speaker, said in read_marked_turns(self.heard)]
+
+    @cached_property
+    def problem(self) -> str:
+        """What all calls about one question have in common, whatever world, protocol or order."""
+        text, answers = self.question
+        return problem_digest(text or self.system, [body for _, body in answers])
+
+    @property
+    def request(self) -> str:
+        """What all draws of one call have in common: several persons on one transcript."""
+        return Call(self.call.request).address
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Labels of what there is to choose from, in the order of presentation."""
+        return self.todo.options or tuple(label for label, _ in self.question[1])
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Digests of the answers in the order of presentation; empty where the options are no
+        answers."""
+        return (
+            () if self.todo.options else tuple(short_digest(body) for _, body in self.question[1])
+        )
+
+    @cached_property
+    def way(self) -> Way:
+        form = self._schema
+        if form is not None:
+            return "probabilities" if form_kind(form, self.options) == "probabilities" else "form"
+        match self.todo.task:
+            case "percentages":
+                return "percentages"
+            case "label":
+                return "label" if self.call.top_logprobs else "vote"
+            case "vote":
+                return "vote"
+        return "text"
+
+    @property
+    def is_probable(self) -> bool:
+        """Whether probabilities of the options are asked for."""
+        return self.way in PROBABLE
+
+    @property
+    def reasons(self) -> bool:
+        """Whether there is room for reasons beside the answer."""
+        return self.way not in ("text", "label")
+
+    @property
+    def fields(self) -> tuple[FormField, ...]:
+        """What a form asks for; the room to think in is left to `reasons`."""
+        named = (self._schema or {}).get("properties", {})
+        return tuple(_field(name, of) for name, of in named.items() if name != REASONING)
+
+    @cached_property
+    def moment(self) -> Moment:
+        # The side of a statement is not the person's own.
+        side = "" if self.todo.options else self.todo.side
+        draw = self.call.draw[0] if self.call.draw else 0
+        heard, asked = short_digest(self.heard), short_digest(self.todo.told)
+        return Moment(short_digest(self.system), side, draw, len(self.heard), heard, asked)
+
+    def continues(self, earlier: Moment) -> bool:
+        """Whether it is a later moment of the same conversation, in the same part of it: then the
+        person who answered the earlier one may answer this one, and should."""
+        now = self.moment
+        return (
+            (now.system, now.side, now.draw) == (earlier.system, earlier.side, earlier.draw)
+            and short_digest(self.heard[: earlier.length]) == earlier.heard
+            and (now.heard, now.asked) != (earlier.heard, earlier.asked)
+        )
+
+    def read(self, posted: Mapping[str, str]) -> PersonAnswer:
+        """The answer in a form as the page sends it. ValueError, in words for the person, if it is
+        not whole."""
+        reason = posted.get("reason", "").strip()
+        if max(map(len, posted.values()), default=0) > LONGEST_ANSWER:
+            raise ValueError(f"A text is longer than {LONGEST_ANSWER:,} characters: shorten it.")
+        match self.way:
+            case "percentages":
+                probs = self._probs(posted)
+                stated = zip(self.options, probs, strict=True)
+                lines = "\n".join(f"{label}: {100 * p:g}%" for label, p in stated)
+                return PersonAnswer(self._thought(reason) + lines, probs)
+            case "probabilities":
+                probs = self._probs(posted)
+                filled: dict[str, Any] = self._reasoning(reason)
+                filled |= dict(zip(self.options, probs, strict=True))
+                return PersonAnswer(orjson.dumps(filled).decode(), probs)
+            case "label":
+                probs = self._probs(posted)
+                return PersonAnswer(*self._label(probs))
+            case "vote":
+                label = self._chosen(posted)
+                if self.todo.task == "label":
+                    return PersonAnswer(label)
+                return PersonAnswer(f"{self._thought(reason)}Answer: {label}")
+            case "form":
+                filled = self._reasoning(reason)
+                for each in self.fields:
+                    filled[each.name] = _value(each, posted.get(f"f-{each.name}", "").strip())
+                return PersonAnswer(orjson.dumps(filled).decode())
+        said = posted.get("text", "").strip()
+        if not said:
+            raise ValueError("Nothing is written yet.")
+        return PersonAnswer(said)
+
+    def probabilities(self, posted: Mapping[str, str]) -> tuple[float, ...]:
+        """What is believed before the transcript is read. ValueError as in `read`."""
+        return self._probs(posted)
+
+    def reply(self, answer: PersonAnswer | None, rater: str) -> Reply:
+        """The reply of a rater; None: the rater abstained, which is a refusal and never a default.
+
+        It names the rater, by the sign that stands for a person, as the model that served it.
+        """
+        if answer is None:
+            return Reply("", outcome="refused", stop_reason="abstained", served_model=rater)
+        return Reply(answer.text, stop_reason="stop", logprobs=answer.logprobs, served_model=rater)
+
+    @cached_property
+    def _schema(self) -> Any:
+        form = self.call.response_format
+        return None if form is None else orjson.loads(form.schema)
+
+    def _probs(self, posted: Mapping[str, str]) -> tuple[float, ...]:
+        stated = []
+        for place, label in enumerate(self.options):
+            said = posted.get(f"p{place}", "").strip().rstrip("%").replace(",", ".")
+            try:
+                percent = float(said)
+            except ValueError:
+                raise ValueError(f"There is no percentage for ({label}) yet.") from None
+            if not 0 <= percent <= 100:
+                raise ValueError(f"({label}) has {said} %: give 0 to 100.")
+            stated.append(percent)
+        if not math.isclose(sum(stated), 100, abs_tol=ROUNDING):
+            raise ValueError(f"The percentages add up to {sum(stated):g}, and not to 100.")
+        return tuple(percent / sum(stated) for percent in stated)
+
+    def _chosen(self, posted: Mapping[str, str]) -> str:
+        said = posted.get("choice", "")
+        if said not in map(str, range(len(self.options))):
+            raise ValueError("No answer is chosen yet.")
+        return self.options[int(said)]
+
+    def _label(self, probs: tuple[float, ...]) -> tuple[str, tuple[float, ...], tuple[Token, ...]]:
+        """The likeliest label with the logarithms of all, as a model that reports them has them."""
+        stated = sorted(zip(probs, self.options, strict=True), key=lambda each: -each[0])
+        top = tuple((label, math.log(p)) for p, label in stated if p > 0)
+        return top[0][0], probs, (Token(*top[0], top),)
+
+    def _thought(self, reason: str) -> str:
+        if not reason:
+            return ""
+        return f"<private>{reason}</private>\n" if self.todo.private else f"{reason}\n"
+
+    def _reasoning(self, reason: str) -> dict[str, Any]:
+        asked = REASONING in (self._schema or {}).get("properties", {})
+        return {REASONING: reason} if reason or asked else {}
+
+
+def parts_of(speech: str) -> list[SpeechPart]:
+    """A speech without our tags: what tools computed, quotes that were looked up, and the rest."""
+    parts: list[SpeechPart] = []
+    end = 0
+    for found in _MARKED.finditer(speech):
+        if found.start() > end:
+            parts.append(SpeechPart("plain", speech[end : found.start()]))
+        if found["kind"]:
+            kind: Literal["verified", "unverified"] = (
+                "verified" if found["kind"] == "verified" else "unverified"
+            )
+            parts.append(SpeechPart(kind, found["quote"]))
+        else:
+            parts.append(SpeechPart("tool", found["result"], found["tool"]))
+        end = found.end()
+    return [*parts, SpeechPart("plain", speech[end:])] if end < len(speech) else parts
+
+
+def answer_digests(question: Question) -> tuple[str, tuple[str, ...]]:
+    """The digest of a question, and of each of its answers, as they stand in a task."""
+    bodies = [answer_body(answer) for answer in question.answers]
+    return problem_digest(escape_tags(question.text), bodies), tuple(map(short_digest, bodies))
+
+
+def problem_digest(text: str, bodies: list[str]) -> str:
+    """16 hex digits of a question and its answers, in whatever order they are shown."""
+    return short_digest("\0".join([text, *sorted(bodies)]))
+
+
+def short_digest(text: str) -> str:
+    """16 hex digits."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _field(name: str, schema: Any) -> FormField:
+    if options := schema.get("enum"):
+        whole = schema.get("type") == "integer"
+        return FormField(name, "choice", tuple(map(str, options)), is_whole=whole)
+    kinds: dict[str, FieldKind] = {
+        "number": "number",
+        "integer": "whole",
+        "boolean": "flag",
+        "array": "texts",
+    }
+    kind = kinds.get(schema.get("type", ""), "text")
+    within = schema.get("items", {}).get("properties", {}) if kind == "texts" else {}
+    columns = tuple(_field(each, of) for each, of in within.items())
+    return FormField(name, kind, ("yes", "no") if kind == "flag" else (), columns)
+
+
+def _value(field: FormField, said: str) -> Any:
+    name = field.name.replace("_", " ")
+    if not said and field.kind != "texts":
+        raise ValueError(f"Nothing stands under “{name}” yet.")
+    match field.kind:
+        case "number" | "whole":
+            try:
+                number = float(said.replace(",", "."))
+            except ValueError:
+                number = math.nan
+            if not math.isfinite(number) or (field.kind == "whole" and number % 1):
+                what = "a whole number" if field.kind == "whole" else "a number"
+                raise ValueError(f"“{name}” has {said[:40]!r}, which is not {what}.")
+            return int(number) if field.kind == "whole" else number
+        case "texts":
+            return [_row(field, line) for line in said.splitlines() if line.strip()]
+        case "choice" | "flag":
+            if said not in field.options:
+                raise ValueError(f"“{name}” has {said[:40]!r}, which is no choice.")
+            if field.kind == "flag":
+                return said == "yes"
+            return int(said) if field.is_whole else said
+    return said
+
+
+def _row(field: FormField, line: str) -> Any:
+    """One line of a list: a text, or what its columns make."""
+    if not field.columns:
+        return line.strip()
+    cells = line.rsplit("|", len(field.columns) - 1)
+    if len(cells) != len(field.columns):
+        wanted = " | ".join(each.name for each in field.columns)
+        raise ValueError(f"“{line.strip()[:40]}” is to be written as {wanted}.")
+    pairs = zip(field.columns, cells, strict=True)
+    return {each.name: _value(each, cell.strip()) for each, cell in pairs}

@@ -1,0 +1,125 @@
+"""Pictures of judges and agents against each other, and of what selection makes of a reward."""
+
+from oversight.engine.decisions.pressure import row_pressure
+from oversight.engine.decisions.rows import RunRows, read_rows
+from oversight.engine.decisions.scaling import Scaling, scaling
+from oversight.engine.errors import UsageError
+from oversight.engine.pictures.charts import Chart, ChartPoint, Series, chart_of
+from oversight.engine.pictures.data import Forest, ForestLine
+from oversight.engine.pictures.looked import Looked
+from oversight.protocols.scoring.ratings import Rating
+
+MEAN = 1_000.0
+"""Of all ratings of a protocol: they are relative to each other."""
+
+LIES = "worlds that argue for a wrong answer"
+
+
+def ratings_forest(run: Looked) -> Forest:
+    """Ratings of judges and agents of each protocol, in points above the mean of all of them."""
+    lines = []
+    for found in _ratings(run):
+        guards, houdinis = found.ratings.guards, found.ratings.houdinis
+        lines += [_line(found, each, judge=_named(each, "judge")) for each in guards]
+        lines += [_line(found, each, agent=_named(each, "agent")) for each in houdinis]
+    return Forest("rating, points above the mean", LIES, tuple(lines))
+
+
+def scaling_chart(run: Looked) -> Chart:
+    """Ratings over capability: the log odds of each model's own accuracy, unaided."""
+    series = []
+    for found in _ratings(run):
+        for role, ratings in (
+            ("judges", found.ratings.guards),
+            ("agents", found.ratings.houdinis),
+        ):
+            points = [
+                ChartPoint(
+                    each.model,
+                    found.capability[each.model],
+                    each.rating - MEAN,
+                    None,
+                    (each.interval[0] - MEAN, each.interval[1] - MEAN),
+                )
+                for each in ratings
+                if each.model in found.capability
+            ]
+            if points:
+                points.sort(key=lambda point: point.x)
+                name = f"{found.protocol}: {role}"
+                series.append(Series(name, tuple(points)))
+    return chart_of(
+        run,
+        "scaling",
+        "capability: log odds of the model's own accuracy",
+        "rating, points above the mean",
+        series,
+        zero=True,
+        why="no agent or judge has a naive judge of its own model in the sweep",
+    )
+
+
+def pressure_chart(run: Looked) -> Chart:
+    """Mean value of what best-of-n chooses by the reward; below 0, selection rewards lies."""
+    rows = _rows(run)
+    series, why = [], "no row has an agent"
+    for number, row in run.rows:
+        if not row.agent:
+            continue
+        try:
+            curve = row_pressure(rows, number, score=run.score)
+        except UsageError as exc:
+            why = str(exc)
+            continue
+        points = tuple(
+            ChartPoint(
+                f"{each.strength:g}",
+                each.strength,
+                each.value.mean,
+                None,
+                each.value.interval,
+            )
+            for each in curve.points
+        )
+        series.append(Series(run.label(row), points, joined=True))
+    return chart_of(
+        run,
+        "pressure",
+        "n of best-of-n, by the judge's reward",
+        "mean value of what is chosen",
+        series,
+        zero=True,
+        log_x=True,
+        why=why,
+    )
+
+
+def _ratings(run: Looked) -> list[Scaling]:
+    """Of every protocol that is shown and has agents. UsageError if there is none."""
+    rows = _rows(run)
+    kinds = dict.fromkeys(row.kind for _, row in run.rows if row.agent)
+    if not kinds:
+        raise UsageError(f"ratings: no row of {run.run.folder} that fits has an agent")
+    return [scaling(rows, kind) for kind in kinds]
+
+
+def _rows(run: Looked) -> RunRows:
+    return read_rows(run.run.folder, run.run.opened)
+
+
+def _line(found: Scaling, rating: Rating, *, agent: str = "", judge: str = "") -> ForestLine:
+    low, high = rating.interval
+    return ForestLine(
+        0,
+        found.protocol,
+        agent,
+        judge,
+        found.problems,
+        rating.rating - MEAN,
+        (low - MEAN, high - MEAN),
+    )
+
+
+def _named(rating: Rating, role: str) -> str:
+    """A model in its role; of one that won or lost all, that its rating is a bound."""
+    return f"{rating.model} ({role}{', a bound alone' * rating.bounded})"

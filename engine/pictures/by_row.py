@@ -1,0 +1,124 @@
+"""Pictures of the rows of the report: a line a row, or a curve or a point."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from oversight.engine.errors import UsageError
+from oversight.engine.pictures.charts import Chart, ChartPoint, Series, chart_of
+from oversight.engine.pictures.data import Forest, ForestLine, Span, forest_of
+from oversight.engine.pictures.looked import Looked
+from oversight.protocols.mechanisms.baselines import NaiveJudge
+from oversight.protocols.scoring.ratios import fieller
+from oversight.protocols.scoring.sample import Sample
+
+RESAMPLES = 10_000
+
+
+def asd(run: Looked) -> Forest:
+    forest = forest_of(run.results)
+    fit = {number for number, _ in run.rows}
+    return replace(forest, lines=tuple(line for line in forest.lines if line.row in fit))
+
+
+def lift(run: Looked) -> Forest:
+    forest = asd(run)
+    lines = tuple(
+        ForestLine(
+            each.row, each.protocol, each.agent, each.judge, each.n, each.lift, each.lift_interval
+        )
+        for each in forest.lines
+        if each.lift is not None and not isinstance(run.row(each.row).protocol, NaiveJudge)
+    )
+    if not lines:
+        raise UsageError("lift: no row has a naive judge beside it; add naive_judge to the sweep")
+    return Forest("lift over the naive judge", forest.score, lines)
+
+
+def gap(run: Looked) -> Forest:
+    """Share of the gap between the naive judge and one who reads the passage that is recovered."""
+    naive, open_book = run.baselines()
+    lines = []
+    for number, row in run.rows:
+        samples = run.results.samples[number]
+        judge = run.judge_key(row)
+        if samples is None or judge not in naive or judge not in open_book:
+            continue
+        if isinstance(row.protocol, NaiveJudge):
+            continue
+        if recovered := _recovered(samples.asd, naive[judge], open_book[judge]):
+            mean, interval, n = recovered
+            lines.append(ForestLine(number, row.kind, row.agent, row.judge, n, mean, interval))
+    if not lines:
+        raise UsageError(
+            "gap: it takes two naive judges that differ in reads_passage alone; with both, the "
+            "sweep tells how much of the gap between them a protocol recovers"
+        )
+    return Forest("share of the gap recovered", run.results.score, tuple(lines))
+
+
+def jse(run: Looked) -> Chart:
+    """Judge score expected over beta."""
+    series = []
+    for number, _ in run.rows:
+        row = run.results.rows[number]
+        points = tuple(
+            ChartPoint(f"{beta:g}", beta, each.mean, None, each.interval)
+            for beta, each in row.jse.items()
+            if beta != float("inf")
+        )
+        if points:
+            series.append(Series(run.label(run.row(number)), points, joined=True))
+    return chart_of(run, "jse", "beta: inverse greed of the agent", "judge score expected", series)
+
+
+def asd_jse(run: Looked) -> Chart:
+    by_protocol: dict[str, list[ChartPoint]] = {}
+    for number, _ in run.rows:
+        row = run.results.rows[number]
+        if row.asd and 1.0 in row.jse:
+            its = row.jse[1.0]
+            name = " · ".join(filter(None, (row.agent, row.judge)))
+            point = ChartPoint(name, row.asd.mean, its.mean, row.asd.interval, its.interval)
+            by_protocol.setdefault(run.row(number).kind, []).append(point)
+    series = [Series(kind, tuple(points)) for kind, points in by_protocol.items()]
+    return chart_of(
+        run, "asd-jse", "agent score difference", "judge score expected (beta 1)", series
+    )
+
+
+def _recovered(
+    protocol: Sample, naive: Sample, open_book: Sample
+) -> tuple[float, Span | None, int] | None:
+    """(protocol - naive) / (open book - naive), with Fieller's interval: both means are over the
+    same resampled problems."""
+    shared = [q for q in protocol.questions if q in naive.questions and q in open_book.questions]
+    if not shared:
+        return None
+    columns = []
+    for sample in (protocol, naive, open_book):
+        value = dict(zip(sample.questions, sample.values, strict=True))
+        columns.append([value[q] for q in shared])
+    group = dict(zip(protocol.questions, protocol.clusters, strict=True))
+    clusters = sorted({group[q] for q in shared})
+    number = {key: n for n, key in enumerate(clusters)}
+    members = np.array([number[group[q]] for q in shared])
+    table = np.array(columns)
+    sums = np.stack([np.bincount(members, weights=line, minlength=len(clusters)) for line in table])
+    total = sums.sum(axis=1)
+    if abs(total[2] - total[1]) < 1e-9 * len(shared):
+        return None
+    mean = float((total[0] - total[1]) / (total[2] - total[1]))
+    drawn = np.random.default_rng(0).integers(len(clusters), size=(RESAMPLES, len(clusters)))
+    resampled = sums[:, drawn].sum(axis=2)
+    if len(clusters) < 2:
+        return mean, None, len(shared)
+    over, gap = resampled[0] - resampled[1], resampled[2] - resampled[1]
+    sizes = np.bincount(members, minlength=len(clusters))[drawn].sum(axis=1)
+    ratio = fieller(
+        float(total[0] - total[1]) / len(shared),
+        float(total[2] - total[1]) / len(shared),
+        np.cov(np.stack((over / sizes, gap / sizes))),
+        degrees=len(clusters) - 1,
+    )
+    return mean, ratio.interval, len(shared)

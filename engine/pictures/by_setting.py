@@ -1,0 +1,114 @@
+"""Pictures of what a row's score depends on: rounds, best-of-n, the agent's strength, the price."""
+
+from collections.abc import Sequence
+
+from oversight.engine.pictures.charts import Chart, ChartPoint, Series, chart_of
+from oversight.engine.pictures.looked import Looked
+from oversight.engine.reports.aggregate import RowSamples
+from oversight.protocols.scoring.statistics import estimates
+from oversight.protocols.scoring.trend import Configuration, Slope, trend
+
+
+def rounds(run: Looked) -> Chart:
+    """ASD over rounds or turns, for rows that differ in nothing else."""
+    return _over(run, "rounds", ("rounds", "turns"), "rounds or turns")
+
+
+def bestof(run: Looked) -> Chart:
+    """ASD over the n of best-of-n, for rows that differ in nothing else."""
+    return _over(run, "bestof", ("n",), "n of best-of-n", log_x=True)
+
+
+def trend_chart(run: Looked) -> Chart:
+    """ASD over expected agent score, a point an agent, with the line through them."""
+    beta = 1.0 if 1.0 in run.results.betas else run.results.betas[0]
+    place = run.results.betas.index(beta)
+    lines: dict[tuple[str, str], list[Configuration]] = {}
+    for number, row in run.rows:
+        samples = run.results.samples[number]
+        if row.agent and isinstance(samples, RowSamples):
+            its = Configuration(row.agent, samples.eas[place], samples.asd)
+            lines.setdefault((row.kind, row.judge), []).append(its)
+    series = []
+    for (kind, judge), agents in lines.items():
+        slope = trend(agents, same_elicitations=True)
+        if isinstance(slope, Slope):
+            points = sorted((_scattered(each) for each in agents), key=lambda point: point.x)
+            fit = slope.slope, slope.intercept
+            note = f"slope {slope.slope:+.2f} ± {slope.error:.2f}"
+            series.append(Series(f"{kind} · {judge}", tuple(points), note=note, fit=fit))
+    return chart_of(
+        run,
+        "trend",
+        f"expected agent score (beta {beta:g})",
+        "agent score difference",
+        series,
+        why="it takes three agents or more under one protocol and judge",
+    )
+
+
+def frontier_chart(run: Looked) -> Chart:
+    """ASD against what a problem costs; without any price, against its output tokens."""
+    every = run.costs()
+    costs = [(every[number], run.results.rows[number]) for number, _ in run.rows]
+    priced = any(cost.dollars for cost, _ in costs)
+    by_protocol: dict[str, list[ChartPoint]] = {}
+    for cost, row in costs:
+        x = cost.dollars if priced else cost.output
+        if row.asd and x:
+            name = " · ".join(filter(None, (row.agent, row.judge)))
+            point = ChartPoint(name, x, row.asd.mean, None, row.asd.interval)
+            by_protocol.setdefault(row.kind, []).append(point)
+    series = [Series(kind, tuple(points)) for kind, points in by_protocol.items()]
+    points = sorted((p for s in series for p in s.points), key=lambda p: (p.x, -p.y))
+    hull: list[ChartPoint] = []
+    for point in points:
+        if not hull or point.y > hull[-1].y:
+            hull.append(ChartPoint(point.label, point.x, point.y))
+    if hull:
+        series.append(Series("frontier", tuple(hull), joined=True))
+    unit = "$ a problem" if priced else "output tokens a problem"
+    return chart_of(run, "frontier", unit, "agent score difference", series, zero=True, log_x=True)
+
+
+def _over(run: Looked, kind: str, settings: Sequence[str], x: str, *, log_x: bool = False) -> Chart:
+    """ASD over a setting of the protocol or of its agent."""
+    lines: dict[tuple[str, ...], list[ChartPoint]] = {}
+    for number, row in run.rows:
+        result = run.results.rows[number]
+        if result.asd is None:
+            continue
+        for owner in (row.protocol, getattr(row.protocol, "agent", None)):
+            for setting in settings:
+                value = getattr(owner, setting, None)
+                if isinstance(value, int) and not isinstance(value, bool):
+                    name = run.without(row, setting, value)
+                    point = ChartPoint(
+                        f"{value}", float(value), result.asd.mean, None, result.asd.interval
+                    )
+                    lines.setdefault(name, []).append(point)
+        if kind == "bestof" and not hasattr(getattr(row.protocol, "agent", None), "n"):
+            point = ChartPoint("1", 1.0, result.asd.mean, None, result.asd.interval)
+            lines.setdefault((row.kind, row.agent, row.judge), []).append(point)
+    series = [
+        Series(
+            " · ".join(filter(None, name)), tuple(sorted(points, key=lambda p: p.x)), joined=True
+        )
+        for name, points in lines.items()
+        if len({point.x for point in points}) > 1
+    ]
+    return chart_of(
+        run,
+        kind,
+        x,
+        "agent score difference",
+        series,
+        zero=True,
+        log_x=log_x,
+        why=f"no two rows differ in {' or '.join(settings)} alone",
+    )
+
+
+def _scattered(agent: Configuration) -> ChartPoint:
+    x, y = estimates((agent.eas, agent.asd))
+    return ChartPoint(agent.agent, x.mean, y.mean, x.interval, y.interval)

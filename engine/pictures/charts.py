@@ -1,0 +1,112 @@
+"""The figures of charts and heat maps, as plain values and as tables."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from oversight.engine.errors import UsageError
+from oversight.engine.pictures.data import Span, TableRows
+
+if TYPE_CHECKING:
+    from oversight.engine.pictures.looked import Looked
+
+
+@dataclass(frozen=True, slots=True)
+class ChartPoint:
+    """A point with what is not known of it."""
+
+    label: str
+    x: float
+    y: float
+    x_interval: Span | None = None
+    y_interval: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Points that belong together, in order if `joined`."""
+
+    name: str
+    points: tuple[ChartPoint, ...]
+    joined: bool = False
+    note: str = ""
+    """What the legend says beside the name."""
+    fit: tuple[float, float] | None = None
+    """(slope, intercept) of the line through the points."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Points and lines over two axes."""
+
+    title: str
+    x: str
+    y: str
+    series: tuple[Series, ...]
+    diagonal: bool = False
+    """Whether the line x = y means something."""
+    zero: bool = False
+    """Whether y = 0 means something."""
+    log_x: bool = False
+    square: bool = False
+    """Whether both axes are probabilities."""
+
+    HEAD = ("series", "point", "x", "y", "x low", "x high", "y low", "y high")
+
+    def table(self) -> tuple[tuple[str, ...], TableRows]:
+        return self.HEAD, [
+            (
+                *(series.name, point.label, point.x, point.y),
+                *(point.x_interval or (None, None)),
+                *(point.y_interval or (None, None)),
+            )
+            for series in self.series
+            for point in series.points
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """ASD of every problem under every row."""
+
+    title: str
+    problems: tuple[str, ...]
+    rows: tuple[str, ...]
+    values: tuple[tuple[float | None, ...], ...]
+    """Problems x rows; None where it is not known."""
+    most: float
+    """The end of the scale of colours to either side."""
+
+    def table(self) -> tuple[tuple[str, ...], TableRows]:
+        rows: TableRows = [
+            (problem, *line) for problem, line in zip(self.problems, self.values, strict=True)
+        ]
+        return ("problem", *self.rows), rows
+
+
+def chart_of(
+    run: "Looked",
+    kind: str,
+    x: str,
+    y: str,
+    series: Sequence[Series],
+    *,
+    diagonal: bool = False,
+    square: bool = False,
+    zero: bool = False,
+    log_x: bool = False,
+    why: str = "no problem has a verdict in every world yet",
+) -> Chart:
+    """A chart of a run, titled by its kind. UsageError, with `why`, if there is nothing to draw."""
+    if not series:
+        raise UsageError(f"{kind}: there is nothing to draw: {why}")
+    return Chart(
+        f"{run.name}: {kind} ({run.score})",
+        x,
+        y,
+        tuple(series),
+        diagonal,
+        zero,
+        log_x,
+        square,
+    )

@@ -1,0 +1,51 @@
+"""A judge asked several times on one floor, to tell the noise of verdicts from that of debates."""
+
+from dataclasses import dataclass
+
+from oversight.cache.call import Ask, nth
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.gather import gather_in_order
+from oversight.protocols.judges.case import Case
+from oversight.protocols.judges.judge import Judge, average
+from oversight.protocols.settings import require_positive
+from oversight.protocols.transcript import Verdict
+
+
+@dataclass(frozen=True)
+class Redrawn(Judge):
+    """Several verdicts of one judge, as it is, on the very same transcript; theirs is the mean.
+
+    Each verdict is recorded beside the mean, so that a report can tell how much of the noise is of
+    verdicts, which are cheap, and how much of the debates that they are about. Draw 0 is what the
+    judge says by itself, so that a run with `draws: 3` goes on from one without. A judge whose
+    temperature is 0 says much the same each time.
+    """
+
+    member: Judge
+    draws: int = 3
+    """How many verdicts on each transcript."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "draws")
+
+    @property
+    def name(self) -> str:
+        return f"{self.member.name} × {self.draws}"
+
+    @property
+    def reads_passage(self) -> bool:
+        return self.member.reads_passage
+
+    @property
+    def base_agent(self) -> Agent:
+        return self.member.base_agent
+
+    async def decide(self, case: Case, ask: Ask) -> Verdict:
+        asks = [ask, *(nth(ask, number) for number in range(1, self.draws))]
+        found = await gather_in_order(*(self.member.decide(case, each) for each in asks))
+        return Verdict(
+            average([verdict.probs for verdict in found]),
+            case.floor,
+            tuple(judgement for verdict in found for judgement in verdict.judgements),
+            redraws=tuple(verdict.probs for verdict in found),
+        )

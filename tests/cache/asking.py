@@ -1,0 +1,29 @@
+"""Some calls, who answers them, and all of them asked at once."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import replace
+
+from oversight.cache.call import Ask, Call, Message, Request
+from oversight.cache.reply import Reply
+from tests.fakes import Scripted
+
+CALL = Call(Request("sim/strong", (Message("user", "How many apples?"),), temperature=0.4))
+
+
+def home(call: Call) -> str:
+    return "here/v1"
+
+
+def calls(count: int) -> list[Call]:
+    return [replace(CALL, draw=(n,)) for n in range(count)]
+
+
+def answers(text: str = "48") -> Scripted:
+    return Scripted(lambda call: text, delay=1.0)
+
+
+async def ask_all(ask: Ask, asked: Iterable[Call]) -> list[Reply]:
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(ask(call)) for call in asked]
+    return [task.result() for task in tasks]

@@ -1,0 +1,361 @@
+"""Raters in a real browser: two at once, by keyboard, without scripts, and when the server dies."""
+
+import asyncio
+import re
+import signal
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oversight.cache.call import Call, Request, ResponseFormat
+from oversight.engine.pages.rating import RaterServer
+from oversight.engine.persons.desk import Desk, DeskSettings
+from oversight.engine.persons.journal import RaterJournal, TaskAnswered, read_journal
+from oversight.engine.persons.panel import seated_raters
+from oversight.engine.stop import StopToken
+from oversight.protocols.judges import DistributionJudge, VotesJudge
+from oversight.protocols.judges.case import Case
+from oversight.protocols.prompts.render import instructions, messages
+from oversight.protocols.question import Answer, Question
+from oversight.protocols.quotes import Quote
+from oversight.protocols.transcript import ToolUse, Transcript, Turn
+from tests.command_line import running
+from tests.pages.speaking import BIDI, LONG, MARKUP
+from tests.pages.test_browser import violations
+from tests.persons.desks import MODEL, PLAIN, judgement
+from tests.shipments import shipment
+
+pytestmark = pytest.mark.browser
+
+FORM = """{"type": "object", "properties": {"reasoning": {"type": "string"},
+"question": {"type": "string"}, "steps": {"type": "array", "items": {"type": "string"}},
+"number": {"type": "integer"}, "sound": {"type": "boolean"},
+"side": {"type": "string", "enum": ["A", "B"]}}}"""
+
+
+@contextmanager
+def at_desk(
+    folder: Path, calls: Iterable[Call], settings: DeskSettings = PLAIN, raters: int = 1
+) -> Iterator[tuple[Desk, list[str]]]:
+    """A desk that is served in a thread of its own, as the browser needs this one; its links."""
+    ready, ended = threading.Event(), threading.Event()
+    links: list[str] = []
+    made: list[Desk] = []
+
+    async def serve() -> None:
+        desk = Desk(
+            seated_raters(folder, ["raters"], raters), RaterJournal(folder), StopToken(), settings
+        )
+        made.append(desk)
+        waiting = [asyncio.ensure_future(desk(call)) for call in calls]
+        server = RaterServer(desk)
+        async with server.serving(0) as root:
+            links.extend(link for _, link in server.links(root))
+            ready.set()
+            await asyncio.to_thread(ended.wait)
+        for each in waiting:
+            each.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    try:
+        assert ready.wait(20)
+        yield made[0], links
+    finally:
+        ended.set()
+        thread.join()
+
+
+def voted() -> Call:
+    judge = VotesJudge(MODEL)
+    question = shipment(1).question
+    floor = Transcript(question).then(
+        Turn(
+            "Consultant",
+            "As <quote>four crates</quote> and <quote>five</quote> say.",
+            question.answers[0],
+            tools=(ToolUse("calculator", "4*3", "12"),),
+            quotes=(Quote("four crates", True), Quote("five", False)),
+        )
+    )
+    return Call(judge.compose(judge.shown(Case(floor), range(2))).request, (0,))
+
+
+def spoken(form: str = "") -> Call:
+    question = shipment(3 if form else 2).question
+    todo = instructions("argue", "You argue for (A).", question.answers[0], words=50)
+    asked = messages("These are the rules.", Transcript(question), todo)
+    shape = ResponseFormat("challenge", form) if form else None
+    return Call(Request(MODEL, asked, response_format=shape), (0,))
+
+
+def several() -> Call:
+    answers = tuple(Answer(label, f"It is {n}.") for n, label in enumerate("ABCD"))
+    judge = DistributionJudge(MODEL)
+    floor = Transcript(Question("Which of the four?", answers)).then(Turn("Speaker", "Look."))
+    return Call(judge.compose(judge.shown(Case(floor), range(4))).request, (0,))
+
+
+TASKS: Mapping[str, Call] = {
+    "two answers": judgement(shipment(0).question, 0),
+    "four answers": several(),
+    "a vote": voted(),
+    "a speech": spoken(),
+    "a form": spoken(FORM),
+}
+AFTER = replace(PLAIN, before=True, budget=600.0)
+
+
+@pytest.fixture(params=["light", "dark"])
+def context(request: pytest.FixtureRequest, browser: Any) -> Iterator[Any]:
+    made = browser.new_context(color_scheme=request.param, reduced_motion="reduce")
+    made.set_default_timeout(20_000)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def light(browser: Any) -> Iterator[Any]:
+    made = browser.new_context(reduced_motion="reduce")
+    made.set_default_timeout(20_000)
+    yield made
+    made.close()
+
+
+def begin(page: Any, link: str) -> None:
+    page.goto(link)
+    page.get_by_role("button", name="I agree, and begin").click()
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_axe_finds_nothing_to_mend_in_any_task(task: str, context: Any, tmp_path: Path) -> None:
+    with at_desk(tmp_path, [TASKS[task]], AFTER) as (_, links):
+        page = context.new_page()
+        faults: list[str] = []
+        page.on("pageerror", lambda fault: faults.append(str(fault)))
+        page.on(
+            "console",
+            lambda told: faults.append(told.text) if told.type in ("error", "warning") else 0,
+        )
+        page.goto(links[0])
+        assert "token" not in page.url
+        assert violations(page) == []
+        page.get_by_role("button", name="I agree, and begin").click()
+        page.locator("#task").wait_for()
+        assert violations(page) == []
+        if page.get_by_role("button", name="Show what was said").count():
+            assert page.locator(".turn").count() == 0, "what is not to be read is not sent"
+            filled(page)
+            page.get_by_role("button", name="Show what was said").click()
+            page.locator(".turn").first.wait_for()
+            assert violations(page) == []
+        page.set_viewport_size({"width": 320, "height": 700})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 320
+        filled(page)
+        page.get_by_role("button", name="Save").click()
+        page.get_by_text("This page goes on by itself").wait_for()
+        assert page.get_by_text("Saved.").is_visible()
+        assert violations(page) == []
+        assert faults == []
+
+
+def filled(page: Any) -> None:
+    """Fill in whatever is asked."""
+    numbers = page.locator(".percents input[type=number]")
+    for n in range(numbers.count()):
+        numbers.nth(n).fill(["10", "20", "30", "40"][n] if numbers.count() == 4 else "50")
+    for box in page.locator("textarea:visible").all():
+        box.fill("What follows\nfrom that")
+    for number in page.locator(".field input[type=number]").all():
+        number.fill("3")
+    for group in page.locator(".choices-of").all():
+        group.locator("input").first.check()
+
+
+def test_axe_finds_nothing_to_mend_where_something_is_refused_or_over(
+    context: Any, tmp_path: Path
+) -> None:
+    with at_desk(tmp_path, [TASKS["two answers"]]) as (desk, links):
+        page = context.new_page()
+        begin(page, links[0])
+        page.evaluate("document.querySelectorAll('[required]').forEach(e => e.required = false)")
+        page.get_by_role("button", name="Save").click()
+        alert = page.get_by_role("alert").filter(has_text="no percentage for (A)")
+        alert.wait_for()
+        assert violations(page) == []
+        page.evaluate("document.querySelector('[name=ticket]').value = '0000000000000000'")
+        filled(page)
+        page.get_by_role("button", name="Save").click()
+        page.get_by_text("This is not on your desk").wait_for()
+        assert violations(page) == []
+        desk.over = True
+        page.goto(links[0])
+        page.get_by_text("That was the last one").wait_for()
+        assert violations(page) == []
+
+
+def test_a_task_is_done_by_keys_alone(light: Any, tmp_path: Path) -> None:
+    with at_desk(tmp_path, [TASKS["two answers"]]) as (_, links):
+        page = light.new_page()
+        begin(page, links[0])
+        first, second = page.locator("#p0"), page.locator("#p1")
+        assert first.input_value() == second.input_value() == "", "nothing is filled in"
+        page.keyboard.press("t")
+        assert page.evaluate("document.activeElement.className") == "turn"
+        slider = page.locator(".slide").first
+        while not slider.evaluate("each => each === document.activeElement"):
+            page.keyboard.press("Tab")
+        assert slider.get_attribute("aria-valuetext") == "not set"
+        for key in ("ArrowRight", "ArrowRight", "PageUp", "ArrowLeft"):
+            page.keyboard.press(key)
+        assert (first.input_value(), second.input_value()) == ("61", "39")
+        assert slider.get_attribute("aria-valuetext") == "61 %"
+        save = page.get_by_role("button", name="Save")
+        while not save.evaluate("each => each === document.activeElement"):
+            page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        page.get_by_text("Saved.").wait_for()
+    [answer] = [each for each in read_journal(tmp_path) if isinstance(each, TaskAnswered)]
+    assert answer.probs == (0.61, 0.39)
+
+
+def test_percentages_of_several_answers_are_sent_when_they_add_up(
+    light: Any, tmp_path: Path
+) -> None:
+    with at_desk(tmp_path, [TASKS["four answers"]]) as (_, links):
+        page = light.new_page()
+        begin(page, links[0])
+        for n, value in enumerate(("10", "20", "30", "30")):
+            page.locator(f"#p{n}").fill(value)
+        assert page.locator("#sum").inner_text() == "In all: 90 %"
+        page.get_by_role("button", name="Save").click()
+        assert page.locator("#p0").evaluate("each => each.validationMessage") == (
+            "The percentages add up to 90, and not to 100."
+        )
+        page.locator("#p3").fill("40")
+        page.get_by_role("button", name="Save").click()
+        page.get_by_text("Saved.").wait_for()
+
+
+def test_two_raters_at_once_get_different_worlds(browser: Any, tmp_path: Path) -> None:
+    question = shipment(0).question
+    calls = [judgement(question, 0), judgement(question, 1)]
+    with at_desk(tmp_path, calls, raters=2) as (_, links):
+        pages = [browser.new_context().new_page() for _ in links]
+        for page, link in zip(pages, links, strict=True):
+            begin(page, link)
+        said = [page.locator(".turn .text").inner_text() for page in pages]
+        assert sorted(said) == ["I say (A).", "I say (B)."]
+        for page in pages:
+            filled(page)
+            # Twice, as an impatient hand does.
+            page.get_by_role("button", name="Save").dblclick()
+        for page in pages:
+            page.get_by_text("Saved.").wait_for()
+            page.context.close()
+    answered = [each for each in read_journal(tmp_path) if isinstance(each, TaskAnswered)]
+    assert {each.rater for each in answered} == {"raters-1", "raters-2"}
+    assert len(answered) == 2
+
+
+def test_without_scripts_everything_can_be_done(browser: Any, tmp_path: Path) -> None:
+    with at_desk(tmp_path, [TASKS["two answers"]], replace(PLAIN, before=True)) as (_, links):
+        context = browser.new_context(java_script_enabled=False)
+        page = context.new_page()
+        begin(page, links[0])
+        for name in ("Show what was said", "Save"):
+            page.locator("#p0").fill("80")
+            page.locator("#p1").fill("20")
+            page.get_by_role("button", name=name).click()
+        page.get_by_text("Saved.").wait_for()
+        context.close()
+    assert [each.what for each in read_journal(tmp_path)] == [
+        "consent",
+        "given",
+        "before",
+        "answered",
+    ]
+
+
+def test_the_clock_runs_down_to_no_answer(light: Any, tmp_path: Path) -> None:
+    with at_desk(tmp_path, [TASKS["two answers"]], replace(PLAIN, budget=2.0)) as (_, links):
+        page = light.new_page()
+        begin(page, links[0])
+        page.locator("#p0").fill("80")
+        page.get_by_text("The time for that one was over").wait_for()
+    [event] = [each for each in read_journal(tmp_path) if each.what == "abstained"]
+    assert event.why == "time"  # type: ignore[union-attr]
+
+
+def test_no_answer_is_an_answer(light: Any, tmp_path: Path) -> None:
+    with at_desk(tmp_path, [TASKS["a speech"]]) as (_, links):
+        page = light.new_page()
+        begin(page, links[0])
+        page.get_by_role("button", name="No answer").click()
+        page.get_by_text("Kept as no answer").wait_for()
+
+
+def test_what_is_sent_while_the_server_is_dead_is_saved_when_it_is_back(
+    light: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "one.yaml").write_text(
+        "problems: {bundled: {name: arithmetic, limit: 2}}\n"
+        "judges: {kind: distribution, model: person/lay}\nprotocols: naive_judge\n"
+    )
+    words = ("human", "serve", "one.yaml", "--raters", "1", "--attention", "0")
+    with running(*words, "--port", "0", cwd=tmp_path) as server:
+        server.until("send each link")
+        link = re.findall(r"http://\S+\?token=\S+", server.err)[0]
+        page = light.new_page()
+        begin(page, link)
+        page.locator("#p0").fill("83")
+        server.process.send_signal(signal.SIGKILL)
+        server.end()
+        page.get_by_role("button", name="Save").click()
+        page.get_by_text("No connection. Your answer is kept on this page").wait_for()
+    port = re.findall(r":(\d+)/", link)[0]
+    with running(*words, "--port", port, cwd=tmp_path) as server:
+        server.until("send each link")
+        page.get_by_text("Saved.").wait_for()
+        page.locator("#p0").fill("17")
+        page.get_by_role("button", name="Save").click()
+        page.get_by_text("That was the last one").wait_for()
+        told = server.end()
+    assert told.code == 0, told.err
+    run = next((tmp_path / "runs").glob("one-*"))
+    kept = [each.posted["p0"] for each in read_journal(run / "persons") if each.what == "answered"]  # type: ignore[union-attr]
+    assert kept == ["83", "17"]
+
+
+def test_hostile_transcripts_do_nothing(light: Any, tmp_path: Path) -> None:
+    question = Question(f"Which? {MARKUP} {BIDI}", (Answer("A", MARKUP), Answer("B", BIDI, MARKUP)))
+    tool = ToolUse("calc</p><script>window.broken=7</script>", MARKUP, BIDI)
+    floor = Transcript(question).then(
+        Turn(MARKUP, MARKUP, question.answers[0], tools=(tool,), quotes=(Quote("found", True),)),
+        Turn("Debater B", BIDI, question.answers[1]),
+        Turn("Debater A", LONG, question.answers[0]),
+    )
+    judge = DistributionJudge(MODEL)
+    call = Call(judge.compose(judge.shown(Case(floor), range(2))).request, (0,))
+    with at_desk(tmp_path, [call]) as (_, links):
+        page = light.new_page()
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        begin(page, links[0])
+        page.locator(".turn").first.wait_for()
+        assert page.evaluate("window.broken") is None
+        assert page.evaluate("getComputedStyle(document.body).display") != "none"
+        root = links[0].partition("?")[0]
+        assert [url for url in asked if not url.startswith((root, "data:"))] == []
+        shown = page.content()
+        for hidden in "\u202e\u2066\x1b\u2028":
+            assert hidden not in shown
+        filled(page)
+        page.get_by_role("button", name="Save").click()
+        page.get_by_text("Saved.").wait_for()

@@ -1,0 +1,91 @@
+"""A desk with raters in one process, and calls that wait on it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.engine.persons.desk import Desk, DeskSettings, Offer
+from oversight.engine.persons.journal import RaterJournal
+from oversight.engine.persons.panel import Rater, seated_raters
+from oversight.engine.stop import StopToken
+from oversight.protocols.judges import DistributionJudge
+from oversight.protocols.judges.case import Case
+from oversight.protocols.judges.exchange import exchanged
+from oversight.protocols.question import Question
+from oversight.protocols.transcript import Transcript, Turn
+from tests.shipments import shipment
+
+PLAIN = DeskSettings(before=False, checks_every=0)
+MODEL = "person/raters"
+
+
+def judgement(
+    question: Question,
+    side: int,
+    draw: tuple[int, ...] = (0,),
+    rules: str = "",
+    *,
+    exchange: bool = False,
+) -> Call:
+    """The call that asks a judge after the world in which `side` was argued. exchange: with the
+    labels, answers and speeches in the other order."""
+    judge = DistributionJudge(MODEL, persona=rules)
+    answer = question.answers[side]
+    said = Turn("Consultant", f"I say ({answer.label}).", answer)
+    case = Case(Transcript(question).then(said))
+    call = judge.compose(judge.shown(exchanged(case) if exchange else case, range(2)))
+    return Call(call.request, draw)
+
+
+def worlds(problems: int) -> list[Call]:
+    """Both worlds of so many problems."""
+    return [judgement(shipment(n).question, side) for n in range(problems) for side in (0, 1)]
+
+
+@dataclass
+class Work:
+    desk: Desk
+    stop_token: StopToken
+    waiting: dict[str, "asyncio.Task[Reply]"] = field(default_factory=dict)
+
+    async def put(self, calls: Iterable[Call]) -> None:
+        for call in calls:
+            self.waiting[call.address] = asyncio.create_task(self.desk(call))
+        await asyncio.sleep(0)
+
+    def rater(self, number: int) -> Rater:
+        return self.desk.raters[f"raters-{number}"]
+
+    async def take(self, number: int) -> Offer:
+        offer = await self.desk.offer(self.rater(number))
+        assert offer is not None
+        return offer
+
+    async def answer(self, number: int, offer: Offer, first: float = 70) -> None:
+        fields = {"p0": f"{first:g}", "p1": f"{100 - first:g}"}
+        await self.desk.answer(self.rater(number), offer.ticket, fields)
+
+    async def finish(self, number: int) -> list[Call]:
+        """Answer all that the rater gets."""
+        had = []
+        while (offer := await self.desk.offer(self.rater(number))) is not None:
+            had.append(offer.task.call)
+            await self.answer(number, offer)
+        return had
+
+
+@asynccontextmanager
+async def work(
+    folder: Path, settings: DeskSettings = PLAIN, raters: int = 2
+) -> AsyncIterator[Work]:
+    stop_token = StopToken()
+    seated = seated_raters(folder, ["raters"], raters)
+    at_work = Work(Desk(seated, RaterJournal(folder), stop_token, settings), stop_token)
+    yield at_work
+    for task in at_work.waiting.values():
+        task.cancel()
+    await asyncio.gather(*at_work.waiting.values(), return_exceptions=True)

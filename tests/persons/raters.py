@@ -1,0 +1,123 @@
+"""Raters who answer by script, over real HTTP, and keep every byte that they were sent."""
+
+import asyncio
+import re
+from collections.abc import Callable
+from html import unescape
+
+import aiohttp
+
+Answer = Callable[["Page"], dict[str, str]]
+
+
+class Page:
+    """What a rater sees now."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @property
+    def ticket(self) -> str:
+        return re.search(r'name="ticket" value="(\w+)"', self.text)[1]  # type: ignore[index]
+
+    @property
+    def is_task(self) -> bool:
+        return 'name="ticket"' in self.text
+
+    @property
+    def is_before(self) -> bool:
+        return 'action="/believe"' in self.text
+
+    @property
+    def question(self) -> str:
+        found = re.search(r'id="about">Question</h2>\s*<p[^>]*>(.*?)</p>', self.text, re.DOTALL)
+        return unescape(found[1]) if found else ""
+
+    @property
+    def labels(self) -> list[str]:
+        return re.findall(r'<label for="p\d+">\((.*?)\)', self.text)
+
+    @property
+    def asked_label(self) -> str:
+        """Of an attention item, the label that it asks for; empty for any other task."""
+        found = re.search(r"give \((\w)\) 90 % or more", self.text)
+        return found[1] if found else ""
+
+    @property
+    def said(self) -> list[str]:
+        """Every turn that is shown, with its speaker, as markup."""
+        found = re.findall(r'<article class="turn".*?</article>', self.text, re.DOTALL)
+        return [unescape(each) for each in found]
+
+
+def percents(page: Page, first: float) -> dict[str, str]:
+    """A belief: so many percent for the first option, the others share the rest."""
+    rest = (100 - first) / max(len(page.labels) - 1, 1)
+    return {f"p{n}": f"{first if n == 0 else rest:g}" for n, _ in enumerate(page.labels)}
+
+
+def attentive(page: Page, first: float = 70.0) -> dict[str, str]:
+    """Percentages; and what an attention item asks for."""
+    if page.asked_label:
+        return percents(page, 95.0 if page.labels[0] == page.asked_label else 5.0)
+    return percents(page, first)
+
+
+class ScriptedRater:
+    def __init__(self, link: str, session: aiohttp.ClientSession) -> None:
+        self.root, _, self.token = link.partition("?token=")
+        self.session = session
+        self.sent: list[bytes] = []
+        """Every body that the server sent, and its headers."""
+        self.answered: list[Page] = []
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Cookie": f"oversight_rater={self.token}", "Origin": self.root.rstrip("/")}
+
+    async def get(self) -> Page:
+        async with self.session.get(self.root, headers=self.headers) as answer:
+            body = await answer.read()
+            self.sent += [body, str(answer.headers).encode()]
+            return Page(body.decode())
+
+    async def post(self, path: str, fields: dict[str, str]) -> tuple[int, str]:
+        async with self.session.post(
+            f"{self.root}{path}", data=fields, headers=self.headers, allow_redirects=False
+        ) as answer:
+            body = await answer.read()
+            self.sent += [body, str(answer.headers).encode()]
+            return answer.status, answer.headers.get("Location", body.decode())
+
+    async def answer(self, page: Page, how: Answer = attentive) -> tuple[int, str]:
+        path = "believe" if page.is_before else "answer"
+        if not page.is_before:
+            self.answered.append(page)
+        return await self.post(path, {"ticket": page.ticket, **how(page)})
+
+    async def work(self, how: Answer = attentive, most: int = 10_000) -> int:
+        """Answer whatever comes, until there is nothing more; how many were answered."""
+        await self.post("begin", {})
+        done = 0
+        while done < most:
+            page = await self.get()
+            if "That was the last one" in page.text:
+                break
+            if not page.is_task:
+                await self.news()
+                continue
+            status, said = await self.answer(page, how)
+            assert status == 303, said
+            done += not page.is_before
+        return done
+
+    async def news(self) -> None:
+        """Wait as the page does."""
+        async with (
+            asyncio.timeout(20),
+            self.session.get(f"{self.root}events", headers=self.headers) as stream,
+        ):
+            async for line in stream.content:
+                self.sent.append(line)
+                if line.startswith(b"data:"):
+                    return

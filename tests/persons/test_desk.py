@@ -1,0 +1,287 @@
+"""Who gets what, and what is kept of it when a process ends at any moment."""
+
+import asyncio
+import os
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from oversight.cache.call import Call
+from oversight.engine.errors import Interrupted, RunFolderError
+from oversight.engine.persons.desk import DeskSettings, NotReady, NotTheirs
+from oversight.engine.persons.journal import JOURNAL, RaterJournal, read_journal
+from oversight.engine.persons.panel import PANEL, read_raters, seated_raters
+from oversight.engine.persons.task import PersonTask
+from tests.persons.desks import PLAIN, judgement, work, worlds
+from tests.persons.test_task import speech
+from tests.shipments import shipment
+from tests.virtual import run
+
+
+async def test_nobody_gets_two_worlds_of_one_problem_and_all_are_judged(tmp_path: Path) -> None:
+    async with work(tmp_path) as desk:
+        calls = worlds(20)
+        await desk.put(calls)
+        first, second = await desk.finish(1), await desk.finish(2)
+        assert len(first) == len(second) == 20
+        for had in (first, second):
+            assert len({PersonTask(call).problem for call in had}) == 20
+        assert {call.address for call in (*first, *second)} == {call.address for call in calls}
+        replies = [await task for task in desk.waiting.values()]
+        assert {reply.served_model for reply in replies} == {"raters-1", "raters-2"}
+
+
+async def test_raters_have_as_many_of_each_kind_of_transcript(tmp_path: Path) -> None:
+    async with work(tmp_path) as desk:
+        # Of the first half the truth is (A), of the others (B): a kind is the worth of what is
+        # argued, which nobody can read off a call.
+        calls = worlds(20)
+        desk.desk.kinds.update(
+            {call.address: (n % 2 == 0) == (n < 20) for n, call in enumerate(calls)}
+        )
+        await desk.put(calls)
+        for rater in (1, 2):
+            had = [desk.desk.kinds[call.address] for call in await desk.finish(rater)]
+            assert (had.count(True), had.count(False)) == (10, 10)
+
+
+async def test_the_order_of_tasks_is_by_the_seed_and_differs_between_raters(tmp_path: Path) -> None:
+    orders = []
+    for name, seed, rater in (("a", 0, 1), ("b", 0, 1), ("c", 1, 1), ("d", 0, 2)):
+        async with work(tmp_path / name, replace(PLAIN, seed=seed)) as desk:
+            await desk.put(worlds(8))
+            orders.append([call.address for call in await desk.finish(rater)])
+    assert orders[0] == orders[1]
+    assert orders[0] != orders[2]
+    assert orders[0] != orders[3]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        judgement(shipment(0).question, 1),
+        judgement(shipment(0).question, 0, (0, 1)),
+        judgement(shipment(0).question, 0, (1,)),
+        judgement(shipment(0).question, 0, rules="You are patient."),
+        judgement(shipment(0).question, 0, exchange=True),
+    ],
+    ids=["other world", "another person's", "another draw", "other protocol", "other order"],
+)
+async def test_who_has_seen_a_problem_gets_nothing_else_about_it(
+    other: Call, tmp_path: Path
+) -> None:
+    async with work(tmp_path) as desk:
+        await desk.put([judgement(shipment(0).question, 0)])
+        assert len(await desk.finish(1)) == 1
+        await desk.put([other])
+        assert await desk.finish(1) == []
+        assert await desk.finish(2) == [other]
+
+
+async def test_several_raters_of_one_transcript_are_different_persons(tmp_path: Path) -> None:
+    async with work(tmp_path, raters=3) as desk:
+        await desk.put([judgement(shipment(0).question, 0, (0, k)) for k in range(3)])
+        assert [len(await desk.finish(n)) for n in (1, 2, 3)] == [1, 1, 1]
+
+
+async def test_a_task_is_with_one_rater_until_it_is_answered(tmp_path: Path) -> None:
+    async with work(tmp_path) as desk:
+        await desk.put([judgement(shipment(0).question, 0)])
+        offer = await desk.take(1)
+        assert (await desk.take(1)).ticket == offer.ticket, "a page that is opened again"
+        assert await desk.desk.offer(desk.rater(2)) is None
+        with pytest.raises(NotTheirs):
+            await desk.answer(2, offer)
+        await desk.answer(1, offer)
+
+
+async def test_an_answer_that_is_sent_twice_is_one_and_another_is_refused(tmp_path: Path) -> None:
+    async with work(tmp_path) as desk:
+        await desk.put([judgement(shipment(0).question, 0)])
+        offer = await desk.take(1)
+        await asyncio.gather(desk.answer(1, offer, 60), desk.answer(1, offer, 60))
+        with pytest.raises(NotTheirs, match="what was saved first stands"):
+            await desk.answer(1, offer, 20)
+        with pytest.raises(NotTheirs, match="what was saved first stands"):
+            await desk.desk.abstain(desk.rater(1), offer.ticket, "asked")
+        told = [event.what for event in read_journal(tmp_path)]
+        assert told == ["given", "answered"]
+        [task] = desk.waiting.values()
+        assert '"A":0.6' in (await task).text
+
+
+async def test_an_answer_saved_before_a_kill_is_the_reply_after_it(tmp_path: Path) -> None:
+    call = judgement(shipment(0).question, 0)
+    async with work(tmp_path) as desk:
+        await desk.put([call])
+        await desk.answer(1, await desk.take(1), 65)
+        said = await desk.waiting[call.address]
+    async with work(tmp_path) as again:
+        await again.put([call])
+        assert await asyncio.wait_for(again.waiting[call.address], 5) == said
+
+
+async def test_a_task_under_way_stays_with_its_rater_over_a_restart(tmp_path: Path) -> None:
+    call = judgement(shipment(0).question, 0)
+    async with work(tmp_path) as desk:
+        await desk.put([call])
+        offer = await desk.take(1)
+    async with work(tmp_path) as again:
+        # The page that was left open is sent before the run has come to this call again.
+        with pytest.raises(NotReady):
+            await again.answer(1, offer)
+        await again.put([call])
+        assert await again.desk.offer(again.rater(2)) is None
+        await again.answer(1, offer)
+        assert (await again.waiting[call.address]).outcome == "ok"
+
+
+async def test_a_torn_line_at_the_end_of_the_journal_is_cut(tmp_path: Path) -> None:
+    call = judgement(shipment(0).question, 0)
+    async with work(tmp_path) as desk:
+        await desk.put([call])
+        await desk.answer(1, await desk.take(1))
+    journal = tmp_path / JOURNAL
+    whole = journal.read_bytes()
+    journal.write_bytes(whole[:-20])
+    async with work(tmp_path) as again:
+        await again.put([call])
+        assert journal.read_bytes() == whole[: whole.index(b"\n") + 1]
+        await again.answer(1, await again.take(1))
+    assert [event.what for event in read_journal(tmp_path)] == ["given", "answered"]
+
+
+def test_a_line_that_is_no_event_is_named(tmp_path: Path) -> None:
+    (tmp_path / JOURNAL).write_bytes(b'{"what":"consent","rater":"raters-1","at":1}\n{}\n')
+    with pytest.raises(RunFolderError, match=f"{JOURNAL}:2: is no event"):
+        RaterJournal(tmp_path)
+
+
+def test_keys_are_the_owners_alone_and_stay_the_same(tmp_path: Path) -> None:
+    first = seated_raters(tmp_path, ["raters"], 2)
+    more = seated_raters(tmp_path, ["raters", "others"], 3)
+    assert stat.S_IMODE(os.stat(tmp_path / PANEL).st_mode) == 0o600
+    assert more[:2] == first
+    assert {rater.name for rater in read_raters(tmp_path)} == {
+        *(f"raters-{n}" for n in (1, 2, 3)),
+        *(f"others-{n}" for n in (1, 2, 3)),
+    }
+    assert len({rater.key for rater in more}) == 6
+    assert "key" not in repr(more[0])
+
+
+async def test_a_panel_answers_its_own_calls_alone(tmp_path: Path) -> None:
+    async with work(tmp_path) as desk:
+        await desk.put([judgement(shipment(0).question, 0).changed(model="person/experts")])
+        assert await desk.finish(1) == []
+
+
+async def test_a_stop_ends_every_wait_at_once(tmp_path: Path) -> None:
+    async with work(tmp_path) as desk:
+        await desk.put(worlds(3))
+        desk.stop_token.stop(Interrupted(2))
+        for task in desk.waiting.values():
+            with pytest.raises(Interrupted):
+                await task
+        with pytest.raises(Interrupted):
+            await desk.desk(judgement(shipment(9).question, 0))
+
+
+async def test_a_cancelled_call_is_offered_to_nobody(tmp_path: Path) -> None:
+    async with work(tmp_path) as desk:
+        call = judgement(shipment(0).question, 0)
+        await desk.put([call])
+        desk.waiting[call.address].cancel()
+        await asyncio.wait(desk.waiting.values())
+        assert await desk.finish(1) == []
+
+
+async def test_attention_items_come_once_in_so_many_and_reach_no_store(tmp_path: Path) -> None:
+    settings = DeskSettings(before=False, checks_every=4)
+    async with work(tmp_path, settings) as desk:
+        calls = worlds(20)
+        await desk.put(calls)
+        had = await desk.finish(1)
+        checks = [call for call in had if call.address not in desk.waiting]
+        assert len(had) - len(checks) == 20
+        assert 4 <= len(checks) <= 5
+        told = [event for event in read_journal(tmp_path) if event.what == "check"]
+        assert len(told) == len(checks)
+
+
+async def test_a_belief_before_is_asked_without_the_transcript(tmp_path: Path) -> None:
+    async with work(tmp_path, DeskSettings(checks_every=0)) as desk:
+        await desk.put([judgement(shipment(0).question, 0)])
+        offer = await desk.take(1)
+        assert offer.stage == "before"
+        belief = {"p0": "40", "p1": "60"}
+        await desk.desk.believe(desk.rater(1), offer.ticket, belief)
+        await desk.desk.believe(desk.rater(1), offer.ticket, belief)
+        assert (await desk.take(1)).stage == "whole"
+        assert [event.what for event in read_journal(tmp_path)] == ["given", "before"]
+
+
+async def test_a_desk_that_nobody_may_serve_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with work(tmp_path, raters=1) as desk:
+        await desk.put(worlds(3))
+        await desk.finish(1)
+        assert "3 tasks wait for another rater" in caplog.text
+        assert desk.desk.progress(desk.rater(1)).answered == 3
+
+
+def test_an_answer_after_the_budget_is_an_abstention(tmp_path: Path) -> None:
+    async def late() -> tuple[str, str]:
+        async with work(tmp_path, replace(PLAIN, budget=60.0)) as desk:
+            await desk.put(worlds(2))
+            first = await desk.take(1)
+            assert first.left == 60.0
+            await asyncio.sleep(40)
+            left = (await desk.take(1)).left
+            assert left is not None and 19 < left <= 20
+            await desk.answer(1, first)
+            second = await desk.take(1)
+            assert second.left == 60.0
+            await asyncio.sleep(66)
+            await desk.answer(1, second)
+            replies = [await desk.waiting[o.task.call.address] for o in (first, second)]
+            return replies[0].outcome, replies[1].outcome
+
+    assert run(late()) == ("ok", "refused")
+    assert [event.what for event in read_journal(tmp_path)][-1] == "abstained"
+
+
+def test_a_task_that_is_let_lie_goes_to_another_rater(tmp_path: Path) -> None:
+    async def left_lying() -> None:
+        async with work(tmp_path, replace(PLAIN, returned_after=600.0)) as desk:
+            await desk.put([judgement(shipment(0).question, 0)])
+            lying = await desk.take(1)
+            await asyncio.sleep(590)
+            assert await desk.desk.offer(desk.rater(2)) is None
+            await asyncio.sleep(20)
+            taken = await desk.take(2)
+            assert taken.task.call == lying.task.call
+            assert taken.ticket != lying.ticket
+            with pytest.raises(NotTheirs, match="somebody else has it"):
+                await desk.answer(1, lying)
+            # Who has seen the problem is not given its other world either.
+            await desk.put([judgement(shipment(0).question, 1)])
+            assert await desk.desk.offer(desk.rater(1)) is None
+            await desk.answer(2, taken)
+
+    run(left_lying())
+    told = [event.what for event in read_journal(tmp_path)]
+    assert told == ["given", "returned", "given", "answered"]
+
+
+async def test_who_began_a_conversation_goes_on_with_it(tmp_path: Path) -> None:
+    async with work(tmp_path) as desk:
+        await desk.put([speech("a").call])
+        offer = await desk.take(2)
+        await desk.desk.answer(desk.rater(2), offer.ticket, {"text": "b"})
+        await desk.put([speech("a", "b", "c").call])
+        assert await desk.desk.offer(desk.rater(1)) is None
+        assert (await desk.take(2)).task.heard.count("<turn") == 3

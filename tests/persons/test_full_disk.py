@@ -1,0 +1,42 @@
+"""Where an answer cannot be written down, nobody is told that it is saved."""
+
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from oversight.engine.pages.rating import RaterServer
+from oversight.engine.persons.journal import JOURNAL, read_journal
+from tests.persons.desks import judgement, work
+from tests.persons.raters import ScriptedRater, attentive
+from tests.shipments import shipment
+
+pytestmark = pytest.mark.wire
+
+
+async def test_an_answer_that_the_disk_refuses_is_told_so_and_taken_later(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    call = judgement(shipment(0).question, 0)
+    async with work(tmp_path, raters=1) as at_work, aiohttp.ClientSession() as session:
+        await at_work.put([call])
+        server = RaterServer(at_work.desk)
+        async with server.serving(0) as root:
+            [(_, link)] = server.links(root)
+            rater = ScriptedRater(link, session)
+            await rater.post("begin", {})
+            page = await rater.get()
+            fields = {"ticket": page.ticket, **attentive(page)}
+            journal, aside = tmp_path / JOURNAL, tmp_path / "aside"
+            journal.rename(aside)
+            journal.mkdir()  # what cannot be appended to, also by root
+            status, said = await rater.post("answer", fields)
+            assert status == 500
+            assert "could not be written down" in said and str(tmp_path) not in said
+            assert f"{journal} cannot be written" in caplog.text
+            assert not at_work.waiting[call.address].done()
+            journal.rmdir()
+            aside.rename(journal)
+            assert await rater.post("answer", fields) == (303, "/?said=saved")
+            assert (await at_work.waiting[call.address]).outcome == "ok"
+    assert [each.what for each in read_journal(tmp_path)] == ["consent", "given", "answered"]

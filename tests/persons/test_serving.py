@@ -1,0 +1,364 @@
+"""Persons at pages of a real process: nothing is lost, and nothing is told that must not be."""
+
+import asyncio
+import re
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import aiohttp
+import orjson
+import pytest
+
+from oversight.engine.persons.journal import TaskAnswered, TaskGiven, read_journal
+from oversight.protocols.datasets.jsonl import jsonl
+from oversight.protocols.question import Problem
+from tests.command_line import Ran, Running, oversight, running
+from tests.persons.raters import Page, ScriptedRater, attentive
+from tests.shipments import shipment
+
+pytestmark = pytest.mark.wire
+
+FINISHED = """\
+name: hidden-name
+problems: {bundled: {name: arithmetic, limit: 20}}
+agents: sim/strong
+judges: sim/judge
+protocols: {consultancy: {turns: 2}}
+"""
+LIVE = """\
+name: live
+problems: {bundled: {name: arithmetic, limit: 3}}
+agents: person/experts
+judges: {kind: stated, model: person/lay}
+protocols: {naive_judge: , debate: {rounds: 1}}
+"""
+
+
+@pytest.fixture
+async def session() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession() as made:
+        yield made
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> Path:
+    """A run of 40 worlds, whose judge is a model."""
+    (tmp_path / "finished.yaml").write_text(FINISHED)
+    ran = oversight("run", "finished.yaml", cwd=tmp_path)
+    assert ran.code == 0, ran.err
+    return next((tmp_path / "runs").glob("hidden-name-*"))
+
+
+@contextmanager
+def served(what: Path | str, cwd: Path, *flags: str) -> Iterator[tuple[Running, list[str]]]:
+    """The server, and a link for each rater."""
+    words = ("human", "serve", what, *(() if "--port" in flags else ("--port", "0")), *flags)
+    with running(*words, cwd=cwd) as server:
+        server.until(r"send each link to one person")
+        yield server, re.findall(r"http://\S+\?token=\S+", server.err)
+
+
+async def ended(server: Running) -> Ran:
+    return await asyncio.to_thread(server.end)
+
+
+async def test_two_raters_judge_forty_transcripts_of_a_run_and_its_score_stays(
+    finished: Path, session: aiohttp.ClientSession
+) -> None:
+    cwd = finished.parent.parent
+    before = oversight("report", finished, "--json", cwd=cwd).out
+    with served(finished, cwd) as (server, links):
+        raters = [ScriptedRater(link, session) for link in links]
+        async with asyncio.timeout(120):
+            await asyncio.gather(*(rater.work() for rater in raters))
+        told = await ended(server)
+    assert told.code == 0, told.err
+    assert "40 judgements of 40 transcripts" in told.err
+    answered = [e for e in read_journal(finished / "persons") if isinstance(e, TaskAnswered)]
+    for rater in ("raters-1", "raters-2"):
+        own = [each for each in answered if each.rater == rater]
+        assert len(own) == len({each.problem for each in own}) == 20
+    assert oversight("report", finished, "--json", cwd=cwd).out == before
+    status = orjson.loads(oversight("human", "status", finished, "--json", cwd=cwd).out)
+    assert [each["answered"] for each in status] == [20, 20]
+    assert all(each["checks"] == each["passed"] > 0 for each in status)
+    figures = orjson.loads(oversight("human", "agreement", finished, "--json", cwd=cwd).out)
+    assert [each["judged"] for each in figures["raters"]] == [20, 20]
+    [beside] = figures["beside"]
+    assert beside["transcripts"] == 40
+    # All said 70 % for the first answer, whichever it is.
+    share = sum(p.best == 0 for p in problems_of(finished)) / 20
+    assert beside["persons"]["mean"] == pytest.approx(share * -0.18 + (1 - share) * -0.98)
+    again = oversight("human", "serve", finished, "--port", "0", cwd=cwd)
+    assert "40 judgements of 40 transcripts" in again.err, "all of them come from the store"
+
+
+def problems_of(run: Path) -> list[Problem]:
+    from oversight.engine.runs.loaded_sweep import open_run
+
+    return list(open_run(run).sweep.problems)
+
+
+async def test_each_rater_judges_as_many_truths_as_lies(
+    finished: Path, session: aiohttp.ClientSession
+) -> None:
+    with served(finished, finished.parent.parent) as (server, links):
+        raters = [ScriptedRater(link, session) for link in links]
+        async with asyncio.timeout(120):
+            await asyncio.gather(*(rater.work() for rater in raters))
+        await ended(server)
+    best = {problem.question.text: problem for problem in problems_of(finished)}
+    for rater in raters:
+        judged = [page for page in rater.answered if page.question in best]
+        lies = 0
+        for page in judged:
+            speech = next(said for said in page.said if "Consultant" in said)
+            argued = re.findall(r"\(([AB])\)", speech)[0]
+            problem = best[page.question]
+            lies += problem.question.answers[problem.best].label != argued
+        assert len(judged) == 20
+        assert lies == 10
+
+
+async def test_nothing_saved_is_lost_when_the_server_is_killed(
+    finished: Path, session: aiohttp.ClientSession
+) -> None:
+    cwd = finished.parent.parent
+    saved: list[tuple[str, str, dict[str, str]]] = []
+    port = ""
+
+    async def work(rater: ScriptedRater, name: str) -> None:
+        """As a page does: send again until it is saved, whatever becomes of the server."""
+        while True:
+            try:
+                await rater.post("begin", {})
+                page = await rater.get()
+                if "That was the last one" in page.text:
+                    return
+                if not page.is_task:
+                    await rater.news()
+                    continue
+                # What every one of the answers is tells them apart.
+                how = attentive(page, float(1 + len(saved) % 98))
+                path = "believe" if page.is_before else "answer"
+                fields = {"ticket": page.ticket, **how}
+                while True:
+                    try:
+                        status, said = await rater.post(path, fields)
+                    except aiohttp.ClientError:
+                        await up.wait()
+                        continue
+                    if status != 503:
+                        break
+                    await asyncio.sleep(0.05)
+                assert status == 303, said
+                if not page.is_before and not page.asked_label:
+                    saved.append((name, page.question, how))
+                    progress.set()
+            except (aiohttp.ClientError, TimeoutError):
+                if over.is_set():
+                    return
+                await up.wait()
+
+    up, over, progress = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    workers: list[asyncio.Task[None]] = []
+    async with asyncio.timeout(200):
+        for goal in (7, 19, 41):
+            flags = ("--port", port) if port else ()
+            with served(finished, cwd, *flags) as (server, links):
+                port = re.findall(r":(\d+)/", links[0])[0]
+                up.set()
+                if not workers:
+                    workers = [
+                        asyncio.create_task(work(ScriptedRater(link, session), f"raters-{n}"))
+                        for n, link in enumerate(links, 1)
+                    ]
+                while len(saved) < min(goal, 40):
+                    progress.clear()
+                    await progress.wait()
+                if goal > 40:
+                    over.set()
+                    told = await ended(server)
+                    break
+                up.clear()
+                server.process.send_signal(signal.SIGKILL)
+                await ended(server)
+        await asyncio.gather(*workers)
+    assert told.code == 0, told.err
+    kept = [e for e in read_journal(finished / "persons") if isinstance(e, TaskAnswered)]
+    assert len(kept) == len({each.task for each in kept}) == len(saved) == 40
+    for n, (rater, _, how) in enumerate(saved):
+        assert any(each.rater == rater and each.posted == how for each in kept), n
+    figures = orjson.loads(oversight("human", "agreement", finished, "--json", cwd=cwd).out)
+    assert figures["beside"][0]["transcripts"] == 40
+
+
+async def test_a_sweep_with_persons_in_every_seat_resumes_and_replays_to_the_byte(
+    tmp_path: Path, session: aiohttp.ClientSession
+) -> None:
+    (tmp_path / "live.yaml").write_text(LIVE)
+
+    def how(page: Page) -> dict[str, str]:
+        return {"text": "I say (A) & <b>so</b>."} if 'name="text"' in page.text else attentive(page)
+
+    # Both worlds of a debate, and no debate: three conversations about a problem.
+    flags = ("--raters", "3")
+    with served("live.yaml", tmp_path, *flags) as (server, links):
+        raters = [ScriptedRater(link, session) for link in links]
+        for rater in raters:
+            await rater.work(how, most=1)
+        server.hear(signal.SIGINT)
+        assert (await ended(server)).code == 130
+    stopped = oversight("run", "live.yaml", cwd=tmp_path)
+    assert stopped.code == 3
+    assert "go on with oversight human serve" in stopped.err
+    with served("live.yaml", tmp_path, *flags) as (server, links):
+        raters = [ScriptedRater(link, session) for link in links]
+        async with asyncio.timeout(120):
+            await asyncio.gather(*(rater.work(how) for rater in raters))
+        told = await ended(server)
+    assert told.code == 0, told.err
+    assert "person/lay" in told.out
+    run = next((tmp_path / "runs").glob("live-*"))
+    outcomes = (run / "outcomes.jsonl").read_bytes()
+    replayed = oversight("replay", run, cwd=tmp_path)
+    assert "outcomes are equal to the byte" in replayed.err
+    # Who has the store needs no persons any more.
+    elsewhere = oversight("run", "live.yaml", "--run-folder", "other", cwd=tmp_path)
+    assert elsewhere.code == 0, elsewhere.err
+    assert (tmp_path / "other" / "outcomes.jsonl").read_bytes() == outcomes
+    shown = oversight("show", run, "apples-and-crates", "--protocol", "debate", cwd=tmp_path)
+    assert "I say (A)" in shown.out
+    exported = oversight("export", run, "-o", "replies.bundle", cwd=tmp_path)
+    assert exported.code == 0, exported.err
+    figures = orjson.loads(oversight("human", "agreement", run, "--json", cwd=tmp_path).out)
+    assert {each["rater"] for each in figures["raters"]} == {
+        f"{panel}-{n}" for panel in ("experts", "lay") for n in (1, 2, 3)
+    }
+
+
+async def test_no_byte_that_a_rater_is_sent_tells_gold_world_or_model(
+    finished: Path, session: aiohttp.ClientSession
+) -> None:
+    cwd = finished.parent.parent
+    with served(finished, cwd) as (server, links):
+        raters = [ScriptedRater(link, session) for link in links]
+        async with asyncio.timeout(120):
+            await asyncio.gather(*(rater.work() for rater in raters))
+        await ended(server)
+    sent = b"\n".join(body for rater in raters for body in rater.sent).lower()
+    assert len(sent) > 1_000_000
+    hidden = ["sim/", "person/", "raters-", "hidden-name", str(finished).lower(), "consultancy"]
+    hidden += [problem.id for problem in problems_of(finished)]
+    hidden += [
+        each.task for each in read_journal(finished / "persons") if isinstance(each, TaskGiven)
+    ]
+    assert [word for word in hidden if word.encode() in sent] == []
+
+
+async def test_every_byte_is_the_same_where_the_other_answer_is_the_right_one(
+    tmp_path: Path, session: aiohttp.ClientSession
+) -> None:
+    sent: list[dict[str, str]] = []
+    for name, sign in (("a", 1.0), ("b", -1.0)):
+        cwd = tmp_path / name
+        cwd.mkdir()
+        problems = [
+            Problem(p.id, p.question, tuple(sign * v for v in p.values))
+            for p in map(shipment, range(6))
+        ]
+        (cwd / "problems.jsonl").write_bytes(b"".join(jsonl(problems)))
+        (cwd / "one.yaml").write_text(
+            "problems: {file: problems.jsonl}\njudges: {kind: distribution, model: person/lay}\n"
+            "protocols: naive_judge\n"
+        )
+        with served("one.yaml", cwd, "--raters", "1", "--attention", "0") as (server, links):
+            rater = ScriptedRater(links[0], session)
+            async with asyncio.timeout(60):
+                assert await rater.work() == 6
+            await ended(server)
+        # What differs by study is the ticket; how many came before, by the moment.
+        told = {
+            page.question: re.sub(
+                r'value="\w{16}"|\d+ (answered|waiting)[^<]*| open>', "", page.text
+            )
+            for page in rater.answered
+        }
+        assert len(told) == 6
+        sent.append(told)
+    assert sent[0] == sent[1]
+
+
+async def test_who_has_no_link_and_who_comes_from_elsewhere_changes_nothing(
+    finished: Path, session: aiohttp.ClientSession
+) -> None:
+    with served(finished, finished.parent.parent, "--no-before") as (_, links):
+        first, second = (ScriptedRater(link, session) for link in links)
+        root = first.root
+        for path in ("", "events"):
+            assert (await session.get(f"{root}{path}")).status == 403
+        await first.post("begin", {})
+        page = await first.get()
+        fields = {"ticket": page.ticket, **attentive(page)}
+        for headers in (
+            {"Cookie": f"oversight_rater={first.token}"},
+            {"Cookie": f"oversight_rater={first.token}", "Origin": "http://evil.example"},
+            {"Cookie": f"oversight_rater={first.token}", "Origin": "null"},
+            {"Cookie": "oversight_rater=guessed", "Origin": root.rstrip("/")},
+            {**first.headers, "Host": "evil.example"},
+        ):
+            answer = await session.post(f"{root}answer", data=fields, headers=headers)
+            assert answer.status in (403, 421), headers
+        assert (await session.put(f"{root}answer", headers=first.headers)).status == 405
+        await second.post("begin", {})
+        assert (await second.post("answer", fields))[0] == 409
+        assert (await second.post("answer", {**fields, "ticket": "0" * 16}))[0] == 409
+        assert (await first.post("answer", {"ticket": page.ticket, "p0": "70"}))[0] == 422
+        twice = await asyncio.gather(first.post("answer", fields), first.post("answer", fields))
+        assert twice == [(303, "/?said=saved")] * 2
+        assert (await first.post("answer", {**fields, "p0": "30", "p1": "70"}))[0] == 409
+        answer = await session.get(f"{root}?token={first.token}", allow_redirects=False)
+        assert answer.status == 303 and answer.headers["Location"] == "/"
+        assert "HttpOnly" in answer.headers["Set-Cookie"]
+        assert "SameSite=Strict" in answer.headers["Set-Cookie"]
+
+
+def test_too_few_raters_for_a_problem_are_refused_before_anybody_is_asked(finished: Path) -> None:
+    told = oversight("human", "serve", finished, "--raters", "1", cwd=finished.parent.parent)
+    assert told.code == 2
+    assert "up to 2 transcripts" in told.err and "--raters 2" in told.err
+    each = oversight("human", "serve", finished, "--each", "2", cwd=finished.parent.parent)
+    assert "up to 4 transcripts" in each.err
+
+
+def test_what_cannot_be_served_is_told_with_the_mend(finished: Path) -> None:
+    cwd = finished.parent.parent
+    told = oversight("human", "serve", "finished.yaml", cwd=cwd)
+    assert told.code == 2 and "write person/NAME for a model" in told.err
+    told = oversight("human", "serve", "finished.yaml", "--each", "2", cwd=cwd)
+    assert told.code == 2 and "--each are for a RUN" in told.err
+    told = oversight("human", "serve", finished, "--limit", "2", cwd=cwd)
+    assert told.code == 2 and "are for a SWEEP" in told.err
+    told = oversight("human", "agreement", finished, cwd=cwd)
+    assert told.code == 2 and "no persons were asked" in told.err
+
+
+async def test_two_processes_cannot_serve_one_run(finished: Path) -> None:
+    cwd = finished.parent.parent
+    with served(finished, cwd):
+        told = oversight("human", "serve", finished, "--port", "0", cwd=cwd)
+    assert told.code == 2
+    assert "another process" in told.err
+
+
+def test_doctor_and_rehearsal_take_persons_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "live.yaml").write_text(LIVE)
+    told = oversight("doctor", "live.yaml", cwd=tmp_path)
+    assert told.code == 0, told.out + told.err
+    assert "persons answer in the browser" in told.out
+    plan = oversight("plan", "live.yaml", cwd=tmp_path)
+    assert plan.code == 0, plan.err
+    rehearsed = oversight("rehearse", "live.yaml", cwd=tmp_path)
+    assert rehearsed.code == 0, rehearsed.err

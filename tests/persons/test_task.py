@@ -1,0 +1,186 @@
+"""A person reads what a model reads, and answers in the form that the seat demands."""
+
+import math
+
+import pytest
+
+from oversight.cache.call import Call, Message, Request
+from oversight.cache.reply import Reply
+from oversight.engine.persons.task import FormField, PersonTask, answer_digests
+from oversight.protocols.catalogue import PROTOCOLS
+from oversight.protocols.errors import Declined, Unreadable
+from oversight.protocols.judges import DistributionJudge, Judge
+from oversight.protocols.prompts.render import instructions, messages
+from oversight.protocols.question import Question
+from oversight.protocols.quotes import Quote
+from oversight.protocols.transcript import ToolUse, Transcript, Turn
+from tests.fakes import CRATES
+from tests.protocols.test_every_judge import JUDGES, built
+from tests.shipments import shipment
+
+FLOOR = Transcript(CRATES).then(
+    Turn("Debater A", "It is 48.", CRATES.answers[0]), Turn("Debater B", "No.", CRATES.answers[1])
+)
+
+
+def posted(task: PersonTask, first: float = 80.0) -> dict[str, str]:
+    """What an obliging person fills in."""
+    if task.is_probable:
+        rest = (100 - first) / (len(task.options) - 1)
+        return {f"p{n}": f"{rest if n else first}" for n in range(len(task.options))}
+    if task.way == "vote":
+        return {"choice": "0", "reason": "The sum is right."}
+    if task.way == "text":
+        return {"text": "Look at the second step (A)."}
+    return {f"f-{each.name}": filled(each) for each in task.fields}
+
+
+def filled(field: FormField) -> str:
+    match field.kind:
+        case "choice" | "flag":
+            return field.options[0]
+        case "number" | "whole":
+            return "1"
+        case "texts" if field.columns:
+            row = " | ".join(filled(each) for each in field.columns)
+            return f"{row}\n{row} "
+        case "texts":
+            return "The first step.\nThe second step.\n"
+    return "It does not follow."
+
+
+class Person:
+    """An `Ask` that is a person."""
+
+    def __init__(self) -> None:
+        self.tasks: list[PersonTask] = []
+
+    async def __call__(self, call: Call) -> Reply:
+        task = PersonTask(call)
+        self.tasks.append(task)
+        return task.reply(task.read(posted(task)), "raters-1")
+
+
+@pytest.mark.parametrize("name", [name for name in JUDGES if name not in ("votes", "ensemble")])
+async def test_every_kind_of_judge_reads_what_a_person_states(name: str) -> None:
+    person = Person()
+    verdict = await JUDGES[name].judge(FLOOR, person)
+    # In both orders, the first option is (A) both times, and each answer is (A) once.
+    expected = 0.5 if name == "both orders" else 0.8
+    assert math.isclose(verdict.probs[0], expected, abs_tol=1e-9)
+    assert all(task.is_probable for task in person.tasks)
+
+
+async def test_a_voting_judge_reads_the_answer_that_a_person_chooses() -> None:
+    verdict = await JUDGES["votes"].judge(FLOOR, Person())
+    assert verdict.probs == (1.0, 0.0)
+    assert verdict.judgements[0].text == "The sum is right.\nAnswer: A"
+
+
+@pytest.mark.parametrize("judge", ["stated", "distribution", "logprob"])
+@pytest.mark.parametrize("name", PROTOCOLS)
+async def test_a_person_takes_every_seat_of_every_mechanism(name: str, judge: str) -> None:
+    if name == "weak_to_strong":
+        judge = "distribution"
+    question = shipment(0).question
+    person = Person()
+    verdict = await built(PROTOCOLS[name], JUDGES[judge]).run(question, question.answers[0], person)
+    assert math.isclose(sum(verdict.probs), 1)
+    assert {task.problem for task in person.tasks} == {answer_digests(question)[0]}
+
+
+async def test_the_question_its_answers_and_what_was_said_are_read_out_of_the_prompt() -> None:
+    passage = Question("Who left?", CRATES.answers, "Ada left <b>early</b>.")
+    turn = Turn(
+        "Consultant",
+        "It says <quote>Ada left</quote> and <quote>Ben left</quote>, (A).",
+        passage.answers[0],
+        tools=(ToolUse("calculator", "4*12", "48"),),
+        quotes=(Quote("Ada left", True), Quote("Ben left", False)),
+    )
+    person = Person()
+    await DistributionJudge("person/x", reads_passage=True).judge(
+        Transcript(passage).then(turn), person
+    )
+    task = person.tasks[0]
+    text, answers = task.question
+    assert text == "Who left?"
+    assert answers == (("A", "48\n4 crates x 12 = 48"), ("B", "36\n3 crates x 12 = 36"))
+    assert task.passage == "Ada left <b>early</b>."
+    assert task.rules == "A judge decides how likely each answer to a question is to be right."
+    [(speaker, parts)] = task.turns
+    assert speaker == "Consultant"
+    assert [(part.kind, part.text) for part in parts] == [
+        ("tool", "4*12 → 48"),
+        ("plain", "It says "),
+        ("verified", "Ada left"),
+        ("plain", " and "),
+        ("unverified", "Ben left"),
+        ("plain", ", (A)."),
+    ]
+    await DistributionJudge("person/x").judge(Transcript(passage).then(turn), person)
+    assert person.tasks[1].passage == ""
+
+
+async def test_worlds_orders_and_draws_of_a_question_are_one_problem() -> None:
+    person = Person()
+    both: Judge = DistributionJudge("person/x", both_orders=True)
+    await both.judge(Transcript(CRATES), person)
+    await both.judge(FLOOR, person)
+    assert len({task.problem for task in person.tasks}) == 1
+    assert len({task.request for task in person.tasks}) == 4
+    first, second = person.tasks[:2]
+    assert first.order == tuple(reversed(second.order))
+
+
+def speech(*said: str, side: int | None = 0, task: str = "argue", draw: int = 0) -> PersonTask:
+    floor = Transcript(CRATES, tuple(Turn("Speaker", each) for each in said))
+    argued = None if side is None else CRATES.answers[side]
+    todo = instructions(task, f"Do {task}.", argued)
+    return PersonTask(Call(Request("person/raters", messages("Rules.", floor, todo)), (draw,)))
+
+
+def test_a_conversation_goes_on_where_more_was_said_in_the_same_part_of_it() -> None:
+    first = speech("a")
+    assert speech("a", "b").continues(first.moment)
+    assert speech("a", task="ask").continues(first.moment)
+    assert not speech("a").continues(first.moment), "the same again is another draw of it"
+    assert not speech("b", "a").continues(first.moment), "that is the other world"
+    assert not speech("a", "b", side=1).continues(first.moment)
+    assert not speech("a", "b", draw=1).continues(first.moment)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"p0": "80"}, "There is no percentage for (B) yet."),
+        ({"p0": "", "p1": "20"}, "There is no percentage for (A) yet."),
+        ({"p0": "80", "p1": "30"}, "add up to 110"),
+        ({"p0": "nan", "p1": "20"}, "(A) has nan %"),
+        ({"p0": "140", "p1": "-40"}, "(A) has 140 %"),
+        ({"p0": "80", "p1": "20", "reason": "x" * 60_000}, "longer than 50,000"),
+    ],
+)
+async def test_what_is_not_whole_is_told_to_the_person(fields: dict[str, str], said: str) -> None:
+    person = Person()
+    await DistributionJudge("person/x").judge(FLOOR, person)
+    with pytest.raises(ValueError) as fault:
+        person.tasks[0].read(fields)
+    assert said in str(fault.value)
+
+
+async def test_an_abstention_is_a_refusal_and_never_a_default() -> None:
+    async def abstains(call: Call) -> Reply:
+        return PersonTask(call).reply(None, "raters-2")
+
+    reply = await abstains(speech("a").call)
+    assert (reply.outcome, reply.text, reply.served_model) == ("refused", "", "raters-2")
+    for judge in ("stated", "distribution", "logprob", "votes"):
+        with pytest.raises(Unreadable) as told:
+            await JUDGES[judge].judge(FLOOR, abstains)
+        assert judge == "logprob" or isinstance(told.value, Declined), judge
+
+
+def test_a_call_of_another_layout_is_shown_as_it_is() -> None:
+    task = PersonTask(Call(Request("person/x", (Message("user", "Say <b>hello</b>."),))))
+    assert (task.way, task.todo.told, task.turns) == ("text", "Say <b>hello</b>.", [])
