@@ -50,7 +50,7 @@ class AnthropicDesk(BatchDesk):
         file.write(last.removesuffix(b",") + b"]}")
 
     async def submit(self, mark: str, file: Path) -> str:
-        return text((await self.errands.ask("POST", PATH, payload=lambda: file.open("rb")))["id"])
+        return text((await self.errands.ask("POST", PATH, file=file))["id"])
 
     async def find(self, lost: Submission, known: Collection[str]) -> str | None:
         async for batch in self._listed():

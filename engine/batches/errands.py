@@ -1,7 +1,7 @@
 """Requests to a vendor that are no calls: JSON, files up, files down."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +24,6 @@ _CAP = 32 * 2**20
 """Bytes of an answer that is no file."""
 _PIECE = 2**18
 
-Payload = Callable[[], Any]
-"""Makes what is sent: anew for each request, since a file is read to its end."""
-
 
 class Errands:
     """To one provider, with the key and the headers that its calls have. Raises what calls do."""
@@ -44,16 +41,21 @@ class Errands:
         *,
         query: Mapping[str, str] | None = None,
         json: object = None,
-        payload: Payload | None = None,
-        form: bool = False,
+        file: Path | None = None,
+        purpose: str = "",
     ) -> dict[str, Any]:
-        """The JSON object that comes of a request. path: below the provider's base URL. form:
-        whether the payload is a form, which brings the type of its content with it."""
-        body = payload() if payload else None if json is None else orjson.dumps(json)
-        async with self._answer(method, path, query, body, form) as answer:
-            told = await answer.content.read(_CAP)
-            while not answer.content.at_eof() and len(told) < _CAP:
-                told += await answer.content.read(_CAP)
+        """The JSON object that comes of a request. path: below the provider's base URL. file: what
+        is sent, as it is; or in a form, where the form has a purpose."""
+        with ExitStack() as opened:
+            body: Any = None if json is None else orjson.dumps(json)
+            if file is not None:
+                body = opened.enter_context(file.open("rb"))
+            if purpose:
+                body = _form(purpose, body)
+            async with self._answer(method, path, query, body, bool(purpose)) as answer:
+                told = await answer.content.read(_CAP)
+                while not answer.content.at_eof() and len(told) < _CAP:
+                    told += await answer.content.read(_CAP)
         return tree(self.secret.hidden(told), self._settings.provider)
 
     async def download(self, path: str, into: Path) -> None:
@@ -130,3 +132,12 @@ class Errands:
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
         return self._session
+
+
+def _form(purpose: str, file: Any) -> "aiohttp.FormData":
+    import aiohttp
+
+    form = aiohttp.FormData()
+    form.add_field("purpose", purpose)
+    form.add_field("file", file, filename=f"{purpose}.jsonl", content_type="application/jsonl")
+    return form

@@ -34,16 +34,7 @@ class OpenAIDesk(BatchDesk):
         file.writelines(lines)
 
     async def submit(self, mark: str, file: Path) -> str:
-        def form() -> Any:
-            import aiohttp  # loaded with the first request only
-
-            parts = aiohttp.FormData()
-            parts.add_field("purpose", "batch")
-            content = "application/jsonl"
-            parts.add_field("file", file.open("rb"), filename=f"{mark}.jsonl", content_type=content)
-            return parts
-
-        up = await self.errands.ask("POST", "/files", payload=form, form=True)
+        up = await self.errands.ask("POST", "/files", file=file, purpose="batch")
         wanted = {
             "input_file_id": text(up["id"]),
             "endpoint": self._endpoint,

@@ -19,6 +19,8 @@ from oversight.engine.system.settings import is_url
 Workers: TypeAlias = int | Literal["auto"]
 """`auto`: one for each core where the work is bound by this machine, else one."""
 
+ALONE = "batches are handed in by one process: leave out --workers, --ray and --quota"
+
 
 def executor_for(
     workers: Workers,
@@ -62,17 +64,15 @@ def executor_for(
         fleet = partial(Fleet, workers=count, store=store, quota=quota)
 
     def made(assignment: Assignment) -> Executor:
-        batches = batched or has_batches(assignment.folder.path)
-        if batches and assignment.mode != "replay":
-            if fleet is not None:
-                raise UsageError(
-                    "batches are handed in by one process: leave out --workers, --ray and --quota"
-                )
+        waves = assignment.mode != "replay" and (batched or has_batches(assignment.folder.path))
+        if waves and fleet is not None:
+            raise UsageError(ALONE)
+        if waves:
             return BatchSession(assignment, batched=batched, terms=batch)
-        if fleet is not None:
-            return fleet(assignment)
-        return RunSession(assignment)
+        return fleet(assignment) if fleet is not None else RunSession(assignment)
 
+    if batched and fleet is not None:
+        raise UsageError(ALONE)
     return made
 
 
