@@ -72,6 +72,11 @@ class ServerDesk:
         self._times: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
 
+    @property
+    def batches(self) -> "tuple[_Batch, ...]":
+        """All that were made, in order."""
+        return tuple(self._batches.values())
+
     def serve(self, connection: Connection, request: ServerRequest, dialect: ServerWire) -> bool:
         """Whether the request was one for a desk, which has then been answered."""
         found = _PATH.search(request.path)

@@ -533,3 +533,16 @@ async def test_a_run_that_may_have_told_enough_goes_problem_by_problem(office: O
         rest = await office.sit(server)
         assert server.counts()["lines_twice"] == 0
     assert rest.bytes == live.bytes
+
+
+async def test_calls_over_the_responses_endpoint_go_in_batches_of_that_endpoint(
+    openai: Office,
+) -> None:
+    openai.flags = ("providers.openai.api=responses",)
+    live = await openai.live()
+    async with openai.server() as server:
+        went = await openai.sit(server)
+        assert {each.endpoint for each in server.desk.batches} == {"/v1/responses"}
+        assert "requests" not in server.counts()
+    assert went.halt is None
+    assert went.bytes == live.bytes
