@@ -51,7 +51,7 @@ class BatchSession(RunSession):
         loaded, policy = assignment.loaded, assignment.policy
         self.book = Book(assignment.folder.path)
         self.waves = 0
-        """Walks that have ended in this sitting."""
+        """Walks of this sitting in which some call was lacking."""
         self._terms = terms
         self._stop = loaded.stop_token
         self._over = False
@@ -119,10 +119,10 @@ class BatchSession(RunSession):
                 gc.collect()
                 if self._stop.halt is not None or next(self._missing(group), None) is None:
                     return
-                self.waves += 1
-                for model, collector in self._collectors.items():
-                    if len(collector):
-                        await self._dispatch.hand_in(collector, model)
+                noted = {model: each for model, each in self._collectors.items() if len(each)}
+                self.waves += bool(noted)
+                for model, collector in noted.items():
+                    await self._dispatch.hand_in(collector, model)
                 await self._wait()
         except RunFolderError as fault:
             self._stop.stop(StoreFailed(str(fault)))
