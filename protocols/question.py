@@ -98,7 +98,7 @@ def is_graded(values: Sequence[float]) -> bool:
     """Whether answers of these values differ in degree: not one that is right, worth more than 0,
     and others that are all as wrong, worth 0 or less."""
     *wrong, second, best = sorted(values)
-    return best == second or best <= 0 or second > 0 or any(value != second for value in wrong)
+    return best <= 0 or second > 0 or any(value != second for value in wrong)
 
 
 def labelled(

@@ -93,7 +93,7 @@ class Report:
 
     def compare(self, other: "Report") -> NotebookPage:
         """This run less another one, row by row, on the problems that both have."""
-        return comparison_of(other._run(), self._run(), self.results.score)
+        return comparison_of(self._run(), other._run(), self.results.score)
 
     def read(
         self,

@@ -55,7 +55,8 @@ def seated_desk(
 
     folder: `persons` of a run folder, which this process holds.
     """
-    journal = RaterJournal(folder)
-    desk = Desk(seated_raters(folder, panels, raters), journal, models.stop_token, settings)
+    journal, asked = RaterJournal(folder), set(panels)
+    seated = [each for each in seated_raters(folder, asked, raters) if each.panel in asked]
+    desk = Desk(seated, journal, models.stop_token, settings)
     models.answered_by("person", desk)
     return desk

@@ -80,6 +80,7 @@ def _run(
     executor: MakeExecutor,
     observers: Callable[[Run], Sequence[Observer]],
 ) -> int:
+    before = run.folder.finished
     if run.run_again:
         say(f"{run.run_again:,} failed cells are run again")
     say(_headline(run))
@@ -97,7 +98,7 @@ def _run(
         run.snapshot,
         event_loop(),
     )
-    return _stopped(halt, run, shown) if halt is not None else _finished(run, shown, ran)
+    return _stopped(halt, run, shown) if halt is not None else _finished(run, shown, ran, before)
 
 
 def under_signals(
@@ -157,8 +158,9 @@ def _when(halt: Halt) -> str:
     return "go on with"
 
 
-def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
-    """ran: whether anything was run now, so that the reports in the folder are old."""
+def _finished(run: Run, shown: Presentation, ran: bool, before: int) -> ExitCode:
+    """ran: whether anything was run now, so that the reports in the folder are old. before: cells
+    that had their outcome already."""
     sweep, folder = run.loaded.sweep, run.folder
     shows_all = shown.format in ("json", "csv")
     results = collect(sweep, run.outcomes(), score=shown.score, intervals=ran or shows_all)
@@ -169,7 +171,9 @@ def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
     if shown.design is not None:
         decision = shown.design.decision(folder.path)
         save_decision(folder.path, decision)
-        for told in decision.lines():
+        now = run.snapshot()
+        cells = now.finished - before
+        for told in decision.lines((now.calls - now.shared) / cells if cells else 0.0):
             say(told)
     say(f"run folder  {folder.path}")
     if not all(model.startswith(PREFIX) for model in sweep.models):

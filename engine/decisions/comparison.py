@@ -25,6 +25,7 @@ from oversight.engine.decisions.rows import (
 from oversight.engine.decisions.statement import read_pair
 from oversight.engine.errors import UsageError
 from oversight.protocols.scores import TIE
+from oversight.protocols.scoring.clustered import by_cluster, codes, few_clusters
 from oversight.protocols.scoring.contrasts import Contrast, contrasts
 from oversight.protocols.scoring.difference_bounds import DifferenceBounds
 from oversight.protocols.scoring.families import Family
@@ -63,6 +64,8 @@ class Compared:
     """Share of the calls of either row that both ask; None where calls were not looked up."""
     apart: tuple[tuple[str, float], ...]
     """Questions on which the rows differ most, with the difference; () among many contrasts."""
+    swayed: bool = False
+    """Whether leaving out one cluster moves the difference by more than its error."""
     powered: Powered | None = None
     """The mean of the first row, sharpened by the second on questions that the first lacks; None
     where there is none, and where questions come in groups."""
@@ -82,6 +85,12 @@ class Comparison:
     """Why two runs may not be the same instrument."""
     ranks: tuple[tuple[str, RankSet], ...] = ()
     """Where all rows of a run were compared: the ranks that each may have, all right at once."""
+
+    def _repr_markdown_(self) -> str:
+        """What a notebook shows of it."""
+        from oversight.engine.decisions.comparison_text import comparison_text
+
+        return comparison_text(self, "markdown")
 
     @property
     def multiplicity(self) -> str:
@@ -278,6 +287,7 @@ def _compared(
                 bounds[k],
                 share(*complete[k]) if share else None,
                 _apart(samples, pairs[k]) if len(told) <= DETAILED else (),
+                _swayed(samples, pairs[k]) if len(told) <= DETAILED else False,
                 _powered(*(samples[name] for name in pairs[k])),
             )
             for k, contrast in enumerate(told)
@@ -307,6 +317,11 @@ def _ranks(samples: Mapping[str, Sample], seed: int) -> tuple[tuple[str, RankSet
         return ()
     sets = rank_sets(rows.means, resampled_means(rows, seed=seed, resamples=RESAMPLES))
     return tuple(zip(rows.names, sets, strict=True))
+
+
+def _swayed(samples: Mapping[str, Sample], pair: tuple[str, str]) -> bool:
+    apart = paired(samples[pair[0]], samples[pair[1]])
+    return few_clusters(*by_cluster(apart.values, codes(apart.clusters))).most_moved > 1
 
 
 def _powered(first: Sample, second: Sample) -> Powered | None:

@@ -81,6 +81,7 @@ def _plain(compared: Compared) -> dict[str, Any]:
             "wrong_right": flips.wrong_right if flips else None,
             "wrong_wrong": flips.wrong_wrong if flips else None,
         },
+        "swayed": compared.swayed,
         "equal_calls": compared.equal_calls,
         "powered": {
             "mean": powered.mean if powered else None,
@@ -152,6 +153,9 @@ def _notes(comparison: Comparison, clustered: bool, doubtful: bool) -> list[str]
             f"only {rough.clusters} problems or groups of them, worth {rough.effective:.1f} of one "
             "size: intervals are wide, and rough."
         )
+    if swayed := [one.contrast for one in comparison.contrasts if one.swayed]:
+        where = ", ".join(f"{one.first} - {one.second}" for one in swayed[:NAMED])
+        notes.append(f"one problem or group of them alone moves by more than its error: {where}.")
     if doubtful:
         notes.append("bounds: with every failed or doubtful world at its worst, and at its best.")
     notes.append("pairing: error of the difference over that of separate problems; below 1 it paid")

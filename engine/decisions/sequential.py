@@ -69,8 +69,8 @@ class RunDecision:
     def stops(self) -> bool:
         return self.outcome != "undecided"
 
-    def lines(self) -> list[str]:
-        """What is told of it."""
+    def lines(self, calls_a_cell: float = 0.0) -> list[str]:
+        """What is told of it. calls_a_cell: distinct calls that a cell took; 0 if not known."""
         if self.mean is None:
             return [f"{self.aim}: not looked at yet, {self.clusters} clusters of problems were run"]
         interval = f"{self.mean:+.3f} [{self.low:+.3f}, {self.high:+.3f}]"
@@ -86,8 +86,9 @@ class RunDecision:
         ]
         if self.stops and self.cells_left:
             share = self.cells_left / (self.cells + self.cells_left)
+            calls = f", about {self.cells_left * calls_a_cell:,.0f} calls" * bool(calls_a_cell)
             told.append(
-                f"{self.cells_left:,} cells were not run ({share:.0%}): nothing more needed"
+                f"{self.cells_left:,} cells{calls} were not run ({share:.0%}): nothing more needed"
             )
         if self.fixed_clusters is not None:
             told.append(

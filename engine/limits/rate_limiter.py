@@ -336,7 +336,7 @@ class RateLimiter:
         if self._alike[1] < ALIKE:
             return None
         return AllRefused(
-            f"{message}; the first {ALIKE} calls all ended so, and none was answered. Mend what it "
+            f"{message}; the first {ALIKE} calls all ended so, and none was answered. Fix what it "
             "names in the sweep file or at the server; the cells that failed of it are run again"
         )
 

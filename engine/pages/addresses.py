@@ -35,6 +35,10 @@ class Addresses(ABC):
     def calls(self, place: Place, address: str = "") -> str: ...
 
     @abstractmethod
+    def whole(self, place: Place, address: str) -> str:
+        """One call by itself, with nothing of it cut."""
+
+    @abstractmethod
     def failures(self) -> str: ...
 
     @abstractmethod
@@ -78,6 +82,10 @@ class Served(Addresses):
     def calls(self, place: Place, address: str = "") -> str:
         anchor = f"#c{address[:12]}" if address else ""
         return f"{self._reading(place)}/calls{_query(place, 0)}{anchor}"
+
+    def whole(self, place: Place, address: str) -> str:
+        query = _query(place, 0)
+        return f"{self._reading(place)}/calls{query}{'&' if query else '?'}only={address[:12]}"
 
     def failures(self) -> str:
         return f"{self.run}/failures"
@@ -146,6 +154,9 @@ class BundleAddresses(Addresses):
         if not file or not self._shelf.with_calls:
             return ""
         return f"{file}-calls.html#" + (f"c{address[:12]}" if address else anchor(place, 0))
+
+    def whole(self, place: Place, address: str) -> str:
+        return ""
 
     def failures(self) -> str:
         return "failures.html"

@@ -144,7 +144,7 @@ async def write_bundle(
             files |= more
             sections.append(section(run, links, one))
             if calls:
-                asked.append(calls_section(one, links.reading(place)))
+                asked.append(calls_section(one, links, links.reading(place)))
             for (_, turns), name in more.items():
                 other = reading_page(run, place, ends, page=turns, probes=probes)
                 part = section(run, links, other)

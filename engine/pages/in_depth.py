@@ -70,8 +70,12 @@ class PagesInDepth:
 
     async def calls(self, run: OpenedRun, request: web.Request) -> str:
         one, links = await _read(run, request), Served(run.name)
+        only = request.query.get("only", "")
+        if not any(each.address.startswith(only) for each in one.asked) and only:
+            raise web.HTTPNotFound(text=f"no call of this reading has an address like {only!r}")
         name = f"{one.problem.id} · {one.row.kind}"
-        return calls_page(run, links, [calls_section(one)], name, links.reading(one.place))
+        section = calls_section(one, links, only=only)
+        return calls_page(run, links, [section], name, links.reading(one.place))
 
     async def failures(self, run: OpenedRun, request: web.Request) -> str:
         return await self._made(run, lambda: failures_page(run, Served(run.name)))

@@ -98,8 +98,8 @@ class RaterServer(Server):
             return html(welcome_page(desk))
         try:
             offer = None if desk.over else await desk.offer(rater)
-        except EngineError as unsaved:
-            return _unsaved(rater, unsaved)
+        except EngineError as unwritten:
+            return _unsaved(rater, unwritten)
         progress = desk.progress(rater)
         if offer is None:
             if desk.over:

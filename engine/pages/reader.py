@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from oversight.cache.call import Call
 from oversight.engine.pages.addresses import Addresses, anchor
 from oversight.engine.pages.environment import page, part, short
 from oversight.engine.pages.reading import TURNS_A_PAGE, Reading
+from oversight.engine.pictures.costs import Asked
 from oversight.engine.pictures.opened import OpenedRun, Place
 
 ROOM_A_CALL, LEAST_A_CALL = 180_000, 2_000
@@ -90,8 +91,10 @@ def readers_page(run: OpenedRun, links: Addresses, sections: list[Markup], title
     )
 
 
-def calls_section(one: Reading, back: str = "") -> Markup:
-    """Every request and reply of a reading."""
+def calls_section(one: Reading, links: Addresses, back: str = "", only: str = "") -> Markup:
+    """Every request and reply of a reading. only: how the address of the one begins that is shown,
+    whole then, however long it is."""
+    asked = [each for each in one.asked if each.address.startswith(only)]
     first: dict[str, str] = {}
     told = [
         (
@@ -101,10 +104,17 @@ def calls_section(one: Reading, back: str = "") -> Markup:
                 for message in each.call.messages
             ],
         )
-        for each in one.asked
+        for each in asked
     ]
-    room = max(LEAST_A_CALL, ROOM_A_CALL // max(len(first) + len(one.asked), 1))
-    return part("asked", "all", one, told, anchor(one.place), back, room, settings)
+    room = None if only else max(LEAST_A_CALL, ROOM_A_CALL // max(len(first) + len(asked), 1))
+
+    def whole(each: Asked) -> str:
+        """Where a call is that is cut here; empty for the others."""
+        texts = [each.reply.text, *(message.text for message in each.call.messages)]
+        longest = max(len(escape(text)) for text in texts)
+        return links.whole(one.place, each.address) if room and longest > room else ""
+
+    return part("asked", "all", one, told, anchor(one.place), back, room, settings, whole)
 
 
 def calls_page(

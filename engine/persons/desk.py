@@ -4,21 +4,21 @@ Who gets what:
   - a rater never gets two conversations about one problem: neither its other world, nor the same
     transcript in another order of answers, nor another protocol on it, nor another draw;
   - whoever began a conversation goes on with it, where a seat speaks more than once;
-  - of all else that a rater may get, a kind of transcript that this rater had least often comes
-    first, and among those chance, by seed, rater and call.
-So raters are blind to what differs between worlds, and each has as many of each kind as can be.
+  - where all tasks are known beforehand, each is assigned to a rater, and goes to another one only
+    after it was let lie;
+  - all else is by chance, of seed, rater and call.
 """
 
 import asyncio
 import logging
 import time
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
+from oversight.engine.persons.assignment import TaskKind, balanced_assignment
 from oversight.engine.persons.checks import PASSED, attention_task
 from oversight.engine.persons.journal import (
     BeliefBefore,
@@ -129,9 +129,7 @@ class Desk(Provider):
         """What the journal has is taken up: tasks under way stay with whoever has them."""
         self.settings = settings or DeskSettings()
         self.raters = {rater.name: rater for rater in raters}
-        self.kinds: dict[str, object] = {}
-        """By address of a call, what kind of transcript it has, where somebody knows: raters get
-        as many of each. It is never sent to any of them."""
+        self._assigned: dict[str, str] = {}
         self.over = False
         """Whether there will be no more tasks."""
         self._stop = stop_token
@@ -171,6 +169,18 @@ class Desk(Provider):
 
     async def close(self) -> None:
         """There is nothing to release."""
+
+    def assign(self, tasks: Mapping[str, TaskKind]) -> None:
+        """Say beforehand who is to get which of these tasks, by their addresses. What was given
+        before stays with whoever has or had it."""
+        taken = {
+            task: name
+            for name, history in self._of.items()
+            for task in history.given.values()
+            if task in tasks and task not in history.let_lie
+        }
+        seed = self.settings.seed
+        self._assigned = balanced_assignment(tasks, [*self.raters], taken, seed=seed)
 
     def finish(self) -> None:
         """There are no more tasks: whoever waits is told so."""
@@ -348,15 +358,10 @@ class Desk(Provider):
         if may and (check := self._check_due(rater)) is not None:
             return check
 
-        had = Counter(map(self.kinds.get, history.given.values()))
-
-        def rank(each: _Waiting) -> tuple[bool, int, float]:
-            chance = randomness(
-                self.settings.seed, f"{rater.name} {each.task.call.address}", "desk"
-            )
-            kind = self.kinds.get(each.task.call.address)
+        def rank(each: _Waiting) -> tuple[bool, float]:
+            about = f"{rater.name} {each.task.call.address}"
             goes_on = each.task.problem in history.seen
-            return not goes_on, had[kind], chance.random()
+            return not goes_on, randomness(self.settings.seed, about, "desk").random()
 
         return min(may, key=rank).task if may else None
 
@@ -378,9 +383,12 @@ class Desk(Provider):
         seen = self._of[rater.name].seen.get(each.task.problem)
         if seen:
             return all(map(each.task.continues, seen))
-        # Whoever is in the conversation has the first claim on what follows in it.
-        return now - each.since > self.settings.returned_after or not any(
-            self._goes_on(name, address, each.task) for name in self._of if name != rater.name
+        # Whoever it is assigned to, or is in the conversation that it goes on with, comes first.
+        return now - each.since > self.settings.returned_after or (
+            self._assigned.get(address, rater.name) == rater.name
+            and not any(
+                self._goes_on(name, address, each.task) for name in self._of if name != rater.name
+            )
         )
 
     def _goes_on(self, name: str, address: str, task: PersonTask) -> bool:

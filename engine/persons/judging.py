@@ -4,11 +4,13 @@ The transcripts of a run are taken from its store, with the very words that its 
 persons answer is stored like any reply, and no score of the run reads it.
 """
 
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
 
 from oversight.cache.call import Ask, Call
 from oversight.cache.reply import Reply
+from oversight.engine.persons.assignment import TaskKind
 from oversight.engine.persons.task import PersonTask
 from oversight.engine.runs.scheduler import attempt
 from oversight.engine.runs.workers import failure, run_workers
@@ -63,10 +65,10 @@ class JudgedCase:
         order = range(len(case.options.answers))
         return judge.compose(judge.shown(case, order, blind)).drawn(self.cell.draw)
 
-    @property
-    def kind(self) -> tuple[str, float]:
-        """What raters are to have equally many of: the row, and what the argued answer is worth."""
-        return self.cell.row.address, self.cell.problem.values[self.cell.side]
+    def task_kind(self, call: Call) -> TaskKind:
+        """What raters are to have equally many of: the row, and the worth of what is argued."""
+        worth = self.cell.problem.values[self.cell.side]
+        return TaskKind(PersonTask(call).problem, (self.cell.row.address, worth))
 
 
 async def judged_cases(cells: Iterable[Cell], recorded: Ask) -> AsyncIterator[JudgedCase]:
@@ -99,13 +101,9 @@ def tasks_of(
     return found
 
 
-def raters_needed(calls: Iterable[Call]) -> int:
-    """How many raters there must be so that none gets two calls about one problem."""
-    count: dict[str, int] = {}
-    for call in calls:
-        problem = PersonTask(call).problem
-        count[problem] = count.get(problem, 0) + 1
-    return max(count.values(), default=0)
+def raters_needed(tasks: Iterable[TaskKind]) -> int:
+    """How many raters there must be so that none gets two tasks about one problem."""
+    return max(Counter(task.problem for task in tasks).values(), default=0)
 
 
 async def ask_persons(calls: Iterable[Call], ask: Ask, *, stop_token: StopToken) -> int:

@@ -87,7 +87,7 @@ def _tools(shape: Call) -> Probe:
 
     def fault(reply: Reply) -> str:
         if not reply.tool_calls:
-            return f"it was told to call {tool.name}, and did not"
+            return f"it was required to call {tool.name}, and did not"
         asked = reply.tool_calls[0]
         try:
             orjson.loads(asked.arguments)

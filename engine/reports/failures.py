@@ -31,12 +31,12 @@ TRANSIENT_KINDS = {"RateLimited", "Overloaded", "Unreachable", "Ambiguous", "Mal
 """Kinds that may well come to a verdict when they are asked again; all others would not."""
 
 HINTS = {
-    "BadCall": "it would refuse them again: mend what it names, then --retry-failed",
-    "NeverAnswered": "mend what it names: the same command runs them again",
+    "BadCall": "it would refuse them again: fix what it names, then --retry-failed",
+    "NeverAnswered": "fix what it names; the same command runs them again",
     "TooLong": "take a model with a longer context, shorter problems or fewer turns",
     "TooBig": "raise the tokens a minute of the model under 'models', or lower max_tokens",
     "Unheard": "this program does not know such an answer; take another model",
-    "crash": "a bug in a protocol: mend it; the same command runs them again",
+    "crash": "a bug in a protocol: fix it; the same command runs them again",
 }
 
 TRUNCATED = " (the reply was truncated)"

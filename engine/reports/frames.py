@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
+from oversight.cache.errors import ReplayMiss
 from oversight.cache.store import Reader
 from oversight.engine.accounting.prices import PriceList
 from oversight.engine.reports.frame_tables import SPENT
@@ -35,6 +36,9 @@ Lines: TypeAlias = Mapping[str, Sequence[tuple[Any, ...]]]
 """Some lines of each table, by its name; one value a column, None where there is nothing."""
 
 
+WITHOUT_REPLIES = "--no-replies writes the tables of rows and cells, which need none"
+
+
 @dataclass(frozen=True, slots=True)
 class FrameSource:
     """A run that is to become tables."""
@@ -47,7 +51,8 @@ class FrameSource:
 
 async def frame_lines(source: FrameSource, store: Reader | None) -> AsyncIterator[Lines]:
     """All tables line by line, some of each at a time, those of each in its order. store: of
-    replies; None for the tables of outcomes alone."""
+    replies; None for the tables of outcomes alone. ReplayMiss where it lacks those of an outcome
+    that followed from replies."""
     sweep = source.opened.sweep
     axes = [_axes(row, sweep.seed) for row in sweep.rows]
     yield {"rows": list(_rows(source, axes))}
@@ -59,6 +64,8 @@ async def frame_lines(source: FrameSource, store: Reader | None) -> AsyncIterato
     for cell in sweep.cells():
         record = records.get(cell.place)
         replayed = await anext(replays, None) if record and replays is not None else None
+        if record and record.from_replies and replayed and (miss := replayed.missed):
+            raise ReplayMiss(miss.model, miss.address, WITHOUT_REPLIES)
         row = numbers[cell.row.address]
         if replayed is None:
             yield {"cells": [_cell(source, cell, row, axes[row], record, NOTHING_SPENT)]}

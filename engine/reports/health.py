@@ -21,11 +21,11 @@ SHOWN = 100
 
 ADVICE: Mapping[str, str] = {
     "unreadable": "raise the judge's max_tokens, or take a judge that keeps to the form",
-    "failed otherwise": "see what failed and its mend at the end of: oversight run; --retry-failed",
+    "failed otherwise": "the last lines of oversight run say what to do; then --retry-failed",
     "truncated": "raise max_tokens of who speaks",
     "refused": "reword the task or take another model; the bounds show what they could change",
     "empty": "raise max_tokens: hidden reasoning may use it all up",
-    "failed tools": "look at one, and mend the tool's description or take a model that uses tools",
+    "failed tools": "look at one, and reword the tool or take a model that uses tools",
     "captured mass": "the judge puts its probability elsewhere: take kind: stated or another",
 }
 

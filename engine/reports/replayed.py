@@ -36,6 +36,8 @@ class ReplayedCell:
     """None where the store lacks a call of it."""
     calls: dict[str, Recorded]
     """The calls that it asked, by address."""
+    missed: ReplayMiss | None = None
+    """The call that the store lacks."""
 
 
 async def replayed_cells(
@@ -52,12 +54,13 @@ async def replayed_cells(
         if cell.place not in done:
             continue
         recorded.begin(cell)
-        outcome: CellOutcome | None
+        outcome: CellOutcome | None = None
+        missed: ReplayMiss | None = None
         try:
             outcome = await attempt(cell, recorded)
-        except ReplayMiss:
-            outcome = None
-        yield ReplayedCell(cell, outcome, recorded.asked)
+        except ReplayMiss as miss:
+            missed = miss
+        yield ReplayedCell(cell, outcome, recorded.asked, missed)
 
 
 class _Store:

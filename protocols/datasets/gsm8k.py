@@ -195,7 +195,7 @@ def _truth(
         raise DatasetError(
             str(folder / SOLUTIONS),
             at,
-            f"ground_truth: comes to {again}, and {QUESTIONS}:{line} to {stated}; mend one",
+            f"ground_truth: comes to {again}, and {QUESTIONS}:{line} to {stated}; fix one",
         )
     return stated
 

@@ -76,7 +76,7 @@ class Solib(Loader):
             raise DatasetError(
                 str(root / self.path),
                 faults[0].line,
-                f"{len(faults)} of {len(problems) + len(faults):,} rows are wrong; mend them, or "
+                f"{len(faults)} of {len(problems) + len(faults):,} rows are wrong; fix them, or "
                 f"leave them out with on_bad_row: skip{listed}",
             )
         if faults:

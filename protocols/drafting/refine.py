@@ -35,7 +35,7 @@ class Refine(Wrapper):
 
     def __post_init__(self) -> None:
         if self.critiques < 1:
-            raise ValueError(f"critiques: {self.critiques} leave nothing to mend; use 1 or more")
+            raise ValueError(f"critiques: {self.critiques} leave nothing to revise; use 1 or more")
 
     @property
     def name(self) -> str:

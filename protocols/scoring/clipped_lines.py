@@ -88,22 +88,6 @@ def averaged(lines: Sequence[ClippedLine], x: float) -> float:
     return sum(line.weight * line.at(x) for line in lines)
 
 
-def deming(x: Floats, y: Floats, x_errors: Floats, y_errors: Floats) -> tuple[float, float]:
-    """Slope and intercept of a line with errors in both (York et al. 2004): they are not pulled
-    toward 0 by an x that is itself an estimate."""
-    slope = float(np.polyfit(x, y, 1, w=1 / y_errors)[0])
-    for _ in range(200):
-        w = 1 / (y_errors**2 + slope**2 * x_errors**2)
-        mean_x, mean_y = (w * x).sum() / w.sum(), (w * y).sum() / w.sum()
-        u, v = x - mean_x, y - mean_y
-        beta = w * (u * y_errors**2 + slope * v * x_errors**2)
-        new = float((w * beta * v).sum() / (w * beta * u).sum())
-        if abs(new - slope) <= 1e-12 * max(1.0, abs(new)):
-            break
-        slope = new
-    return slope, float(mean_y - slope * mean_x)
-
-
 def _least(
     x: Floats, y: Floats, errors: Floats, left: float, right: float
 ) -> tuple[float, tuple[float, float]]:

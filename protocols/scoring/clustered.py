@@ -116,45 +116,6 @@ def t_interval(sums: Floats, sizes: Floats, level: float = 0.95) -> tuple[Floats
     return mean - reach, mean + reach
 
 
-def bootstrap_t(
-    sums: Floats, sizes: Floats, *, level: float = 0.95, seed: int = 0, resamples: int = 2000
-) -> tuple[float, float]:
-    """Interval of one mean by the bootstrap of its studentised error.
-
-    Quantiles of (m* - m) / se*, se* by CR1 within each resample of clusters (Cameron, Gelbach and
-    Miller 2008, Review of Economics and Statistics 90). Resamples without any spread say nothing
-    and are left out. ValueError if all are.
-    """
-    g = _several(sizes)
-    drawn = np.random.default_rng(seed).integers(g, size=(resamples, g))
-    of, n = sums[drawn], sizes[drawn]
-    total = n.sum(axis=1)
-    means = of.sum(axis=1) / total
-    spread = np.square(of - means[:, None] * n).sum(axis=1) * (g / (g - 1))
-    errors = np.sqrt(spread) / total
-    mean, error = float(sums.sum() / sizes.sum()), float(np.sqrt(cr1(sums, sizes)))
-    there = errors > 1e-9 * max(error, 1e-300)
-    if not error or not there.any():
-        raise ValueError("clusters that are all alike have no bootstrap-t interval")
-    t = (means[there] - mean) / errors[there]
-    low, high = np.quantile(t, [(1 - level) / 2, (1 + level) / 2])
-    return mean - float(high) * error, mean - float(low) * error
-
-
-def two_way(values: Floats, first: Codes, second: Codes) -> float:
-    """Variance of a mean whose questions share something in two ways, say a text and an agent.
-
-    V of the first + V of the second - V of both at once (Cameron, Gelbach and Miller 2011, Journal
-    of Business and Economic Statistics 29), each by CR1. Where the difference is below the larger
-    of the first two, as chance can have it, that one is returned. With fewer than ten members of
-    a way the mean is better said to be of just these.
-    """
-    both = first * (int(second.max()) + 1) + second
-    ways = [float(cr1(*by_cluster(values, of))) for of in (first, second)]
-    crossed = float(cr1(*by_cluster(values, np.unique(both, return_inverse=True)[1])))
-    return max(sum(ways) - crossed, *ways)
-
-
 @dataclass(frozen=True, slots=True)
 class DesignEffect:
     """What clustering costs: by how much it inflates the variance of a mean."""

@@ -103,36 +103,3 @@ def mde(
     degrees = max(1, math.ceil(n if clusters is None else clusters) - 1)
     far = reach(alpha=alpha, power=power, degrees=degrees)
     return far * math.sqrt(spread.of_a_question(*draws, verdicts) / n)
-
-
-def power_of(
-    spread: Spread,
-    n: float,
-    difference: float,
-    *,
-    draws: tuple[int, int] = (1, 1),
-    alpha: float = 0.05,
-) -> float:
-    """Chance that n questions find `difference`, two-sided."""
-    far = difference / math.sqrt(spread.of_a_question(*draws) / n)
-    z = NORMAL.inv_cdf(1 - alpha / 2)
-    return NORMAL.cdf(far - z) + NORMAL.cdf(-far - z)
-
-
-def best_draws(between: float, within: float, a_question: float, a_draw: float) -> int:
-    """Draws a question that buy the most precision for a price: sqrt(s2 / w2 * c_q / c_d).
-
-    a_question: the price of a question before its first draw; a_draw: of each draw. At least 1;
-    the cheaper of the two whole numbers around the root (Cochran 1977, section 10.6).
-    """
-    if min(between, within, a_question) < 0 or a_draw <= 0:
-        raise ValueError("variances and prices are at least 0, and a draw has a price above 0")
-
-    def price(k: int) -> float:
-        return (between + within / k) * (a_question + a_draw * k)
-
-    if not between:
-        raise ValueError("all questions have one true difference: draws of one of them suffice")
-    root = math.sqrt(within / between * a_question / a_draw)
-    low = max(1, math.floor(root))
-    return low if price(low) <= price(low + 1) else low + 1

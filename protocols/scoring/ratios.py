@@ -71,15 +71,3 @@ def wilson(share: float, n: float, level: float = 0.95) -> tuple[float, float]:
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     return max(0.0, middle - half), min(1.0, middle + half)
-
-
-def beta_posterior(successes: float, n: float, level: float = 0.95) -> tuple[float, float]:
-    """Equal-tailed posterior interval of a share under a uniform prior (Bowyer et al. 2025,
-    arXiv:2503.01747): for fewer than some thirty clusters."""
-    from scipy.special import betaincinv
-
-    if not 0 <= successes <= n:
-        raise ValueError(f"{successes} successes in {n} trials")
-    tails = np.array([(1 - level) / 2, (1 + level) / 2])
-    low, high = betaincinv(successes + 1, n - successes + 1, tails)
-    return float(low), float(high)

@@ -18,7 +18,6 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.quantiles import NORMAL
 
 SequentialOutcome: TypeAlias = Literal["above", "below", "precise", "undecided"]
 
@@ -150,11 +149,3 @@ def _met(rule: Rule, interval: tuple[float, float], half: float) -> SequentialOu
         if interval[1] < rule.threshold:
             return "below"
     return "precise" if rule.precision is not None and half <= rule.precision else "undecided"
-
-
-def obrien_fleming(share: float, alpha: float = 0.05) -> float:
-    """Error that may have been spent after a share of the clusters (Lan and DeMets 1983):
-    2 - 2 Phi(z of alpha / 2 over sqrt(share)). For looks at agreed shares."""
-    if not 0 < share <= 1:
-        raise ValueError(f"a share of {share} of the clusters; it is in (0, 1]")
-    return 2 - 2 * NORMAL.cdf(NORMAL.inv_cdf(1 - alpha / 2) / math.sqrt(share))

@@ -24,9 +24,11 @@ from oversight.engine.pictures.comparison import comparison_forest
 from oversight.engine.pictures.opened import OpenedRun
 from oversight.protocols.datasets.bundled import bundled
 from oversight.protocols.scoring.bounds import WorldOutcome, WorldOutcomes
+from oversight.protocols.scoring.clustered import by_cluster, codes, few_clusters
 from oversight.protocols.scoring.contrasts import contrasts
 from oversight.protocols.scoring.difference_bounds import difference_bounds
 from oversight.protocols.scoring.meta import pooled_estimate
+from oversight.protocols.scoring.sample import paired
 from oversight.protocols.scoring.scarce import prediction_powered
 from oversight.protocols.scoring.verdict_measures import flips
 from tests.command_line import Command
@@ -284,3 +286,29 @@ def test_a_row_on_few_problems_is_sharpened_by_another_on_many(
     # The other way about there is nothing to guess by.
     (turned,) = json.loads(command("compare", "many", "few", *words).out)["contrasts"]
     assert turned["powered"]["mean"] is None
+
+
+def test_a_group_of_problems_that_decides_by_itself_is_told(place: Path, command: Command) -> None:
+    _on(place, command, 0, 12)
+    lines = [json.loads(line) for line in (place / "0.jsonl").read_text().splitlines()]
+    # Ten of the problems share a text, and of what the others say little hangs on each.
+    (place / "0.jsonl").write_text(
+        "\n".join(
+            json.dumps(line | {"group": "text"} if n < 10 else line) for n, line in enumerate(lines)
+        )
+    )
+    assert command("run", "0.yaml", "--run-folder", "grouped").code == 0
+    swayed = []
+    for folder in ("set-0", "grouped"):
+        every = json.loads(command("compare", folder, "--pairs", "all", "--json").out)["contrasts"]
+        samples = read_rows(place / folder).asd("brier")
+        for told in every:
+            apart = paired(samples[told["first"]], samples[told["second"]])
+            known = few_clusters(*by_cluster(apart.values, codes(apart.clusters)))
+            assert told["swayed"] == (known.most_moved > 1)
+        swayed.append(any(told["swayed"] for told in every))
+        said = (
+            "alone moves by more than its error" in command("compare", folder, "--pairs", "all").out
+        )
+        assert said == swayed[-1]
+    assert swayed == [False, True]

@@ -123,6 +123,7 @@ def test_a_message_keeps_its_words_and_is_laid_out_as_ours(tmp_path: Path) -> No
     assert solib["propaganda.advocate"].startswith("You are Advocate {label}. Your answer is (")
 
 
+@pytest.mark.wire
 @pytest.mark.parametrize("study", list(PUBLISHED))
 def test_a_sweep_reads_them_and_its_run_folder_keeps_them(tmp_path: Path, study: str) -> None:
     where = checkout(tmp_path, study)

@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,12 @@ import pytest
 from oversight.engine.rehearsal.process import counts
 from tests.desk import CANARY, Desk
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install 'oversight-bench[ray]'")
-
-pytestmark = pytest.mark.wire
+pytestmark = [
+    pytest.mark.wire,
+    pytest.mark.skipif(
+        find_spec("ray") is None, reason="Ray is not installed: pip install 'oversight-bench[ray]'"
+    ),
+]
 
 SLOW = {"latency": 0.4, "spread": 0.5}
 

@@ -57,6 +57,7 @@ def rehearsed(sweep: Path, *flags: str) -> tuple[int, dict]:
     return result.exit_code, json.loads(result.stdout)
 
 
+@pytest.mark.wire
 @pytest.mark.parametrize("profile", ["calm", "busy", "storm"])
 def test_a_sweep_is_rehearsed_whole_and_the_ledger_is_what_the_server_saw(sweep, profile):
     code, told = rehearsed(sweep, "--profile", profile, "--speed", "20")
@@ -80,6 +81,7 @@ def test_a_sweep_is_rehearsed_whole_and_the_ledger_is_what_the_server_saw(sweep,
     assert [path.name for path in sweep.parent.iterdir()] == ["sweep.yaml"]
 
 
+@pytest.mark.wire
 def test_a_profile_of_ones_own_may_exhaust_the_quota_and_stops_the_rehearsal(sweep):
     profile = sweep.with_name("poor.yaml")
     profile.write_text("quota: 5")
@@ -91,6 +93,7 @@ def test_a_profile_of_ones_own_may_exhaust_the_quota_and_stops_the_rehearsal(swe
     assert told["agrees"]
 
 
+@pytest.mark.wire
 def test_a_cap_stops_a_rehearsal_as_it_would_stop_the_run(sweep):
     prices = sweep.with_name("prices.toml")
     prices.write_text('["compatible"]\nfree = true\n')
@@ -101,6 +104,7 @@ def test_a_cap_stops_a_rehearsal_as_it_would_stop_the_run(sweep):
     assert 0 < told["total"]["dollars"] <= 0.01
 
 
+@pytest.mark.wire
 def test_the_report_for_people_holds_ledger_against_server(sweep):
     result = CliRunner().invoke(
         oversight, ["rehearse", str(sweep), "--limit", "1", "--profile", "calm"]

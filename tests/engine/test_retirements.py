@@ -4,9 +4,7 @@ import re
 from datetime import date, datetime
 from pathlib import Path
 
-import openai.types.shared.chat_model as chat_model
 import pytest
-from anthropic.resources.messages.messages import DEPRECATED_MODELS
 
 from oversight.engine.providers.retirements import NOTICE, announced, retirement
 
@@ -18,6 +16,8 @@ def day_in_words(text: str) -> date:
 
 
 def openai_says() -> list[tuple[str, date]]:
+    from openai.types.shared import chat_model
+
     source = Path(chat_model.__file__).read_text(encoding="utf-8")
     told = []
     for entry in re.split(r"\n- ", source.partition("Deprecated values:")[2]):
@@ -29,6 +29,8 @@ def openai_says() -> list[tuple[str, date]]:
 
 
 def test_every_model_that_the_anthropic_sdk_calls_deprecated_is_in_the_table() -> None:
+    from anthropic.resources.messages.messages import DEPRECATED_MODELS
+
     assert len(DEPRECATED_MODELS) > 15
     for name, words in DEPRECATED_MODELS.items():
         ends = retirement(f"anthropic/{name}")

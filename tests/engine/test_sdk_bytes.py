@@ -12,8 +12,6 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-import anthropic
-import openai
 import orjson
 import pytest
 
@@ -249,6 +247,9 @@ async def recorder() -> AsyncIterator[tuple[str, list[tuple[bytes, bytes]]]]:
 
 
 async def by_the_vendors_client(wire: str, call: Call, given: dict[str, Any], url: str) -> None:
+    import anthropic
+    import openai
+
     model = call.model.partition("/")[2]
     if wire == "messages":
         async with anthropic.AsyncAnthropic(api_key=KEY, base_url=url, max_retries=0) as claude:

@@ -123,7 +123,7 @@ def test_a_model_of_which_every_call_fails_alike_is_stopped_after_twenty():
     kinds, sent, halt = run(fails_alike(server, 500))
     assert isinstance(halt, AllRefused)
     assert "400: top_p in request" in str(halt)
-    assert "Mend what it names" in str(halt)
+    assert "Fix what it names" in str(halt)
     assert ALIKE <= sent <= ALIKE + 5
     assert InvalidRequest not in kinds
     assert NeverAnswered in kinds
@@ -155,7 +155,7 @@ def test_a_grid_that_the_server_turns_down_stops_and_a_resume_runs_all_of_it(tmp
         sitting = bench.start()
         assert sitting.wait() == 3, sitting.told
         assert "max_tokens is above what this server was started with" in sitting.told
-        assert "Mend what it names" in sitting.told
+        assert "Fix what it names" in sitting.told
         # Two models, and a width of eight each.
         assert vendor.requests <= 2 * (ALIKE + 8)
         mended = True

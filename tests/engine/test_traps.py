@@ -6,7 +6,6 @@ from pathlib import Path
 
 import orjson
 import pytest
-from anthropic import AsyncAnthropic, BadRequestError
 
 from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpec
 from oversight.cache.reply import ToolCall
@@ -308,6 +307,8 @@ FORCED = {"type": "any"}
 async def test_the_profile_refuses_what_this_program_never_sends(
     fields: dict[str, object], told: str
 ) -> None:
+    from anthropic import AsyncAnthropic, BadRequestError
+
     given = {"messages": [{"role": "user", "content": "?"}], "max_tokens": 9} | fields
     body = {"model": "claude-opus-5-5", **given}
     async with (

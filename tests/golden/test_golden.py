@@ -65,6 +65,9 @@ def test_an_export_tells_so_too_and_writes_no_bundle(
     assert export.code == ExitCode.MISSED, export.err
     assert "differs in: " in export.err
     assert not (folder / "some.bundle").exists()
+    frames = command("export", name, "--format", "jsonl", "-o", "frames")
+    assert frames.code == ExitCode.MISSED and "--no-replies" in frames.err
+    assert command("export", name, "--format", "jsonl", "-o", "rows", "--no-replies").code == 0
 
 
 @each_age

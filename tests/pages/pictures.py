@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import Any, NamedTuple
 
 from oversight.engine.rehearsal.process import serving
@@ -52,8 +53,15 @@ def under_way(place: Path) -> Iterator[Callable[[Any], None]]:
         base = f"providers.compatible/lab.base_url={url}/v1"
         with running("run", "live.yaml", "--set", base, cwd=place) as sweep:
             sweep.until_cells(10)
+            # A terminal that nobody reads from holds back who writes to it.
+            reader = Thread(target=sweep.end)
+            reader.start()
             seconds = "#span:text-matches('^([6-9]|[1-9][0-9]+)$')"
-            yield lambda page: page.locator(seconds).wait_for(timeout=90_000)
+            try:
+                yield lambda page: page.locator(seconds).wait_for(timeout=90_000)
+            finally:
+                sweep.process.kill()
+                reader.join()
 
 
 def take(to: Path, only: str = "") -> None:

@@ -1,5 +1,6 @@
 """Transcripts are hostile text: nothing in one does anything, and none is too large to show."""
 
+import re
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -69,13 +70,21 @@ async def test_a_line_of_a_million_characters_is_cut_to_a_page_that_opens(run: O
     assert time.process_time() - began < 10
 
 
+async def test_a_request_that_is_cut_can_be_had_whole(run: OpenedRun) -> None:
+    one = await read(run, Place(0, 0))
+    (found,) = set(re.findall(r"only=(\w{12})", calls_section(one, Served("run"))))
+    whole = calls_section(one, Served("run"), only=found)
+    assert "more characters" not in whole and "only=" not in whole
+    assert whole.count("&lt;b&gt;") >= LONG.count("<b>")
+
+
 async def test_ten_thousand_turns_are_read_by_the_hundred(run: OpenedRun) -> None:
     first = await read(run, Place(1, 0))
     last = await read(run, Place(1, 0), page=99)
     assert (first.pages, first.lines[0][0].number, last.lines[-1][0].number) == (100, 1, 10_000)
     for one in (first, last):
         assert len(reader_page(run, Served("run"), one).encode()) < MOST_BYTES
-    assert len(calls_section(first).encode()) < MOST_BYTES
+    assert len(calls_section(first, Served("run")).encode()) < MOST_BYTES
 
 
 async def test_a_bundle_has_a_file_for_every_hundred_turns(run: OpenedRun, tmp_path: Path) -> None:

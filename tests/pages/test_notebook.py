@@ -1,9 +1,13 @@
 """What a notebook shows: reports, worlds and comparisons, each in a frame of its own."""
 
+import ast
 import html
 import re
+from inspect import isawaitable
 from pathlib import Path
+from typing import Any
 
+import orjson
 import pytest
 
 from oversight import Report, run_async
@@ -50,7 +54,56 @@ async def test_worlds_are_a_page_in_a_notebook_and_text_elsewhere(report: Report
     assert "ASD for the truth" in str(shown)
 
 
+async def test_a_comparison_of_reports_is_the_first_less_the_second(
+    report: Report, tmp_path: Path
+) -> None:
+    judge = StatedJudge("sim/judge")
+    other = await run_async(
+        [NaiveJudge(judge), Debate(judge, Agent("sim/deceptive"))],
+        bundled("arithmetic")[:3],
+        store=tmp_path / "store",
+        folder=tmp_path / "other",
+        quiet=True,
+    )
+    ours, theirs = (each.results.rows[1].asd for each in (report, other))
+    assert ours and theirs and abs(ours.mean - theirs.mean) > 0.1
+    told = re.findall(r"debate.*: ([+-][\d.]+) ", str(report.compare(other)))
+    assert [float(each) for each in told] == [pytest.approx(ours.mean - theirs.mean, abs=0.01)]
+
+
 async def test_a_run_compared_with_itself_differs_in_nothing(report: Report) -> None:
     shown = report.compare(report)
     assert "0.00" in inner(shown._repr_html_())
     assert str(shown).count("p 1.000") == 2
+
+
+TOUR = Path(__file__).parents[2] / "examples" / "tour.ipynb"
+
+
+async def test_every_cell_of_the_tour_runs_and_shows_what_it_promises(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    cells = orjson.loads(TOUR.read_bytes())["cells"]
+    code = {cell["id"]: "".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"}
+    names: dict[str, object] = {}
+    shown = {id: await executed(source, id, names) for id, source in code.items()}
+    assert "Agent score difference by row" in inner(shown["run"]._repr_html_())
+    assert "Debater A" in inner(shown["read"]._repr_html_())
+    assert "| debate" in shown["contrast"]._repr_markdown_()
+    assert "run less other</h2>" in inner(shown["again"]._repr_html_())
+    assert type(shown["plot"]).__name__ == "Figure"
+    assert not any(cell.get("outputs") for cell in cells), "outputs are not kept"
+
+
+async def executed(source: str, name: str, names: dict[str, object]) -> Any:
+    """What a cell shows: the value of the expression that it ends with, as in a notebook."""
+    tree = ast.parse(source, name)
+    if isinstance(tree.body[-1], ast.Expr):
+        shown = ast.Assign([ast.Name("_", ast.Store())], tree.body[-1].value)
+        tree.body[-1] = ast.fix_missing_locations(ast.copy_location(shown, tree.body[-1]))
+    done = eval(compile(tree, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
+    if isawaitable(done):
+        await done
+    return names.get("_")

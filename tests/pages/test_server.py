@@ -246,6 +246,24 @@ async def test_a_reading_does_not_wait_for_a_page_that_reckons(
         reckoned.cancel()
 
 
+async def test_a_comparison_says_which_run_is_taken_from_which(
+    small: Path, hard: Path, root: str, client: aiohttp.ClientSession
+) -> None:
+    _, page = await got(client, f"{root}compare?a={small.name}&b={hard.name}")
+    assert f"{small.name} less {hard.name}</h2>" in page
+
+
+async def test_one_call_is_shown_by_itself(
+    small: Path, root: str, client: aiohttp.ClientSession
+) -> None:
+    calls = f"{root}run/{small.name}/row/2/problem/1/calls"
+    _, page = await got(client, calls)
+    first, *others = re.findall(r'<article class="call" id="c(\w{12})"', page)
+    _, alone = await got(client, f"{calls}?only={first}")
+    assert f'id="c{first}"' in alone and others and f'id="c{others[-1]}"' not in alone
+    assert (await got(client, f"{calls}?only=nobody"))[0] == 404
+
+
 def test_the_first_page_is_there_before_models_and_figures_are_loaded() -> None:
     code = (
         "import sys; import oversight.engine.pages.server, oversight.engine.cli.commands.view;"

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import stat
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,10 +11,12 @@ import pytest
 
 from oversight.cache.call import Call
 from oversight.engine.errors import Interrupted, RunFolderError
+from oversight.engine.persons.assignment import TaskKind, balanced_assignment
 from oversight.engine.persons.desk import DeskSettings, NotReady, NotTheirs
 from oversight.engine.persons.journal import JOURNAL, RaterJournal, read_journal
 from oversight.engine.persons.panel import PANEL, read_raters, seated_raters
 from oversight.engine.persons.task import PersonTask
+from oversight.protocols.question import randomness
 from tests.persons.desks import PLAIN, judgement, work, worlds
 from tests.persons.test_task import speech
 from tests.shipments import shipment
@@ -33,18 +36,83 @@ async def test_nobody_gets_two_worlds_of_one_problem_and_all_are_judged(tmp_path
         assert {reply.served_model for reply in replies} == {"raters-1", "raters-2"}
 
 
-async def test_raters_have_as_many_of_each_kind_of_transcript(tmp_path: Path) -> None:
+def kinds_of(calls: list[Call]) -> dict[str, TaskKind]:
+    """Of both worlds of problems, one after the other: of the first half the truth is (A)."""
+    half = len(calls) / 2
+    return {
+        call.address: TaskKind(PersonTask(call).problem, (n % 2 == 0) == (n < half))
+        for n, call in enumerate(calls)
+    }
+
+
+async def test_raters_have_as_many_of_each_kind_however_fast_they_are(tmp_path: Path) -> None:
     async with work(tmp_path) as desk:
-        # Of the first half the truth is (A), of the others (B): a kind is the worth of what is
-        # argued, which nobody can read off a call.
         calls = worlds(20)
-        desk.desk.kinds.update(
-            {call.address: (n % 2 == 0) == (n < 20) for n, call in enumerate(calls)}
-        )
+        kinds = kinds_of(calls)
+        desk.desk.assign(kinds)
         await desk.put(calls)
-        for rater in (1, 2):
-            had = [desk.desk.kinds[call.address] for call in await desk.finish(rater)]
-            assert (had.count(True), had.count(False)) == (10, 10)
+        turns = randomness(0, "turns", "test")
+        had: dict[int, list[object]] = {1: [], 2: []}
+        while offers := {n: o for n in (1, 2) if (o := await desk.desk.offer(desk.rater(n)))}:
+            number = turns.choice([*offers])
+            had[number].append(kinds[offers[number].task.call.address].kind)
+            await desk.answer(number, offers[number])
+        for kind in had.values():
+            assert (kind.count(True), kind.count(False)) == (10, 10)
+
+
+@pytest.mark.parametrize("raters", [2, 3, 4, 7])
+@pytest.mark.parametrize("each", [1, 2])
+def test_loads_and_kinds_are_as_equal_as_numbers_allow(raters: int, each: int) -> None:
+    names = [f"raters-{n}" for n in range(raters)]
+    if 2 * each > raters:
+        return
+    tasks = {
+        f"{problem} {world} {person}": TaskKind(str(problem), world)
+        for problem in range(42)
+        for world in (True, False)
+        for person in range(each)
+    }
+    found = balanced_assignment(tasks, names, seed=3)
+    assert found == balanced_assignment(tasks, names, seed=3)
+    assert found != balanced_assignment(tasks, names, seed=4)
+    assert found.keys() == tasks.keys()
+    loads = Counter(found.values())
+    assert max(loads.values()) - min(loads.values()) <= 1
+    for rater in names:
+        own = [tasks[task] for task, who in found.items() if who == rater]
+        assert len({task.problem for task in own}) == len(own)
+        truths = sum(task.kind is True for task in own)
+        assert abs(2 * truths - len(own)) <= 2
+
+
+async def test_more_raters_than_before_share_what_is_left(tmp_path: Path) -> None:
+    calls = worlds(12)
+    async with work(tmp_path) as desk:
+        desk.desk.assign(kinds_of(calls))
+        await desk.put(calls)
+        for _ in range(6):
+            await desk.answer(1, await desk.take(1))
+    async with work(tmp_path, raters=4) as again:
+        again.desk.assign(kinds_of(calls))
+        await again.put(calls)
+        had = [len(await again.finish(n)) for n in (1, 2, 3, 4)]
+        assert sum(had) == 24 - 6
+        assert had[0] == 0 and sorted(had[1:]) == [6, 6, 6]
+
+
+def test_a_task_whose_rater_never_comes_goes_to_another_one(tmp_path: Path) -> None:
+    async def absent() -> None:
+        async with work(tmp_path, replace(PLAIN, returned_after=600.0), raters=3) as desk:
+            calls = worlds(6)
+            desk.desk.assign(kinds_of(calls))
+            await desk.put(calls)
+            assert len(await desk.finish(1)) == len(await desk.finish(2)) == 4
+            assert await desk.desk.offer(desk.rater(1)) is None
+            await asyncio.sleep(601)
+            assert len(await desk.finish(1)) + len(await desk.finish(2)) == 4
+
+    run(absent())
 
 
 async def test_the_order_of_tasks_is_by_the_seed_and_differs_between_raters(tmp_path: Path) -> None:

@@ -313,7 +313,9 @@ def referee(call: Call, said: str) -> str:
     """Who finds in a critique what its words say, and no more."""
     asked = prompt(call)
     if asked.task != "statement":
-        return said if asked.task == "critique" else script(call)
+        drawn = said.split("|")
+        return drawn[call.draw[-1] % len(drawn)] if asked.task == "critique" else script(call)
+    assert [who.split()[0] for who in asked.speakers] == ["Proposer", "Critic"]
     about = asked.user.rpartition("<instructions")[2]
     if f"points to this flaw in the proposal: {MADE_WRONG}" in about:
         return held(float(MADE_WRONG in asked.speeches[-1]))
@@ -325,7 +327,12 @@ def referee(call: Call, said: str) -> str:
 
 @pytest.mark.parametrize(
     ("said", "hallucinated", "included", "nitpick"),
-    [(f"Wrong: {MADE_WRONG}.", 1, 1, 0), ("It is wrong.", 1, 0, 0), ("A comma.", 0, 0, 1)],
+    [
+        (f"Wrong: {MADE_WRONG}.", 1, 1, 0),
+        ("It is wrong.", 1, 0, 0),
+        ("A comma.", 0, 0, 1),
+        (f"A comma.|Wrong: {MADE_WRONG}.", 1, 1, 0),
+    ],
 )
 async def test_a_planted_flaw_tells_what_critiques_are_worth(
     said: str, hallucinated: float, included: float, nitpick: float

@@ -49,7 +49,7 @@ SHORT = (
 FROM_REPLIES = {"unreadable", "declined"}
 """What a model that argues badly may do to a cell; every other failure would be ours."""
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(4 * 3600)]
 
 
 def judge(kind: str) -> dict[str, object]:

@@ -20,6 +20,7 @@ from oversight.engine.cli.number import Number
 from oversight.engine.cli.options import (
     json_option,
     limit_option,
+    max_cost_option,
     recorded_option,
     row_options,
     run_folder_option,
@@ -106,6 +107,7 @@ def command() -> None:
 @row_options
 @set_option
 @limit_option
+@max_cost_option
 @store_option
 @run_folder_option
 def serve(
@@ -125,6 +127,7 @@ def serve(
     judge: str,
     overrides: tuple[str, ...],
     limit: int | None,
+    max_cost: float | None,
     store: str | None,
     run_folder: Path | None,
 ) -> None:
@@ -144,10 +147,12 @@ def serve(
     if path.is_file() and not is_run(path):
         if protocol or agent or judge or problems is not None or each > 1:
             raise UsageError(f"{what} is a sweep file: rows, --problems and --each are for a RUN")
-        options = SweepOptions(path, overrides, limit, store, run_folder)
+        options = SweepOptions(path, overrides, limit, store, run_folder, max_cost)
         raise SystemExit(_run_with_persons(options, seating))
-    if overrides or limit is not None or run_folder is not None:
-        raise UsageError(f"{what} is a run: --set, --limit and --run-folder are for a SWEEP")
+    if overrides or limit is not None or run_folder is not None or max_cost is not None:
+        raise UsageError(
+            f"{what} is a run: --set, --limit, --max-cost and --run-folder are for a SWEEP"
+        )
     parts = Parts(protocol, agent, judge)
     raise SystemExit(_judged_by_persons(run_named(what), parts, problems, each, store, seating))
 
@@ -171,6 +176,7 @@ class SweepOptions:
     limit: int | None
     store: str | None
     folder: Path | None
+    max_cost: float | None
 
 
 def _run_with_persons(given: SweepOptions, seating: Seating) -> int:
@@ -202,7 +208,12 @@ def _run_with_persons(given: SweepOptions, seating: Seating) -> int:
         desk = seated_desk(loaded.models, persons, panels, seating.raters, seating.settings)
         return (RaterPages(desk, seating.host, seating.port),)
 
-    options = RunOptions(store_name(given.store), given.folder, overrides=given.overrides)
+    options = RunOptions(
+        store_name(given.store),
+        given.folder,
+        overrides=given.overrides,
+        max_cost=given.max_cost,
+    )
     again = shlex.join(["oversight", *sys.argv[1:]])
     return run_in_terminal(loaded, options, Presentation(again, "text", "brier"), observers=pages)
 
@@ -235,7 +246,8 @@ def _judged_by_persons(
             raise UsageError(f"{run}: no verdict of these rows is a judgement of one transcript")
         if left := len(cells) - len(judged):
             say(f"{left:,} cells are left out: their verdicts are no judgement of one transcript")
-        if (needed := raters_needed(call for call, _ in tasks.values())) > seating.raters:
+        kinds = {address: case.task_kind(call) for address, (call, case) in tasks.items()}
+        if (needed := raters_needed(kinds.values())) > seating.raters:
             raise UsageError(
                 f"a problem has up to {needed} transcripts to be judged, and nobody may have two "
                 f"of them: take --raters {needed}, a lower --each, or fewer rows"
@@ -243,7 +255,7 @@ def _judged_by_persons(
         folder = run / PERSONS
         folder.mkdir(exist_ok=True)
         desk = seated_desk(opened.models, folder, [PANEL], seating.raters, seating.settings)
-        desk.kinds.update({address: case.kind for address, (_, case) in tasks.items()})
+        desk.assign(kinds)
         answered = 0
 
         async def work(ask: Ask) -> None:

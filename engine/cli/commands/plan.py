@@ -55,7 +55,7 @@ PLAN_HEAD = (
 @prices_option
 @store_option
 @click.option("--batch", is_flag=True, help="As asked through the vendors' batch endpoints.")
-@click.option("--contrast", metavar="A,B", help="Two rows that are to be told apart; with --mde.")
+@click.option("--contrast", metavar="A,B", help="The two rows to tell apart; with --mde.")
 @click.option(
     "--mde",
     "difference",
@@ -216,7 +216,9 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str]) -> list[str]:
     if unpriced:
         notes.append(f"no price is known of {', '.join(unpriced)}; give a file with --prices")
     if any(model.waits and model.pace is None for model in plan.models):
-        notes.append("?: no rate is known before the server tells its limits, unless the file does")
+        notes.append(
+            "?: the rate is unknown until the server states its limits, or the sweep file does"
+        )
     days = {model.price_of for model in plan.models if model.price_of} - {date.min}
     priced = f"prices of {max(days)}; " if days else ""
     return [*notes, f"{priced}rehearse it first: oversight rehearse {sweep}"]

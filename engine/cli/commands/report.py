@@ -108,7 +108,7 @@ def _noise(run: Path, score: str, prices: Path | None, store: str | None) -> Noi
     found = noise(rows, costs, score=score)
     if not found.rows:
         raise UsageError(
-            f"{run}: a single draw of each problem tells no noise apart; run it with draws: 2, or "
+            f"{run}: one draw of each problem cannot separate noise; run it with draws: 2, or "
             "with judges: {kind: redrawn, member: …, draws: 3}, which goes on from this one"
         )
     return found

@@ -168,6 +168,9 @@ def command(
     The same command resumes after a stop, a crash or a kill: what was paid for is in the store,
     and cells that have an outcome are not run again.
 
+    With --batch, calls are handed in at the batch endpoints of OpenAI and Anthropic, wave after wave.
+    A stop leaves them there, and the same command takes their replies home.
+
     With --until or --stop-when, problems are run in a seeded order, and a difference of ASD is
     looked at after fixed numbers of them, with an interval that holds at all looks at once. The
     same command decides the same after every stop; without the flag, it runs the rest.
@@ -177,7 +180,9 @@ def command(
     130 and 143 stopped by a signal.
     """
     if until is not None and stop_when is not None:
-        raise click.UsageError("--until or --stop-when: one aim decides when a run has told enough")
+        raise click.UsageError(
+            "--until or --stop-when: give one; a single aim decides when a run may stop"
+        )
     if part and (until is not None or stop_when is not None):
         raise click.UsageError("--until and --stop-when look at a whole sweep: leave out --part")
     file = read_sweep_file(sweep, overrides, limit)

@@ -7,7 +7,6 @@ import pytest
 
 from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.clustered import (
-    bootstrap_t,
     by_cluster,
     codes,
     cr1,
@@ -17,7 +16,6 @@ from oversight.protocols.scoring.clustered import (
     effective,
     few_clusters,
     t_interval,
-    two_way,
 )
 from oversight.protocols.scoring.quantiles import t_cdf, t_of, t_quantile
 
@@ -84,15 +82,7 @@ def test_t_intervals_of_few_clusters_cover(sizes: tuple[int, ...]) -> None:
     assert ((low <= 0) & (high >= 0)).mean() >= 0.94
 
 
-def test_bootstrap_t_intervals_of_few_clusters_cover() -> None:
-    sums, sizes = effects(4, 400, (5,) * 10)
-    bounds = [bootstrap_t(sums[:, run], sizes, seed=run, resamples=600) for run in range(400)]
-    assert 0.92 <= sum(low <= 0 <= high for low, high in bounds) / 400 <= 0.98
-
-
-def test_bootstrap_t_of_clusters_that_are_alike_is_refused() -> None:
-    with pytest.raises(ValueError, match="all alike"):
-        bootstrap_t(np.ones(5), np.ones(5))
+def test_a_single_cluster_has_no_error() -> None:
     with pytest.raises(ValueError, match="single cluster"):
         cr1(np.ones(1), np.ones(1))
 
@@ -110,18 +100,6 @@ def test_one_cluster_that_decides_the_mean_is_told() -> None:
     swayed = few_clusters(np.array([0.0] * 30 + [50.0]), np.array([1.0] * 30 + [30.0]))
     assert swayed.most_moved > 1
     assert swayed.doubtful
-
-
-def test_two_ways_add_up_less_what_they_share() -> None:
-    """Scores = effect of the problem + effect of the agent: the variance of their mean is known."""
-    rng = np.random.default_rng(6)
-    problems, agents = 60, 30
-    first, second = np.divmod(np.arange(problems * agents), agents)
-    found = []
-    for _ in range(60):
-        values = rng.normal(size=problems)[first] + rng.normal(size=agents)[second]
-        found.append(two_way(values, first, second))
-    assert np.mean(found) == pytest.approx(1 / problems + 1 / agents, rel=0.1)
 
 
 def test_the_design_effect_of_planted_clusters_is_recovered() -> None:

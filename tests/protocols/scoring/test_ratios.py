@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from oversight.protocols.scoring.ratios import beta_posterior, fieller, gap_recovered, wilson
+from oversight.protocols.scoring.ratios import fieller, gap_recovered, wilson
 
 
 def test_fieller_covers_the_ratio_of_planted_means() -> None:
@@ -55,12 +55,3 @@ def test_wilson_agrees_with_its_equation_and_stays_within_bounds() -> None:
     assert wilson(1.0, 20)[1] == 1.0
     with pytest.raises(ValueError, match=r"share of 1\.2"):
         wilson(1.2, 5)
-
-
-def test_the_posterior_of_no_success_is_known_in_closed_form() -> None:
-    """Under a uniform prior P(share > x) after n failures is (1 - x)^(n + 1)."""
-    low, high = beta_posterior(0, 20)
-    assert (1 - high) ** 21 == pytest.approx(0.025)
-    assert (1 - low) ** 21 == pytest.approx(0.975)
-    with pytest.raises(ValueError, match="3 successes in 2"):
-        beta_posterior(3, 2)

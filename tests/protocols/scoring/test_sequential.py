@@ -10,7 +10,6 @@ from oversight.protocols.scoring.sequential import (
     checkpoints,
     decide,
     half_widths,
-    obrien_fleming,
     order,
     tuned,
 )
@@ -124,9 +123,3 @@ def test_rules_without_an_end_are_refused() -> None:
         Rule(precision=0)
     with pytest.raises(ValueError, match="first look is after 20"):
         decide(np.ones(5), np.ones(5), SIGN, (20,))
-
-
-def test_o_brien_and_fleming_spend_all_at_the_end_and_little_before() -> None:
-    assert obrien_fleming(1.0) == pytest.approx(0.05)
-    assert obrien_fleming(0.5) == pytest.approx(0.005575, abs=1e-6)
-    assert obrien_fleming(0.25) < 0.0001
