@@ -151,6 +151,15 @@ class Cache:
         key = store_key(call.address, self._identity(call))
         return key in self._recent or self._store.get(key) is not None
 
+    async def keep(self, call: Call, reply: Reply) -> None:
+        """Store a reply that came another way than through `inner`, durably when this returns; what
+        is stored already stays. StoreFull, StoreError, DamagedEntry.
+        """
+        identity = self._identity(call)
+        key = store_key(call.address, identity)
+        if not (self._may_read(key) and self._store.get(key) is not None):
+            await self._kept(call, key, call.address, identity, reply)
+
     @property
     def statistics(self) -> CacheStatistics:
         return CacheStatistics(self._asked, self._stored, self._shared, self._new, self._unsaved)
@@ -239,7 +248,9 @@ class Cache:
         return reply
 
     async def _pay(self, call: Call, key: str, address: str, identity: str) -> Reply:
-        reply = await self._inner(call)
+        return await self._kept(call, key, address, identity, await self._inner(call))
+
+    async def _kept(self, call: Call, key: str, address: str, identity: str, reply: Reply) -> Reply:
         older = None
         if self._writer is not None:
             record = new_record(key, call, reply, identity, int(self._clock()))
