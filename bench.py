@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 from tests.bench import (
+    batches,
     calls,
     debates,
     faults,
@@ -45,6 +46,7 @@ BENCHES: dict[str, Callable[[Options], Measured]] = {
     "twin": twin.measure,
     "fleet": fleet.measure,
     "shares": shares.measure,
+    "batches": batches.measure,
 }
 
 

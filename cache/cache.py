@@ -67,11 +67,15 @@ class Cache:
         mode: Mode = "use",
         clock: Callable[[], float] = time.time,
         refreshed_since: int | None = None,
+        explained: int = EXPLAINED_MISSES,
     ) -> None:
         """identity: of the endpoint that answers a call; replies are shared under one alone.
 
         refreshed_since: seconds since 1970; a refresh does not ask again for what was stored then
         or later, since it is one that goes on after a stop.
+
+        explained: how many misses of a replay tell the nearest recorded call, which is looked for
+        among thousands.
 
         clock: seconds since 1970; only ever recorded. The store stays its opener's to close.
         TypeError for a mere Reader where replies are to be stored.
@@ -82,6 +86,7 @@ class Cache:
         self._mode = mode
         self._clock = clock
         self._refreshed_since = refreshed_since
+        self._explained = explained
         self._writer: Writer | None = None
         self._claims: Writer | None = None
         """Claims calls, where other processes may be asking for them too."""
@@ -145,6 +150,15 @@ class Cache:
             return False
         key = store_key(call.address, self._identity(call))
         return key in self._recent or self._store.get(key) is not None
+
+    async def keep(self, call: Call, reply: Reply) -> None:
+        """Store a reply that came another way than through `inner`, durably when this returns; what
+        is stored already stays. StoreFull, StoreError, DamagedEntry.
+        """
+        identity = self._identity(call)
+        key = store_key(call.address, identity)
+        if not (self._may_read(key) and self._store.get(key) is not None):
+            await self._kept(call, key, call.address, identity, reply)
 
     @property
     def statistics(self) -> CacheStatistics:
@@ -234,7 +248,9 @@ class Cache:
         return reply
 
     async def _pay(self, call: Call, key: str, address: str, identity: str) -> Reply:
-        reply = await self._inner(call)
+        return await self._kept(call, key, address, identity, await self._inner(call))
+
+    async def _kept(self, call: Call, key: str, address: str, identity: str, reply: Reply) -> Reply:
         older = None
         if self._writer is not None:
             record = new_record(key, call, reply, identity, int(self._clock()))
@@ -260,7 +276,7 @@ class Cache:
 
     def _miss(self, call: Call, address: str, identity: str) -> ReplayMiss:
         self._missed += 1
-        if self._missed > EXPLAINED_MISSES:
+        if self._missed > self._explained:
             return ReplayMiss(call.model, address)
         nearest = nearest_recorded(self._store, call, identity)
         return ReplayMiss(call.model, address, str(nearest))

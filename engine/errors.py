@@ -14,8 +14,11 @@ ability
 │   ├── ProviderDown      the breaker stayed open too long, or the server asks for a very long wait
 │   ├── BudgetReached     the next call could exceed --max-cost
 │   ├── StoreFailed      the store takes no more replies: paying on would be paying for nothing
+│   ├── BatchRefused      a batch endpoint takes a whole batch no more, or knows it no more
+│   ├── BatchesOut        nothing is left to do until batches are back, and nobody is to wait
 │   ├── OutOfMemory       this process may not have the memory that it needs
 │   └── Interrupted       the user, or the system, asked the program to stop
+├── Pending               the reply comes with a batch: nothing is known of the cell yet
 └── ProviderError         a model could not answer this call
     ├── TransientError          the same call may well succeed later
     │   ├── RateLimited   429: all who ask this model wait
@@ -109,6 +112,14 @@ class StoreFailed(Halt):
     slug = "StoreStopped"
 
 
+class BatchRefused(Halt):
+    slug = "BatchRefused"
+
+
+class BatchesOut(Halt):
+    slug = "BatchesOut"
+
+
 class OutOfMemory(Halt):
     slug = "OutOfMemory"
 
@@ -128,6 +139,12 @@ class Interrupted(Halt):
 
     def __reduce__(self) -> tuple[type["Interrupted"], tuple[int]]:
         return Interrupted, (self.signal,)
+
+
+class Pending(EngineError):
+    """The reply is in a batch that is not back, or goes out with the next one."""
+
+    slug = "Pending"
 
 
 class ProviderError(EngineError):

@@ -30,7 +30,7 @@ ABANDONED = "Abandoned"
 CUT_OFF = "CutOff"
 """The kind of a request whose end was known only to a process that was killed."""
 
-FIGURES = struct.Struct("<13q3d")
+FIGURES = struct.Struct("<14q3d")
 """A page as `Page.figures` writes it."""
 _OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 _FATES: tuple[RequestOutcome, ...] = get_args(RequestOutcome)
@@ -56,6 +56,8 @@ class UsageTotals:
     """Requests that are out just now."""
     at_risk: float = 0.0
     """Dollars that those may cost at most; and what workers may spend before they say so again."""
+    batches: int = 0
+    """Batches whose lines are counted in it: each line is a request once its batch has ended."""
     latency: Latency = field(default_factory=Latency)
     """Of the replies; of those whose process was killed, as far as it had noted it."""
 
@@ -127,7 +129,7 @@ class Page:
         self.faults: Counter[tuple[RequestOutcome, str]] = Counter()
         self.input = self.output = self.cache_read = self.cache_write = 0
         self.dollars = self.doubtful = self.at_risk = 0.0
-        self.in_flight = 0
+        self.in_flight = self.batches = 0
         self.stopwatch = Stopwatch()
 
     def left(self, call: Call) -> float:
@@ -147,10 +149,11 @@ class Page:
         self.at_risk = self.at_risk - worst if self.in_flight else 0.0
         self.entered(self)
 
-    def reply(self, reply: Reply, seconds: float) -> None:
-        """A reply came, so many seconds after its request had left."""
+    def reply(self, reply: Reply, seconds: float | None) -> None:
+        """A reply came, so many seconds after its request had left; None: with a batch."""
         usage = reply.usage
-        self.stopwatch.reply(seconds, usage.output_tokens)
+        if seconds is not None:
+            self.stopwatch.reply(seconds, usage.output_tokens)
         self.outcomes[reply.outcome] += 1
         self.input += usage.input_tokens
         self.output += usage.output_tokens
@@ -164,6 +167,22 @@ class Page:
         self.fates[fate] += 1
         if fate == "ambiguous":
             self.doubtful += worst
+
+    def land(self, batch: UsageTotals) -> None:
+        """Count in what came of a batch, all of it at once: a process that is killed has entered
+        the whole batch, or nothing of it."""
+        self.outcomes.update(dict(batch.outcomes))
+        for fate, kind, count in batch.faults:
+            self.faults[fate, kind] += count
+            self.fates[fate] += count
+        self.input += batch.usage.input_tokens
+        self.output += batch.usage.output_tokens
+        self.cache_read += batch.usage.cache_read_tokens
+        self.cache_write += batch.usage.cache_write_tokens
+        self.dollars += batch.dollars
+        self.doubtful += batch.doubtful
+        self.batches += 1
+        self.entered(self)
 
     def figures(self) -> bytes:
         """All that counts of it, at one size, for `written_down`."""
@@ -182,6 +201,7 @@ class Page:
             self.cache_write,
             self.price is None,
             self.in_flight,
+            self.batches,
             self.dollars,
             self.doubtful,
             self.at_risk,
@@ -197,6 +217,7 @@ class Page:
             self.outcomes.total() if self.price is None else 0,
             self.in_flight,
             self.at_risk,
+            self.batches,
             latency=self.stopwatch.latency(),
         )
 
@@ -218,7 +239,7 @@ class Metered:
             reply = await self._inner(call)
             self._page.reply(reply, clock() - left)
         except EngineError as exc:
-            self._page.fault(_fate(exc), exc.slug, worst)
+            self._page.fault(fate(exc), exc.slug, worst)
             if self._quarantine is not None and isinstance(exc, Malformed):
                 self._quarantine.keep(call, exc)
             raise
@@ -232,7 +253,7 @@ class Metered:
 
 def written_down(figures: tuple[float, ...]) -> UsageTotals:
     """The account that `Page.figures` wrote; of faults it has the fate, and not the kind."""
-    counts, (dollars, doubtful, at_risk) = [int(n) for n in figures[:13]], figures[13:]
+    counts, (dollars, doubtful, at_risk) = [int(n) for n in figures[:14]], figures[14:]
     outcomes = {what: n for what, n in zip(_OUTCOMES, counts[:4], strict=True) if n}
     faults = zip(_FATES, counts[4:7], strict=True)
     return UsageTotals(
@@ -244,6 +265,7 @@ def written_down(figures: tuple[float, ...]) -> UsageTotals:
         sum(counts[:4]) if counts[11] else 0,
         counts[12],
         at_risk,
+        counts[13],
     )
 
 
@@ -274,6 +296,7 @@ def sum_usage(accounts: Iterable[UsageTotals]) -> UsageTotals:
         sum(account.unpriced for account in accounts),
         sum(account.in_flight for account in accounts),
         sum(account.at_risk for account in accounts),
+        sum(account.batches for account in accounts),
         latency=sum_latency(account.latency for account in accounts),
     )
 
@@ -284,7 +307,7 @@ def _sorted(
     return tuple((fate, kind, count) for (fate, kind), count in sorted(faults.items()))
 
 
-def _fate(exc: EngineError) -> RequestOutcome:
+def fate(exc: EngineError) -> RequestOutcome:
     if not exc.sent:
         return "unsent"
     return (

@@ -48,6 +48,19 @@ class Price:
     beyond: "Price | None" = None
     """What every token of such a long call costs."""
 
+    def batched(self) -> "Price":
+        """What the tokens of a call through the batch endpoint cost."""
+        part = self.batch
+        return replace(
+            self,
+            input=self.input * part,
+            output=self.output * part,
+            cache_read=self.cache_read * part,
+            cache_write=self.cache_write * part,
+            batch=1.0,
+            beyond=None if self.beyond is None else self.beyond.batched(),
+        )
+
     def of(self, input_tokens: float) -> "Price":
         """What the tokens of a call with so long a prompt cost."""
         return self.beyond if self.beyond is not None and input_tokens > self.above else self

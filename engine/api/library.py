@@ -13,6 +13,7 @@ from rich.console import Console
 
 from oversight.cache.cache import Mode
 from oversight.engine.accounting.prices import listed, load_prices
+from oversight.engine.batches.terms import BatchTerms
 from oversight.engine.display.progress import console as stderr
 from oversight.engine.errors import Halt
 from oversight.engine.fleet.staff import Workers, executor_for
@@ -183,6 +184,7 @@ async def run_async(
     accept_empty: bool = False,
     workers: Workers = 1,
     quota: bool = False,
+    batch: bool | BatchTerms = False,
     quiet: bool = False,
 ) -> Report:
     """Run every protocol on every problem, in one world for each answer, and score the rows.
@@ -209,7 +211,9 @@ async def run_async(
         accept_empty=accept_empty,
     )
     with Run.open(loaded, options) as under_way:
-        executor = executor_for(workers, loaded.sweep, store_name(options.store), quota=quota)
+        terms = batch if isinstance(batch, BatchTerms) else BatchTerms(every=batch)
+        named = store_name(options.store)
+        executor = executor_for(workers, loaded, named, quota=quota, batch=terms)
         stopped = await under_way.execute(ProgressDisplay(stderr(quiet)), executor=executor)
         results = collect(loaded.sweep, under_way.outcomes(), score=score)
         save_report(results, under_way.folder.path)

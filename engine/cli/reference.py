@@ -100,8 +100,10 @@ What is known of a model that the sweep asks, under its whole name: `PROVIDER/NA
 provider in front. A name that no role asks is refused.
 
 For models of a provider, `is`, which model it is where its name does not say so, as that of a
-deployment does not: `azure/mine: {is: openai/gpt-6-sol}`; and limits. Where these are not set, the
-server's headers tell them, or a wait that it asks for. Of any model, simulated ones too, its
+deployment does not: `azure/mine: {is: openai/gpt-6-sol}`; `batch`, whether its calls go through its
+vendor's batch endpoint (`true`; OpenAI and Anthropic), or do not though the flag `--batch` says so
+(`false`); and limits. Where these are not set, the server's headers tell them, or a wait that it
+asks for. Of any model, simulated ones too, its
 `capability`, a number on whatever scale, and `capability_source`, who says so and as of when:
 `oversight scaling` places judges and agents by it. Neither changes what is asked.
 """

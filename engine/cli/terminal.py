@@ -17,6 +17,7 @@ from oversight.engine.display.progress import Snapshot, console
 from oversight.engine.errors import (
     AllRefused,
     AuthenticationFailed,
+    BatchesOut,
     BudgetReached,
     Halt,
     Interrupted,
@@ -132,6 +133,8 @@ def _stopped(halt: Halt, run: Run, shown: Presentation) -> int:
         say(f"{unsaved or 'all that landed is saved'}. {done}.")
     else:
         say(f"{str(halt).rstrip('.')}. Nothing more is sent. {done}, {unsaved or '0 lost'}.")
+    if run.awaited and not isinstance(halt, BatchesOut):
+        say(f"out at the vendors, and staying there: {run.awaited}")
     _why_failed(run)
     say(f"run folder  {run.folder.path}")
     say(f"{_when(halt)}: {shown.again}")
@@ -148,6 +151,8 @@ def _when(halt: Halt) -> str:
             return "with a new key"
         case BudgetReached():
             return "with a higher --max-cost"
+        case BatchesOut():
+            return "in a while"
         case StoreFailed() | AllRefused() | OutOfMemory():
             return "when that is put right"
     return "go on with"

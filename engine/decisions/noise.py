@@ -29,7 +29,7 @@ MOST = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class Refinement:
     """One way to a sharper mean of a row."""
 
     ware: Ware
@@ -51,14 +51,14 @@ class RowNoise:
     intervals: tuple[tuple[float, float], ...]
     """95 %, of between, within and verdict; () for a single cluster of questions."""
     design_effect: float
-    offers: tuple[Offer, ...]
-    """What makes the error `SHARPER` of what it is; a ware that cannot is not offered."""
+    refinements: tuple[Refinement, ...]
+    """What makes the error `SHARPER` of what it is; a ware that cannot is left out."""
 
     @property
-    def best(self) -> Offer | None:
-        """The cheapest offer; None where nothing is known to cost anything."""
-        priced = [offer for offer in self.offers if offer.price is not None]
-        return min(priced, key=lambda offer: offer.price or 0.0, default=None)
+    def best(self) -> Refinement | None:
+        """The cheapest; None where nothing is known to cost anything."""
+        priced = [refinement for refinement in self.refinements if refinement.price is not None]
+        return min(priced, key=lambda refinement: refinement.price or 0.0, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,8 @@ def noise(run: RunRows, costs: Costs, *, score: str = "brier", seed: int = 0) ->
         parts = components(scores)
         effect = design_effect(scores.mean(axis=(1, 2)), of).effect
         told = component_intervals(scores, of, seed=seed) if of.max() else ()
-        offers = tuple(_offers(parts, effect, *_each(costs.rows[row], unit, run)))
-        found.append(RowNoise(name, parts, told, effect, offers))
+        refinements = tuple(_refinements(parts, effect, *_each(costs.rows[row], unit, run)))
+        found.append(RowNoise(name, parts, told, effect, refinements))
     return Noise(score, unit, tuple(found))
 
 
@@ -131,9 +131,9 @@ def _each(row: RowCost, unit: str, run: RunRows) -> tuple[float | None, float | 
     return (whole - judged) / drawn, judged / drawn
 
 
-def _offers(
+def _refinements(
     parts: Components, effect: float, debate: float | None, verdict: float | None
-) -> Iterator[Offer]:
+) -> Iterator[Refinement]:
     """debate, verdict: what a question costs a draw, without and for its verdicts."""
     n, k, j = parts.problems, parts.draws, parts.verdicts
     aim = parts.error_with(n, k, j, effect) * SHARPER**2
@@ -146,15 +146,15 @@ def _offers(
         a_draw = debate + verdict * verdicts / j
         return questions * debates * a_draw - n * k * (debate + verdict)
 
-    def offer(ware: Ware, questions: int, debates: int, verdicts: int) -> Offer:
-        return Offer(ware, questions, debates, verdicts, price(questions, debates, verdicts))
+    def refinement(ware: Ware, questions: int, debates: int, verdicts: int) -> Refinement:
+        return Refinement(ware, questions, debates, verdicts, price(questions, debates, verdicts))
 
-    yield offer("questions", math.ceil(n / SHARPER**2), k, j)
+    yield refinement("questions", math.ceil(n / SHARPER**2), k, j)
     for debates in range(k + 1, MOST):
         if k > 1 and parts.error_with(n, debates, j, effect) <= aim:
-            yield offer("debates", n, debates, j)
+            yield refinement("debates", n, debates, j)
             break
     for verdicts in range(j + 1, MOST):
         if j > 1 and parts.error_with(n, k, verdicts, effect) <= aim:
-            yield offer("verdicts", n, k, verdicts)
+            yield refinement("verdicts", n, k, verdicts)
             break

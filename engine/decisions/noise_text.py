@@ -3,20 +3,20 @@
 from dataclasses import asdict
 from typing import Any
 
-from oversight.engine.decisions.noise import SHARPER, Noise, Offer, RowNoise
+from oversight.engine.decisions.noise import SHARPER, Noise, Refinement, RowNoise
 from oversight.engine.display.table import Table
 from oversight.engine.reports.tables import SCORE_NAMES
 
 
 def noise_json(noise: Noise) -> dict[str, Any]:
-    """`{"score", "unit", "rows": [{"name", "components", "intervals", "offers", "best", …}]}`."""
+    """`{"score", "unit", "rows": [{"components", "intervals", "refinements", "best", …}]}`."""
     rows = [asdict(row) | {"best": row.best and asdict(row.best)} for row in noise.rows]
     return {"score": noise.score, "unit": noise.unit, "rows": rows}
 
 
 def noise_tables(noise: Noise) -> list[Table]:
-    """The components, and the offers; [] where no row has draws or verdicts to tell them by."""
-    return [_components(noise), _offers(noise)] if noise.rows else []
+    """The components, and the refinements; none where no row has draws or verdicts."""
+    return [_components(noise), _refinements(noise)] if noise.rows else []
 
 
 def _components(noise: Noise) -> Table:
@@ -61,10 +61,13 @@ def _part(row: RowNoise, place: int, variance: float | None) -> str:
     return f"{variance:.4f} [{low:.4f}, {high:.4f}]"
 
 
-def _offers(noise: Noise) -> Table:
+def _refinements(noise: Noise) -> Table:
     body = []
     for row in noise.rows:
-        parts, by_ware = row.components, {offer.ware: offer for offer in row.offers}
+        parts, by_ware = (
+            row.components,
+            {refinement.ware: refinement for refinement in row.refinements},
+        )
         error = parts.error_with(parts.problems, parts.draws, parts.verdicts, row.design_effect)
         best = row.best
         body.append(
@@ -72,9 +75,9 @@ def _offers(noise: Noise) -> Table:
                 row.name,
                 f"{error**0.5:.3f}",
                 f"{error**0.5 * SHARPER:.3f}",
-                _offer(by_ware.get("questions"), noise.unit),
-                _offer(by_ware.get("debates"), noise.unit),
-                _offer(by_ware.get("verdicts"), noise.unit),
+                _refinement(by_ware.get("questions"), noise.unit),
+                _refinement(by_ware.get("debates"), noise.unit),
+                _refinement(by_ware.get("verdicts"), noise.unit),
                 best.ware if best else "–",
             )
         )
@@ -91,16 +94,16 @@ def _offers(noise: Noise) -> Table:
     )
 
 
-def _offer(offer: Offer | None, unit: str) -> str:
-    if offer is None:
+def _refinement(refinement: Refinement | None, unit: str) -> str:
+    if refinement is None:
         return "–"
     counts = {
-        "questions": offer.questions,
-        "debates": offer.debates,
-        "verdicts": offer.verdicts,
+        "questions": refinement.questions,
+        "debates": refinement.debates,
+        "verdicts": refinement.verdicts,
     }
-    count = f"{counts[offer.ware]:,}"
-    if offer.price is None:
+    count = f"{counts[refinement.ware]:,}"
+    if refinement.price is None:
         return count
-    price = f"${offer.price:,.2f}" if unit == "$" else f"{offer.price:,.0f} tokens"
+    price = f"${refinement.price:,.2f}" if unit == "$" else f"{refinement.price:,.0f} tokens"
     return f"{count} ({price})"

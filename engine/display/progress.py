@@ -53,6 +53,8 @@ class Snapshot:
     """Calls on the wire."""
     at_risk: float = 0.0
     """Dollars that those may cost at most."""
+    awaited: str = ""
+    """What is out in batches, and stays there whatever becomes of this process; else empty."""
 
 
 def console(quiet: bool = False) -> Console:

@@ -4,10 +4,13 @@ import os
 from functools import partial
 from typing import Literal, TypeAlias
 
+from oversight.engine.batches.session import BatchSession, has_batches
+from oversight.engine.batches.terms import LIVE, BatchTerms
 from oversight.engine.errors import UsageError
 from oversight.engine.fleet.fleet import Fleet
 from oversight.engine.providers.catalogue import entry, provider_of
-from oversight.engine.runs.executor import MakeExecutor
+from oversight.engine.runs.executor import Assignment, Executor, MakeExecutor
+from oversight.engine.runs.loaded_sweep import LoadedSweep
 from oversight.engine.runs.session import RunSession
 from oversight.engine.simulation.model import PREFIX
 from oversight.engine.sweeps.sweep import Sweep
@@ -16,32 +19,61 @@ from oversight.engine.system.settings import is_url
 Workers: TypeAlias = int | Literal["auto"]
 """`auto`: one for each core where the work is bound by this machine, else one."""
 
+ALONE = "batches are handed in by one process: leave out --workers, --ray and --quota"
+
 
 def executor_for(
-    workers: Workers, sweep: Sweep, store: str, *, quota: bool = False, ray: str = ""
+    workers: Workers,
+    loaded: LoadedSweep,
+    store: str,
+    *,
+    quota: bool = False,
+    ray: str = "",
+    batch: BatchTerms = LIVE,
 ) -> MakeExecutor:
     """This process alone, or a fleet where there are several workers, or a quota to be kept.
 
     store: its folder or URL, as workers are to open it. quota: whether limits are shared with other
     runs of this store. ray: address of a Ray cluster, or `auto`; empty for processes of this
-    machine. ValueError for fewer workers than one, UsageError for a quota in a folder.
+    machine. batch: which models are asked in batches, beside those of which the sweep file says so;
+    a run that has handed some in takes home what is out, whatever it is told now.
+    ValueError for fewer workers than one; UsageError for a quota in a folder, for a model that
+    cannot be asked in batches, and for batches with several workers.
     """
     if quota and not is_url(store):
         raise UsageError(
             "a quota is shared through a database: name one with --store postgresql://…"
         )
-    count = _cores(sweep) if workers == "auto" else workers
+    sweep = loaded.sweep
+    batched = loaded.models.batched(sweep.models, batch.every)
+    if batch.every and not batched:
+        raise UsageError(
+            f"no model of this sweep can be asked in batches: {', '.join(sweep.models)}"
+        )
+    count = 1 if batched and workers == "auto" else _cores(sweep) if workers == "auto" else workers
     if count < 1:
         raise ValueError(f"workers: {count} is less than 1")
     # What one problem asks is asked by one worker: more would have nothing to do.
     count = min(count, len(sweep.problems))
+    fleet: MakeExecutor | None = None
     if ray:
         from oversight.engine.fleet.on_ray import RayFleet  # not installed unless it is wanted
 
-        return partial(RayFleet, address=ray, workers=count, store=store, quota=quota)
-    if count == 1 and not quota:
-        return RunSession
-    return partial(Fleet, workers=count, store=store, quota=quota)
+        fleet = partial(RayFleet, address=ray, workers=count, store=store, quota=quota)
+    elif count > 1 or quota:
+        fleet = partial(Fleet, workers=count, store=store, quota=quota)
+
+    def made(assignment: Assignment) -> Executor:
+        waves = assignment.mode != "replay" and (batched or has_batches(assignment.folder.path))
+        if waves and fleet is not None:
+            raise UsageError(ALONE)
+        if waves:
+            return BatchSession(assignment, batched=batched, terms=batch)
+        return fleet(assignment) if fleet is not None else RunSession(assignment)
+
+    if batched and fleet is not None:
+        raise UsageError(ALONE)
+    return made
 
 
 def _cores(sweep: Sweep) -> int:

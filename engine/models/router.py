@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from oversight.cache.address import store_key
-from oversight.cache.call import Call, Effort, Identity
+from oversight.cache.call import Ask, Call, Effort, Identity
 from oversight.cache.errors import DamagedEntry
 from oversight.cache.reply import Reply
 from oversight.cache.store import Reader
@@ -25,10 +25,13 @@ from oversight.engine.limits.rate_limiter import RateLimiter
 from oversight.engine.models.client import Accounting, ModelClient
 from oversight.engine.models.sections import (
     ABOUT,
+    BATCHED,
     CAPABILITY,
     MEANING,
+    batched,
     capability,
     meaning,
+    no_batches,
     provider_settings,
 )
 from oversight.engine.providers.capabilities import Api, Reach, abilities
@@ -102,6 +105,13 @@ class Models:
             for name, given in models.items()
             if MEANING in given and not name.startswith(PREFIX)
         }
+        self._batched = {
+            name: batched(Node(document, ("models", name, BATCHED), given[BATCHED]))
+            for name, given in models.items()
+            if BATCHED in given and not name.startswith(PREFIX)
+        }
+        self.diverted: dict[str, Ask] = {}
+        """By model, who takes its calls in place of its endpoint."""
         self.servers: dict[str, LocalServer] = {}
         """By model, what its server said of itself; those that are here are not asked again."""
         self._inquiring = asyncio.Lock()
@@ -169,14 +179,14 @@ class Models:
     def _formerly(self, model: str) -> str:
         if model not in self._before:
             simulated = model.startswith(PREFIX)
-            self._before[model] = "" if simulated else self._settings_of(model).formerly
+            self._before[model] = "" if simulated else self.settings_of(model).formerly
         return self._before[model]
 
     def model_identity(self, model: str) -> str:
         """The same of a model, whatever it is asked."""
         if model.startswith(PREFIX):
             return self._sim.model_identity(model)
-        return self._settings_of(model).identity
+        return self.settings_of(model).identity
 
     def account(self, model: str) -> str:
         """The label of the account that a model is asked with; empty if it has none."""
@@ -230,7 +240,8 @@ class Models:
             self._identities.pop(model, None)
             self._endpoints.pop(model, None)
 
-    def _settings_of(self, model: str) -> Settings:
+    def settings_of(self, model: str) -> Settings:
+        """How the provider of a model is reached, at the endpoint that answers for it."""
         return self.settings(provider_of(model), self.api(model))
 
     def settings(self, provider: str, api: Api = "chat") -> Settings:
@@ -256,6 +267,21 @@ class Models:
             )
         except UsageError as exc:
             raise self._document.fault(naming(self._document, provider), str(exc)) from None
+
+    def batched(self, models: Iterable[str], every: bool) -> tuple[str, ...]:
+        """Those of the models whose calls go in batches.
+
+        every: whether all do of which the sweep file says nothing; UsageError for one that cannot.
+        """
+        found = []
+        for model in models:
+            if model.startswith(PREFIX) or not self._batched.get(model, every):
+                continue
+            if not entry(provider_of(model)).batches:
+                name = f"models.{model}.{BATCHED}: false"
+                raise UsageError(f"{no_batches(model)}; to ask it live: {name} in the sweep file")
+            found.append(model)
+        return tuple(found)
 
     def retirements(self, models: Iterable[str]) -> list[Retirement]:
         """When the vendors stop serving these, for those that are asked at their vendor's."""
@@ -307,7 +333,7 @@ class Models:
             if model in self.servers:
                 return
             name = model.removeprefix(f"{provider_of(model)}/")
-            self.servers[model] = await local_server(self._settings_of(model), name)
+            self.servers[model] = await local_server(self.settings_of(model), name)
             # It is made anew, with the limits that are known now; nothing has gone through it yet.
             self._endpoints.pop(model, None)
 
@@ -326,6 +352,10 @@ class Models:
             )
 
     async def __call__(self, call: Call) -> Reply:
+        return await self.diverted.get(call.model, self.live)(call)
+
+    async def live(self, call: Call) -> Reply:
+        """The reply of a call's own endpoint, asked now."""
         if not call.model.startswith(PREFIX):
             if call.model not in self.servers:
                 await self.inquire(call.model)
@@ -353,6 +383,11 @@ class Models:
     def budget(self) -> Budget | None:
         """What the run may cost; None without a cap."""
         return self._accounting.budget
+
+    @property
+    def quarantine(self) -> Quarantine | None:
+        """Where bodies go that are no replies; None where they are not kept."""
+        return self._accounting.quarantine
 
     def limits_of(self, model: str) -> Limits:
         """Those that are known before the first call: the sweep file's, and a server's places."""

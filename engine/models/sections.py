@@ -14,6 +14,9 @@ from oversight.engine.sweeps.node import Node
 MEANING = "is"
 """The setting of a model that says which one it is, where its name does not."""
 
+BATCHED = "batch"
+"""The setting of a model that says whether its calls go through its vendor's batch endpoint."""
+
 
 @dataclass(frozen=True, slots=True)
 class Capability:
@@ -37,7 +40,7 @@ def capability(node: Node, given: Mapping[str, Any]) -> Capability | None:
 
 CAPABILITY = tuple(field.name for field in fields(Capability))
 
-ABOUT = (MEANING, *CAPABILITY)
+ABOUT = (MEANING, BATCHED, *CAPABILITY)
 """Settings of a model that are neither limits nor how a simulated one speaks."""
 
 
@@ -53,6 +56,21 @@ def provider_settings(node: Node) -> ProviderSettings:
     if made.api == "responses" and row.dated:
         raise settings["api"].fault(f"{name} has no such endpoint")
     return made
+
+
+def batched(node: Node) -> bool:
+    """Whether the calls of a model go in batches. UsageError if its provider takes none."""
+    wanted = bool(checked_value(node, bool))
+    model = str(node.key[-2])
+    if wanted and not entry(provider_of(model)).batches:
+        raise node.fault(no_batches(model), f"leave {BATCHED} out, or choose another model")
+    return wanted
+
+
+def no_batches(model: str) -> str:
+    """What is wrong with a model that is to be asked in batches."""
+    there = " and ".join(name for name, row in PROVIDERS.items() if row.batches)
+    return f"{model}: {provider_of(model)} takes no batches here; {there} do"
 
 
 def meaning(node: Node) -> str:

@@ -1,7 +1,7 @@
 """Planning a sweep: what it would ask, cost and take, found out without sending anything."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from datetime import date
 from typing import Literal
@@ -63,11 +63,16 @@ class ModelPlan:
     """None if no rate is known before the server tells its limits."""
     price_of: date | None
     """The day of the price; None if there is none."""
+    batched: bool = False
+    """Whether it is asked in batches: limits do not hold it back then."""
+    live: Cost | None = None
+    """What the same would cost live, where it is asked in batches and a price is known."""
 
     @property
     def waits(self) -> bool:
         """Whether anything is left to ask that limits can hold back."""
-        return self.calls > self.stored and not self.model.startswith(PREFIX)
+        left = self.calls > self.stored
+        return left and not (self.batched or self.model.startswith(PREFIX))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,8 @@ class Plan:
     elsewhere: tuple[Elsewhere, ...]
     """Calls of the walked cells that are stored, but as another server's."""
     models: tuple[ModelPlan, ...]
+    waves: int = 0
+    """Batches that must come back one after the other; 0 where no model is asked in any."""
 
     def total(self, what: Literal["calls", "stored", "input_tokens", "output_tokens"]) -> int:
         """Of all models together."""
@@ -109,8 +116,12 @@ class Plan:
         return max(known, key=lambda pace: pace.minutes)
 
 
-async def plan_sweep(opened: LoadedSweep, store: Reader | None, prices: PriceList) -> Plan:
+async def plan_sweep(
+    opened: LoadedSweep, store: Reader | None, prices: PriceList, batched: Collection[str] = ()
+) -> Plan:
     """What the sweep would ask, given what is stored. store: None if there is none yet.
+
+    batched: models whose calls go in batches.
 
     Of a large sweep some problems are walked, evenly spread, and stand for the others; those that
     were begun stand for those that were begun, since much of theirs is stored.
@@ -137,6 +148,7 @@ async def plan_sweep(opened: LoadedSweep, store: Reader | None, prices: PriceLis
         for part, sample in zip(parts, samples, strict=True)
         if part
     ]
+    fresh = next(problem for sample in reversed(samples) for problem in sample)
     return Plan(
         sweep.name,
         len(sweep),
@@ -146,9 +158,17 @@ async def plan_sweep(opened: LoadedSweep, store: Reader | None, prices: PriceLis
         survey.habits.replies,
         survey.elsewhere(),
         tuple(
-            _model_plan(model, strata, survey.habits, prices.find(model), models.limits.get(model))
+            _model_plan(
+                model,
+                strata,
+                survey.habits,
+                prices.find(model),
+                models.limits.get(model),
+                model in batched,
+            )
             for model in sweep.models
         ),
+        await survey.waves(fresh, batched) if batched else 0,
     )
 
 
@@ -165,19 +185,28 @@ def _model_plan(
     habits: ReplyStatistics,
     price: Price | None,
     limits: Limits | None,
+    batched: bool,
 ) -> ModelPlan:
     amounts = Amounts()
     for stratum in strata:
         amounts.add(stratum.total(model))
+
+    def cost(price: Price | None) -> Cost | None:
+        if price is None:
+            return None
+        return _cost(model, strata, amounts, price, habits.cached(model))
+
     return ModelPlan(
         model,
         round(amounts.calls),
         round(amounts.stored),
         round(amounts.input),
         round(amounts.output),
-        None if price is None else _cost(model, strata, amounts, price, habits.cached(model)),
-        _pace(amounts, limits or Limits()),
+        cost(price.batched() if price is not None and batched else price),
+        None if batched else _pace(amounts, limits or Limits()),
         None if price is None else price.as_of,
+        batched,
+        cost(price) if batched else None,
     )
 
 

@@ -2,7 +2,7 @@
 
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TypeAlias
 
@@ -12,7 +12,7 @@ from oversight.cache.errors import DamagedEntry
 from oversight.cache.record import Record, records, stored_reply
 from oversight.cache.reply import Reply
 from oversight.cache.store import Reader
-from oversight.engine.errors import InvalidRequest
+from oversight.engine.errors import InvalidRequest, Pending
 from oversight.engine.planning.reply_statistics import ReplyStatistics
 from oversight.engine.runs.scheduler import attempt
 from oversight.engine.runs.walk import Walker, stand_ins, world_of
@@ -120,6 +120,33 @@ class Survey:
         self.verdicts += await Walker(self._answer, see).walk(alone.cells())
         self.cells += len(alone)
         return found
+
+    async def waves(self, problem: Problem, batched: Collection[str]) -> int:
+        """How many batches must come back one after the other until every cell of a problem is
+        done. batched: models whose calls go in batches; others answer at once."""
+        known: set[str] = set()
+        noted: set[str] = set()
+
+        async def ask(call: Call) -> Reply:
+            address = call.address
+            reply = replace(self._answer(call), call=address)
+            if call.model in batched and address not in known and address not in self._recalled:
+                noted.add(address)
+                raise Pending(address)
+            return reply
+
+        cells, waves = list(self._alone(problem).cells()), 0
+        while True:
+            left = []
+            for cell in cells:
+                try:
+                    await attempt(cell, ask)
+                except Pending:
+                    left.append(cell)
+            if not left:
+                return waves
+            known |= noted
+            cells, waves = left, waves + 1
 
     def _alone(self, problem: Problem) -> Sweep:
         return replace(self._sweep, problems=(problem,))

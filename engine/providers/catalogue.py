@@ -50,6 +50,8 @@ class Entry:
     """Whether its versions are those of Anthropic's own API, which decide what models take."""
     local_api: Literal["", "llamacpp", "ollama"] = ""
     """How a server of the user's is asked for its context and its slots."""
+    batches: bool = False
+    """Whether it takes calls in batches too, at a price of their own."""
     tells_models: bool = False
     """Whether its Models endpoint says until when a model is served, and the like."""
     models: tuple[str, ...] = ()
@@ -130,6 +132,11 @@ def _openai_wire(settings: Settings) -> Wire:
 
 def _anthropic_wire(settings: Settings) -> Wire:
     return AnthropicWire(settings.provider, settings.option("version"), models=settings.models)
+
+
+def batch_wire(settings: Settings) -> Wire:
+    """How calls and replies of a provider that takes batches are written in them: as ever."""
+    return (_anthropic_wire if entry(settings.provider).dated else _openai_wire)(settings)
 
 
 def _cloud_wire(settings: Settings) -> Wire:
@@ -245,6 +252,7 @@ PROVIDERS: dict[str, Entry] = {
         api="openai chat.completions v1",
         options=(("organization", "OPENAI_ORG_ID", ""), ("project", "OPENAI_PROJECT_ID", "")),
         has_responses=True,
+        batches=True,
         tells_models=True,
     ),
     "anthropic": Entry(
@@ -255,6 +263,7 @@ PROVIDERS: dict[str, Entry] = {
         api="anthropic messages {version}",
         options=(("version", "", "2023-06-01"),),
         dated=True,
+        batches=True,
         tells_models=True,
     ),
     "deepseek": Entry(

@@ -65,19 +65,25 @@ class HttpProvider(Provider):
             response = _NOTHING
             forget(exc)
             raise
-        if response.repeats_key and _mentions_key(reply):
-            raise KeyRepeated(
-                f"{self._wire.provider} repeats the key in what its models say; such a reply is "
-                "neither stored nor changed. Put a new key in its place, and ask who runs the "
-                "server, or the proxy before it, why it shows what it was sent"
-            )
-        return reply
+        return keyless(reply, self._wire.provider) if response.repeats_key else reply
 
     async def close(self) -> None:
         await self._transport.close()
 
 
 _NOTHING = Response(0, {}, b"")
+
+
+def keyless(reply: Reply, source: str) -> Reply:
+    """The reply in an answer that repeated the key, which is hidden there. KeyRepeated if the reply
+    is not what it would be without it."""
+    if _mentions_key(reply):
+        raise KeyRepeated(
+            f"{source} repeats the key in what its models say; such a reply is neither stored nor "
+            "changed. Put a new key in its place, and ask who runs the server, or the proxy before "
+            "it, why it shows what it was sent"
+        )
+    return reply
 
 
 def _mentions_key(reply: Reply) -> bool:

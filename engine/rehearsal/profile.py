@@ -3,7 +3,7 @@
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import Annotated, Literal, TypeAlias, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -47,6 +47,46 @@ class FaultWindow:
     end: float = float("inf")
 
 
+Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProfile:
+    """How the batch endpoints are. Shares are of lines unless it is said, each in [0, 1]."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    delay: Annotated[float, Field(ge=0)] = 0.0
+    """Seconds of the story until a batch ends."""
+    expired: Share = 0.0
+    missing: Share = 0.0
+    """Of which the results say nothing."""
+    errored: Share = 0.0
+    """Answered with a 400."""
+    overloaded: Share = 0.0
+    """Answered with a 503, or an `overloaded_error`."""
+    garbled: Share = 0.0
+    """A 200 that holds no reply."""
+    expires: Share = 0.0
+    """Of batches: half of their lines are done when the day is over."""
+    unmade: Share = 0.0
+    """Of batches: answered with a 500, and not made."""
+    deaf: Share = 0.0
+    """Of batches: made, and the connection torn down in place of an answer."""
+    flaky: Share = 0.0
+    """Of all requests to the desk: answered with a 500 before anything is done."""
+    locked: bool = False
+    """Whether every request to the desk is answered with a 401."""
+    doubled: bool = False
+    """Whether results hold lines twice, of nobody, and cut off."""
+    fails: str = ""
+    """Code of what every batch of OpenAI's fails of as a whole; empty: of nothing."""
+    enqueued: Annotated[int, Field(ge=0)] = 0
+    """Tokens that OpenAI's queue holds; 0: no limit."""
+    lines: Annotated[int, Field(ge=0)] = 0
+    """Calls of one batch at most; 0: no limit."""
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """Times are in seconds of the story; `speed` says how many of them pass in a real one."""
@@ -74,6 +114,7 @@ class Profile:
     """How long a dripping reply drips before it comes."""
     vendors: Literal["", "2026"] = ""
     """Whose rules decide what is refused: those of the vendors in that year; empty: nobody's."""
+    batch: BatchProfile = BatchProfile()
     speed: float = 1.0
     seed: int = 0
     """Which requests meet which fault: a function of this, of the request and of how many equal
@@ -167,9 +208,11 @@ class _ProfileFile(BaseModel):
     delay: float = Field(1.0, ge=0)
     drip: float = Field(30.0, ge=0)
     vendors: Literal["", "2026"] = ""
+    batch: BatchProfile = BatchProfile()
     speed: float = Field(1.0, gt=0)
     seed: int = 0
 
     def profile(self) -> Profile:
         spells = tuple(FaultWindow(**row.model_dump()) for row in self.spells)
-        return Profile(spells, **self.model_dump(exclude={"spells"}))
+        rest = self.model_dump(exclude={"spells", "batch"})
+        return Profile(spells, batch=self.batch, **rest)

@@ -27,6 +27,7 @@ from oversight.engine.rehearsal.meter import ServerBudgets
 from oversight.engine.rehearsal.openai_server_wire import OpenAIServerWire
 from oversight.engine.rehearsal.profile import PROFILES, FaultKind, Profile
 from oversight.engine.rehearsal.responses_server_wire import ResponsesServerWire
+from oversight.engine.rehearsal.server_desk import ServerDesk
 from oversight.engine.rehearsal.server_wire import ServerWire, input_tokens, output_tokens
 from oversight.engine.rehearsal.trouble import refuse, spoil
 from oversight.engine.rehearsal.vendor_rules import vendor_model, vendor_refusal
@@ -60,6 +61,7 @@ class MockServer:
         self._start: float | None = None
         self._serving = 0
         """Requests in slots, where there are slots."""
+        self.desk = ServerDesk(profile.batch, profile.speed, profile.seed, self._line)
         self._queue: deque[tuple[float, Connection, Callable[[], None]]] = deque()
 
     @property
@@ -75,9 +77,9 @@ class MockServer:
         refuse it) and `abandoned` (the client was gone). repeats: of them, those equal to an
         earlier one. connections: opened in all.
         in_flight, peak: at once, now and at most. input_tokens, output_tokens: of what was
-        generated, and so billed.
+        generated, and so billed. batches, lines: handed in in batches; see `ServerDesk`.
         """
-        return dict(self._counts)
+        return {**self._counts, **self.desk.counts}
 
     async def __aenter__(self) -> "MockServer":
         self._loop = asyncio.get_running_loop()
@@ -101,7 +103,10 @@ class MockServer:
 
     def _serve(self, connection: Connection, request: ServerRequest) -> None:
         if request.path == "/rehearsal/counts":
-            return connection.answer(200, orjson.dumps(self._counts))
+            return connection.answer(200, orjson.dumps(self.counts()))
+        spoken = _ANTHROPIC if "/messages/" in request.path else _OPENAI
+        if self.desk.serve(connection, request, spoken):
+            return None
         if request.method == "GET" and "/models/" in request.path:
             return self._tell_model(connection, request)
         dialect, model = _route(request.path)
@@ -118,6 +123,25 @@ class MockServer:
         except (LookupError, TypeError, ValueError, AttributeError) as exc:
             return self._complain(connection, dialect, exc)
         self._reply(connection, dialect, call, request.body)
+
+    def _line(self, path: str, body: bytes) -> tuple[int, bytes]:
+        """The answer to one line of a batch."""
+        dialect, model = _route(path)
+        if dialect is None:
+            return 404, _OPENAI.bad_request(f"no such path: {path}")
+        try:
+            told = orjson.loads(body)
+            call = dialect.call(told, model)
+            if self.profile.vendors:
+                said = vendor_refusal(dialect.endpoint, told, model or told["model"], b"")
+                if said is not None:
+                    return said.status, dialect.bad_request(said.message, said.code)
+            reply = self._answer(call)
+        except (LookupError, TypeError, ValueError, AttributeError, EngineError) as exc:
+            return 400, dialect.bad_request(f"this request makes no sense: {exc!r}")
+        self._counts["input_tokens"] += input_tokens(call)
+        self._counts["output_tokens"] += output_tokens(reply)
+        return 200, dialect.reply(call, reply, self.desk.counts["lines"])
 
     def _reply(self, connection: Connection, dialect: ServerWire, call: Call, body: bytes) -> None:
         now, counts = self._loop.time(), self._counts

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from oversight.cache.cache import CacheStatistics, Mode
@@ -36,6 +36,10 @@ class Assignment:
     1970."""
     keep: Callable[[Sequence[LandedCell]], None]
     """Takes outcomes as they land. RunFolderError if the disk takes no more."""
+    before: Mapping[str, UsageTotals] = field(default_factory=dict)
+    """What earlier sittings of the run asked and paid, by model."""
+    run_again: int = 0
+    """How many cells had failed, and are run again."""
     batches: Batches | None = None
     """Missing cells of the folder, one batch after the other: the next is asked for when all of one
     have landed, and where there is none the run has told enough. None: all missing cells in one."""
@@ -79,6 +83,11 @@ class Executor(ABC):
         """How many calls are on the wire now."""
 
     @property
+    def awaited(self) -> str:
+        """What is out and stays there, whatever becomes of this process; empty if nothing is."""
+        return ""
+
+    @property
     def ledger(self) -> Ledger | None:
         """Tells of requests one by one, for the journal; None where only sums are known."""
         return None
@@ -108,6 +117,7 @@ class Executor(ABC):
             note=f"stopping: {halt}" if halt else "",
             in_flight=self.in_flight,
             at_risk=sum_usage(self.accounts().values()).at_risk,
+            awaited=self.awaited,
         )
 
 

@@ -118,7 +118,7 @@ class Run:
         if mode != "replay":
             require_service(loaded.models.retirements(loaded.sweep.models), today())
         ledger = self._ledger = LedgerFile(self.folder.path, self._accounts_now)
-        working = self._executor = executor(self._assignment(ledger.total()))
+        working = self._executor = executor(self._assignment(ledger.by_model()))
         observers = self._observers = (ProgressNotes(self.folder.path), *observers)
         try:
             async with AsyncExitStack() as stack:
@@ -151,6 +151,11 @@ class Run:
             halt=self.loaded.stop_token.halt,
         )
 
+    @property
+    def awaited(self) -> str:
+        """What is out in batches, and stays there; empty if nothing is."""
+        return self._executor.awaited if self._executor else ""
+
     def accounts(self) -> Mapping[str, UsageTotals]:
         """What was asked and paid since the run began, by model; earlier sittings included."""
         return self._ledger.by_model() if self._ledger else {}
@@ -159,9 +164,10 @@ class Run:
         """Every outcome so far, as in the run folder."""
         return outcomes(self.folder.path)
 
-    def _assignment(self, before: UsageTotals) -> Assignment:
+    def _assignment(self, before: Mapping[str, UsageTotals]) -> Assignment:
         """before: what earlier sessions paid; what they may have paid counts towards the cap."""
         options, folder = self.options, self.folder
+        paid = sum_usage(before.values())
         refresh = options.mode == "refresh"
         return Assignment(
             self.loaded,
@@ -171,12 +177,14 @@ class Run:
             RunPolicy(
                 options.prices or listed(),
                 options.max_cost,
-                before.dollars + before.doubtful,
+                paid.dollars + paid.doubtful,
                 folder.path / QUARANTINE,
             ),
             LANES if options.mode == "replay" else self.loaded.file.top.lanes,
             folder.refreshing(int(time.time())) if refresh else None,
             self._keep,
+            before,
+            self.run_again,
             options.batches,
         )
 

@@ -12,7 +12,7 @@ from oversight.engine.runs.outcome import LandedCell, line
 from oversight.engine.runs.run_folder import RunFolder
 from oversight.engine.runs.scheduler import CellOutcome, run_cells
 from oversight.engine.sweeps.sweep import Cell
-from oversight.engine.system.garbage import gc_relaxed
+from oversight.engine.system.garbage import YOUNG, gc_relaxed
 from oversight.protocols.transcript import Failure
 
 
@@ -57,6 +57,9 @@ class LocalExecutor(Executor):
 class RunSession(LocalExecutor):
     """One go at a sweep, from start or resume to its end or its stop."""
 
+    young = YOUNG
+    """Objects that may be made until the collector of garbage looks through them."""
+
     def __init__(self, assignment: Assignment) -> None:
         loaded = assignment.loaded
         loaded.models.prepare(loaded.sweep.roles, assignment.policy)
@@ -68,21 +71,24 @@ class RunSession(LocalExecutor):
     async def run(self) -> Halt | None:
         assignment, stop_token = self._assignment, self._assignment.loaded.stop_token
         folder = assignment.folder
-        with gc_relaxed():
-            async with self.cache as cache:
+        with gc_relaxed(self.young):
+            async with self.cache:
                 batches = assignment.batches or self._all_missing
                 for cells in batches(folder):
-                    await run_cells(
-                        cells,
-                        cache,
-                        self._keep,
-                        lanes=assignment.lanes,
-                        stop_token=stop_token,
-                        waits=lambda: cache.waits,
-                    )
+                    await self._run(cells)
                     if stop_token.halt is not None:
                         break
         return None if folder.complete else stop_token.halt
+
+    async def _run(self, cells: Iterable[Cell]) -> None:
+        await run_cells(
+            cells,
+            self.cache,
+            self._keep,
+            lanes=self._assignment.lanes,
+            stop_token=self._assignment.loaded.stop_token,
+            waits=lambda: self.cache.waits,
+        )
 
     def _all_missing(self, folder: RunFolder) -> Iterable[Iterable[Cell]]:
         yield (c for c in self._assignment.loaded.sweep.cells() if not folder.has(c.place))

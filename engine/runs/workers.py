@@ -10,6 +10,7 @@ from oversight.engine.errors import (
     Halt,
     NeverAnswered,
     OutOfMemory,
+    Pending,
     ProviderError,
     RunFolderError,
     StoreFailed,
@@ -21,8 +22,9 @@ from oversight.protocols.transcript import Failure
 Work = TypeVar("Work")
 Landed = TypeVar("Landed")
 
-STOPS_THE_RUN = (Halt, ReplayMiss, StoreError, MemoryError)
-"""Faults that say nothing about the piece of work in which they are met."""
+SAYS_NOTHING = (Halt, ReplayMiss, StoreError, MemoryError, Pending)
+"""Faults that say nothing about the piece of work in which they are met; all but the last stop the
+run."""
 
 WORKERS_FROM_STORE = 8
 """Lanes that do while the store answers everything: more would only push each other out of the
@@ -57,8 +59,9 @@ async def run_workers(
     `todo` at its end; returns once there is more in it, or False if there never will be.
 
     A Halt pulls the latch: pieces that need another call end without a result, and all lanes
-    return. Whatever else an attempt raises cancels the rest and propagates. When cancelled, pieces
-    under way leave no result.
+    return. A piece that is Pending ends without a result, and its lane goes on. Whatever else an
+    attempt raises cancels the rest and propagates. When cancelled, pieces under way leave no
+    result.
     """
     waiting = iter(todo)  # shared by the lanes: next() has no await, so no two take one piece
 
@@ -68,6 +71,9 @@ async def run_workers(
                 return
             try:
                 landed = await attempt(work)
+            except Pending:
+                await asyncio.sleep(0)
+                continue
             except Halt as halt:
                 stop_token.stop(halt)
                 return
@@ -102,7 +108,7 @@ def failure(work: str, raised: BaseException) -> Failure:
     work: what the log calls it.
     """
     match fault := _leaf(raised):
-        case Halt() | ReplayMiss():
+        case Halt() | ReplayMiss() | Pending():
             raise fault
         case DamagedEntry():
             raise StoreFailed(
@@ -132,10 +138,10 @@ def failure(work: str, raised: BaseException) -> Failure:
 
 
 def _leaf(fault: BaseException) -> BaseException:
-    """The fault inside a group: the first one that stops the run if there is one, else the first
-    of all."""
+    """The fault inside a group: the first one that says nothing of the work if there is one, else
+    the first of all."""
     if not isinstance(fault, BaseExceptionGroup):
         return fault
     leaves = [_leaf(inner) for inner in fault.exceptions]
-    stopping = (leaf for kind in STOPS_THE_RUN for leaf in leaves if isinstance(leaf, kind))
-    return next(stopping, leaves[0])
+    silent = (leaf for kind in SAYS_NOTHING for leaf in leaves if isinstance(leaf, kind))
+    return next(silent, leaves[0])

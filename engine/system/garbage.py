@@ -10,14 +10,16 @@ sixth of all time, since every call in flight is looked through again and again.
 
 
 @contextmanager
-def gc_relaxed() -> Iterator[None]:
+def gc_relaxed(young: int = YOUNG) -> Iterator[None]:
     """While the body runs, what was there before it is left alone, and the rest seldom visited.
+
+    young: objects made and still there before the young ones are looked through.
 
     The collector belongs to the whole process: it is as it was when the body ends.
     """
     thresholds = gc.get_threshold()
     gc.freeze()
-    gc.set_threshold(YOUNG, *thresholds[1:])
+    gc.set_threshold(young, *thresholds[1:])
     try:
         yield
     finally:

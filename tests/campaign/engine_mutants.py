@@ -210,8 +210,8 @@ ENGINE_MUTANTS: tuple[Mutant, ...] = (
         "engine/runs/workers.py",
         "engine/scheduler",
         (
-            "stopping = (leaf for kind in STOPS_THE_RUN for leaf in leaves",
-            "stopping = (leaf for kind in () for leaf in leaves",
+            "silent = (leaf for kind in SAYS_NOTHING for leaf in leaves",
+            "silent = (leaf for kind in () for leaf in leaves",
         ),
         ("            if stop_token.halt is not None:\n                return\n", ""),
     ),

@@ -90,11 +90,11 @@ def test_a_report_says_where_noise_comes_from_and_what_sharpens_it_for_least(
         for name in ("between", "within", "verdict"):
             assert parts[name] == pytest.approx(getattr(known, name))
         effect, error = row["design_effect"], known.error_with(8, 2, 3, row["design_effect"])
-        for offer in row["offers"]:
-            counts = (offer["questions"], offer["debates"], offer["verdicts"])
+        for refinement in row["refinements"]:
+            counts = (refinement["questions"], refinement["debates"], refinement["verdicts"])
             assert known.error_with(*counts, effect) <= 0.64 * error + 1e-12
-            assert offer["price"] > 0
-        assert row["best"]["price"] == min(offer["price"] for offer in row["offers"])
+            assert refinement["price"] > 0
+        assert row["best"]["price"] == min(refinement["price"] for refinement in row["refinements"])
     text = command(*words).out
     assert "what to buy next for an error a fifth smaller" in text and "($" in text
 

@@ -138,3 +138,12 @@ def test_a_price_file_that_is_wrong_is_told_with_its_place(tmp_path, text, told)
 def test_a_price_file_that_is_not_there_is_told(tmp_path):
     with pytest.raises(UsageError, match=r"none\.toml: cannot be read as a price file"):
         load_prices(tmp_path / "none.toml")
+
+
+def test_a_batch_costs_its_part_of_all_prices_those_of_long_prompts_included():
+    price = listed().need("openai/gpt-6-sol")
+    half = price.batched()
+    for usage in (Usage(1_000, 50, 400, 100), Usage(300_000, 50)):
+        assert half.cost(usage) == pytest.approx(0.5 * price.cost(usage))
+    assert half.worst(300_000, 9) == pytest.approx(0.5 * price.worst(300_000, 9))
+    assert half.batch == 1.0

@@ -80,7 +80,9 @@ async def test_a_market_that_knows_the_judge_answers_what_it_believes_of_all_tha
     lies are worth more. A judge who tells something else moves the market's loss alone."""
 
     def believed(call: Call) -> float:
-        sides = [speaker[-1] for speaker in prompt(call).speakers]
+        asked = prompt(call)
+        said = zip(asked.speakers, asked.speeches, strict=True)
+        sides = [speaker[-1] for speaker, speech in said if speech == "a speech"]
         return 1 / (1 + math.exp(-(0.3 + fact * sides.count("A") - lie * sides.count("B"))))
 
     def knowing(call: Call) -> str:
@@ -89,7 +91,9 @@ async def test_a_market_that_knows_the_judge_answers_what_it_believes_of_all_tha
                 return priced(believed(call))
             case "percentages":
                 return "A: 50%\nB: 50%"
-        return "a speech"
+        # The adversary goes by the price, and would not speak against itself.
+        heard = "Market" in prompt(call).speakers
+        return "a speech" if call.model == "bob" and heard else "nothing"
 
     protocol = MarketMaking(JUDGE, MARY, BOB, epsilon=0, rounds=rounds)
     in_true, in_false = [

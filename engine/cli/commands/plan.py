@@ -54,6 +54,7 @@ PLAN_HEAD = (
 @limit_option
 @prices_option
 @store_option
+@click.option("--batch", is_flag=True, help="As asked through the vendors' batch endpoints.")
 @click.option("--contrast", metavar="A,B", help="The two rows to tell apart; with --mde.")
 @click.option(
     "--mde",
@@ -83,6 +84,7 @@ def command(
     limit: int | None,
     prices: Path | None,
     store: str | None,
+    batch: bool,
     contrast: str | None,
     difference: float | None,
     pilot: str | None,
@@ -110,7 +112,8 @@ def command(
     replies = open_for_reading(place) if there else None
     try:
         known = load_prices(prices) if prices else listed()
-        plan = asyncio.run(plan_sweep(opened, replies, known))
+        batched = opened.models.batched(opened.sweep.models, batch)
+        plan = asyncio.run(plan_sweep(opened, replies, known, batched))
         needs = None
         if contrast is not None and difference is not None:
             needs = asyncio.run(
@@ -177,7 +180,7 @@ def _row(model: ModelPlan) -> tuple[str, ...]:
         short(model.input_tokens),
         short(model.output_tokens),
         *_dollars(model.cost),
-        _time(model.pace) if model.waits else "",
+        _time(model.pace) if model.waits else "in batches" if model.batched else "",
     )
 
 
@@ -200,6 +203,15 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str]) -> list[str]:
     else:
         notes.append("no reply of this sweep is stored: lengths are guessed; run a few first")
     notes += ending
+    if plan.waves:
+        lives = [model.live for model in plan.models if model.live is not None]
+        much = f"; asked live, these calls would cost ${sum(c.likely for c in lives):,.2f}"
+        hours = "an hour" if plan.waves == 1 else f"{plan.waves} hours"
+        longest = "a day" if plan.waves == 1 else f"{plan.waves} days"
+        notes.append(
+            f"in batches: {plan.waves:,} waves, each after the one before: typically {hours}, and "
+            f"{longest} at most{much if lives else ''}"
+        )
     unpriced = [model.model for model in plan.models if model.cost is None]
     if unpriced:
         notes.append(f"no price is known of {', '.join(unpriced)}; give a file with --prices")

@@ -1,15 +1,17 @@
 """`oversight run`: start a sweep, or go on with it."""
 
 import asyncio
+import re
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
 from oversight.cache.cache import Mode
 from oversight.engine.accounting.prices import listed, load_prices
+from oversight.engine.batches.terms import BatchTerms, Then
 from oversight.engine.cli.completing import sweep_files
 from oversight.engine.cli.options import (
     format_option,
@@ -46,6 +48,20 @@ class WorkersOption(click.ParamType[Workers]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Workers:
         return "auto" if value == "auto" else int(click.IntRange(1).convert(value, param, ctx))
+
+
+class DurationOption(click.ParamType[float]):
+    """Seconds, as `6h`, `90m` or `30s`."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)([hms])", str(value))
+        if found is None:
+            self.fail(f"{value!r} is no time: write it as 6h, 90m or 30s", param, ctx)
+        return float(found[1]) * {"h": 3600.0, "m": 60.0, "s": 1.0}[found[2]]
 
 
 @click.command()
@@ -85,6 +101,31 @@ class WorkersOption(click.ParamType[Workers]):
     "--quota", is_flag=True, help="Share the models' limits with other runs of this database."
 )
 @click.option(
+    "--batch",
+    is_flag=True,
+    help="Ask through the vendors' batch endpoints: half the price, replies within a day.",
+)
+@click.option(
+    "--no-wait",
+    is_flag=True,
+    help="Do not wait for batches: do what can be done now; later the same command goes on.",
+)
+@click.option(
+    "--batch-for",
+    "patience",
+    type=DurationOption(),
+    metavar="6h",
+    help="How long to wait for batches in all; then they are cancelled, and the rest asked live.",
+)
+@click.option(
+    "--batch-then",
+    "then",
+    type=click.Choice(list(get_args(Then))),
+    default="live",
+    show_default=True,
+    help="What to do with a call that three batches brought no reply to.",
+)
+@click.option(
     "--until",
     metavar="AIM",
     help="Stop once it is known so precisely: 'debate - consultancy ± 0.05'.",
@@ -112,6 +153,10 @@ def command(
     ray: str,
     part: str,
     quota: bool,
+    batch: bool,
+    no_wait: bool,
+    patience: float | None,
+    then: Then,
     until: str | None,
     stop_when: str | None,
     dry_run: bool,
@@ -122,6 +167,9 @@ def command(
 
     The same command resumes after a stop, a crash or a kill: what was paid for is in the store,
     and cells that have an outcome are not run again.
+
+    With --batch, calls are handed in at the batch endpoints of OpenAI and Anthropic, wave after
+    wave. A stop leaves them there, and the same command takes their replies home.
 
     With --until or --stop-when, problems are run in a seeded order, and a difference of ASD is
     looked at after fixed numbers of them, with an interval that holds at all looks at once. The
@@ -144,10 +192,12 @@ def command(
         design = SequentialDesign(opened.sweep, read_direction(stop_when), score)
     for note in opened.file.notes:
         say(note)
+    terms = BatchTerms(batch, not no_wait, patience, then)
     if dry_run:
         grid = opened.sweep
         asyncio.run(require_abilities(grid, opened.models.simulated, opened.models.reach))
         require_service(opened.models.retirements(grid.models), today())
+        opened.models.batched(grid.models, batch)
         opened.models.prepare(
             grid.roles, RunPolicy(load_prices(prices) if prices else listed(), max_cost)
         )
@@ -169,6 +219,7 @@ def command(
         accept_empty,
         design.batches if design else None,
     )
-    executor = executor_for(workers, opened.sweep, store_name(options.store), quota=quota, ray=ray)
+    named = store_name(options.store)
+    executor = executor_for(workers, opened, named, quota=quota, ray=ray, batch=terms)
     shown = Presentation(again, format, score, design)
     raise SystemExit(run_in_terminal(opened, options, shown, executor))

@@ -9,6 +9,7 @@ from oversight.engine.cli.options import json_option
 from oversight.engine.cli.output import asked, show, show_json
 from oversight.engine.runs.lock import holder
 from oversight.engine.runs.manifest import read_manifest
+from oversight.engine.runs.progress_file import read_progress
 from oversight.engine.runs.run_folder import outcomes
 
 
@@ -42,6 +43,7 @@ def command(named: str, as_json: bool) -> None:
             for model, account in ledger.items()
             if account.latency.replies
         },
+        "awaited": read_progress(run).get("awaited", ""),
     }
     if as_json:
         show_json(told)
@@ -54,4 +56,6 @@ def command(named: str, as_json: bool) -> None:
     for model, account in ledger.items():
         if account.latency.replies:
             show(f"{model}: {account.latency}")
+    if told["awaited"]:
+        show(f"out at the vendors: {told['awaited']}")
     show(f"running: {running}" if running else "no process is running it")

@@ -1,0 +1,108 @@
+"""Who takes the calls of a model that is asked in batches: what is missing is noted, not asked."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from oversight.cache.call import Ask, Call
+from oversight.cache.codec import read_call
+from oversight.cache.reply import Reply
+from oversight.engine.batches.book import Book
+from oversight.engine.errors import Pending, StoreFailed
+from oversight.engine.providers.wire import Wire
+from oversight.engine.system.files import unwritable
+
+
+class Collector:
+    """An `Ask` for one model, behind the cache: whoever gets here needs a reply that is not stored.
+
+    Raises Pending for a call that is out or noted, the vendor's own fault for one that is never
+    served, and what the wire raises for one that it has no words for. Notes are kept on disk: a
+    wave may lack more calls than memory should hold.
+    """
+
+    def __init__(
+        self, book: Book, model: str, wire: Wire, live: Ask, goes_live: Callable[[str], bool]
+    ) -> None:
+        """live: who is asked in place of a batch where goes_live says so of a call's address."""
+        self._book = book
+        self._model = model
+        self._wire = wire
+        self._live = live
+        self._goes_live = goes_live
+        self._path = book.folder / f"{hashlib.sha256(model.encode()).hexdigest()[:16]}.noted"
+        self._noted: set[bytes] = set()
+        self._out: set[bytes] = set()
+        self._file: BinaryIO | None = None
+
+    def begin(self) -> None:
+        """Forget what was noted, as a walk begins; and see what is out."""
+        self._noted.clear()
+        self._out.clear()
+        batches = (*self._book.intended.values(), *self._book.out.values())
+        for batch in batches:
+            if batch.model == self._model:
+                self._out.update(_digest(line) for _, line in lines_at(self._book.calls(batch)))
+        self.close()
+
+    async def __call__(self, call: Call) -> Reply:
+        address = call.address
+        digest = bytes.fromhex(address)
+        if digest in self._out or digest in self._noted:
+            raise Pending(address)
+        if (fault := self._book.faults.get(address)) is not None:
+            return self._wire.reply(fault[0], {}, fault[1])
+        if self._goes_live(address):
+            return await self._live(call)
+        # What it has no words for fails here, as it would live, and not in the middle of a batch.
+        self._wire.body(call)
+        try:
+            if self._file is None:
+                self._file = self._path.open("wb")
+            self._file.write(call.canonical + b"\n")
+        except OSError as exc:
+            raise StoreFailed(str(unwritable(self._path, exc))) from exc
+        self._noted.add(digest)
+        raise Pending(address)
+
+    def __len__(self) -> int:
+        """How many calls are noted."""
+        return len(self._noted)
+
+    def calls(self) -> Iterator[Call]:
+        """Those that are noted, in the order in which they were asked."""
+        if self._file is None:
+            return
+        try:
+            self._file.flush()
+        except OSError as exc:
+            raise unwritable(self._path, exc) from exc
+        for _, line in lines_at(self._path):
+            yield read_call("", line)
+
+    def close(self) -> None:
+        """Take the notes away."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+            self._path.unlink(missing_ok=True)
+
+
+def lines_at(path: Path) -> Iterator[tuple[int, bytes]]:
+    """(where it begins, line) of each line of a file, without its end."""
+    at = 0
+    with path.open("rb") as file:
+        for line in file:
+            yield at, line.rstrip(b"\n")
+            at += len(line)
+
+
+def _digest(canonical: bytes) -> bytes:
+    """The address of a call, by its canonical JSON, in half of the room."""
+    return hashlib.sha256(canonical).digest()
+
+
+def places(path: Path) -> dict[bytes, int]:
+    """Where each call of a file begins, by the bytes of its address."""
+    return {_digest(line): at for at, line in lines_at(path)}

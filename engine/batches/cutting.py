@@ -1,0 +1,85 @@
+"""Calls cut into batches that the vendor takes, and that the budget has room for."""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+
+from oversight.cache.call import Call
+from oversight.engine.accounting.budget import Budget
+from oversight.engine.accounting.prices import Price
+from oversight.engine.batches.desk import BatchDesk, Caps, Submission
+from oversight.engine.system.files import sync_folder, unwritable
+from oversight.engine.tokens import CAUTION, prompt_tokens
+
+BODY = ".body"
+"""Ending of the file that is handed in."""
+
+
+@dataclass
+class Cutter:
+    """Cuts the calls of one model into batches."""
+
+    model: str
+    desk: BatchDesk
+    folder: Path
+    calls: Iterator[Call]
+    caps: Caps
+    price: Price | None
+    budget: Budget | None
+    lacked: float = 0.0
+    """Dollars that the first call of a batch lacked which could not be made; 0 if none did."""
+
+    def __post_init__(self) -> None:
+        self._next = next(self.calls, None)
+
+    @property
+    def empty(self) -> bool:
+        return self._next is None
+
+    def cut(self, room: float, now: Callable[[], float]) -> Submission | None:
+        """Write the files of the next batch; None where not even its first call has a place.
+
+        room: tokens that its prompts may have; one call fits into any room but none. now: seconds
+        since 1970. The calls of it are durable when this returns. RunFolderError.
+        """
+        mark = token_hex(8)
+        body, calls = self.folder / f"{mark}{BODY}", self.folder / f"{mark}.calls"
+        lines, size, tokens, worst = 0, 0, 0.0, 0.0
+
+        def fitting() -> Iterator[bytes]:
+            nonlocal lines, size, tokens, worst
+            while (call := self._next) is not None:
+                line = self.desk.line(call.address, self.desk.wire.body(call))
+                asked, most = prompt_tokens(call), self._worst(call)
+                if self.budget is not None and not self.budget.fits(worst + most):
+                    self.lacked = 0.0 if lines else most
+                    return
+                full = lines >= self.caps.lines or size + len(line) > self.caps.bytes
+                if room <= 0 or (lines and (full or tokens + asked > room)):
+                    return
+                lines, size = lines + 1, size + len(line)
+                tokens, worst = tokens + asked, worst + most
+                kept.write(call.canonical + b"\n")
+                yield line
+                self._next = next(self.calls, None)
+
+        try:
+            with calls.open("wb") as kept, body.open("wb") as file:
+                self.desk.write(fitting(), file)
+                kept.flush()
+                os.fsync(kept.fileno())
+            sync_folder(self.folder)
+            if lines:
+                return Submission(mark, self.model, lines, now(), tokens, worst)
+            calls.unlink()
+            body.unlink()
+        except OSError as exc:
+            raise unwritable(calls, exc) from exc
+        return None
+
+    def _worst(self, call: Call) -> float:
+        if self.price is None:
+            return 0.0
+        return self.price.worst(CAUTION * prompt_tokens(call), call.max_tokens)

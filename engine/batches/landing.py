@@ -1,0 +1,158 @@
+"""What comes back of a batch: replies go into the store, and the rest is told."""
+
+import asyncio
+import logging
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+
+from oversight.cache.cache import Cache
+from oversight.cache.call import Call
+from oversight.cache.codec import read_call
+from oversight.cache.errors import StoreError
+from oversight.cache.reply import Reply
+from oversight.engine.accounting.ledger import Page, fate
+from oversight.engine.accounting.prices import Price
+from oversight.engine.accounting.quarantine import Quarantine
+from oversight.engine.batches.collector import lines_at, places
+from oversight.engine.batches.desk import BatchDesk, BatchState, LineResult, Submission
+from oversight.engine.errors import (
+    AllRefused,
+    Halt,
+    InvalidRequest,
+    Malformed,
+    StoreFailed,
+    TransientError,
+)
+from oversight.engine.limits.rate_limiter import ALIKE
+from oversight.engine.providers.provider import keyless
+from oversight.engine.tokens import CAUTION, prompt_tokens
+
+AT_ONCE = 256
+"""Lines whose replies are stored together."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Landing:
+    """One batch that has ended, line by line. Nothing of it is final before the book has it."""
+
+    batch: Submission
+    desk: BatchDesk
+    price: Price | None
+    """Of calls in batches."""
+    quarantine: Quarantine | None
+    faults: dict[str, tuple[int, bytes]] = field(default_factory=dict)
+    """By address, the answers of calls that will never be served."""
+    again: list[str] = field(default_factory=list)
+    """Addresses of calls that have no reply, and may have one next time."""
+    halt: Halt | None = None
+    """Why nothing more is to be asked, as the first line has it that says so."""
+    met: bool = False
+    """Whether any line of the results is of this batch."""
+
+    def __post_init__(self) -> None:
+        self.page = Page(self.batch.model, self.price)
+        """What all lines come to."""
+        self._causes: set[str] = set()
+
+    async def read(self, calls: Path, results: Path, state: BatchState, cache: Cache) -> None:
+        """Store every reply; durable when this returns. StoreFailed, KeyRepeated.
+
+        calls: the file of the batch. results: what was downloaded, in any order; lines may be
+        missing, come twice, or be of no batch of ours.
+        """
+        left = places(calls)
+        with calls.open("rb") as asked:
+            lines = self._lines(results)
+            while part := list(islice(lines, AT_ONCE)):
+                kept = []
+                for result in part:
+                    at = left.pop(bytes.fromhex(result.address), None)
+                    if at is None:
+                        continue
+                    self.met = True
+                    call = _call_at(asked, at)
+                    if (reply := self._reply(call, result, state)) is not None:
+                        kept.append((call, reply))
+                await _keep(cache, kept)
+            for at in left.values():
+                call = _call_at(asked, at)
+                self._reply(call, LineResult(call.address, 0, b"", state.absent), state)
+        self._doubt_all()
+
+    def _lines(self, results: Path) -> Iterator[LineResult]:
+        for _, line in lines_at(results):
+            try:
+                result = self.desk.read(line)
+                bytes.fromhex(result.address)
+            except (LookupError, TypeError, ValueError, AttributeError) as exc:
+                # Its call counts as missing, unless another line is about it.
+                log.warning("a line of the results of %s cannot be read: %r", self.batch.mark, exc)
+            else:
+                yield result
+
+    def _reply(self, call: Call, result: LineResult, state: BatchState) -> Reply | None:
+        worst = 0.0
+        if self.price is not None:
+            worst = self.price.worst(CAUTION * prompt_tokens(call), call.max_tokens)
+        if result.lost is not None:
+            self.again.append(result.address)
+            missing = result.lost == "Missing"
+            self.page.fault("ambiguous" if missing else "failed", result.lost, worst)
+            return None
+        secret = self.desk.errands.secret
+        repeats = secret.repeated(result.body)
+        body = secret.hidden(result.body) if repeats else result.body
+        try:
+            reply = self.desk.wire.reply(result.status, {}, body)
+            if repeats:
+                keyless(reply, self.desk.settings.provider)
+        except Halt as halt:
+            self.page.fault(fate(halt), halt.slug, worst)
+            self.halt = self.halt or halt
+        except TransientError as exc:
+            self.page.fault(fate(exc), exc.slug, worst)
+            self.again.append(result.address)
+            if isinstance(exc, Malformed) and self.quarantine is not None:
+                self.quarantine.keep(call, exc)
+        except InvalidRequest as exc:
+            self.page.fault(fate(exc), exc.slug, worst)
+            self.faults[result.address] = result.status, body
+            self._causes.add(re.sub(r"\d+", "0", str(exc)))
+        else:
+            self.page.reply(reply, None)
+            return reply
+        return None
+
+    def _doubt_all(self) -> None:
+        """Where a whole batch was refused for one cause, it is not its calls that are at fault."""
+        if len(self.faults) == self.batch.lines >= ALIKE and len(self._causes) == 1:
+            what = self.desk.wire.provider
+            (cause,) = self._causes
+            self.faults.clear()
+            self.halt = AllRefused(
+                f"{cause}; all {self.batch.lines:,} calls of a batch at {what} ended so. Mend what "
+                "it names in the sweep file or at the vendor; they are asked again"
+            )
+
+
+async def _keep(cache: Cache, replies: list[tuple[Call, Reply]]) -> None:
+    try:
+        async with asyncio.TaskGroup() as group:
+            for call, reply in replies:
+                group.create_task(cache.keep(call, reply))
+    except ExceptionGroup as faults:
+        first = faults.exceptions[0]
+        if isinstance(first, StoreError):
+            raise StoreFailed(f"{first}; the results can be fetched again") from first
+        raise
+
+
+def _call_at(file: BinaryIO, at: int) -> Call:
+    file.seek(at)
+    return read_call("", file.readline().rstrip(b"\n"))

@@ -1,0 +1,175 @@
+"""A run in waves: every open cell goes as far as the store takes it, and what is lacking is handed
+in.
+
+A wave is a walk. No cell is suspended while a batch is out, so that memory does not grow with the
+cells that wait, and a process that is killed loses nothing but a walk.
+"""
+
+import asyncio
+import gc
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from oversight.engine.batches.book import BOOK, FOLDER, Book
+from oversight.engine.batches.collector import Collector
+from oversight.engine.batches.dispatch import Dispatch
+from oversight.engine.batches.terms import MOST_TRIES, BatchTerms
+from oversight.engine.errors import BatchesOut, Halt, RunFolderError, StoreFailed, UsageError
+from oversight.engine.runs.executor import Assignment
+from oversight.engine.runs.session import RunSession
+from oversight.engine.sweeps.sweep import Cell
+from oversight.engine.throughput import clipped
+
+SOONEST, LATEST = 0.5, 60.0
+"""Seconds between two looks after batches."""
+PART = 0.05
+"""A look is taken after so large a part of the time that has been waited: it is late by no more."""
+
+
+class BatchSession(RunSession):
+    """One go at a sweep of which some models are asked in batches; the others live, as ever."""
+
+    young = 5_000
+    """Few: most attempts of a walk leave garbage, and there are no calls in flight that would be
+    looked through each time."""
+
+    def __init__(
+        self, assignment: Assignment, *, batched: tuple[str, ...], terms: BatchTerms
+    ) -> None:
+        """batched: models whose calls are handed in; those that are out are taken home anyway."""
+        if assignment.mode not in ("use", "refresh"):
+            raise UsageError(
+                f"what comes of a batch goes into the store, which --cache {assignment.mode} does "
+                "not write: leave one of them out"
+            )
+        if assignment.mode == "refresh" and assignment.refreshed_since is None:
+            # What a batch has brought is not asked for again in the next wave.
+            assignment = replace(assignment, refreshed_since=int(time.time()))
+        super().__init__(assignment)
+        loaded, policy = assignment.loaded, assignment.policy
+        self.book = Book(assignment.folder.path)
+        self.waves = 0
+        """Walks of this sitting in which some call was lacking."""
+        self._terms = terms
+        self._stop = loaded.stop_token
+        self._over = False
+        """Whether nobody waits for batches any more."""
+        self._dispatch = Dispatch(
+            self.book,
+            self.models,
+            self.cache,
+            self.models.priced(policy.prices),
+            self._stop,
+            terms.most_lines,
+        )
+        out = (*self.book.intended.values(), *self.book.out.values())
+        self._collectors: dict[str, Collector] = {}
+        for model in dict.fromkeys((*batched, *(batch.model for batch in out))):
+            wire = self._dispatch.desk(model).wire
+            goes_live = self._goes_live if model in batched else _always
+            collector = Collector(self.book, model, wire, self.models.live, goes_live)
+            self._collectors[model] = self.models.diverted[model] = collector
+        if assignment.run_again:
+            self.book.forgive()
+        self._dispatch.reckon({m: account.batches for m, account in assignment.before.items()})
+
+    async def close(self) -> None:
+        for collector in self._collectors.values():
+            collector.close()
+        await self._dispatch.close()
+        await super().close()
+
+    @property
+    def awaited(self) -> str:
+        batches, calls = len(self.book.out), sum(b.lines for b in self.book.out.values())
+        if not batches:
+            return ""
+        many = f"{batches:,} batches" if batches > 1 else "1 batch"
+        return f"{many} of {calls:,} calls"
+
+    def lines(self) -> tuple[str, ...]:
+        told, batched = [], set()
+        for model in self._collectors:
+            if not self.models.limiter(model).statistics().in_flight:
+                batched.add(clipped(model))
+            out = {id: batch for id, batch in self.book.out.items() if batch.model == model}
+            if out:
+                back = sum(self._dispatch.back.get(id, 0) for id in out)
+                calls = sum(batch.lines for batch in out.values())
+                many = f"{len(out):,} batches" if len(out) > 1 else "1 batch"
+                told.append(
+                    f"{clipped(model)}  wave {self.waves}: {many} out, {back:,} of {calls:,} calls "
+                    "done there"
+                )
+        live = [line for line in super().lines() if line.split()[0] not in batched]
+        return (*told, *live)
+
+    async def _run(self, cells: Iterable[Cell]) -> None:
+        group = None if self._assignment.batches is None else tuple(cells)
+        try:
+            await self._dispatch.adopt()
+            if self.book.out:
+                await self._dispatch.look()
+            while True:
+                self._begin()
+                await super()._run(self._missing(group))
+                # Attempts that ended as Pending leave their conversations in rings of frames.
+                gc.collect()
+                if self._stop.halt is not None or next(self._missing(group), None) is None:
+                    return
+                noted = {model: each for model, each in self._collectors.items() if len(each)}
+                self.waves += bool(noted)
+                for model, collector in noted.items():
+                    await self._dispatch.hand_in(collector, model)
+                await self._wait()
+        except RunFolderError as fault:
+            self._stop.stop(StoreFailed(str(fault)))
+        except Halt as halt:
+            self._stop.stop(halt)
+
+    def _missing(self, group: tuple[Cell, ...] | None) -> Iterator[Cell]:
+        cells = self._assignment.loaded.sweep.cells() if group is None else group
+        return (cell for cell in cells if not self._assignment.folder.has(cell.place))
+
+    def _begin(self) -> None:
+        self._over = self._over or self._left() <= 0
+        for collector in self._collectors.values():
+            collector.begin()
+
+    async def _wait(self) -> None:
+        """Until there is something new, or nothing is out any more."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while self.book.out and not await self._dispatch.look():
+            left = self._left()
+            if left <= 0:
+                await self._dispatch.cancel()
+                left = LATEST
+            if not self._terms.waits:
+                raise BatchesOut(f"{self.awaited} are out")
+            pause = min(max(PART * (loop.time() - began), SOONEST), LATEST, left)
+            await self._stop.sleep(pause)
+
+    def _left(self) -> float:
+        """Seconds for which batches are still waited for. By the clock on the wall, since they
+        count from the first batch of the run, whichever process handed it in."""
+        if self._terms.patience is None:
+            return float("inf")
+        if self.book.began is None:
+            return self._terms.patience
+        return self.book.began + self._terms.patience - time.time()
+
+    def _goes_live(self, address: str) -> bool:
+        tries = self.book.tries.get(address, 0)
+        return self._over or (self._terms.then == "live" and tries >= MOST_TRIES)
+
+
+def has_batches(run: Path) -> bool:
+    """Whether a run has ever handed in a batch."""
+    return (run / FOLDER / BOOK).exists()
+
+
+def _always(address: str) -> bool:
+    return True

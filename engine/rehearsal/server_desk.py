@@ -1,0 +1,362 @@
+"""Both vendors' batch endpoints from the server's side, with all that goes wrong there."""
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from random import Random
+from typing import Any, Literal, TypeAlias
+from urllib.parse import parse_qs
+
+import orjson
+
+from oversight.engine.rehearsal.connection import Connection, ServerRequest
+from oversight.engine.rehearsal.profile import BatchProfile
+from oversight.engine.rehearsal.server_wire import ServerWire
+
+Vendor: TypeAlias = Literal["openai", "anthropic"]
+LineFate: TypeAlias = Literal[
+    "ok", "expired", "cancelled", "missing", "errored", "overloaded", "garbled"
+]
+Serve: TypeAlias = Callable[[str, bytes], tuple[int, bytes]]
+"""Answers one call: of a path and a body, the status and the body of the answer."""
+
+_PATH = re.compile(
+    r"/(?P<vendor>messages/)?(?P<what>files|batches)"
+    r"(?:/(?P<id>[\w-]+))?(?:/(?P<then>content|results|cancel))?$"
+)
+_FIXED: dict[str, int] = {"errored": 400, "overloaded": 503}
+
+
+@dataclass
+class _Batch:
+    id: str
+    owner: bytes
+    """Whose key it was handed in with; others do not see it."""
+    lines: list[tuple[str, str, bytes]]
+    """(custom id, path, body)"""
+    made: float
+    """Loop time (s)."""
+    ends: float
+    endpoint: str = ""
+    mark: dict[str, str] = field(default_factory=dict)
+    created: float = 0.0
+    """Seconds since 1970."""
+    refused: str = ""
+    """The code of what it failed of as a whole."""
+    expires: bool = False
+    cancelled: float = 0.0
+    """Loop time (s); 0 if nobody did."""
+    results: list[tuple[str, LineFate, int, bytes]] | None = None
+    tokens: int = 0
+
+
+class ServerDesk:
+    """Takes batches, keeps them for a while, and answers their lines when they end.
+
+    Counted are batches and lines, what became of lines, and as `lines_twice` those that were handed
+    in while the same line was still out, or after it had been answered.
+    """
+
+    def __init__(self, profile: BatchProfile, speed: float, seed: int, serve: Serve) -> None:
+        self.profile = profile
+        self._speed = speed
+        self._seed = seed
+        self._serve_call = serve
+        self._files: dict[str, bytes] = {}
+        self._batches: dict[str, _Batch] = {}
+        self._held: dict[str, LineFate | None] = {}
+        """By custom id, what became of it last; None while it is out."""
+        self._times: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
+
+    @property
+    def batches(self) -> "tuple[_Batch, ...]":
+        """All that were made, in order."""
+        return tuple(self._batches.values())
+
+    def serve(self, connection: Connection, request: ServerRequest, dialect: ServerWire) -> bool:
+        """Whether the request was one for a desk, which has then been answered."""
+        found = _PATH.search(request.path)
+        if found is None:
+            return False
+        vendor: Vendor = "anthropic" if found["vendor"] else "openai"
+        owner = b"".join(
+            re.findall(rb"(?i)\r\n(?:x-api-key|authorization): *([^\r]*)", request.head)
+        )
+        chance = Random(f"{self._seed} {self.counts['desk_requests']}")
+        self.counts["desk_requests"] += 1
+        if chance.random() < self.profile.flaky:
+            connection.answer(*dialect.complaint("server_error"))
+            return True
+        if self.profile.locked:
+            connection.answer(*dialect.complaint("unauthorized"))
+            return True
+        match request.method, found["what"], found["id"], found["then"]:
+            case "POST", "files", None, None:
+                name = f"file-{len(self._files)}"
+                self._files[name] = _uploaded(request)
+                connection.answer(200, orjson.dumps({"id": name, "object": "file"}))
+            case "GET", "files", id, "content" if id in self._files:
+                connection.answer(200, self._files[id], "content-type: application/jsonl\r\n")
+            case "POST", "batches", None, None:
+                self._make(connection, request, dialect, vendor, owner)
+            case "GET", "batches", None, None:
+                self._list(connection, request, vendor, owner)
+            case method, "batches", id, then if (
+                id in self._batches and self._batches[id].owner == owner
+            ):
+                self._about(connection, self._batches[id], vendor, method, then)
+            case _:
+                connection.answer(404, dialect.bad_request("there is no such thing here"))
+        return True
+
+    def _make(
+        self,
+        connection: Connection,
+        request: ServerRequest,
+        dialect: ServerWire,
+        vendor: Vendor,
+        owner: bytes,
+    ) -> None:
+        profile, chance = self.profile, Random(f"{self._seed} made {self.counts['desk_requests']}")
+        told = orjson.loads(request.body)
+        mark: dict[str, str] = {}
+        if vendor == "openai":
+            mark = told.get("metadata") or {}
+            file = self._files[told["input_file_id"]]
+            lines = [(line["custom_id"], line["url"], line["body"]) for line in _json_lines(file)]
+        else:
+            lines = [
+                (each["custom_id"], "/v1/messages", each["params"]) for each in told["requests"]
+            ]
+        if chance.random() < profile.unmade:
+            return connection.answer(*dialect.complaint("server_error"))
+        if profile.lines and len(lines) > profile.lines:
+            return connection.answer(413, dialect.bad_request("the batch has too many requests"))
+        ids = [custom for custom, _, _ in lines]
+        if len(set(ids)) < len(ids) or not all(re.fullmatch(r"[\w-]{1,64}", id) for id in ids):
+            return connection.answer(400, dialect.bad_request("custom_id: not unique, or none"))
+        now = self._now()
+        batch = _Batch(
+            f"{'batch' if vendor == 'openai' else 'msgbatch'}_{len(self._batches):04}",
+            owner,
+            [(custom, path, orjson.dumps(body)) for custom, path, body in lines],
+            now,
+            now + profile.delay / self._speed,
+            told.get("endpoint", ""),
+            mark,
+            datetime.now(UTC).timestamp(),
+        )
+        batch.tokens = sum(len(body) for _, _, body in batch.lines) // 4
+        queued = sum(b.tokens for b in self._batches.values() if now < b.ends and not b.refused)
+        if vendor == "openai":
+            if len({body["model"] for _, _, body in lines}) > 1:
+                batch.refused = "mismatched_model"
+            elif profile.enqueued and queued + batch.tokens > profile.enqueued:
+                batch.refused = "token_limit_exceeded"
+            elif profile.fails:
+                batch.refused = profile.fails
+        batch.expires = chance.random() < profile.expires
+        self._batches[batch.id] = batch
+        self.counts["batches"] += 1
+        if batch.refused:
+            self.counts["batches_refused"] += 1
+        else:
+            for custom in ids:
+                self.counts["lines"] += 1
+                self.counts["lines_twice"] += self._held.get(custom, "expired") in (None, "ok")
+                self._held[custom] = None
+        if chance.random() < profile.deaf:
+            return connection.tear()
+        connection.answer(200, orjson.dumps(self._shown(batch, vendor)))
+
+    def _list(
+        self, connection: Connection, request: ServerRequest, vendor: Vendor, owner: bytes
+    ) -> None:
+        target = request.head.split(b" ", 2)[1].decode()
+        query = parse_qs(target.partition("?")[2])
+        kind = "batch_" if vendor == "openai" else "msgbatch_"
+        ids = sorted((id for id in self._batches if id.startswith(kind)), reverse=True)
+        ids = [id for id in ids if self._batches[id].owner == owner]
+        after = query.get("after", query.get("after_id", [""]))[0]
+        start = ids.index(after) + 1 if after else 0
+        # Pages are small, so that clients have to turn them.
+        page = ids[start : start + min(int(query.get("limit", ["20"])[0]), 5)]
+        shown = [self._shown(self._batches[id], vendor) for id in page]
+        told = {"data": shown, "has_more": start + len(page) < len(ids)}
+        connection.answer(200, orjson.dumps(told))
+
+    def _about(
+        self, connection: Connection, batch: _Batch, vendor: Vendor, method: str, then: str | None
+    ) -> None:
+        if then == "cancel" and method == "POST":
+            now = self._now()
+            if now < batch.ends and not batch.cancelled:
+                batch.cancelled = now
+                # What is under way is done first.
+                batch.ends = min(batch.ends, now + 0.1 * self.profile.delay / self._speed)
+        if then == "results":
+            body = self._results_file(batch, vendor, lambda fate: True)
+            return connection.answer(200, body, "content-type: application/x-jsonl\r\n")
+        connection.answer(200, orjson.dumps(self._shown(batch, vendor)))
+
+    def _shown(self, batch: _Batch, vendor: Vendor) -> dict[str, Any]:
+        now, total = self._now(), len(batch.lines)
+        ended = now >= batch.ends or bool(batch.refused)
+        if vendor == "anthropic":
+            fates = Counter(fate for _, fate, _, _ in self._ended(batch)) if ended else Counter()
+            counts = {
+                "processing": 0 if ended else total,
+                "succeeded": fates["ok"] + fates["garbled"],
+                "errored": fates["errored"] + fates["overloaded"],
+                "canceled": fates["cancelled"],
+                "expired": fates["expired"] + fates["missing"],
+            }
+            return {
+                "id": batch.id,
+                "type": "message_batch",
+                "processing_status": "ended"
+                if ended
+                else "canceling"
+                if batch.cancelled
+                else "in_progress",
+                "request_counts": counts,
+                "created_at": datetime.fromtimestamp(batch.created, UTC).isoformat(),
+                "archived_at": None,
+                "results_url": f"/v1/messages/batches/{batch.id}/results" if ended else None,
+            }
+        told: dict[str, Any] = {
+            "id": batch.id,
+            "object": "batch",
+            "endpoint": batch.endpoint,
+            "status": "cancelling" if batch.cancelled else "in_progress",
+            "created_at": int(batch.created),
+            "metadata": batch.mark,
+            "request_counts": {"total": total, "completed": 0, "failed": 0},
+            "output_file_id": None,
+            "error_file_id": None,
+        }
+        if batch.refused:
+            message = f"the batch failed: {batch.refused}"
+            told["errors"] = {"data": [{"code": batch.refused, "message": message, "line": None}]}
+            return told | {"status": "failed"}
+        if not ended:
+            done = int(total * (now - batch.made) / max(batch.ends - batch.made, 1e-9))
+            told["request_counts"]["completed"] = done
+            return told
+        told["status"] = (
+            "expired" if batch.expires else "cancelled" if batch.cancelled else "completed"
+        )
+        for name, good in (("output_file_id", True), ("error_file_id", False)):
+            body = self._results_file(batch, vendor, lambda fate, g=good: (fate in _GOOD) == g)  # type: ignore[misc]
+            if body:
+                told[name] = f"{batch.id}-{name[:3]}"
+                self._files[told[name]] = body
+        return told
+
+    def _ended(self, batch: _Batch) -> list[tuple[str, LineFate, int, bytes]]:
+        """What became of each line, decided when the batch has ended."""
+        if batch.results is not None:
+            return batch.results
+        batch.results = []
+        span = max(batch.ends - batch.made, 1e-9)
+        share = (batch.cancelled - batch.made) / span if batch.cancelled else 1.0
+        done = int(len(batch.lines) * (share if batch.cancelled else 0.5 if batch.expires else 1))
+        for n, (custom, path, body) in enumerate(batch.lines):
+            fate = self._fate(custom)
+            if n >= done:
+                fate = "expired" if batch.expires else "cancelled"
+            status, said = 0, b""
+            if fate == "garbled":
+                status, said = 200, b'{"what": "is this?"}'
+            elif fate == "ok":
+                status, said = self._serve_call(path, body)
+                fate = "ok" if status == 200 else "errored"
+            self._times[custom] += 1
+            self._held[custom] = fate
+            self.counts[f"lines_{fate}"] += 1
+            batch.results.append((custom, fate, status, said))
+        Random(f"{self._seed} {batch.id}").shuffle(batch.results)
+        return batch.results
+
+    def _fate(self, custom: str) -> LineFate:
+        profile = self.profile
+        chance = Random(f"{self._seed} {custom} {self._times[custom]}").random()
+        shares: tuple[tuple[LineFate, float], ...] = (
+            ("expired", profile.expired),
+            ("missing", profile.missing),
+            ("errored", profile.errored),
+            ("overloaded", profile.overloaded),
+            ("garbled", profile.garbled),
+        )
+        for fate, share in shares:
+            if chance < share:
+                return fate
+            chance -= share
+        return "ok"
+
+    def _results_file(
+        self, batch: _Batch, vendor: Vendor, wanted: Callable[[LineFate], bool]
+    ) -> bytes:
+        lines = [
+            orjson.dumps(_openai_line(*each) if vendor == "openai" else _anthropic_line(*each))
+            for each in self._ended(batch)
+            if each[1] != "missing" and wanted(each[1])
+        ]
+        if self.profile.doubled:
+            # As some have seen them: a line twice, one that is nobody's, and one that is cut off.
+            lines += [*lines[:2], b'{"custom_id": "nobody", "response": null}', b'{"custom_id": "c']
+        return b"".join(line + b"\n" for line in lines)
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+_GOOD = ("ok", "garbled")
+
+
+def _openai_line(custom: str, fate: LineFate, status: int, body: bytes) -> dict[str, Any]:
+    told: dict[str, Any] = {"id": f"req_{custom[:8]}", "custom_id": custom, "error": None}
+    if fate in ("expired", "cancelled"):
+        error = {"code": f"batch_{fate}", "message": f"This request was {fate}."}
+        return told | {"response": None, "error": error}
+    if fate in _FIXED and status in (0, 200):
+        status = _FIXED[fate]
+        error = {"message": f"this line is {fate}", "type": "", "code": ""}
+        body = orjson.dumps({"error": error})
+    return told | {
+        "response": {"status_code": status, "request_id": "req", "body": orjson.loads(body)}
+    }
+
+
+def _anthropic_line(custom: str, fate: LineFate, status: int, body: bytes) -> dict[str, Any]:
+    match fate:
+        case "expired":
+            result: dict[str, Any] = {"type": "expired"}
+        case "cancelled":
+            result = {"type": "canceled"}
+        case "errored" | "overloaded":
+            kind = "invalid_request_error" if fate == "errored" else "overloaded_error"
+            error = {"type": "error", "error": {"type": kind, "message": f"this line is {fate}"}}
+            result = {"type": "errored", "error": orjson.loads(body) if body else error}
+        case _:
+            result = {"type": "succeeded", "message": orjson.loads(body)}
+    return {"custom_id": custom, "result": result}
+
+
+def _uploaded(request: ServerRequest) -> bytes:
+    """The file in a form."""
+    found = re.search(rb'boundary="?([^"\r;]+)', request.head)
+    assert found is not None, "files come in forms"
+    for part in request.body.split(b"--" + found[1]):
+        head, _, content = part.partition(b"\r\n\r\n")
+        if b"filename=" in head:
+            return content.removesuffix(b"\r\n")
+    raise ValueError("there is no file in the form")
+
+
+def _json_lines(file: bytes) -> Iterator[dict[str, Any]]:
+    return (orjson.loads(line) for line in file.splitlines())

@@ -1,0 +1,149 @@
+"""Runs in batches against a server of this machine, in this process."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from oversight.engine.accounting.ledger import UsageTotals, sum_usage
+from oversight.engine.accounting.ledger_file import read_ledger
+from oversight.engine.batches.book import BOOK, FOLDER
+from oversight.engine.batches.session import BatchSession
+from oversight.engine.batches.terms import BatchTerms
+from oversight.engine.errors import Halt, Interrupted
+from oversight.engine.fleet.staff import executor_for
+from oversight.engine.rehearsal import MockServer, Profile
+from oversight.engine.rehearsal.profile import BatchProfile
+from oversight.engine.rehearsal.rehearsed import actors, staged
+from oversight.engine.runs.executor import Assignment, Executor
+from oversight.engine.runs.loaded_sweep import LoadedSweep
+from oversight.engine.runs.outcome import OutcomeRecord
+from oversight.engine.runs.run import Run, RunOptions
+from oversight.engine.runs.run_folder import outcomes
+from oversight.engine.sweeps.sweepfile import SweepFile
+from tests.engine.sweeps import sweep_file
+from tests.shipments import shipments
+
+BATCHED = BatchTerms(every=True)
+MODELS = {
+    "openai": ("openai/gpt-4o", "openai/gpt-4o-mini"),
+    "anthropic": ("anthropic/claude-sonnet-4-6", "anthropic/claude-haiku-4-5"),
+}
+SWEEP = """\
+name: batches
+agents: {{model: {0}}}
+judges: {{kind: stated, model: {1}}}
+protocols:
+  naive_judge:
+  debate: {{rounds: 1, simultaneous: [true, false]}}
+providers:
+  openai: {{identity: the vendor}}
+  anthropic: {{identity: the other vendor}}
+"""
+
+
+@dataclass(frozen=True)
+class Went:
+    """How a sitting ended."""
+
+    halt: Halt | None
+    session: Executor
+    folder: Path
+
+    @property
+    def bytes(self) -> bytes:
+        return (self.folder / "outcomes.jsonl").read_bytes()
+
+    @property
+    def records(self) -> list[OutcomeRecord]:
+        return list(outcomes(self.folder))
+
+    @property
+    def account(self) -> UsageTotals:
+        return sum_usage(read_ledger(self.folder).values())
+
+    @property
+    def steps(self) -> list[dict[str, Any]]:
+        """The lines of the book."""
+        text = (self.folder / FOLDER / BOOK).read_bytes()
+        return [orjson.loads(line) for line in text.splitlines()]
+
+    def marks(self, step: str) -> list[dict[str, Any]]:
+        return [each for each in self.steps if step in each]
+
+
+@dataclass
+class Office:
+    """A working folder with one sweep. Its runs share no store unless their names are equal."""
+
+    place: Path
+    vendor: str = "openai"
+    text: str = ""
+    problems: int = 3
+    first: int = 0
+    flags: tuple[str, ...] = ()
+
+    @property
+    def file(self) -> SweepFile:
+        text = self.text or SWEEP.format(*MODELS[self.vendor])
+        return sweep_file(
+            text, *self.flags, problems=shipments(self.first + self.problems)[self.first :]
+        )
+
+    def server(self, profile: Profile = Profile(), **batch: Any) -> MockServer:  # noqa: B008
+        """One whose models say in each what they said in any other."""
+        profile = replace(profile, batch=BatchProfile(**batch))
+        return MockServer(profile, actors(self.loaded("http://127.0.0.1:1")))
+
+    def loaded(self, url: str) -> LoadedSweep:
+        return staged(self.file, url)
+
+    async def sit(
+        self,
+        server: MockServer,
+        name: str = "run",
+        terms: BatchTerms = BATCHED,
+        loaded: LoadedSweep | None = None,
+        **options: Any,
+    ) -> Went:
+        """Start a run, or go on with it."""
+        loaded = loaded or self.loaded(server.url)
+        folder = self.place / name
+        made: list[Executor] = []
+        store = str(self.place / f"{name}-store")
+        executor = executor_for(1, loaded, store, batch=terms)
+
+        def make(assignment: Assignment) -> Executor:
+            made.append(executor(assignment))
+            return made[-1]
+
+        with Run.open(loaded, RunOptions(store, folder, **options)) as run:
+            halt = await run.execute(executor=make)
+        return Went(halt, made[-1] if made else None, folder)  # type: ignore[arg-type]
+
+    async def live(self) -> Went:
+        """The whole of it asked live, as it is compared with."""
+        async with self.server() as server:
+            return await self.sit(server, "live", BatchTerms())
+
+
+async def stopped_once_out(office: Office, server: MockServer) -> Went:
+    """A sitting that is stopped, as by Ctrl-C, while its first batches are out."""
+    loaded = office.loaded(server.url)
+    sitting = asyncio.create_task(office.sit(server, loaded=loaded))
+    while server.counts().get("batches", 0) < len(loaded.sweep.models):  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    loaded.stop_token.stop(Interrupted(2))
+    return await sitting
+
+
+def waves(went: Went) -> int:
+    assert isinstance(went.session, BatchSession)
+    return went.session.waves
+
+
+def lines(counts: Mapping[str, int], *fates: str) -> int:
+    return sum(counts.get(f"lines_{fate}", 0) for fate in fates)

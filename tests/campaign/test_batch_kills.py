@@ -1,0 +1,95 @@
+"""kill -9 of runs in batches, between any two steps that they take."""
+
+import random
+import signal
+
+import pytest
+
+from oversight.engine.rehearsal.process import counts
+from tests.conftest import Campaign
+from tests.desk import Desk
+
+STEPS = """\
+import os, signal, sys
+from oversight.cache.cache import Cache
+from oversight.engine.batches import dispatch, session
+from oversight.engine.batches.book import Book
+from oversight.engine.batches.errands import Errands
+
+left = int(os.environ["KILL_AT"])
+
+
+def step():
+    global left
+    left -= 1
+    if not left:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def counted(cls, name, awaited):
+    inner = getattr(cls, name)
+
+    async def later(*given, **named):
+        step()
+        told = await inner(*given, **named)
+        step()
+        return told
+
+    def now(*given, **named):
+        step()
+        inner(*given, **named)
+        step()
+
+    setattr(cls, name, later if awaited else now)
+
+
+counted(Errands, "ask", True)
+counted(Errands, "download", True)
+counted(Book, "_write", False)
+counted(Cache, "keep", True)
+dispatch.SETTLE, session.SOONEST = 0.2, 0.05
+from oversight.engine.__main__ import main
+main()
+"""
+"""The command, which kills itself before or after the step of that number: a request to a desk, a
+line of the book, a reply into the store."""
+ROUGH = {"batch": {"delay": 0.2, "expired": 0.05, "overloaded": 0.05, "doubled": True}}
+
+
+@pytest.mark.campaign
+def test_kills_send_no_line_twice_and_lose_nothing(campaign: Campaign, tmp_path) -> None:
+    chance = random.Random(campaign.seed)
+    wanted = campaign.size(6, 100)
+    live = _desk(tmp_path, "live")
+    with live.server({}):
+        assert live.sit().returncode == 0
+    calm, account = (live.run / "outcomes.jsonl").read_bytes(), live.account()
+    kills = rounds = lines = 0
+    while kills < wanted:
+        desk = _desk(tmp_path, f"round-{rounds}")
+        with desk.server({**ROUGH, "seed": rounds}) as url:
+            killed = -signal.SIGKILL
+            while killed:
+                at = chance.randrange(1, 120) if kills < wanted else 10**9
+                desk.environment["KILL_AT"] = str(at)
+                done = desk.sit("--batch", "--batch-then", "wait", script=STEPS)
+                killed = done.returncode
+                assert killed in (0, -signal.SIGKILL), done.stderr
+                kills += killed != 0
+            seen = counts(url)
+        assert seen["lines_twice"] == 0
+        assert seen.get("requests", 0) == 0
+        assert seen["lines_ok"] == account.stored
+        assert (desk.run / "outcomes.jsonl").read_bytes() == calm
+        assert desk.account().sent == seen["lines"]
+        assert desk.account().stored == seen["lines_ok"]
+        assert desk.account().dollars == pytest.approx(account.dollars / 2)
+        lines += seen["lines"]
+        rounds += 1
+    print(f"{kills} kills in {rounds} rounds; of {lines} lines 0 were sent twice")
+
+
+def _desk(place, name: str) -> Desk:
+    folder = place / name
+    folder.mkdir()
+    return Desk(folder, problems=1)

@@ -1,0 +1,80 @@
+"""`oversight run --batch` and `oversight plan --batch`, as their users see them."""
+
+import signal
+import time
+from collections.abc import Callable
+
+import orjson
+import pytest
+
+from oversight.engine.rehearsal.process import counts
+from tests.desk import Desk
+
+pytestmark = pytest.mark.wire
+
+
+def until(seen: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not seen():
+        assert time.monotonic() < deadline, "it never came to that"
+        time.sleep(0.02)
+
+
+SLOW = {"batch": {"delay": 3.0}}
+
+
+@pytest.fixture
+def desk(tmp_path) -> Desk:
+    return Desk(tmp_path, problems=1)
+
+
+def test_ctrl_c_leaves_batches_at_the_vendors_and_the_same_command_takes_them(desk):
+    with desk.server(SLOW) as url:
+        sitting = desk.start("--batch")
+        until(lambda: counts(url).get("batches") == 3)
+        sitting.send_signal(signal.SIGINT)
+        _, told = sitting.communicate(timeout=60)
+        out = counts(url)["lines"]
+        assert sitting.returncode == 130, told
+        assert f"staying there: 3 batches of {out} calls\n" in told
+        assert "· go on with: oversight run sweep.yaml" in told
+        assert desk.status()["awaited"] == f"3 batches of {out} calls"
+        early = desk.sit("--batch", "--no-wait")
+        done = desk.sit("--batch")
+        seen = counts(url)
+    assert early.returncode in (0, 3)
+    if early.returncode:
+        assert "are out. Nothing more is sent" in early.stderr
+        assert "· in a while: oversight run sweep.yaml" in early.stderr
+    assert done.returncode == 0
+    assert seen["lines_twice"] == 0
+    assert desk.account().sent == seen["lines"]
+    assert "requests" not in seen
+
+
+def test_a_plan_in_batches_costs_half_and_tells_the_waves(desk):
+    desk.environment = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}
+    live, batched = (
+        desk.start_words("plan", "sweep.yaml", "--json", *flags).communicate(timeout=60)[0]
+        for flags in ([], ["--batch"])
+    )
+    half, whole = orjson.loads(batched), orjson.loads(live)
+    assert half["cost"]["likely"] == pytest.approx(whole["cost"]["likely"] / 2)
+    assert (whole["plan"]["waves"], half["plan"]["waves"]) == (0, 5)
+    told, _ = desk.start_words("plan", "sweep.yaml", "--batch").communicate(timeout=60)
+    assert "in batches: 5 waves" in told
+    assert "typically 5 hours, and 5 days at most; asked live" in told
+
+
+def test_what_does_not_go_with_batches_is_refused_before_anything_is_sent(desk):
+    with desk.server({}) as url:
+        desk.problems = 2
+        several = desk.sit("--batch", "--workers", "2")
+        nobody = desk.sit("--batch", "--set", "judges=ollama/llama3.1:8b", "--dry-run")
+        long = desk.sit("--batch-for", "soon")
+        assert "batches" not in counts(url)
+    assert several.returncode == nobody.returncode == long.returncode == 2
+    assert "ollama/llama3.1:8b: ollama takes no batches here; openai and anthropic do" in (
+        nobody.stderr
+    )
+    assert "'soon' is no time: write it as 6h, 90m or 30s" in long.stderr
