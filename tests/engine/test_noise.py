@@ -108,6 +108,7 @@ def test_a_single_draw_of_each_is_told_what_it_lacks(place: Path, command: Comma
     )
 
 
+@pytest.mark.campaign
 def test_a_plan_weighs_verdicts_against_draws_and_problems(place: Path, command: Command) -> None:
     (place / "redrawn.yaml").write_text(REDRAWN.format(draws=2, judge=AGAIN))
     assert command("run", "redrawn.yaml").code == 0
