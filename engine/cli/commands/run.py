@@ -168,8 +168,8 @@ def command(
     The same command resumes after a stop, a crash or a kill: what was paid for is in the store,
     and cells that have an outcome are not run again.
 
-    With --batch, calls are handed in at the batch endpoints of OpenAI and Anthropic, wave after wave.
-    A stop leaves them there, and the same command takes their replies home.
+    With --batch, calls are handed in at the batch endpoints of OpenAI and Anthropic, wave after
+    wave. A stop leaves them there, and the same command takes their replies home.
 
     With --until or --stop-when, problems are run in a seeded order, and a difference of ASD is
     looked at after fixed numbers of them, with an interval that holds at all looks at once. The
