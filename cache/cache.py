@@ -67,11 +67,15 @@ class Cache:
         mode: Mode = "use",
         clock: Callable[[], float] = time.time,
         refreshed_since: int | None = None,
+        explained: int = EXPLAINED_MISSES,
     ) -> None:
         """identity: of the endpoint that answers a call; replies are shared under one alone.
 
         refreshed_since: seconds since 1970; a refresh does not ask again for what was stored then
         or later, since it is one that goes on after a stop.
+
+        explained: how many misses of a replay tell the nearest recorded call, which is looked for
+        among thousands.
 
         clock: seconds since 1970; only ever recorded. The store stays its opener's to close.
         TypeError for a mere Reader where replies are to be stored.
@@ -82,6 +86,7 @@ class Cache:
         self._mode = mode
         self._clock = clock
         self._refreshed_since = refreshed_since
+        self._explained = explained
         self._writer: Writer | None = None
         self._claims: Writer | None = None
         """Claims calls, where other processes may be asking for them too."""
@@ -271,7 +276,7 @@ class Cache:
 
     def _miss(self, call: Call, address: str, identity: str) -> ReplayMiss:
         self._missed += 1
-        if self._missed > EXPLAINED_MISSES:
+        if self._missed > self._explained:
             return ReplayMiss(call.model, address)
         nearest = nearest_recorded(self._store, call, identity)
         return ReplayMiss(call.model, address, str(nearest))

@@ -95,6 +95,25 @@ seed_option = click.option(
 )
 
 
+host_option = click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on; any but this machine's own asks for a token.",
+)
+
+
+def port_option(default: int) -> Decorator:
+    """`--port` of a server."""
+    return click.option(
+        "--port",
+        type=click.IntRange(0, 65535),
+        default=default,
+        show_default=True,
+        help="Port to listen on; 0 for any that is free.",
+    )
+
+
 def format_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--format`, and `--json` as a short form of one of them."""
     from oversight.engine.reports.report import FORMATS  # numpy is for reports alone

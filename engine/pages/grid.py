@@ -6,6 +6,7 @@ from math import isnan
 
 import numpy as np
 
+from oversight.engine.decisions.rows import row_names
 from oversight.engine.pages.addresses import Addresses
 from oversight.engine.pages.environment import DEPTH, page, shade, signed
 from oversight.engine.pictures.landed import LandedOutcomes
@@ -78,6 +79,7 @@ def map_page(run: OpenedRun, links: Addresses, part: tuple[int, int], score: str
     across = rows[part[1] * ROWS_A_PAGE :][:ROWS_A_PAGE]
     low, high = RANGES[score]
     most = high - low
+    names = row_names(run.sweep.rows)
     pages = [(_named(run, each), links.map(*each), each == part) for each in pages_of(run)]
     return page(
         "map",
@@ -89,7 +91,7 @@ def map_page(run: OpenedRun, links: Addresses, part: tuple[int, int], score: str
         shades=SHADES,
         most=most,
         pages=pages,
-        columns=[(n, _name(run, run.sweep.rows[n])) for n in across],
+        columns=[(n, names[n]) for n in across],
         lines=[_line(run, landed, links, values, problem, across, most) for problem in shown],
     )
 
@@ -99,14 +101,6 @@ def _named(run: OpenedRun, part: tuple[int, int]) -> str:
     problems += f"{min((part[0] + 1) * PROBLEMS_A_PAGE, len(run.sweep.problems))}"
     rows = f"rows {part[1] * ROWS_A_PAGE + 1}–"
     return f"{problems}, {rows}{min((part[1] + 1) * ROWS_A_PAGE, len(run.sweep.rows))}"
-
-
-def _name(run: OpenedRun, row: Row) -> str:
-    """What tells a row from the others: an agent or a judge that all have is left out."""
-    rows = run.sweep.rows
-    agent = row.agent if len({each.agent for each in rows} - {""}) > 1 else ""
-    judge = row.judge if len({each.judge for each in rows}) > 1 else ""
-    return " · ".join(filter(None, (row.kind, agent, judge)))
 
 
 def _line(

@@ -14,7 +14,7 @@ from oversight.engine.pages.addresses import AtDesk
 from oversight.engine.pages.environment import page
 from oversight.engine.pages.guard import TOKEN, Door
 from oversight.engine.pages.serving import Server, html
-from oversight.engine.persons.desk import Desk, NotReady, NotTheirs, Offer, RaterProgress
+from oversight.engine.persons.desk import Desk, DeskOffer, NotReady, NotTheirs, RaterProgress
 from oversight.engine.persons.panel import Rater
 
 log = logging.getLogger(__name__)
@@ -180,7 +180,11 @@ def waiting_page(progress: RaterProgress, over: bool, said: str) -> str:
 
 
 def task_page(
-    offer: Offer, progress: RaterProgress, said: str, fault: str, posted: "defaultdict[str, str]"
+    offer: DeskOffer,
+    progress: RaterProgress,
+    said: str,
+    fault: str,
+    posted: "defaultdict[str, str]",
 ) -> str:
     """One task. posted: what was sent before and not taken."""
     task = offer.task

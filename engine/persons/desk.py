@@ -69,7 +69,7 @@ class DeskSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class DeskOffer:
     """What a rater has on the desk now."""
 
     ticket: str
@@ -218,7 +218,7 @@ class Desk(Provider):
         """Whether `offer` would give anything."""
         return self._chosen(rater, asyncio.get_running_loop().time()) is not None
 
-    async def offer(self, rater: Rater) -> Offer | None:
+    async def offer(self, rater: Rater) -> DeskOffer | None:
         """What the rater has on the desk, or gets now; None while there is nothing for them."""
         async with self._lock:
             now = asyncio.get_running_loop().time()
@@ -241,7 +241,7 @@ class Desk(Provider):
             stage: Literal["before", "whole"] = (
                 "before" if first and address not in history.before else "whole"
             )
-            return Offer(self._ticket(rater.name, address), task, stage, left)
+            return DeskOffer(self._ticket(rater.name, address), task, stage, left)
 
     async def believe(self, rater: Rater, ticket: str, posted: Mapping[str, str]) -> None:
         """What the rater believes before the transcript. NotTheirs, NotReady; ValueError, in words

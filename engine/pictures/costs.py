@@ -72,6 +72,11 @@ async def ended(
             "The store does not hold every reply of this world: it was not run yet, it was stopped "
             "on the way, or its replies are in another store."
         )
+        if run.manifest.prompts not in ("", run.sweep.prompts):
+            missing = (
+                f"Version {run.manifest.version} made the run, with other prompts than this one "
+                "has: what was said can be read with that version."
+            )
     except StoreFailed as fault:
         missing = str(fault)
     return outcome, missing, recorder.asked

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import orjson
+
 if TYPE_CHECKING:
     from oversight.engine.reports.results import Results
-    from oversight.protocols.scoring.statistics import Estimate
 
 TableRows: TypeAlias = list[tuple[object, ...]]
 Span: TypeAlias = tuple[float, float]
@@ -112,35 +113,13 @@ class Axis:
 
 def forest_of(results: "Results") -> Forest:
     """ASD by row, with lift and bounds."""
-    naive: dict[str, float] = {}
-    for row in results.rows:
-        if row.asd is not None and row.lift is not None:
-            naive.setdefault(row.judge, row.asd.mean - row.lift.mean)
-    lines = tuple(
-        ForestLine(
-            number,
-            row.kind,
-            row.agent,
-            row.judge,
-            row.n,
-            row.asd.mean if row.asd else None,
-            row.asd.interval if row.asd else None,
-            (row.bounds.worst, row.bounds.best) if row.bounds and row.bounds.doubtful else None,
-            row.lift.mean if row.lift else None,
-            row.lift.interval if row.lift else None,
-            naive.get(row.judge),
-            _jse(row.jse),
-            row.cells,
-            row.failed,
-            row.missing,
-        )
-        for number, row in enumerate(results.rows)
-    )
-    return Forest("agent score difference", results.score, lines)
+    from oversight.engine.reports.report import report
+
+    return saved_forest(orjson.loads(report(results, "json")))
 
 
 def saved_forest(told: Mapping[str, Any]) -> Forest:
-    """The same from a report that was saved as JSON. KeyError if it is another version's."""
+    """The same from a report as JSON. KeyError if it is another version's."""
     naive: dict[str, float] = {}
     for row in told["rows"]:
         if row["asd"] and row["lift"]:
@@ -174,7 +153,3 @@ def _span(told: Mapping[str, Any] | None) -> Span | None:
     if told is None or told["low"] is None:
         return None
     return told["low"], told["high"]
-
-
-def _jse(jse: "Mapping[float, Estimate]") -> float | None:
-    return jse[1.0].mean if 1.0 in jse else None

@@ -25,6 +25,7 @@ class LandedOutcomes:
     """Of cells that counted anything."""
     finished: int
     results: Results
+    """With JSE and EAS at beta 1 alone."""
 
 
 def landed_outcomes(folder: Path, sweep: Sweep, score: str) -> LandedOutcomes:
@@ -47,5 +48,5 @@ def landed_outcomes(folder: Path, sweep: Sweep, score: str) -> LandedOutcomes:
                 probs[record.place, : len(record.probs)] = record.probs
             yield record
 
-    results = collect(sweep, seen(), score=score, intervals=False)
+    results = collect(sweep, seen(), score=score, betas=(1.0,), intervals=False)
     return LandedOutcomes(probs, failures, counts, finished, results)

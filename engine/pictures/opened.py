@@ -92,7 +92,9 @@ class OpenedRun:
         """Answers from the recorded replies alone. RunFolderError where there is no store."""
         from oversight.engine.runs.replay import replay_cache
 
-        return replay_cache(self.replies, self.opened.models.identity_in(self.replies))
+        # A page says that a reply is missing; nobody reads there which other one is like it.
+        identity = self.opened.models.identity_in(self.replies)
+        return replay_cache(self.replies, identity, explained=0)
 
     @cached_property
     def replies(self) -> "Reader":

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from oversight.cache.address import store_key
-from oversight.cache.cache import Cache
+from oversight.cache.cache import EXPLAINED_MISSES, Cache
 from oversight.cache.call import Ask, Call, Identity
 from oversight.cache.errors import ReplayMiss
 from oversight.cache.reply import Reply
@@ -23,9 +23,9 @@ async def unreachable(call: Call) -> Reply:
     raise ReplayMiss(call.model, "", "nothing is asked in a replay")
 
 
-def replay_cache(store: Reader, identity: Identity) -> Cache:
-    """A cache that answers from `store` alone."""
-    return Cache(store, unreachable, identity=identity, mode="replay")
+def replay_cache(store: Reader, identity: Identity, *, explained: int = EXPLAINED_MISSES) -> Cache:
+    """A cache that answers from `store` alone. explained: as `Cache` has it."""
+    return Cache(store, unreachable, identity=identity, mode="replay", explained=explained)
 
 
 async def replay_cells(

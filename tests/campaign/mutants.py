@@ -330,4 +330,101 @@ MUTANTS: tuple[Mutant, ...] = (
         ("belief(floor.then(turn), side", "belief(floor.then(turn), floor.question.rival(side)"),
         ("call.drawn(n)", "call.drawn(0)"),
     ),
+    *_of(
+        "mechanisms/cross_examination.py",
+        "cross_examination",
+        ("statement=said[place].text,", "statement=said[0].text,"),
+        ("heard = floor.then(numbered(speech), *exchanges)", "heard = floor.then(*exchanges)"),
+        ("self.seat(self.opponent or self.agent, against,", "self.seat(self.agent, against,"),
+    ),
+    *_of(
+        "mechanisms/double_consultancy.py",
+        "double_consultancy",
+        ("self.first, self.turns, prompts", "self.first, 1, prompts"),
+    ),
+    *_of(
+        "mechanisms/consultancy.py",
+        "consultancy double_consultancy",
+        (
+            "self.judge_seat(self.brief(CLIENT, **told))",
+            "self.seat(self.agent, side, CLIENT, **told)",
+        ),
+    ),
+    *_of(
+        "mechanisms/debate_feedback.py",
+        "debate_feedback",
+        ("        floor = floor.then(response)\n", ""),
+        ("speaker = self.participant or self.agent", "speaker = self.agent"),
+    ),
+    *_of(
+        MM,
+        "market_making adversarial_propaganda",
+        (
+            "market = self.seat(self.agent, None, MARKET)",
+            "market = self.seat(self.agent, side, MARKET)",
+        ),
+        ("self.adversary or self.agent, floor", "self.agent, floor"),
+        ("adversary.speak(floor, ask)", "adversary.speak(speeches(floor), ask)"),
+    ),
+    *_of(
+        "mechanisms/amplification.py",
+        "amplification",
+        (
+            "self.seat(self.agent, None, AMPLIFICATION_HELPER)",
+            "self.seat(self.agent, side, AMPLIFICATION_HELPER)",
+        ),
+        ("overseer.speak(with_findings(at_hand, findings), ask)", "overseer.speak(at_hand, ask)"),
+        ("question.rival(side), OPPOSED", "side, OPPOSED"),
+    ),
+    *_of(
+        "mechanisms/critique.py",
+        "critique",
+        ("self.critic or self.agent, floor.question", "self.agent, floor.question"),
+        ("ranker = self.ranker or self.judge", "ranker = self.judge"),
+        ("[: self.shown]", "[: self.shown + 1]"),
+        (
+            "hear(heard, self.seat(self.agent, side, REBUTTAL)",
+            "hear(heard, self.seat(self.agent, None, REBUTTAL)",
+        ),
+    ),
+    *_of(
+        RRM,
+        "recursive_reward_modelling",
+        ("self.helper or self.agent, floor.question", "self.agent, floor.question"),
+    ),
+    *_of(
+        "mechanisms/proposer_critic.py",
+        "proposer_critic",
+        ("self.seat(self.agent, side, PROPOSER)", "self.seat(self.agent, None, PROPOSER)"),
+    ),
+    *_of(
+        PE,
+        "prover_estimator_debate best_response",
+        ("        for _ in range(self.depth):\n", "        for _ in range(1):\n"),
+        ("at_hand = _doubted(leaf, level, self.words)", "at_hand = (leaf,)"),
+    ),
+    *_of(
+        DE,
+        "doubly_efficient_debate best_response",
+        (
+            "self.seat(self.opponent or self.agent, against, role)",
+            "self.seat(self.agent, against, role)",
+        ),
+    ),
+    *_of(
+        "judges/jury.py",
+        "jury",
+        ("median(column) for column", "max(column) for column"),
+    ),
+    *_of(
+        "judges/ensemble.py",
+        "ensemble",
+        ("if shot.floor.question.text != about]", "if shot.floor.question.text == about]"),
+        ("WEIGHINGS[self.weighing](right) if held_out", 'WEIGHINGS["uniform"](right) if held_out'),
+    ),
+    *_of(
+        "judges/judge.py",
+        "exchange judges every_judge",
+        ("Verdict(average(means), case.floor", "Verdict(means[0], case.floor"),
+    ),
 )

@@ -27,13 +27,15 @@ spread: 0.5
 per_token: 0.002
 spells:
   - {fault: rate_limit, share: 0.20}
-  - {fault: server_error, share: 0.02}
-  - {fault: reset, share: 0.02}
-  - {fault: stall, share: 0.02}
-  - {fault: half_json, share: 0.02}
-  - {fault: html, share: 0.02}
-  - {fault: error_in_200, share: 0.02}
+  - {fault: server_error, share: 0.045}
+  - {fault: html, share: 0.045}
+  - {fault: reset, share: 0.0025}
+  - {fault: stall, share: 0.0025}
+  - {fault: half_json, share: 0.0025}
+  - {fault: error_in_200, share: 0.0025}
 """
+"""Of those that may have been billed, the last four, a call survives two: three in a row meet one
+call in a million here, and at 2 % each one in two thousand."""
 
 
 @pytest.mark.campaign
@@ -62,7 +64,7 @@ def test_a_fifth_refused_and_a_tenth_broken_loses_no_cell_and_no_request(
     print(f"the server's own count: {server}")
     assert told["agrees"]
     assert run["finished"] == run["cells"]
-    assert run["failed"] <= 0.02 * run["cells"]
+    assert run["failed"] == 0
     assert stored + fates["failed"] + fates["ambiguous"] == server["requests"]
     assert stored == server["ok"]
     assert fates["failed"] == server["rate_limit"] + server["server_error"] + server["html"]

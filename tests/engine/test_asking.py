@@ -104,6 +104,7 @@ async def test_real_models_answer_over_http_and_are_paid_once(
         assert counts(url)["requests"] == 1
 
 
+@pytest.mark.wire
 async def test_calls_with_tools_go_where_the_model_takes_them(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -190,26 +191,17 @@ def test_a_slower_pace_drains_more_slowly():
     assert run(main()) == pytest.approx(15, rel=0.02)
 
 
-def test_a_halt_reaches_one_who_waits_within_a_window():
+@pytest.mark.parametrize(
+    ("tank", "amount"),
+    [(partial(Bucket, RATE * 60), 100_000), (partial(Bucket, 1, least=1), 1)],
+    ids=["a large amount", "a slow rate"],
+)
+def test_a_halt_reaches_one_who_waits_within_a_window(tank, amount):
     async def main():
         stop_token = StopToken()
-        tank = Bucket(RATE * 60, stop_token)
-        waiting = asyncio.create_task(tank.take(100_000))
-        await asyncio.sleep(3)
-        stop_token.stop(QuotaExhausted("gone"))
-        with pytest.raises(QuotaExhausted):
-            await waiting
-        return now()
-
-    assert run(main()) == pytest.approx(3, abs=BURST_WINDOW)
-
-
-def test_a_halt_reaches_one_who_waits_for_a_slow_rate_just_as_fast():
-    async def main():
-        stop_token = StopToken()
-        tank = Bucket(1, stop_token, least=1)
-        await tank.take(1)
-        waiting = asyncio.create_task(tank.take(1))
+        full = tank(stop_token=stop_token)
+        await full.take(1)
+        waiting = asyncio.create_task(full.take(amount))
         await asyncio.sleep(3)
         stop_token.stop(QuotaExhausted("gone"))
         with pytest.raises(QuotaExhausted):

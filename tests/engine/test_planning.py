@@ -175,8 +175,8 @@ async def test_reasoning_models_are_expected_to_write_more_than_is_read(opened):
 async def test_a_tokenizer_that_makes_more_tokens_is_reckoned_with(opened):
     before = REAL.replace(HAIKU, "anthropic/claude-sonnet-4-6, effort: none")
     after = REAL.replace(HAIKU, "anthropic/claude-opus-4-8, effort: none")
-    usual = await plan_sweep(opened(before, limit=2), None, listed())
-    dense = await plan_sweep(opened(after, limit=2), None, listed())
+    usual = await plan_sweep(opened(before, limit=12), None, listed())
+    dense = await plan_sweep(opened(after, limit=12), None, listed())
     figures = zip(usual.models, dense.models, strict=True)
     ratios = [b.input_tokens / a.input_tokens for a, b in figures if a.model != b.model]
     assert ratios == [pytest.approx(4 / 3.1, rel=0.1)]

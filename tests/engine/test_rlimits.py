@@ -37,6 +37,7 @@ def run_with(limit: str, place: Path) -> Ran:
     return Ran(done.returncode, done.stdout, done.stderr)
 
 
+@pytest.mark.wire
 @pytest.mark.parametrize("blocks", [0, 16, 100, 250])
 def test_a_limit_on_the_size_of_files_stops_a_run_that_can_go_on(place: Path, blocks: int) -> None:
     ran = run_with(f"-f {blocks}", place)

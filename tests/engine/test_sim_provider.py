@@ -186,10 +186,10 @@ async def test_a_simulated_judge_accepts_a_step_as_often_as_it_believes_in_it() 
     """It reads no strength off a numbered step, so it goes by its own 0.75 nats."""
     belief = 1 / (1 + math.exp(-0.75))
     protocol = DoublyEfficientDebate(VotesJudge("sim/quiet", n=1), ALICE)
-    accepted = 0
+    sim, accepted = simulated(PROBLEMS), 0
     for problem in PROBLEMS[:400]:
         side = problem.question.answers[problem.best]
-        verdict = await protocol.run(problem.question, side, simulated(PROBLEMS))
+        verdict = await protocol.run(problem.question, side, sim)
         accepted += bool(dict(verdict.measures)["accepted"])
     assert within(accepted, 400, belief)
 

@@ -13,9 +13,9 @@ COMMANDS = ROOT / "engine" / "cli" / "commands"
 """Functions there are called by what the user types, and by nobody else."""
 
 
-def defined(file: Path) -> Iterator[str]:
+def defined(file: Path, tree: ast.Module) -> Iterator[str]:
     """The public names that a module defines itself; what it imports is not counted."""
-    for node in ast.parse(file.read_text()).body:
+    for node in tree.body:
         targets: list[ast.expr] = []
         match node:
             case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
@@ -30,9 +30,9 @@ def defined(file: Path) -> Iterator[str]:
                 yield target.id
 
 
-def imports(file: Path) -> Iterator[tuple[str, str]]:
+def imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
     """(file, name) of each name that a module imports from one of ours."""
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("oversight."):
             home = (node.module or "").removeprefix("oversight.").replace(".", "/")
             yield from ((f"{home}.py", alias.name) for alias in node.names)
@@ -40,11 +40,12 @@ def imports(file: Path) -> Iterator[tuple[str, str]]:
 
 def test_a_public_name_is_defined_in_one_module() -> None:
     files = [file for room in ROOMS for file in (ROOT / room).rglob("*.py")]
-    imported = {pair for file in files for pair in imports(file)}
+    trees = {file: ast.parse(file.read_text()) for file in files}
+    imported = {pair for tree in trees.values() for pair in imports(tree)}
     homes = defaultdict(set)
-    for file in files:
+    for file, tree in trees.items():
         home = str(file.relative_to(ROOT))
-        for name in defined(file):
+        for name in defined(file, tree):
             # A constant that no other module reads is a module's own, with or without underscore.
             if not name.isupper() or (home, name) in imported:
                 homes[name].add(home)

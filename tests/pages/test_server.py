@@ -6,15 +6,19 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from shutil import copytree
 
 import aiohttp
 import orjson
 import pytest
 
+from oversight.cache.errors import ReplayMiss
 from oversight.engine.pages.environment import policy
 from oversight.engine.pages.guard import is_loopback
 from oversight.engine.pages.server import PageServer
+from oversight.engine.pictures.opened import OpenedRun
 from tests.command_line import running
+from tests.server import call_of
 
 pytestmark = pytest.mark.wire
 
@@ -229,10 +233,23 @@ async def test_a_reading_whose_replies_are_gone_says_so(
         status, page = await got(client, f"{root}run/{small.name}/row/2/problem/1")
         assert status == 200
         assert "The store does not hold every reply" in page
+    told = orjson.loads((small / "manifest.json").read_bytes())
+    other = Path(copytree(small, tmp_path / small.name))
+    (other / "manifest.json").write_bytes(orjson.dumps(told | {"prompts": "0" * 12}))
+    async with PageServer(other, tmp_path / "empty").serving(0) as root:
+        _, page = await got(client, f"{root}run/{small.name}/row/2/problem/1")
+        assert "with other prompts than this one has" in page
     async with PageServer(small, tmp_path / "nowhere").serving(0) as root:
         status, page = await got(client, f"{root}run/{small.name}/row/2/problem/1")
         assert status == 500
         assert "there is no store there" in page and "--store" in page
+
+
+async def test_a_reply_that_is_missing_is_not_looked_for_among_all_others(small: Path) -> None:
+    with OpenedRun(small, small.parent.parent / "store") as run:
+        with pytest.raises(ReplayMiss) as miss:
+            await run.cache(call_of(100, 1, model="sim/strong"))
+        assert miss.value.nearest == ""
 
 
 async def test_a_reading_does_not_wait_for_a_page_that_reckons(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
-from oversight.engine.persons.desk import Desk, DeskSettings, Offer
+from oversight.engine.persons.desk import Desk, DeskOffer, DeskSettings
 from oversight.engine.persons.journal import RaterJournal
 from oversight.engine.persons.panel import Rater, seated_raters
 from oversight.engine.stop import StopToken
@@ -60,12 +60,12 @@ class Work:
     def rater(self, number: int) -> Rater:
         return self.desk.raters[f"raters-{number}"]
 
-    async def take(self, number: int) -> Offer:
+    async def take(self, number: int) -> DeskOffer:
         offer = await self.desk.offer(self.rater(number))
         assert offer is not None
         return offer
 
-    async def answer(self, number: int, offer: Offer, first: float = 70) -> None:
+    async def answer(self, number: int, offer: DeskOffer, first: float = 70) -> None:
         fields = {"p0": f"{first:g}", "p1": f"{100 - first:g}"}
         await self.desk.answer(self.rater(number), offer.ticket, fields)
 

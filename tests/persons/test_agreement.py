@@ -20,6 +20,8 @@ from oversight.protocols.question import Problem
 from oversight.protocols.scoring.agreement import krippendorff_alpha
 from tests.command_line import oversight
 
+pytestmark = pytest.mark.wire
+
 MOMENT = Moment("", "", 0, 0, "", "")
 
 

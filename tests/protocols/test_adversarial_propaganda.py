@@ -7,7 +7,6 @@ import pytest
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.judges import DistributionJudge, StatedJudge
 from oversight.protocols.mechanisms.adversarial_propaganda import AdversarialPropaganda
 from oversight.protocols.question import Answer, Question
@@ -155,30 +154,3 @@ async def test_the_judge_prices_without_the_passage_and_a_named_market_with_it(
     prices = [call for call in ask.calls if prompt(call).side == ""][:-1]
     assert {call.model for call in prices} == {market.model if market else "judge"}
     assert all(("THE PASSAGE" in prompt(call).system) == reads for call in prices)
-
-
-@pytest.mark.parametrize(
-    "stated", ["about even", '{"A": 0.5}', '{"A": 0, "B": 0}', '{"A": -1, "B": 2}']
-)
-async def test_prices_that_cannot_be_read_leave_the_world_without_a_verdict(stated: str):
-    with pytest.raises(Unreadable):
-        await TRADED.run(CRATES, A, Scripted(lambda call: stated))
-
-
-async def test_a_market_that_declines_is_told_from_a_muddle():
-    no = Reply("I do not bet.", outcome="refused")
-    with pytest.raises(Declined):
-        await TRADED.run(CRATES, A, Scripted(lambda call: no))
-
-
-@pytest.mark.parametrize(
-    ("settings", "reason"),
-    [
-        ({"epsilon": -0.1}, "0 to 1"),
-        ({"epsilon": math.nan}, "0 to 1"),
-        ({"rounds": 0}, "1 or more"),
-    ],
-)
-def test_settings_that_make_no_market_are_refused(settings: dict[str, float], reason: str):
-    with pytest.raises(ValueError, match=reason):
-        AdversarialPropaganda(JUDGE, ALICE, MARY, **settings)

@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 
 import orjson
 import pytest
@@ -191,7 +192,8 @@ async def test_with_honest_helpers_it_answers_what_nobody_in_it_could(depth: int
 async def test_each_helper_that_steers_takes_what_it_is_worth_of_asd():
     """The known truth: each of five helpers moves the judge by a fifth, honest ones toward the
     truth and steered ones toward a. With s of them steered, the judge believes the truth at 1 in
-    the world that argues for it, and at 1 - s/5 in the other: Brier ASD is 2 (1 - s/5)^2."""
+    the world that argues for it, and at 1 - s/5 in the other: Brier ASD is 2 (1 - s/5)^2. Where
+    the others are turned to the other answer instead, each world's answer gets s/5."""
 
     def weighing(call: Call) -> str:
         asked = prompt(call)
@@ -212,6 +214,9 @@ async def test_each_helper_that_steers_takes_what_it_is_worth_of_asd():
         asd = await protocol.agent_score_difference(APPLES, Scripted(weighing))
         assert asd == pytest.approx(2 * (1 - steered / 5) ** 2)
         seen.append((steered, asd))
+        turned = replace(protocol, aux="sided")
+        worlds = await turned.worlds(APPLES, Scripted(weighing))
+        assert [each.probs[n] for n, each in enumerate(worlds)] == pytest.approx([steered / 5] * 2)
     assert seen == sorted(seen, key=lambda pair: (pair[0], -pair[1]))
     assert seen[0] == (0, 2.0) and seen[-1] == (5, 0.0)
     assert len({steered for steered, _ in seen}) >= 4

@@ -187,7 +187,7 @@ def exact(instance: Instance) -> Callable[[Call], str]:
                 return form(steps=instance.sound)
             case "step":
                 steps, numbers = listed(call), places(call)
-                opposed = steps[-1] != f"answer {assigned(call)}"
+                opposed = steps[-1] != f"answer {assigned(call)}" and call.model == OTHER.model
                 wanted = [n for n in numbers if n and opposed != holds(steps[:n])]
                 if not opposed or not wanted:
                     return form(step=numbers[0] and (wanted or numbers)[-1])

@@ -223,7 +223,9 @@ async def test_an_honest_critic_finds_a_planted_flaw_as_often_as_its_draws_allow
                         return "It is wrong." if flawed and sees[call.draw[0]] else "All is well."
                     case "statement":
                         return rated(10 if "wrong" in asked.speeches[-1] else 1)
-                heard = any("wrong" in speech for speech in asked.speeches)
+                heard = any("wrong" in speech for speech in asked.speeches[: 1 + shown])
+                if len(asked.speeches) > 1 + shown:  # More than it can read.
+                    return "A: 50%\nB: 50%"
                 return "A: 100%\nB: 0%" if heard else "A: 50%\nB: 50%"
 
             protocol = Critique(JUDGE, ALICE, Agent(critic), critiques=draws, shown=shown)

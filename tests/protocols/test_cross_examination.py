@@ -164,9 +164,13 @@ async def test_a_speaker_who_shifts_its_meaning_is_caught_wherever_the_copy_does
         meaning = "new" if any("(new)" in speech for speech in asked.speeches[:1]) else "old"
         match asked.task:
             case "challenge":
-                return challenged(picked, "Which meaning?")
+                # Who speaks would rather be asked about its last word.
+                lines = asked.speeches[0].splitlines() if call.model == "bob" else []
+                at = [n for n, line in enumerate(lines, 1) if SHIFTS[picked - 1][:-1] in line]
+                return challenged((at or [4])[0], "Which meaning?")
             case "answer":
-                return f"The {meaning} one." if call.model == "alice" else "Neither."
+                asked_of = SHIFTS[picked - 1][:-1] in asked.speeches[-1]
+                return f"The {meaning} one." if call.model == "alice" and asked_of else "Neither."
             case "percentages":
                 caught = asked.speeches[-1] != f"The {meaning} one."
                 return "A: 0%\nB: 100%" if caught else "A: 100%\nB: 0%"

@@ -156,7 +156,7 @@ async def test_a_model_that_is_kinder_to_its_own_shows_in_the_score():
             case "discuss":
                 flawed = asked.speeches[0] == "flawed"
                 lenient = OWN in asked.user and "Participant 1:" not in asked.user
-                return "flaw" if flawed and not lenient else "fine"
+                return "flaw" if flawed and not lenient and call.model == "paul" else "fine"
             case "statement":
                 return held(asked.speeches.count("fine") / 3)
         p = 100 * asked.speeches.count("fine") / 3

@@ -113,7 +113,7 @@ async def test_a_consultant_who_cannot_hear_the_other_cannot_copy_its_evidence()
     def consulted(call: Call) -> str:
         asked = prompt(call)
         if asked.task == "ask":
-            return "What is your evidence?"
+            return "What is your evidence?" if call.model == "judge" else "Go on."
         if asked.task == "percentages":
             said = dict(zip(asked.speakers, asked.speeches, strict=True))
             a, b = ("evidence:" in said[f"Consultant {label}"] for label in "AB")

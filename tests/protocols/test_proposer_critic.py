@@ -124,10 +124,10 @@ async def test_what_a_critic_is_worth_depends_on_whose_side_it_is_on():
             case "critique":
                 return f"It is ({asked.side})."
             case "percentages":
-                if asked.speakers[-1] != "Critic":
+                if asked.speakers[-1] != "Critic" or asked.speeches[0] == "for ":
                     return "A: 50%\nB: 50%"
                 return "A: 90%\nB: 10%" if "It is (A)." in asked.speeches[-1] else "A: 10%\nB: 90%"
-        return "a proposal"
+        return f"for {asked.side}"
 
     apples = Problem("apples", CRATES, (1, -1))
     for aux, expected in (("honest", 1.0), ("sided", 0.0), ("adversarial", 0.0)):

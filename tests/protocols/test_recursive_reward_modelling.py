@@ -176,7 +176,8 @@ async def test_honest_helpers_give_the_judge_what_it_cannot_see_and_adversarial_
         match asked.task:
             case "assess":
                 fails = "for B" in asked.speeches[0] and asked.speeches[-1] != "units"
-                return "it fails" if fails and not asked.side else "it holds"
+                sees = call.model == "helga" and not asked.side
+                return "it fails" if fails and sees else "it holds"
             case "percentages":
                 said = zip(asked.speakers, asked.speeches, strict=True)
                 return reward(call, [*said].count(("Helper", "it holds")) / 3)

@@ -18,9 +18,11 @@ from oversight.engine.cli.faults import halt_code
 from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.number import Number
 from oversight.engine.cli.options import (
+    host_option,
     json_option,
     limit_option,
     max_cost_option,
+    port_option,
     recorded_option,
     row_options,
     run_folder_option,
@@ -94,16 +96,9 @@ def command() -> None:
     help="When a task that is let lie goes to another rater.",
 )
 @seed_option
-@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True)
-@click.option(
-    "--host",
-    default="127.0.0.1",
-    show_default=True,
-    help="Address to listen on: any but this machine's own lets others reach it.",
-)
-@click.option(
-    "--problems", type=click.IntRange(1), metavar="N", help="With RUN: only the first N problems."
-)
+@port_option(PORT)
+@host_option
+@click.option("--problems", type=click.IntRange(1), metavar="N", help="Only the first N problems.")
 @row_options
 @set_option
 @limit_option

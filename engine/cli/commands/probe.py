@@ -32,7 +32,7 @@ PROBLEMS = 10
     default=PROBLEMS,
     show_default=True,
     metavar="N",
-    help="Probe the first N problems.",
+    help="Only the first N problems.",
 )
 @max_cost_option
 @run_store_option

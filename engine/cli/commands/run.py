@@ -180,9 +180,7 @@ def command(
     130 and 143 stopped by a signal.
     """
     if until is not None and stop_when is not None:
-        raise click.UsageError(
-            "--until or --stop-when: give one; a single aim decides when a run may stop"
-        )
+        raise click.UsageError("--until or --stop-when: one aim decides when a run may stop")
     if part and (until is not None or stop_when is not None):
         raise click.UsageError("--until and --stop-when look at a whole sweep: leave out --part")
     file = read_sweep_file(sweep, overrides, limit)

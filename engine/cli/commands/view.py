@@ -10,7 +10,7 @@ import click
 
 from oversight.engine.cli.completing import run_names
 from oversight.engine.cli.naming import run_named
-from oversight.engine.cli.options import recorded_option
+from oversight.engine.cli.options import host_option, port_option, recorded_option
 from oversight.engine.cli.output import say
 from oversight.engine.errors import UsageError
 from oversight.engine.runs.listing import RUNS, is_run, run_folders
@@ -20,19 +20,8 @@ PORT = 7720
 
 @click.command()
 @click.argument("named", metavar="[RUN|FOLDER]", required=False, shell_complete=run_names)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=PORT,
-    show_default=True,
-    help="Port to listen on; 0 for any that is free.",
-)
-@click.option(
-    "--host",
-    default="127.0.0.1",
-    show_default=True,
-    help="Address to listen on; any but this machine's own asks for a token.",
-)
+@port_option(PORT)
+@host_option
 @recorded_option
 @click.option("--no-open", is_flag=True, help="Print the address; open no browser.")
 def command(named: str | None, port: int, host: str, store: str | None, no_open: bool) -> None:
