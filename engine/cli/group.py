@@ -9,7 +9,7 @@ from oversight.engine.cli.exit_codes import ExitCode
 COMMANDS = {
     "demo": "Run a small sweep on simulated models: no key, no cost.",
     "init": "Write a commented sweep file to start from.",
-    "doctor": "Check keys, models, limits and the clock, with one-token requests.",
+    "doctor": "Check keys, models, limits and the clock, with a few small requests.",
     "plan": "Estimate the calls, cost and time of a sweep; nothing is sent.",
     "prompts": "Show what every seat of a sweep reads.",
     "rehearse": "Run a whole sweep against a local mock server: no key, no cost.",
@@ -38,6 +38,16 @@ COMMANDS = {
 }
 """Each is `commands.NAME:command`. Help is kept here so that `--help` imports none of
 them."""
+
+
+class NamedGroup(click.Group):
+    """A group that lists the first sentence on each command whole; click cuts it to one line."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, each.get_short_help_str(limit=400)) for name, each in self.commands.items()]
+            )
 
 
 class LazyGroup(click.Group):

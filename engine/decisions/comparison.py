@@ -86,6 +86,12 @@ class Comparison:
     ranks: tuple[tuple[str, RankSet], ...] = ()
     """Where all rows of a run were compared: the ranks that each may have, all right at once."""
 
+    def __str__(self) -> str:
+        """The tables that `oversight compare` prints."""
+        from oversight.engine.decisions.comparison_text import comparison_text
+
+        return comparison_text(self, "text")
+
     def _repr_markdown_(self) -> str:
         """What a notebook shows of it."""
         from oversight.engine.decisions.comparison_text import comparison_text

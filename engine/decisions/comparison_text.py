@@ -144,6 +144,11 @@ def _notes(comparison: Comparison, clustered: bool, doubtful: bool) -> list[str]
         f"p: sign flips of problems{' or groups of them' if clustered else ''}; "
         "95 %: CR3 t with pseudo-clusters at the ends of the range."
     )
+    if any(one.p_family < 0.05 and one.interval[0] < 0 < one.interval[1] for one in each):
+        notes.append(
+            "p is small although the interval holds 0: p asks about these problems, the interval "
+            "about problems that were not drawn, too."
+        )
     notes.append(
         f"equivalent: the 90 % interval lies within ±{comparison.equivalence:g}. MDE: what this "
         "many problems find with power .8."

@@ -84,8 +84,8 @@ def _costs_table(costs: Costs, ledger: float | None) -> Table:
     head = ["row", *["$ alone"] * priced, "calls", "tokens in", "cached", "out", "judge's"]
     head += [*["$ marginal"] * priced, "calls marginal", "tokens marginal"]
     notes = [
-        "alone: all calls of the row. marginal: those that no row above it asked; they add up to "
-        "the run's.",
+        "Each row by itself, with all calls that it makes. marginal: only those that no row above "
+        "it made; they add up to the run's.",
         "judge's: tokens in and out of the calls from which verdicts were read.",
     ]
     if ledger is not None:

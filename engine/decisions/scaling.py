@@ -98,8 +98,12 @@ def scaling(
     meant = [n for n in rows_meant(protocol, rows, run.names) if rows[n].agent]
     kinds = list(dict.fromkeys(rows[n].kind for n in meant))
     if len(kinds) != 1:
-        several = "; ".join(kinds) or "none with an agent"
-        raise UsageError(f"--protocol {protocol}: name one kind of row, not {several}")
+        raise UsageError(
+            f"--protocol {protocol} fits {len(kinds)} kinds of row: {'; '.join(kinds)}\n"
+            "  name one of them"
+            if kinds
+            else f"--protocol {protocol}: none of its rows has an agent; name one that has"
+        )
     games = _games(run, meant, game)
     fitted = (ratings_with_difficulty if difficulty else ratings)(games, seed=seed)
     known = {**_told(run, meant), **(capability or {})} or _own(run)

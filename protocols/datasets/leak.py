@@ -149,8 +149,9 @@ class LeakGate:
             named = "; ".join(_in_words(rule) for rule in self.leaks)
             return f"leak gate: {named}: the form of an answer tells whether it is true"
         return (
-            f"leak gate: no rule found, farthest {_in_words(self.rules[0])}; with n = "
-            f"{self.problems:,} a leak of up to {self.unseen} points would pass"
+            "leak gate: no rule of form finds the true answers; farthest from chance: "
+            f"{_in_words(self.rules[0])}; with n = {self.problems:,} a leak of up to "
+            f"{self.unseen} points would pass"
         )
 
     @property
@@ -254,5 +255,6 @@ def _wilson(hits: float, n: int, level: float) -> tuple[float, float]:
 
 def _in_words(rule: RuleAccuracy) -> str:
     return (
-        f"{rule.rule} {rule.accuracy:.0%} ({rule.low:.0%} to {rule.high:.0%}, n {rule.applicable})"
+        f"{rule.rule}, right in {rule.accuracy:.0%} of {rule.applicable:,} "
+        f"({rule.low:.0%} to {rule.high:.0%})"
     ).replace("%", " %")

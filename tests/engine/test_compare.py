@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import yaml
 
 import oversight
 from oversight.engine.decisions.comparison import compare_rows
+from oversight.engine.decisions.comparison_text import comparison_tables
 from oversight.engine.decisions.row_verdicts import judged_right
 from oversight.engine.decisions.rows import read_rows, rows_meant
 from oversight.engine.decisions.statement import (
@@ -49,6 +51,23 @@ def test_each_row_is_compared_with_the_naive_judge_unless_told_otherwise(
     (found,) = [each for each in told["contrasts"] if each["first"] == known.first]
     assert (found["mean"], found["n"]) == (pytest.approx(known.estimate), known.n)
     assert [found["low"], found["high"]] == pytest.approx(known.interval)
+
+
+def test_a_small_p_beside_an_interval_that_holds_0_is_explained(
+    place: Path, command: Command
+) -> None:
+    assert command("run", "small.yaml").code == 0
+    compared = oversight.compare(only_run(place))
+    first, *others = compared.contrasts
+    for p_family, low, explained in ((0.01, -0.1, True), (0.01, 0.1, False), (0.2, -0.1, False)):
+        one = replace(first.contrast, p_family=p_family, interval=(low, 0.2))
+        rest = [
+            replace(each, contrast=replace(each.contrast, p_family=1.0, interval=(-0.1, 0.2)))
+            for each in others
+        ]
+        changed = replace(compared, contrasts=(replace(first, contrast=one), *rest))
+        told = "\n".join(comparison_tables(changed)[0].notes)
+        assert ("p is small although the interval holds 0" in told) == explained
 
 
 def test_a_run_does_not_differ_from_a_rerun_of_it(place: Path, command: Command) -> None:
@@ -179,6 +198,8 @@ def test_python_compares_what_the_command_line_does(place: Path, command: Comman
     found = oversight.compare(only_run(place), contrasts=["debate strong,naive judge"])
     assert len(found.contrasts) == 1
     assert found.multiplicity == "1 contrast was looked at: p is not corrected."
+    printed = command("compare", only_run(place), "--contrast", "debate strong,naive judge").out
+    assert str(found) == printed.rstrip("\n")
     with pytest.raises(UsageError, match="baseline and --pairs are of one run"):
         oversight.compare(only_run(place), only_run(place), pairs="all")
 

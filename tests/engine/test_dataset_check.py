@@ -101,6 +101,8 @@ def test_questions_that_stand_twice_are_named(tmp_path):
         (["gsm8k", "--set", "folder=x", "--set", "limt=3"], "did you mean 'limit'?"),
         (["gsm8k", "--set", "folder"], "write it as --set name.of.setting=value"),
         (["gsm8"], "gsm8: no such file, and no loader is called so; there are: boolq"),
+        (["arithmetic"], "a bundled one: bundled --set name=arithmetic"),
+        (["my-sweep.yaml"], "a sweep file, and no data set"),
     ],
 )
 def test_a_data_set_that_cannot_be_meant_is_refused_with_the_mend(arguments, words):

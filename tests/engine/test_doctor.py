@@ -161,6 +161,8 @@ def test_without_anything_named_only_the_keys_are_looked_at(monkeypatch):
     }
     assert findings["anthropic"]["text"] == "ANTHROPIC_API_KEY is not set"
     assert all(each["fine"] for each in findings.values()), "nobody asked for any of them"
+    shown = lines(doctor())
+    assert {"  ✓ OPENAI_API_KEY is set", "  – ANTHROPIC_API_KEY is not set"} < set(shown)
 
 
 def test_an_answer_of_another_model_is_no_answer_of_this_one(at):

@@ -110,7 +110,7 @@ def test_the_report_for_people_holds_ledger_against_server(sweep):
         oversight, ["rehearse", str(sweep), "--limit", "1", "--profile", "calm"]
     )
     assert result.exit_code == 0
-    assert "sweep · rehearsed under calm, 10 times as fast as the clock" in result.stdout
+    assert "sweep · rehearsed with the profile calm, at 10 × real time" in result.stdout
     assert f"{CELLS} of {CELLS} cells, 0 failed" in result.stdout
     told = re.search(r"^the ledger has (\d+) requests, the server saw (\d+)$", result.stdout, re.M)
     assert told is not None

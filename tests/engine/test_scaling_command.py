@@ -52,7 +52,18 @@ def test_nested_oversight_needs_a_capability_of_every_model(grid: Path, command:
     none = command("scaling", grid, "--protocol", "debate")
     assert (none.code, "no row is called 'debate'" in none.err) == (2, True)
     naive = command("scaling", grid, "--protocol", "naive judge")
-    assert (naive.code, "name one kind of row" in naive.err) == (2, True)
+    assert (naive.code, "none of its rows has an agent" in naive.err) == (2, True)
+
+
+def test_a_name_that_fits_several_kinds_of_row_is_refused_with_their_names(
+    place: Path, command: Command
+) -> None:
+    twice = "protocols: {consultancy: {first: [client, consultant]}}"
+    (place / "twice.yaml").write_text(GRID.replace("protocols: [naive_judge, consultancy]", twice))
+    assert command("run", "twice.yaml", "--limit", 2).code == 0
+    refused = command("scaling", only_run(place), "--protocol", "consultancy")
+    assert refused.code == 2
+    assert "fits 2 kinds of row: consultancy client first 2; consultancy consultant" in refused.err
 
 
 def test_the_sweep_file_places_models_and_asd_moves_with_both_capabilities(

@@ -35,7 +35,7 @@ def test_true_answers_that_are_longer_are_caught():
     assert (rule.applicable, rule.accuracy, rule.chance) == (100, 1.0, 0.5)
     assert rule.leaks
     assert rule in gate.leaks
-    assert "longest answer 100 %" in gate.line
+    assert "longest answer, right in 100 % of 100 (" in gate.line
     assert "fine" not in gate.line
 
 
@@ -62,7 +62,7 @@ def test_answers_without_a_tell_pass():
 
     gate = leak_gate(made(100, answers))
     assert gate.leaks == ()
-    assert gate.line.startswith("leak gate: no rule found, farthest ")
+    assert gate.line.startswith("leak gate: no rule of form finds the true answers; farthest")
     assert gate.line.endswith("; with n = 100 a leak of up to 14 points would pass")
 
 

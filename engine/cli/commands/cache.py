@@ -23,6 +23,7 @@ from oversight.cache.salvage import salvageable
 from oversight.cache.stats import store_statistics
 from oversight.cache.store import MemoryStore, Reader
 from oversight.engine.cli.exit_codes import ExitCode
+from oversight.engine.cli.group import NamedGroup
 from oversight.engine.cli.options import (
     folder_store_option,
     json_option,
@@ -39,7 +40,7 @@ AT_ONCE = 1024
 """Entries that are removed in one transaction."""
 
 
-@click.group()
+@click.group(cls=NamedGroup)
 def command() -> None:
     """Inspect, check, prune, export and import the store of paid replies.
 

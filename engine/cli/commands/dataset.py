@@ -7,6 +7,7 @@ import click
 
 from oversight.engine.cli.dataset_table import TELLS, inventory_text
 from oversight.engine.cli.exit_codes import ExitCode
+from oversight.engine.cli.group import NamedGroup
 from oversight.engine.cli.number import Number
 from oversight.engine.cli.options import (
     json_option,
@@ -19,6 +20,7 @@ from oversight.engine.cli.output import show, show_json
 from oversight.engine.errors import UsageError
 from oversight.engine.runs.stores import store_name
 from oversight.engine.sweeps.document import Document
+from oversight.protocols.datasets.bundled import BUNDLED
 from oversight.protocols.datasets.catalogue import LOADERS, loader
 from oversight.protocols.datasets.generation import Generator
 from oversight.protocols.datasets.inventory import Inventory, inventory
@@ -43,7 +45,7 @@ loader_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=NamedGroup)
 def command() -> None:
     """Check data sets for leaks, fetch them, generate or rewrite answers."""
 
@@ -183,7 +185,7 @@ def generate_rewritten(
     """Have one model write every worked solution anew, right and wrong ones alike.
 
     \b
-      oversight dataset generate-rewritten gsm8k --set folder=data/gsm8k --model … -o one-hand.jsonl
+      oversight dataset generate-rewritten gsm8k --set folder=data/gsm8k --model … -o new.jsonl
 
     Where different hands wrote right and wrong answers, a judge can tell them by their wording;
     `oversight dataset check` says how well. The model sees one solution at a time, and neither the
@@ -211,12 +213,18 @@ def _loader(spec: str, settings: tuple[str, ...]) -> Loader:
     try:
         if spec in LOADERS:
             return loader(spec, document.value)
+        if Path(spec).suffix in (".yaml", ".yml"):
+            raise UsageError(
+                f"{spec}: a sweep file, and no data set\n"
+                f"  what the leak gate finds in its problems: oversight plan {spec}"
+            )
         if Path(spec).exists():
             return loader("file", {"path": spec} | document.value)
     except ValueError as exc:
         raise UsageError(f"{exc}\n  a setting is given as --set NAME=VALUE") from exc
+    meant = f"\n  a bundled one: bundled --set name={spec}" if spec in BUNDLED else ""
     raise UsageError(
-        f"{spec}: no such file, and no loader is called so; there are: {', '.join(LOADERS)}"
+        f"{spec}: no such file, and no loader is called so; there are: {', '.join(LOADERS)}{meant}"
     )
 
 

@@ -32,12 +32,13 @@ LINE = "\n"
 @set_option
 @json_option
 def command(what: tuple[str, ...], overrides: tuple[str, ...], as_json: bool) -> None:
-    """Check keys, addresses, models, limits and the clock, with one request for one token a model.
+    """Check keys, addresses, models, limits and the clock, with a few small requests.
 
-    SWEEP: all its models are asked, and its calls are held against what they can do; logprobs,
-    schemas and tools are tried with one small call each, where the sweep needs them. Vendors are
-    asked, at no cost, what they say of their models. MODEL: just these, as `openai/gpt-6-luna`.
-    With neither, only what keys are set is told. Exit code 1 if anything is not well.
+    SWEEP: each of its models is asked for one token, and its calls are checked against what they
+    can do; logprobs, schemas and tools are tried with one small call each, where the sweep needs
+    them. Vendors are asked, at no cost, what they say of their models. MODEL: just these, as
+    `openai/gpt-6-luna`.
+    With neither, it lists which keys are set. Exit code 1 if anything is not well.
     """
     variables = environment(Path())
     if what:
@@ -51,16 +52,16 @@ def command(what: tuple[str, ...], overrides: tuple[str, ...], as_json: bool) ->
             examine(what, lambda name, api: settings_of(name, variables, api=api), variables)
         )
     if not what:
-        # Nobody has asked for any of them: a key that is not set is no fault.
         findings = [
-            replace(found, fine=True, mend="")
+            replace(found, mend="")
             for each in PROVIDERS
             if (found := key_of(each, variables)) is not None
         ]
     if as_json:
-        show_json(findings)
+        # Nobody has asked for any provider: a key that is not set is no fault.
+        show_json(findings if what else [replace(found, fine=True) for found in findings])
     else:
-        show("\n".join(_lines(findings)))
+        show("\n".join(_lines(findings, "✗" if what else "–")))
     if what and not all(finding.fine for finding in findings):
         raise SystemExit(ExitCode.FAILED)
 
@@ -81,10 +82,11 @@ async def _sweep(opened: LoadedSweep, variables: Mapping[str, str]) -> list[Pref
     return [able, *tight, *ends, *looked]
 
 
-def _lines(findings: Iterable[PreflightResult]) -> Iterator[str]:
+def _lines(findings: Iterable[PreflightResult], wrong: str) -> Iterator[str]:
+    """wrong: the mark of what is not fine."""
     for about, group in groupby(findings, key=lambda finding: finding.about):
         yield about
         for finding in group:
-            yield f"  {'✓' if finding.fine else '✗'} {finding.text.replace(LINE, LINE + '    ')}"
+            yield f"  {'✓' if finding.fine else wrong} {finding.text.replace(LINE, LINE + '    ')}"
             if finding.mend:
                 yield f"    {finding.mend}"

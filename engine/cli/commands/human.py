@@ -15,6 +15,7 @@ from oversight.engine.cli.beside import ask_beside, store_of
 from oversight.engine.cli.completing import run_names
 from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.faults import halt_code
+from oversight.engine.cli.group import NamedGroup
 from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.number import Number
 from oversight.engine.cli.options import (
@@ -47,7 +48,7 @@ MOST_LANES = 5_000
 """Cells under way at once: persons choose among what waits, so that few of it would hold up all."""
 
 
-@click.group()
+@click.group(cls=NamedGroup)
 def command() -> None:
     """Put persons into seats, see how far they are, and how well they agree."""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from oversight.engine.cli.completing import sweep_files
+from oversight.engine.cli.group import NamedGroup
 from oversight.engine.cli.options import json_option, protocol_option, set_option
 from oversight.engine.cli.output import show, show_json
 from oversight.engine.errors import UsageError
@@ -14,7 +15,7 @@ from oversight.engine.planning.prompts import Prompted, prompts_read
 from oversight.engine.runs.loaded_sweep import open_sweep
 
 
-@click.group()
+@click.group(cls=NamedGroup)
 def command() -> None:
     """Show what every seat of a sweep reads."""
 

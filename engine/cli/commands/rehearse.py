@@ -163,8 +163,8 @@ def _rehearsed(
 def _table(rehearsed: Rehearsed) -> Table:
     watch = rehearsed.watch
     title = (
-        f"{rehearsed.name} · rehearsed under {rehearsed.profile}, {rehearsed.speed:g} times as fast"
-        f" as the clock\n{rehearsed.finished:,} of {rehearsed.cells:,} cells, "
+        f"{rehearsed.name} · rehearsed with the profile {rehearsed.profile}, at "
+        f"{rehearsed.speed:g} × real time\n{rehearsed.finished:,} of {rehearsed.cells:,} cells, "
         f"{rehearsed.failed:,} failed · {duration(watch.story)}, in {duration(watch.real)} here"
     )
     rows = [
@@ -209,7 +209,7 @@ def _notes(rehearsed: Rehearsed) -> list[str]:
         "" if cost is None else f", ${cost.likely:,.2f} (${cost.low:,.2f} to ${cost.high:,.2f})"
     )
     notes.append(
-        f"planned were {planned.total('calls'):,} calls, {short(planned.total('input_tokens'))} "
+        f"the plan was {planned.total('calls'):,} calls, {short(planned.total('input_tokens'))} "
         f"tokens in, {short(planned.total('output_tokens'))} out{expected}"
     )
     if total.doubtful:

@@ -2,6 +2,7 @@
 
 import click
 
+from oversight.engine.accounting.budget import dollars
 from oversight.engine.accounting.ledger import sum_usage
 from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.cli.naming import run_argument, run_named
@@ -51,8 +52,8 @@ def command(named: str, as_json: bool) -> None:
     share = finished / manifest.cells if manifest.cells else 1.0
     show(f"{manifest.name}: {finished:,}/{manifest.cells:,} cells ({share:.0%}), {failed:,} failed")
     if paid.sent:
-        doubtful = f", and ${paid.doubtful:.2f} in doubt" if paid.doubtful else ""
-        show(f"{asked(paid)}, ${paid.dollars:.2f}{doubtful}")
+        doubtful = f", and {dollars(paid.doubtful)} in doubt" if paid.doubtful else ""
+        show(f"{asked(paid)}, {dollars(paid.dollars)}{doubtful}")
     for model, account in ledger.items():
         if account.latency.replies:
             show(f"{model}: {account.latency}")
