@@ -50,6 +50,10 @@ def test_ctrl_c_leaves_batches_at_the_vendors_and_the_same_command_takes_them(de
     assert seen["lines_twice"] == 0
     assert desk.account().sent == seen["lines"]
     assert "requests" not in seen
+    cost = desk.account().dollars
+    assert 0 < cost < 0.1
+    shown, _ = desk.start_words("status", "run").communicate(timeout=60)
+    assert f" out, ${cost:.4f}\n" in shown
 
 
 def test_a_plan_in_batches_costs_half_and_tells_the_waves(desk):
