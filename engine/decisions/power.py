@@ -72,6 +72,8 @@ class PowerPlan:
     mde: float
     """That the sweep as it stands finds: its questions and its draws."""
     purchases: tuple[Purchase, ...]
+    fitting: int
+    """How many contrasts the words fit, of which this is the first."""
 
     @property
     def cheapest(self) -> Purchase:
@@ -148,7 +150,8 @@ async def power_plan(
     UsageError where the words mean no contrast of the sweep, or none of the pilot.
     """
     sweep = opened.sweep
-    first, second = pairs_meant(*words, sweep.rows, row_names(sweep.rows))[0]
+    fitting = pairs_meant(*words, sweep.rows, row_names(sweep.rows))
+    first, second = fitting[0]
     rows = (sweep.rows[first], sweep.rows[second])
     source: SpreadSource = "worst case"
     if pilot is not None:
@@ -211,6 +214,7 @@ async def power_plan(
         judged,
         found,
         tuple(purchases),
+        len(fitting),
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from oversight.engine.decisions.power import PowerPlan
 from oversight.engine.display.table import Table
+from oversight.engine.reports.tables import SCORE_NAMES
 
 
 def power_json(plan: PowerPlan) -> dict[str, Any]:
@@ -44,13 +45,18 @@ def power_table(plan: PowerPlan) -> Table:
         f"spread {where}: {parts}; design effect {spread.design_effect:.2f}.",
         f"the sweep as it stands finds {plan.mde:.3f} with power {plan.power:g} (its MDE).",
     ]
+    if plan.fitting > 1:
+        notes.append(
+            f"the first of {plan.fitting} contrasts that the names fit; for another one name its "
+            "agent and judge, too."
+        )
     if plan.source == "pilot" and not plan.separated:
         notes.append("with draws: 2 or more, a pilot tells what more draws are worth.")
     if plan.source == "pilot" and not plan.judged:
         notes.append("with judges of the kind redrawn, it tells what more verdicts are worth.")
     return Table(
         f"power: {plan.first} - {plan.second}, a difference of {plan.difference:g} "
-        f"({plan.score}) with power {plan.power:g}",
+        f"({SCORE_NAMES[plan.score]}) with power {plan.power:g}",
         ("draws", *["verdicts"] * judged, "problems", "calls", "$ likely", ""),
         tuple(body),
         0,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from oversight.engine.errors import UsageError
 from oversight.engine.pictures.data import Span, TableRows
+from oversight.engine.reports.tables import SCORE_NAMES
 
 if TYPE_CHECKING:
     from oversight.engine.pictures.looked import Looked
@@ -101,7 +102,7 @@ def chart_of(
     if not series:
         raise UsageError(f"{kind}: there is nothing to draw: {why}")
     return Chart(
-        f"{run.name}: {kind} ({run.score})",
+        f"{run.name}: {kind} ({SCORE_NAMES[run.score]})",
         x,
         y,
         tuple(series),

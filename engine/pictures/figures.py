@@ -12,6 +12,7 @@ from oversight.engine.pictures.charts import Chart, Heat
 from oversight.engine.pictures.comparison import ComparedLine, ComparisonForest
 from oversight.engine.pictures.data import Forest, ForestLine, Span
 from oversight.engine.pictures.kinds import Picture
+from oversight.engine.reports.tables import SCORE_NAMES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -174,10 +175,10 @@ def _forest(figure: "Figure", forest: Forest | ComparisonForest) -> None:
     axes.grid(axis="x", color="#e4e6e7", linewidth=0.5, zorder=0)
     axes.set_axisbelow(True)
     if isinstance(forest, Forest):
-        axes.set_xlabel(f"{forest.measure} ({forest.score}), 95 %")
+        axes.set_xlabel(f"{forest.measure} ({SCORE_NAMES[forest.score]}), 95 %")
         _key(figure, forest.lines)
     else:
-        axes.set_xlabel(f"ASD of the first less the second ({forest.score}), 95 %")
+        axes.set_xlabel(f"ASD of the first less the second ({SCORE_NAMES[forest.score]}), 95 %")
 
 
 def _beside(axes: "Axes", place: int, line: ForestLine) -> None:

@@ -61,6 +61,9 @@ def test_without_a_pilot_the_range_of_the_score_is_the_worst_case(
     out = command("plan", "small.yaml", *words).out
     assert "at worst: the range of the score allows no more. Run some problems, then --pilot" in out
     assert "finds" in out and "(its MDE)" in out
+    assert "contrasts that the names fit" not in out
+    several = command("plan", "small.yaml", "--contrast", "debate,consultancy", "--mde", "0.5").out
+    assert "the first of 2 contrasts that the names fit" in several
 
 
 def test_half_of_a_question_about_power_is_refused(place: Path, command: Command) -> None:
