@@ -175,7 +175,8 @@ def _forest(figure: "Figure", forest: Forest | ComparisonForest) -> None:
     axes.grid(axis="x", color="#e4e6e7", linewidth=0.5, zorder=0)
     axes.set_axisbelow(True)
     if isinstance(forest, Forest):
-        axes.set_xlabel(f"{forest.measure} ({SCORE_NAMES[forest.score]}), 95 %")
+        # Ratings name their worlds where others name a score.
+        axes.set_xlabel(f"{forest.measure} ({SCORE_NAMES.get(forest.score, forest.score)}), 95 %")
         _key(figure, forest.lines)
     else:
         axes.set_xlabel(f"ASD of the first less the second ({SCORE_NAMES[forest.score]}), 95 %")

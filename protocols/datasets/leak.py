@@ -255,6 +255,6 @@ def _wilson(hits: float, n: int, level: float) -> tuple[float, float]:
 
 def _in_words(rule: RuleAccuracy) -> str:
     return (
-        f"{rule.rule}, right in {rule.accuracy:.0%} of {rule.applicable:,} "
-        f"({rule.low:.0%} to {rule.high:.0%})"
+        f"{rule.rule}, {rule.accuracy:.0%} right ({rule.low:.0%} to {rule.high:.0%}; it applies to "
+        f"{rule.applicable:,})"
     ).replace("%", " %")
