@@ -261,7 +261,7 @@ TOOL = ToolSpec("calculator", "adds", '{"type":"object"}')
             Reply('{"A', outcome="truncated"),
             "does not fit into 64 tokens",
         ),
-        ({"tools": (TOOL,)}, Reply("4"), "told to call calculator, and did not"),
+        ({"tools": (TOOL,)}, Reply("4"), "it was required to call calculator, and did not"),
         ({"tools": (TOOL,)}, Reply("", (ToolCall("1", "abacus", "{}"),)), "of its own, abacus"),
         ({"tools": (TOOL,)}, Reply("", (ToolCall("1", "calculator", "{"),)), "are no JSON"),
     ],
