@@ -433,6 +433,29 @@ async def test_with_another_key_batches_are_not_to_be_seen_and_the_mend_is_told(
         assert server.counts()["lines_twice"] == 0
 
 
+async def test_a_batch_that_the_vendor_has_lost_keeps_no_other_from_being_taken_home(
+    office: Office,
+) -> None:
+    live = await office.live()
+    async with office.server(delay=0.2) as server:
+        await office.sit(server, terms=replace(BATCHED, waits=False))
+        lost, kept = list(server.desk.batches)
+        lost.owner = b"of an account that is gone"
+        await asyncio.sleep(0.25)
+        stopped = await office.sit(server)
+        assert isinstance(stopped.halt, BatchRefused)
+        assert f"The batch {lost.id} " in str(stopped.halt)
+        assert [step["landed"] for step in stopped.marks("landed")] == [kept.id]
+        # As the fault says.
+        (stopped.folder / "batches").rename(office.place / "aside")
+        went = await office.sit(server)
+        seen = server.counts()
+    assert went.halt is None
+    assert went.bytes == live.bytes
+    assert seen["lines_ok"] == live.account.stored
+    assert seen["lines_twice"] == len(lost.lines)
+
+
 async def test_a_refresh_asks_for_each_call_once_more(office: Office) -> None:
     async with office.server() as server:
         first = await office.sit(server)
