@@ -247,6 +247,21 @@ async def test_a_run_goes_home_with_what_is_out_though_it_is_live_by_now(office:
     assert seen["ok"] + out == live.account.stored
 
 
+async def test_what_no_cell_waits_for_any_more_is_cancelled_and_counted(office: Office) -> None:
+    async with office.server(delay=5.0) as server:
+        await office.sit(server, terms=replace(BATCHED, waits=False))
+        out = server.counts()["lines"]
+        (office.place / "other-store").symlink_to(office.place / "run-store")
+        await office.sit(server, "other", BatchTerms())
+        went = await office.sit(server)
+        seen = server.counts()
+    assert went.halt is None
+    assert not went.session.awaited
+    assert seen["lines"] == out == seen.get("lines_ok", 0) + seen["lines_cancelled"]
+    assert went.account.sent == out
+    assert went.account.stored == seen.get("lines_ok", 0)
+
+
 async def test_when_patience_ends_batches_are_cancelled_before_anything_is_asked_live(
     office: Office,
 ) -> None:
