@@ -247,6 +247,21 @@ async def test_a_run_goes_home_with_what_is_out_though_it_is_live_by_now(office:
     assert seen["ok"] + out == live.account.stored
 
 
+async def test_what_no_cell_waits_for_any_more_is_cancelled_and_counted(office: Office) -> None:
+    async with office.server(delay=5.0) as server:
+        await office.sit(server, terms=replace(BATCHED, waits=False))
+        out = server.counts()["lines"]
+        (office.place / "other-store").symlink_to(office.place / "run-store")
+        await office.sit(server, "other", BatchTerms())
+        went = await office.sit(server)
+        seen = server.counts()
+    assert went.halt is None
+    assert not went.session.awaited
+    assert seen["lines"] == out == seen.get("lines_ok", 0) + seen["lines_cancelled"]
+    assert went.account.sent == out
+    assert went.account.stored == seen.get("lines_ok", 0)
+
+
 async def test_when_patience_ends_batches_are_cancelled_before_anything_is_asked_live(
     office: Office,
 ) -> None:
@@ -431,6 +446,29 @@ async def test_with_another_key_batches_are_not_to_be_seen_and_the_mend_is_told(
         monkeypatch.setattr(session, "SOONEST", 0.01)
         assert (await office.sit(server)).halt is None
         assert server.counts()["lines_twice"] == 0
+
+
+async def test_a_batch_that_the_vendor_has_lost_keeps_no_other_from_being_taken_home(
+    office: Office,
+) -> None:
+    live = await office.live()
+    async with office.server(delay=0.2) as server:
+        await office.sit(server, terms=replace(BATCHED, waits=False))
+        lost, kept = list(server.desk.batches)
+        lost.owner = b"of an account that is gone"
+        await asyncio.sleep(0.25)
+        stopped = await office.sit(server)
+        assert isinstance(stopped.halt, BatchRefused)
+        assert f"The batch {lost.id} " in str(stopped.halt)
+        assert [step["landed"] for step in stopped.marks("landed")] == [kept.id]
+        # As the fault says.
+        (stopped.folder / "batches").rename(office.place / "aside")
+        went = await office.sit(server)
+        seen = server.counts()
+    assert went.halt is None
+    assert went.bytes == live.bytes
+    assert seen["lines_ok"] == live.account.stored
+    assert seen["lines_twice"] == len(lost.lines)
 
 
 async def test_a_refresh_asks_for_each_call_once_more(office: Office) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from oversight.engine.runs.progress_file import read_progress
 from oversight.engine.runs.run_folder import outcomes
 from tests.command_line import Command, calls, environment, oversight, running
 from tests.run_folders import len_of, only_run, written
@@ -135,6 +136,29 @@ def test_a_closed_terminal_stops_a_run_as_a_signal_does(stuck: Path) -> None:
     os.close(ours)
     assert process.wait() == 128 + signal.SIGHUP
     assert len_of(stuck / "store") > 0, "what was in flight has landed"
+
+
+@pytest.mark.timeout(60)
+def test_a_stopped_terminal_stalls_neither_a_run_nor_a_signal(
+    place: Path, undisturbed: bytes
+) -> None:
+    (place / "slow.yaml").write_text(SLOW)
+    with running("run", "slow.yaml", cwd=place) as process:
+        process.until(r"0/540 cells  [1-9]")
+        process.type(b"\x13")  # Ctrl-S
+        folder = only_run(place)
+        while len(list(outcomes(folder))) < 100:
+            time.sleep(0.05)
+        process.hear(signal.SIGTERM)
+        while not read_progress(folder).get("note"):
+            time.sleep(0.05)
+        process.type(b"\x11")  # Ctrl-Q
+        stopped = process.end()
+    assert stopped.code == 128 + signal.SIGTERM
+    assert "calls in flight; Ctrl-C again to abandon them" in stopped.err
+    assert re.findall(ALL_SAVED, stopped.err)
+    assert oversight("run", "slow.yaml", *FAST, cwd=place).code == 0
+    assert written(folder) == undisturbed
 
 
 def test_impatience_does_not_change_the_exit_code(stuck: Path) -> None:
