@@ -119,6 +119,9 @@ class Running:
     def hear(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
+    def type(self, keys: bytes) -> None:
+        os.write(self._terminal, keys)
+
     def end(self) -> Ran:
         """Wait for its end."""
         while self._read():

@@ -140,12 +140,12 @@ class Dispatch:
         news, stops = False, None
         for id, batch in list(self.book.out.items()):
             desk = self.desk(batch.model)
-            state = await self._of_batch(id, desk.state, id)
-            self.back[id] = state.done
-            if not state.ended:
-                continue
-            del self.back[id]
             try:
+                state = await self._of_batch(id, desk.state, id)
+                self.back[id] = state.done
+                if not state.ended:
+                    continue
+                del self.back[id]
                 if state.fault is None:
                     await self._land(desk, id, batch, state)
                     news = True
@@ -250,10 +250,14 @@ class Dispatch:
         try:
             return await self._steady(errand, *args)
         except (InvalidRequest, ModelNotFound) as exc:
+            others = len(self.book.out) - 1
+            first = (
+                f", once the other {others:,} that are out have been taken home" if others else ""
+            )
             raise BatchRefused(
                 f"{exc}. The batch {id} was handed in with another key, or is there no more: put "
                 f"the key back with which it was; or have its calls asked, and paid, again: move "
-                f"{self.book.folder} away"
+                f"{self.book.folder} away{first}"
             ) from exc
 
     async def _steady(self, errand: Callable[..., Awaitable[Told]], *args: Any) -> Told:

@@ -117,7 +117,11 @@ class BatchSession(RunSession):
                 await super()._run(self._missing(group))
                 # Attempts that ended as Pending leave their conversations in rings of frames.
                 gc.collect()
-                if self._stop.halt is not None or next(self._missing(group), None) is None:
+                if self._stop.halt is not None:
+                    return
+                if next(self._missing(group), None) is None:
+                    if next(self._missing(None), None) is None:
+                        await self._call_off()
                     return
                 noted = {model: each for model, each in self._collectors.items() if len(each)}
                 self.waves += bool(noted)
@@ -151,6 +155,15 @@ class BatchSession(RunSession):
                 raise BatchesOut(f"{self.awaited} are out")
             pause = min(max(PART * (loop.time() - began), SOONEST), LATEST, left)
             await self._stop.sleep(pause)
+
+    async def _call_off(self) -> None:
+        """Cancel what is out though every cell is done, and take home what is paid for: it was
+        asked by cells that failed of something else, or another run of the store had it sooner."""
+        if self.book.out:
+            await self._dispatch.cancel()
+        while self.book.out:
+            if not await self._dispatch.look():
+                await self._stop.sleep(SOONEST)
 
     def _left(self) -> float:
         """Seconds for which batches are still waited for. By the clock on the wall, since they

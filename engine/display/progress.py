@@ -1,9 +1,10 @@
 """Progress on stderr: a live line on a terminal, plain lines now and then elsewhere."""
 
 import asyncio
+import io
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 from rich.console import Console, Group
@@ -13,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from oversight.engine.display.printable import printable
+from oversight.engine.display.terminal_writer import TerminalWriter
 
 FRAME = 0.125
 """Seconds between frames on a terminal; whatever the number of calls."""
@@ -22,6 +24,9 @@ MIN_BAR = 5
 
 PLAIN_EVERY = 10.0
 """Seconds between lines where nobody watches live: a log."""
+
+LINGER = 1.0
+"""Seconds that a run which is over waits for its terminal to take the last line."""
 
 RATE_OVER = 30.0
 """Seconds over which the rate is measured that the time left follows from."""
@@ -77,15 +82,37 @@ async def progress(
 
     speed: how many seconds of the loop's clock pass in a real one.
     """
-    show = _live if console.is_terminal else _plain
     clock = _Clock()
-    showing = asyncio.create_task(show(snapshot, clock, console, speed))
+    with _unhurried(console) as behind:
+        showing = asyncio.create_task(
+            _live(snapshot, clock, console, speed, behind)
+            if console.is_terminal
+            else _plain(snapshot, clock, console, speed)
+        )
+        try:
+            yield
+        finally:
+            showing.cancel()
+            await asyncio.wait([showing])
+            console.print(_line(snapshot(), clock), highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _unhurried(console: Console) -> Iterator[Callable[[], bool]]:
+    """Let nobody wait for the console's terminal while the body runs, if it is one; what is given
+    tells whether the terminal lags behind."""
+    stream = console.file
+    if not stream.isatty():
+        yield lambda: False
+        return
+    stream.flush()
+    writer = TerminalWriter(stream.fileno())
+    console.file = io.TextIOWrapper(writer, console.encoding, "replace", write_through=True)
     try:
-        yield
+        yield lambda: writer.behind
     finally:
-        showing.cancel()
-        await asyncio.wait([showing])
-        console.print(_line(snapshot(), clock), highlight=False, soft_wrap=True)
+        console.file = stream
+        writer.end(LINGER)
 
 
 class _Clock:
@@ -111,10 +138,18 @@ class _Clock:
 
 
 async def _live(
-    snapshot: Callable[[], Snapshot], clock: _Clock, console: Console, speed: float
+    snapshot: Callable[[], Snapshot],
+    clock: _Clock,
+    console: Console,
+    speed: float,
+    behind: Callable[[], bool],
 ) -> None:
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
+            if behind():
+                # Frames that nobody sees are left out.
+                await asyncio.sleep(FRAME * speed)
+                continue
             now = snapshot()
             figures = _figures(now, clock, left=True)
             bar = Table.grid(padding=(0, 1))

@@ -4,6 +4,7 @@ A rater is told that an answer is saved once its line is on the disk. A reply th
 the store when a process was killed is made again from here.
 """
 
+import errno
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
@@ -153,10 +154,16 @@ class RaterJournal:
         told = orjson.dumps({"what": event.what} | asdict(event))
         new = not self._file.exists()
         try:
-            with self._file.open("ab") as file:
-                file.write(told + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
+            with self._file.open("ab", buffering=0) as file:
+                whole = file.tell()
+                try:
+                    if file.write(told + b"\n") != len(told) + 1:
+                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                    os.fsync(file.fileno())
+                except OSError:
+                    # The next line would go on with what a full disk took of this one.
+                    file.truncate(whole)
+                    raise
             if new:
                 sync_folder(self.folder)
         except OSError as exc:

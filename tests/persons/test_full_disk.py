@@ -1,12 +1,16 @@
 """Where an answer cannot be written down, nobody is told that it is saved."""
 
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import aiohttp
 import pytest
 
+from oversight.engine.errors import RunFolderError
 from oversight.engine.pages.rating import RaterServer
-from oversight.engine.persons.journal import JOURNAL, read_journal
+from oversight.engine.persons.journal import JOURNAL, ConsentGiven, RaterJournal, read_journal
 from tests.persons.desks import judgement, work
 from tests.persons.raters import ScriptedRater, attentive
 from tests.shipments import shipment
@@ -40,3 +44,23 @@ async def test_an_answer_that_the_disk_refuses_is_told_so_and_taken_later(
             assert await rater.post("answer", fields) == (303, "/?said=saved")
             assert (await at_work.waiting[call.address]).outcome == "ok"
     assert [each.what for each in read_journal(tmp_path)] == ["consent", "given", "answered"]
+
+
+def test_a_line_that_fits_in_part_spoils_no_line_after_it(tmp_path: Path) -> None:
+    journal = RaterJournal(tmp_path)
+    journal.append(ConsentGiven("first", 1))
+    with room(tmp_path / JOURNAL, 10), pytest.raises(RunFolderError):
+        journal.append(ConsentGiven("second", 2))
+    journal.append(ConsentGiven("third", 3))
+    assert [event.rater for event in read_journal(tmp_path)] == ["first", "third"]
+
+
+@contextmanager
+def room(file: Path, size: int) -> Iterator[None]:
+    """Let this process write so many bytes more to a file, as where a disk is nearly full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file.stat().st_size + size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
