@@ -24,7 +24,7 @@ from oversight.engine.runs.outcome import OutcomeRecord
 from oversight.engine.runs.run import Run, RunOptions
 from oversight.engine.runs.run_folder import outcomes
 from oversight.engine.sweeps.sweepfile import SweepFile
-from tests.engine.sweeps import sweep_file
+from tests.engine.sweep_files import sweep_file
 from tests.shipments import shipments
 
 BATCHED = BatchTerms(every=True)

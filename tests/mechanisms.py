@@ -17,8 +17,8 @@ from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.judges import Ensemble, StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.protocol import Protocol
-from tests.engine.test_sim_expected import MODELS
-from tests.engine.test_sim_expected import PROTOCOLS as PLANTED
+from tests.engine.simulation.test_sim_expected import MODELS
+from tests.engine.simulation.test_sim_expected import PROTOCOLS as PLANTED
 from tests.shipments import shipment, simulated
 
 DOCS = Path(__file__).parents[1] / "docs" / "protocols.md"

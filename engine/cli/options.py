@@ -63,6 +63,11 @@ run_folder_option = click.option(
     type=click.Path(path_type=Path),
     help="Folder of the run. Default: runs/NAME-xxxxxx.",
 )
+batch_option = click.option(
+    "--batch",
+    is_flag=True,
+    help="Ask through the vendors' batch endpoints: half the price, replies within a day.",
+)
 limit_option = click.option(
     "--limit", type=click.IntRange(1), help="Use only the first N problems.", metavar="N"
 )

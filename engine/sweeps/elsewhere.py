@@ -12,8 +12,9 @@ import inspect
 import sys
 from collections.abc import Mapping
 from functools import cache
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import TypeVar
 
 from oversight.engine.errors import UsageError
@@ -138,13 +139,22 @@ def module_from_file(path: Path) -> ModuleType:
     return _executed(path, hashlib.sha256(path.read_bytes()).hexdigest())
 
 
+class _Uncached(SourceFileLoader):
+    """Reads the source itself: Python takes bytecode for a file's own by its size and the second
+    of its change, and a file that was just edited may agree in both."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
 @cache
 def _executed(path: Path, content: str) -> ModuleType:
     """The module of a file, imported once as long as its content has this sha256."""
     place = hashlib.sha256(str(path).encode()).hexdigest()
     # A name that no import statement can say, so that it stands in for nobody's module.
     name = f"{BY_FILE}{place[:12]} {content[:12]}"
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=_Uncached(name, str(path)))
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} cannot be imported")
     module = importlib.util.module_from_spec(spec)

@@ -4,16 +4,12 @@ Every mutant must die. A fault in a process that a test starts is not seen: test
 that run what they are about themselves.
 """
 
-from tests.campaign.mutants import Mutant
+from tests.campaign.mutants import Mutant, below
 
 
 def _of(file: str, tests: str, *edits: tuple[str, str]) -> list[Mutant]:
-    named = tuple(f"{folder}/test_{name}.py" for folder, name in _parts(tests))
+    named = tuple(below(*each.split("/")) for each in tests.split())
     return [Mutant(file, old, new, named) for old, new in edits]
-
-
-def _parts(tests: str) -> list[list[str]]:
-    return [each.split("/") for each in tests.split()]
 
 
 ENGINE_MUTANTS: tuple[Mutant, ...] = (
@@ -42,7 +38,7 @@ ENGINE_MUTANTS: tuple[Mutant, ...] = (
         ("replace(reply, call=address) if older is None else", "replace(reply, call=address) or"),
         ("        if self._closed:\n", "        if False:\n"),
         ("return await asyncio.shield(flight)\n\n", "return await flight\n\n"),
-        ("if self._missed > EXPLAINED_MISSES:", "if self._missed >= EXPLAINED_MISSES:"),
+        ("if self._missed > self._explained:", "if self._missed >= self._explained:"),
     ),
     *_of(
         "cache/checksum.py",
@@ -174,7 +170,7 @@ ENGINE_MUTANTS: tuple[Mutant, ...] = (
         ('if fate == "ambiguous":', 'if fate == "failed":'),
         ("self.at_risk = self.at_risk - worst if self.in_flight else 0.0", "self.at_risk -= worst"),
         ("doubtful=self.doubtful + self.at_risk", "doubtful=self.doubtful"),
-        ("faults[fate, kind] += count", "faults[fate, kind] = count"),
+        ("            faults[fate, kind] += count", "            faults[fate, kind] = count"),
         ("if not exc.sent:", "if exc.sent:"),
     ),
     *_of(

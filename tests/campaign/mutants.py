@@ -7,6 +7,9 @@ says so in its docstring, tells more than one of how it is done.
 # What stands in a file stands here on one line, however long it is.
 
 from dataclasses import dataclass
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)
@@ -20,8 +23,14 @@ class Mutant:
     """Test files that are about it, below tests/."""
 
 
+def below(room: str, name: str) -> str:
+    """The one test file of that name in a room, below tests/."""
+    (file,) = (TESTS / room).rglob(f"test_{name}.py")
+    return str(file.relative_to(TESTS))
+
+
 def _of(file: str, tests: str, *edits: tuple[str, str]) -> list[Mutant]:
-    named = tuple(f"protocols/test_{name}.py" for name in tests.split())
+    named = tuple(below("protocols", name) for name in tests.split())
     return [Mutant(f"protocols/{file}", old, new, named) for old, new in edits]
 
 

@@ -18,7 +18,7 @@ from oversight.engine.providers.wire import Wire
 from oversight.engine.runs.loaded_sweep import open_sweep
 from oversight.protocols.errors import ProtocolError
 from tests.conftest import Campaign
-from tests.engine.test_reply_fuzz import COMPLETION, MESSAGE, places, sound
+from tests.engine.providers.test_reply_fuzz import COMPLETION, MESSAGE, places, sound
 
 STRANGE: tuple[Any, ...] = (
     *(None, True, False, 0, -1, 2**63 - 1, 1e308, "", "stop", "\ud800", "\x00", [], {}, [[]]),

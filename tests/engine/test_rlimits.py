@@ -10,6 +10,8 @@ from tests.command_line import Command, Ran, environment
 from tests.engine.conftest import SWEEP
 from tests.run_folders import written
 
+pytestmark = pytest.mark.wire
+
 GREEDY = """\
 from dataclasses import dataclass
 

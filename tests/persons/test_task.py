@@ -15,7 +15,7 @@ from oversight.protocols.question import Question
 from oversight.protocols.quotes import Quote
 from oversight.protocols.transcript import ToolUse, Transcript, Turn
 from tests.fakes import CRATES
-from tests.protocols.test_every_judge import JUDGES, built
+from tests.protocols.judges.test_every_judge import JUDGES, built
 from tests.shipments import shipment
 
 FLOOR = Transcript(CRATES).then(

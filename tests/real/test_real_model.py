@@ -59,6 +59,8 @@ def judge(kind: str) -> dict[str, object]:
             return {"kind": kind, "judges": [judge("distribution"), judge("logprob")]}
         case "ensemble":
             return {"kind": kind, "member": judge("distribution"), "size": 2}
+        case "redrawn":
+            return {"kind": kind, "member": judge("distribution"), "draws": 2}
         case "votes":
             return one | {"n": 2, "max_tokens": 80}
         case "logprob":

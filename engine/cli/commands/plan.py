@@ -14,6 +14,7 @@ from oversight.engine.cli.completing import run_names, sweep_files
 from oversight.engine.cli.naming import run_named
 from oversight.engine.cli.number import Number
 from oversight.engine.cli.options import (
+    batch_option,
     json_option,
     limit_option,
     prices_option,
@@ -54,7 +55,7 @@ PLAN_HEAD = (
 @limit_option
 @prices_option
 @store_option
-@click.option("--batch", is_flag=True, help="As asked through the vendors' batch endpoints.")
+@batch_option
 @click.option("--contrast", metavar="A,B", help="The two rows to tell apart; with --mde.")
 @click.option(
     "--mde",

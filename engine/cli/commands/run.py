@@ -14,6 +14,7 @@ from oversight.engine.accounting.prices import listed, load_prices
 from oversight.engine.batches.terms import BatchTerms, Then
 from oversight.engine.cli.completing import sweep_files
 from oversight.engine.cli.options import (
+    batch_option,
     format_option,
     limit_option,
     max_cost_option,
@@ -100,11 +101,7 @@ class DurationOption(click.ParamType[float]):
 @click.option(
     "--quota", is_flag=True, help="Share the models' limits with other runs of this database."
 )
-@click.option(
-    "--batch",
-    is_flag=True,
-    help="Ask through the vendors' batch endpoints: half the price, replies within a day.",
-)
+@batch_option
 @click.option(
     "--no-wait",
     is_flag=True,

@@ -1,0 +1,124 @@
+"""Judges that are drawn again, and what a report then says of noise and of what to buy next."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.engine.decisions.noise import verdict_scores
+from oversight.engine.decisions.rows import read_rows
+from oversight.protocols.judges import Redrawn, StatedJudge
+from oversight.protocols.judges.case import Case
+from oversight.protocols.scoring.components import components
+from oversight.protocols.transcript import Transcript
+from tests.command_line import Command
+from tests.run_folders import only_run
+from tests.shipments import shipments
+
+REDRAWN = """\
+name: redrawn
+draws: {draws}
+problems: {{bundled: {{name: arithmetic, limit: 8}}}}
+agents: {{model: sim/weak, best_of: 2}}
+judges: {judge}
+protocols: [naive_judge, propaganda]
+"""
+AGAIN = "{kind: redrawn, member: {kind: stated, model: sim/judge}, draws: 3}"
+
+
+def test_a_verdict_drawn_again_is_of_the_same_transcript_and_the_mean_of_its_draws() -> None:
+    asked: list[Call] = []
+
+    async def ask(call: Call) -> Reply:
+        asked.append(call)
+        share = 50 + 10 * sum(call.draw)
+        return Reply(f"A: {share}%\nB: {100 - share}%", call=call.address)
+
+    judge = Redrawn(StatedJudge("sim/judge"), 3)
+    floor = Transcript(shipments(1)[0].question)
+    verdict = asyncio.run(judge.decide(Case(floor), ask))
+    assert len({call.request for call in asked}) == 1
+    # The first draw is what the judge says by itself: a run without draws is gone on with.
+    assert [call.draw for call in asked] == [(), (1,), (2,)]
+    assert [probs[0] for probs in verdict.redraws] == pytest.approx([0.5, 0.6, 0.7])
+    assert verdict.probs[0] == pytest.approx(0.6)
+    assert len(verdict.judgements) == 3
+    with pytest.raises(ValueError, match="draws: 0 is too few"):
+        Redrawn(StatedJudge("sim/judge"), 0)
+
+
+def test_a_run_with_more_verdicts_goes_on_from_one_with_a_single_one(
+    place: Path, command: Command
+) -> None:
+    (place / "one.yaml").write_text(REDRAWN.format(draws=1, judge="sim/judge"))
+    (place / "three.yaml").write_text(REDRAWN.format(draws=1, judge=AGAIN))
+    assert command("run", "one.yaml", "--run-folder", "one").code == 0
+    assert command("run", "three.yaml", "--run-folder", "three").code == 0
+    one, three = read_rows(place / "one"), read_rows(place / "three")
+    # Whoever picks among drafts does so once, so that what was said is the same.
+    for row in (0, 1):
+        ids, single = verdict_scores(one, row, "brier")
+        same, drawn = verdict_scores(three, row, "brier")
+        assert ids == same and drawn.shape == (8, 1, 3)
+        assert drawn[:, :, 0] == pytest.approx(single[:, :, 0])
+        assert np.ptp(drawn, axis=2).any()
+
+
+def test_a_report_says_where_noise_comes_from_and_what_sharpens_it_for_least(
+    place: Path, command: Command
+) -> None:
+    (place / "redrawn.yaml").write_text(REDRAWN.format(draws=2, judge=AGAIN))
+    assert command("run", "redrawn.yaml").code == 0
+    run = only_run(place)
+    (place / "prices.toml").write_text(
+        "\n".join(f"[sim.models.{name}]\ninput = 1.0\noutput = 4.0\n" for name in ("weak", "judge"))
+    )
+    words = ("report", run, "--next", "--prices", "prices.toml")
+    ran = command(*words, "--json")
+    assert ran.code == 0, ran.err
+    told = json.loads(ran.out)["noise"]
+    assert [row["name"] for row in told["rows"]] == ["naive judge", "propaganda"]
+    for number, row in enumerate(told["rows"]):
+        _, scores = verdict_scores(read_rows(run), number, "brier")
+        known = components(scores)
+        parts = row["components"]
+        assert (parts["problems"], parts["draws"], parts["verdicts"]) == (8, 2, 3)
+        for name in ("between", "within", "verdict"):
+            assert parts[name] == pytest.approx(getattr(known, name))
+        effect, error = row["design_effect"], known.error_with(8, 2, 3, row["design_effect"])
+        for refinement in row["refinements"]:
+            counts = (refinement["questions"], refinement["debates"], refinement["verdicts"])
+            assert known.error_with(*counts, effect) <= 0.64 * error + 1e-12
+            assert refinement["price"] > 0
+        assert row["best"]["price"] == min(refinement["price"] for refinement in row["refinements"])
+    text = command(*words).out
+    assert "what to buy next for an error a fifth smaller" in text and "($" in text
+
+
+def test_a_single_draw_of_each_is_told_what_it_lacks(place: Path, command: Command) -> None:
+    assert command("run", "small.yaml").code == 0
+    refused = command("report", only_run(place), "--next")
+    assert (refused.code, "one draw of each problem cannot separate noise" in refused.err) == (
+        2,
+        True,
+    )
+
+
+@pytest.mark.campaign
+def test_a_plan_weighs_verdicts_against_draws_and_problems(place: Path, command: Command) -> None:
+    (place / "redrawn.yaml").write_text(REDRAWN.format(draws=2, judge=AGAIN))
+    assert command("run", "redrawn.yaml").code == 0
+    words = ("--contrast", "propaganda,naive judge", "--mde", "0.1", "--pilot", only_run(place))
+    told = json.loads(command("plan", "redrawn.yaml", *words, "--json").out)["power"]
+    assert (told["separated"], told["judged"]) == (True, True)
+    bought = {(each["draws"], each["verdicts"]): each for each in told["purchases"]}
+    assert set(bought) == {(k, j) for k in (1, 2, 4, 8) for j in (1, 3, 9)}
+    # More verdicts on a draw need fewer problems, and more calls for each of them.
+    one, nine = bought[1, 1], bought[1, 9]
+    assert nine["questions"] < one["questions"]
+    assert nine["calls"] / nine["questions"] > 2 * one["calls"] / one["questions"]
+    assert "verdicts" in command("plan", "redrawn.yaml", *words).out

@@ -1,0 +1,317 @@
+"""What servers say of themselves, and of their models: asked before a run, and heeded in it."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpec
+from oversight.cache.reply import Reply, Token, ToolCall
+from oversight.engine.planning.preflight import examine
+from oversight.engine.planning.probe import probes_of
+from oversight.engine.providers.capabilities import abilities
+from oversight.engine.providers.keys import settings_of
+from oversight.engine.providers.local_server import LocalServer, local_server
+from oversight.engine.providers.model_facts import ModelFacts, model_facts
+from oversight.engine.providers.retirements import retirement
+from oversight.engine.providers.settings import Settings
+from oversight.engine.rehearsal import PROFILES, MockServer
+from oversight.engine.rehearsal.process import counts, serving
+from oversight.engine.runs.loaded_sweep import open_sweep
+from tests.answering import Asked, answering, pages
+from tests.command_line import Command, oversight
+
+pytestmark = pytest.mark.wire
+
+SWEEP = """\
+name: probed
+problems: {bundled: {name: arithmetic, limit: 1}}
+agents: {model: openai/gpt-6-sol, tools: calculator}
+judges:
+  - {kind: distribution, model: anthropic/claude-sonnet-5-5}
+  - {kind: logprob, model: openai/gpt-4.1}
+protocols: {debate: {rounds: 1}}
+"""
+SAID = {
+    "choices": [{"message": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 3, "completion_tokens": 1},
+}
+
+
+@contextmanager
+def telling(at: dict[str, Any]) -> Iterator[tuple[str, list[Asked]]]:
+    """A server that has JSON at some paths, and answers each call; what it was asked."""
+
+    def answer(asked: Asked) -> tuple[int, bytes]:
+        if asked.path.endswith("/chat/completions"):
+            return 200, json.dumps(SAID).encode()
+        return pages(at)(asked)
+
+    with answering(answer) as there:
+        yield there
+
+
+PROPS = {"/props": {"total_slots": 2, "default_generation_settings": {"n_ctx": 512}}}
+SHOW = {"model_info": {"llama.context_length": 131072, "general.architecture": "llama"}}
+
+
+@pytest.mark.parametrize("provider", ["llamacpp", "compatible/lab"])
+async def test_a_llamacpp_server_tells_its_slots_and_the_context_of_one(provider: str) -> None:
+    with telling(PROPS) as (url, asked):
+        there = settings_of(provider, {}, base_url=f"{url}/v1")
+        assert await local_server(there, "m") == LocalServer(512, 2)
+    assert [each.path for each in asked] == ["/props"]
+
+
+@pytest.mark.parametrize(
+    ("ps", "show", "context"),
+    [
+        ([{"model": "llama3:latest", "context_length": 8192}], SHOW, 8192),
+        ([{"model": "other:latest", "context_length": 8192}], SHOW, 4096),
+        ([], SHOW, 4096),
+        ([], {**SHOW, "parameters": 'stop "x"\nnum_ctx    32768'}, 32768),
+        ([], {"model_info": {"llama.context_length": 2048}}, 2048),
+    ],
+)
+async def test_ollama_tells_the_context_that_a_model_has_or_will_have(
+    ps: list[Any], show: dict[str, Any], context: int
+) -> None:
+    with telling({"/api/ps": {"models": ps}, "/api/show": show}) as (url, _):
+        there = settings_of("ollama", {}, base_url=url)
+        assert await local_server(there, "llama3") == LocalServer(context)
+
+
+async def test_a_server_that_says_nothing_is_taken_as_it_comes() -> None:
+    with telling({}) as (url, _):
+        for provider in ("llamacpp", "ollama", "vllm", "compatible/lab"):
+            there = settings_of(provider, {}, base_url=f"{url}/v1")
+            assert await local_server(there, "m") == LocalServer()
+    gone = settings_of("llamacpp", {}, base_url="http://127.0.0.1:9/v1")
+    assert await local_server(gone, "m") == LocalServer()
+
+
+def test_a_prompt_that_would_be_cut_is_never_sent(place: Path, command: Command) -> None:
+    (place / "cut.yaml").write_text(
+        "name: cut\nproblems: {bundled: {name: arithmetic, limit: 1}}\n"
+        "judges: {kind: stated, model: llamacpp/m, max_tokens: 400}\nprotocols: naive_judge\n"
+    )
+    with telling(PROPS) as (url, asked):
+        at = f"providers.llamacpp.base_url={url}/v1"
+        ran = command("run", "cut.yaml", "--run-folder", "run", "--set", at)
+        assert [each.path for each in asked] == ["/props"]
+    assert ran.code == 1
+    outcomes = (place / "run" / "outcomes.jsonl").read_text()
+    assert "do not fit into the 512 that its server gives to one call" in outcomes
+
+
+def test_no_more_calls_go_out_at_once_than_the_server_has_places(
+    place: Path, command: Command
+) -> None:
+    (place / "s.yaml").write_text(
+        "problems: {bundled: arithmetic}\njudges: llamacpp/m\nprotocols: naive_judge\n"
+    )
+
+    async def width(*overrides: str) -> int | None:
+        with telling(PROPS) as (url, _):
+            opened = open_sweep(
+                place / "s.yaml", (f"providers.llamacpp.base_url={url}/v1", *overrides)
+            )
+            await opened.models.inquire("llamacpp/m")
+            return opened.models.limiter("llamacpp/m")._set.concurrency
+
+    assert asyncio.run(width()) == 2
+    assert asyncio.run(width("models.llamacpp/m.concurrency=1")) == 1
+
+
+def test_workers_share_the_places_of_a_server_that_is_asked_once(
+    place: Path, command: Command
+) -> None:
+    (place / "s.yaml").write_text(
+        "name: s\nproblems: {bundled: {name: arithmetic, limit: 4}}\n"
+        "judges: {kind: stated, model: llamacpp/m, max_tokens: 400}\nprotocols: naive_judge\n"
+    )
+    with telling(PROPS) as (url, asked):
+        at = f"providers.llamacpp.base_url={url}/v1"
+        words = ("s.yaml", "--run-folder", "run", "--set", at, "--workers", "2")
+        ran = oversight("run", *words, cwd=place)
+        assert [each.path for each in asked] == ["/props"]
+    assert ran.code == 1, ran.err
+    outcomes = (place / "run" / "outcomes.jsonl").read_text()
+    assert outcomes.count("do not fit into the 512 that its server gives to one call") == 8
+
+
+@pytest.mark.parametrize(
+    ("model", "facts"),
+    [
+        ("openai/gpt-6-sol", ModelFacts()),
+        ("openai/gpt-4o-mini", ModelFacts(ends=date(2027, 1, 14))),
+        (
+            "anthropic/claude-opus-5-5",
+            ModelFacts(
+                context=1_000_000,
+                max_output=128_000,
+                efforts=("low", "medium", "high", "xhigh", "max"),
+                thinking=("adaptive",),
+                structured=True,
+            ),
+        ),
+    ],
+)
+async def test_a_vendor_is_asked_what_it_says_of_a_model(model: str, facts: ModelFacts) -> None:
+    provider, _, name = model.partition("/")
+    async with MockServer(PROFILES["2026"]) as server:
+        base = f"{server.url}/v1" if provider == "openai" else server.url
+        assert await model_facts(settings_of(provider, {}, base_url=base), name) == facts
+        assert "requests" not in server.counts()
+
+
+@pytest.mark.parametrize(
+    ("model", "facts", "told"),
+    [
+        ("openai/gpt-6-sol", ModelFacts(ends=date(2027, 3, 1)), "its end is 2027-03-01 there"),
+        ("openai/gpt-4o", ModelFacts(), "its end is not announced there, 2027-01-14 here"),
+        ("openai/gpt-6-sol", ModelFacts(context=9), "context is 9 there, 1,050,000 here"),
+        ("anthropic/claude-opus-5-5", ModelFacts(max_output=9), "max_tokens is 9 there, 128,000"),
+        (
+            "anthropic/claude-opus-4-8",
+            ModelFacts(efforts=("low", "high")),
+            "efforts are low, high there, low, medium, high, xhigh, max here",
+        ),
+        (
+            "anthropic/claude-opus-4-8",
+            ModelFacts(thinking=("adaptive",)),
+            "thinking 'disabled' is not taken there",
+        ),
+        (
+            "anthropic/claude-opus-5-5",
+            ModelFacts(thinking=("adaptive", "disabled")),
+            "thinking can be disabled there",
+        ),
+        ("anthropic/claude-opus-5-5", ModelFacts(structured=False), "a JSON schema is not taken"),
+    ],
+)
+def test_what_a_vendor_says_otherwise_is_told(model: str, facts: ModelFacts, told: str) -> None:
+    (found,) = facts.differences(abilities(model), retirement(model))
+    assert told in found
+
+
+@pytest.fixture
+def sweep(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("OPENAI", "ANTHROPIC"):
+        monkeypatch.setenv(f"{name}_API_KEY", "k")
+    (place / "probed.yaml").write_text(SWEEP)
+    return place / "probed.yaml"
+
+
+def at(url: str) -> list[str]:
+    return [
+        *("--set", f"providers.openai.base_url={url}/v1"),
+        *("--set", f"providers.anthropic.base_url={url}"),
+    ]
+
+
+def test_a_checkup_tries_what_the_sweep_asks_for_and_nothing_else(
+    sweep: Path, command: Command
+) -> None:
+    with serving(["--profile", "2026"]) as url:
+        ran = command("doctor", sweep, *at(url))
+        seen = counts(url)
+    assert ran.code == 0, ran.out
+    # One token of each of the three models, and what each is needed for; tools there and back.
+    assert seen["requests"] == seen["ok"] == 7
+    assert "✓ openai/gpt-6-sol: tools: as the sweep needs" in ran.out
+    assert "over the responses endpoint" in ran.out
+    assert "✓ anthropic/claude-sonnet-5-5: a JSON schema: as the sweep needs" in ran.out
+    assert "✓ openai/gpt-4.1: logprobs: as the sweep needs" in ran.out
+    assert "openai/gpt-4.1: its vendor says that it is served, until 2027-01-14" in ran.out
+
+
+def test_a_model_that_its_vendor_has_retired_is_not_well(sweep: Path, command: Command) -> None:
+    with serving(["--profile", "2026"]) as url:
+        retired = ["--set", "agents.model=anthropic/claude-opus-4-1", "--set", "agents.tools=none"]
+        ran = command("doctor", sweep, *at(url), *retired)
+    assert ran.code == 1
+    assert "✗ anthropic/claude-opus-4-1: its vendor says that it is no longer served" in ran.out
+
+
+SHAPE = Call(Request("compatible/lab/m", (), max_tokens=64))
+SCHEMA = ResponseFormat("v", '{"type":"object","required":["A"]}')
+TOOL = ToolSpec("calculator", "adds", '{"type":"object"}')
+
+
+@pytest.mark.parametrize(
+    ("shape", "reply", "told"),
+    [
+        ({"top_logprobs": 5}, Reply("A"), "it answers without logprobs"),
+        (
+            {"top_logprobs": 5},
+            Reply("A", logprobs=(Token("A", -0.1, (("A", -0.1),)),)),
+            "no candidates beside the token that it drew",
+        ),
+        ({"response_format": SCHEMA}, Reply("I think A."), "it answers with no JSON"),
+        ({"response_format": SCHEMA}, Reply('{"B":1}'), "its JSON lacks A"),
+        ({"response_format": SCHEMA}, Reply("[]"), "its JSON lacks A"),
+        (
+            {"response_format": SCHEMA},
+            Reply('{"A', outcome="truncated"),
+            "does not fit into 64 tokens",
+        ),
+        ({"tools": (TOOL,)}, Reply("4"), "it was required to call calculator, and did not"),
+        ({"tools": (TOOL,)}, Reply("", (ToolCall("1", "abacus", "{}"),)), "of its own, abacus"),
+        ({"tools": (TOOL,)}, Reply("", (ToolCall("1", "calculator", "{"),)), "are no JSON"),
+    ],
+)
+def test_a_probe_says_what_is_wrong_with_a_reply(
+    shape: dict[str, Any], reply: Reply, told: str
+) -> None:
+    (probe,) = probes_of([SHAPE.changed(**shape)])["compatible/lab/m"]
+    assert probe.call.messages[0].role == "user"
+    assert told in probe.fault(reply)
+
+
+def test_a_server_without_logprobs_is_found_out_by_the_checkup(
+    place: Path, command: Command
+) -> None:
+    (place / "s.yaml").write_text(
+        "problems: {bundled: arithmetic}\njudges: {kind: logprob, model: compatible/lab/m}\n"
+        "protocols: naive_judge\n"
+    )
+    with telling({}) as (url, _):
+        ran = command("doctor", "s.yaml", "--set", f"providers.compatible/lab.base_url={url}/v1")
+    assert ran.code == 1
+    assert "✗ compatible/lab/m: logprobs: it answers without logprobs" in ran.out
+    assert "judge by stated probabilities or votes" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("end", "told"), [("4", "tools: as the sweep needs"), ("", "tools: it has nothing to say")]
+)
+async def test_a_checkup_of_tools_hands_their_results_back(end: str, told: str) -> None:
+    said: list[Call] = []
+
+    def answer(call: Call) -> Reply:
+        said.append(call)
+        back = call.messages[-1].role == "tool"
+        return Reply(end) if back else Reply("", (ToolCall("1", "calculator", "{}"),))
+
+    async with MockServer(answer=answer) as server:
+        found = await examine(
+            ["compatible/lab/m"],
+            lambda name, api: Settings(name, f"{server.url}/v1", "lab"),
+            {},
+            shapes=[SHAPE.changed(tools=(TOOL,))],
+        )
+    assert [len(call.messages) for call in said if call.tools] == [1, 3]
+    (looked,) = (each for each in found if told in each.text)
+    assert looked.fine == bool(end)
+
+
+def test_messages_of_a_shape_are_no_part_of_its_probe() -> None:
+    told = Call(Request("compatible/lab/m", (Message("user", "secret"),), tools=(TOOL,)))
+    (probe,) = probes_of([told])["compatible/lab/m"]
+    assert "secret" not in probe.call.messages[0].text

@@ -1,0 +1,346 @@
+"""How servers are reached, or are not, over both wires and both transports."""
+
+import asyncio
+import logging
+import socket
+import ssl
+import traceback
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+import pytest
+
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.engine.errors import (
+    EngineError,
+    KeyRepeated,
+    Malformed,
+    OutcomeUnknown,
+    ProviderDown,
+    Unreachable,
+)
+from oversight.engine.providers.provider import Provider
+from oversight.engine.rehearsal import FaultKind, MockServer, Profile
+from tests.lines import (
+    CANARY,
+    EACH_LINE,
+    LINES,
+    always,
+    asked,
+    canned,
+    good_body,
+    http,
+    listening,
+    reached,
+    rehearsed,
+    settings_for,
+)
+
+pytestmark = [EACH_LINE, pytest.mark.wire]
+
+
+async def test_a_server_that_is_not_there_is_unreachable(line: str) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        async with reached(line, url) as ask:
+            with pytest.raises(Unreachable, match=r"no connection to 127\.0\.0\.1"):
+                await ask(asked(line))
+
+
+async def test_a_name_that_does_not_resolve_is_unreachable(
+    line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lookup(*name: object, **how: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+    async with reached(line, "http://models.invalid") as ask:
+        with pytest.raises(Unreachable, match=r"no connection to models\.invalid"):
+            await ask(asked(line))
+
+
+async def test_a_handshake_that_fails_is_unreachable(line: str) -> None:
+    async with talking(b"\x00") as url, reached(line, url.replace("http:", "https:")) as ask:
+        with pytest.raises(Unreachable):
+            await ask(asked(line))
+
+
+async def test_a_certificate_that_nobody_vouches_for_stops_the_provider(line: str) -> None:
+    async with MockServer(tls=untrusted()) as server, reached(line, server.url) as ask:
+        told = rf"certificate of {server.url} is not to be trusted: self-signed .* SSL_CERT_FILE$"
+        with pytest.raises(ProviderDown, match=told):
+            await ask(asked(line))
+        assert "requests" not in server.counts()
+
+
+async def test_a_base_url_that_mixes_up_http_and_https_is_named_with_its_mend(line: str) -> None:
+    for tls, wrong, mend in (
+        (None, "https", "no TLS: write http://"),
+        (untrusted(), "http", "TLS there: write https://"),
+    ):
+        async with MockServer(tls=tls) as server:
+            url = f"{wrong}:{server.url.partition(':')[2]}"
+            async with reached(line, url) as ask:
+                with pytest.raises(ProviderDown, match=f"{url} gives no answer: .* {mend}"):
+                    await ask(asked(line))
+            assert "requests" not in server.counts()
+
+
+SETTINGS = bytes((0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 100))
+"""A frame of HTTP/2 with which servers begin: a hundred streams at one time."""
+NO_SUCH_PROTOCOL = bytes((21, 3, 3, 0, 2, 2, 120))
+"""What TLS says to clients that offer no protocol which the server speaks."""
+
+
+@pytest.mark.parametrize(("scheme", "says"), [("http", SETTINGS), ("https", NO_SUCH_PROTOCOL)])
+async def test_a_server_of_http_2_alone_is_named_with_the_mend(
+    line: str, scheme: str, says: bytes
+) -> None:
+    async with talking(says) as at:
+        url = at.replace("http", scheme)
+        async with reached(line, url) as ask:
+            with pytest.raises(ProviderDown, match=f"{url} gives no answer: it speaks HTTP/2 only"):
+                await ask(asked(line))
+
+
+async def test_once_a_server_has_answered_its_faults_are_no_mix_up(line: str) -> None:
+    says = [http("200 OK", "connection: close\r\n", good_body(line))]
+    async with talking(says) as url, reached(line, url) as ask:
+        assert (await ask(asked(line))).text == "4"
+        says[:] = [SETTINGS]
+        with pytest.raises(OutcomeUnknown):
+            await ask(asked(line))
+
+
+@asynccontextmanager
+async def talking(says: bytes | list[bytes]) -> AsyncIterator[str]:
+    """The address of a server that says the same to everyone, once it has heard a word."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(2**16)
+        writer.write(says if isinstance(says, bytes) else says[0])
+        writer.close()
+
+    async with listening(serve) as url:
+        yield url
+
+
+def untrusted() -> ssl.SSLContext:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(Path(__file__).parent.with_name("untrusted.pem"))
+    return tls
+
+
+async def test_a_deadline_before_anything_was_sent_is_unbilled(line: str) -> None:
+    with socket.socket() as deaf:
+        # A listener whose queue is full takes no connection and refuses none.
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(0)
+        with socket.socket() as first, socket.socket() as second:
+            for filler in (first, second):
+                filler.setblocking(False)
+                filler.connect_ex(deaf.getsockname())
+            url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
+            async with reached(line, url, deadline=0.3) as ask:
+                with pytest.raises(Unreachable, match=r"no connection within 0\.3 s"):
+                    await ask(asked(line))
+
+
+async def test_a_proxy_is_sent_the_whole_address(line: str) -> None:
+    async with MockServer() as proxy:
+        settings = replace(settings_for(line, "http://models.invalid"), proxy=proxy.url)
+        ask = LINES[line][3](settings, None)
+        assert (await ask(asked(line))).outcome == "ok"
+        await ask.close()
+        assert proxy.counts()["ok"] == 1
+
+
+async def test_a_hundred_calls_at_once_share_connections(line: str) -> None:
+    async with rehearsed(line, Profile(latency=0.02)) as (ask, server):
+        for _ in range(2):
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(ask(asked(line, f"{n}?"))) for n in range(100)]
+            assert all(task.result().outcome == "ok" for task in tasks)
+    assert server.counts()["requests"] == 200
+    # Some rest after an answer, and a few others are opened in their place.
+    assert server.counts()["connections"] <= 125
+
+
+async def test_connections_open_a_few_at_a_time(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    opening, most = 0, 0
+    really = aiohttp.TCPConnector._create_connection
+
+    async def create(*args: Any) -> Any:
+        nonlocal opening, most
+        opening += 1
+        most = max(most, opening)
+        try:
+            return await really(*args)
+        finally:
+            opening -= 1
+
+    monkeypatch.setattr(aiohttp.TCPConnector, "_create_connection", create)
+    async with (
+        rehearsed(line, Profile(latency=0.3)) as (ask, server),
+        asyncio.TaskGroup() as group,
+    ):
+        for n in range(200):
+            group.create_task(ask(asked(line, f"{n}?")))
+    assert server.counts()["connections"] == 200
+    assert most == 64
+
+
+async def test_a_cancelled_call_leaves_the_provider_usable(line: str) -> None:
+    arrived = asyncio.Event()
+
+    def answer(call: Call) -> Reply:
+        arrived.set()
+        return Reply("4")
+
+    async with rehearsed(line, Profile(latency=60.0), answer) as (ask, server):
+        task = asyncio.create_task(ask(asked(line)))
+        await arrived.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        server.profile = Profile()
+        assert (await ask(asked(line))).outcome == "ok"
+
+
+async def test_closing_twice_and_closing_unused_are_fine(line: str) -> None:
+    async with rehearsed(line) as (ask, server):
+        await ask(asked(line))
+        await ask.close()
+        async with reached(line, server.url):
+            pass
+
+
+def shown(exc: BaseException, way: TracebackType | None) -> str:
+    """An exception as the most talkative of loggers shows it: with all locals on its way."""
+    told = traceback.TracebackException(type(exc), exc, way, capture_locals=True)
+    return "".join(told.format())
+
+
+def shown_here(caught: pytest.ExceptionInfo[EngineError]) -> str:
+    """Without the locals of the test that caught it, which knows the key."""
+    return shown(caught.value, caught.tb.tb_next)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    ["unauthorized", "half_json", "reset", "cut", "stall", "html", "error_in_200", "unknown_stop"],
+)
+async def test_the_key_is_in_no_error_repr_or_log(
+    line: str, fault: FaultKind, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with rehearsed(line, always(fault), deadline=0.5) as (ask, _):
+        with pytest.raises(EngineError) as caught:
+            await ask(asked(line))
+        assert "canary" not in repr(ask)
+        assert "canary" not in shown_here(caught)
+    assert "canary" not in caplog.text
+    for record in caplog.records:
+        if record.exc_info and record.exc_info[1] is not None:
+            assert "canary" not in shown(record.exc_info[1], record.exc_info[2])
+
+
+async def test_a_server_that_repeats_the_key_is_not_quoted(line: str) -> None:
+    answer = Reply(f"Your key is {CANARY}.")
+    async with rehearsed(line, answer=lambda call: answer) as (ask, server):
+        with pytest.raises(KeyRepeated, match="new key"):
+            await ask(asked(line))
+        server.profile = always("half_json")
+        with pytest.raises(Malformed) as caught:
+            await ask(asked(line))
+        assert CANARY.encode() not in caught.value.body
+    torn = http(f"200 {CANARY}", f"x-request-id: {CANARY}\r\n", CANARY.encode() * 10)[:-5]
+    for answer in (torn, http("200 OK", "content-encoding: br\r\n", CANARY.encode())):
+        async with canned(line, answer) as (ask, _):
+            with pytest.raises(OutcomeUnknown) as failed:
+                await ask(asked(line))
+            assert CANARY not in shown_here(failed)
+    async with canned(line, http("200 OK", "", CANARY.encode() * 2_000_000)) as (ask, _):
+        with pytest.raises(Malformed, match="more than 32 MB") as caught:
+            await ask(asked(line))
+        assert CANARY.encode() not in caught.value.body
+
+
+def escaped(key: str) -> dict[str, str]:
+    """The key as servers may repeat it inside JSON text."""
+    return {
+        "as it is": key,
+        "slashes escaped": key.replace("/", r"\/"),
+        "one letter escaped": rf"\u{ord(key[0]):04x}{key[1:]}",
+        "all escaped": "".join(rf"\u{ord(char):04X}" for char in key),
+        "JSON within JSON": key.replace("/", r"\\/"),
+        "as URLs do": quote(key, safe=""),
+    }
+
+
+SLASHED = "ABSKcanary/with+slashes/0123456789=="
+
+
+@pytest.mark.parametrize("form", escaped(SLASHED))
+@pytest.mark.parametrize("status", ["400 Bad", "401 No", "500 Oh", "200 OK"])
+async def test_a_key_is_hidden_however_it_is_escaped(
+    line: str, form: str, status: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    said = escaped(SLASHED)[form]
+    body = b'{"error": {"message": "bad key %s.", "type": "x"}}' % said.encode()
+    async with canned_with(line, SLASHED, http(status, "", body)) as ask:
+        with pytest.raises(EngineError) as caught:
+            await ask(asked(line))
+        assert "bad key [key]." in str(caught.value)
+        told = shown_here(caught) + caplog.text
+        if isinstance(caught.value, Malformed):
+            told += caught.value.body.decode()
+    assert not [form for form in escaped(SLASHED).values() if form in told]
+
+
+@pytest.mark.parametrize("form", escaped(SLASHED))
+async def test_a_reply_that_holds_the_key_is_neither_stored_nor_changed(
+    line: str, form: str
+) -> None:
+    body = good_body(line).replace(b'"4"', b'"4 %s"' % escaped(SLASHED)[form].encode())
+    async with canned_with(line, SLASHED, http("200 OK", "", body)) as ask:
+        with pytest.raises(KeyRepeated) as caught:
+            await ask(asked(line))
+    assert "canary" not in shown_here(caught)
+
+
+async def test_a_key_beside_the_reply_leaves_the_reply_as_it_is(line: str) -> None:
+    body = good_body(line).replace(b"{", b'{"debug":"%s",' % SLASHED.encode(), 1)
+    async with canned_with(line, SLASHED, http("200 OK", "", body)) as ask:
+        assert (await ask(asked(line))).text == "4"
+
+
+async def test_a_broken_header_that_repeats_the_key_is_in_no_log(
+    line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    for header in (f"x-you-sent: \x00{SLASHED}\r\n", f"{SLASHED} is what you sent\r\n"):
+        async with canned_with(line, SLASHED, http("200 OK", header, good_body(line))) as ask:
+            with pytest.raises(OutcomeUnknown) as caught:
+                await ask(asked(line))
+        assert "canary" not in shown_here(caught)
+        for record in caplog.records:
+            if record.exc_info and record.exc_info[1] is not None:
+                assert "canary" not in shown(record.exc_info[1], record.exc_info[2])
+        assert "canary" not in caplog.text
+
+
+@asynccontextmanager
+async def canned_with(line: str, key: str, answer: bytes) -> AsyncIterator[Provider]:
+    """A provider with a key of its own, whose server always says the same."""
+    async with canned(line, answer, key) as (ask, _):
+        yield ask

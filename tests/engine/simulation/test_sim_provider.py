@@ -1,0 +1,394 @@
+import asyncio
+import math
+import os
+import subprocess
+import sys
+from dataclasses import fields, replace
+from pathlib import Path
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oversight.cache.call import Ask, Call, Message, Request, ResponseFormat
+from oversight.cache.reply import Reply
+from oversight.engine.errors import InvalidRequest, ModelNotFound
+from oversight.engine.simulation import PRESETS, GroundTruth, SimModel, SimProvider
+from oversight.protocols.agents.agent import ADVOCATE, Agent
+from oversight.protocols.catalogue import PROTOCOLS
+from oversight.protocols.errors import Declined
+from oversight.protocols.judges import StatedJudge, VotesJudge
+from oversight.protocols.mechanisms.amplification import Amplification
+from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
+from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
+from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
+from oversight.protocols.mechanisms.recursive_reward_modelling import RecursiveRewardModelling
+from oversight.protocols.prompts.render import instructions, messages, question_block
+from oversight.protocols.protocol import Protocol
+from oversight.protocols.transcript import Transcript
+from tests.fakes import APPLES, CRATES
+from tests.shipments import QUIET, shipments, simulated, within
+from tests.virtual import run
+
+PROBLEMS = shipments(1000)
+QUIET_JUDGE, ALICE = StatedJudge("sim/quiet"), Agent("sim/it")
+PROPAGANDA = Propaganda(QUIET_JUDGE, ALICE)
+
+
+class Counted:
+    """An `Ask` that remembers the address of what went through it."""
+
+    def __init__(self, ask: Ask) -> None:
+        self.ask = ask
+        self.addresses: list[str] = []
+
+    async def __call__(self, call: Call) -> Reply:
+        self.addresses.append(call.address)
+        return await self.ask(call)
+
+
+def speech_call(n: int = 0, model: str = "sim/it") -> Call:
+    question = PROBLEMS[n].question
+    return Agent(model).compose(Transcript(question), question.answers[0], ADVOCATE)
+
+
+# Determinism and identity
+
+SPOKEN = """
+import asyncio
+from tests.engine.simulation.test_sim_provider import everything_said
+print(asyncio.run(everything_said()))
+"""
+
+
+async def everything_said() -> str:
+    """All that is said in some debates, with every kind of chance in play."""
+    unruly = SimModel(refusal=0.1, tool_use=0.5, noise=1.0)
+    said = Counted(simulated(PROBLEMS, unruly))
+    debate = Debate(StatedJudge("sim/quiet"), Agent("sim/it", tools=("calculator",)))
+    verdicts = [await debate.worlds(problem, said) for problem in PROBLEMS[:10]]
+    texts = [
+        [turn.text for turn in verdict.transcript.turns] for pair in verdicts for verdict in pair
+    ]
+    return orjson.dumps([texts, sorted(said.addresses)]).decode()
+
+
+@pytest.mark.wire
+def test_another_process_says_exactly_the_same() -> None:
+    here = run(everything_said())
+    for hash_seed in ("1", "2"):
+        there = subprocess.run(
+            [sys.executable, "-c", SPOKEN],
+            cwd=Path(__file__).parents[3],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert there.stdout.strip() == here
+
+
+async def test_a_reply_does_not_depend_on_what_was_asked_before() -> None:
+    calls = [speech_call(n) for n in range(20)]
+    one = simulated(PROBLEMS, PRESETS["sim/unruly"])
+    other = simulated(PROBLEMS[::-1], PRESETS["sim/unruly"])
+    forwards = [await one(call) for call in calls]
+    backwards = [await other(call) for call in calls[::-1]]
+    assert forwards == backwards[::-1]
+
+
+def test_the_identity_differs_where_parameters_or_the_truth_of_the_question_differ() -> None:
+    base = simulated(PROBLEMS).identity(speech_call())
+    assert base.startswith("sim/1/")
+    for change in (
+        {"persuasion": 1.3},
+        {"honesty_gap": 0.6},
+        {"insight": 0.8},
+        {"noise": 0.1},
+        {"refusal": 0.1},
+        {"muddle": 0.1},
+        {"tool_use": 0.1},
+        {"words": 90},
+    ):
+        assert simulated(PROBLEMS, replace(QUIET, **change)).identity(speech_call()) != base
+    swapped = replace(PROBLEMS[0], values=PROBLEMS[0].values[::-1])
+    assert simulated([swapped, *PROBLEMS[1:]]).identity(speech_call()) != base
+    assert simulated(PROBLEMS[1:]).identity(speech_call()) != base
+
+
+def test_the_identity_depends_on_nothing_else() -> None:
+    base = simulated(PROBLEMS).identity(speech_call())
+    assert simulated(PROBLEMS, replace(QUIET, latency=3)).identity(speech_call()) == base
+    assert simulated(PROBLEMS[::-1]).identity(speech_call()) == base
+    assert simulated(PROBLEMS[:1]).identity(speech_call()) == base
+    swapped = replace(PROBLEMS[1], values=PROBLEMS[1].values[::-1])
+    assert simulated([PROBLEMS[0], swapped]).identity(speech_call()) == base
+
+
+async def test_replies_carry_the_address_of_their_call() -> None:
+    call = speech_call()
+    reply = await simulated(PROBLEMS)(call)
+    assert reply.call == call.address
+    assert reply.served_model == "sim/it"
+
+
+# Worlds
+
+
+async def test_simultaneous_self_play_worlds_share_every_call() -> None:
+    counted = Counted(simulated(PROBLEMS, PRESETS["sim/strong"]))
+    debate = Debate(StatedJudge("sim/quiet"), Agent("sim/it"), rounds=2)
+    first, second = await debate.worlds(PROBLEMS[0], counted)
+    assert first == second
+    assert len(counted.addresses) == 2 * 5
+    assert len(set(counted.addresses)) == 5
+
+
+async def test_sequential_worlds_share_no_call() -> None:
+    counted = Counted(simulated(PROBLEMS, PRESETS["sim/strong"]))
+    debate = Debate(StatedJudge("sim/quiet"), Agent("sim/it"), rounds=2, simultaneous=False)
+    await debate.worlds(PROBLEMS[0], counted)
+    assert len(set(counted.addresses)) == 2 * 5
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+async def test_every_protocol_of_the_catalogue_runs_among_simulated_models(name: str) -> None:
+    kind = PROTOCOLS[name]
+    protocol = kind(StatedJudge("sim/quiet"), **roles(kind))
+    for problem in PROBLEMS[:5]:
+        for verdict in await protocol.worlds(problem, simulated(PROBLEMS)):
+            assert sum(verdict.probs) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "same"),
+    [
+        (Amplification(QUIET_JUDGE, ALICE, steered=0), NaiveJudge(QUIET_JUDGE)),
+        (DebateFeedback(QUIET_JUDGE, ALICE, candidates=1), Propaganda(QUIET_JUDGE, ALICE)),
+        (
+            RecursiveRewardModelling(QUIET_JUDGE, ALICE, candidates=1),
+            Propaganda(QUIET_JUDGE, ALICE),
+        ),
+    ],
+)
+async def test_helpers_without_a_side_move_no_simulated_judge(
+    protocol: Protocol, same: Protocol
+) -> None:
+    for problem in PROBLEMS[:20]:
+        found = await protocol.agent_score_difference(problem, simulated(PROBLEMS))
+        expected = await same.agent_score_difference(problem, simulated(PROBLEMS))
+        assert found == pytest.approx(expected, abs=1e-6)
+
+
+async def test_a_simulated_judge_accepts_a_step_as_often_as_it_believes_in_it() -> None:
+    """It reads no strength off a numbered step, so it goes by its own 0.75 nats."""
+    belief = 1 / (1 + math.exp(-0.75))
+    protocol = DoublyEfficientDebate(VotesJudge("sim/quiet", n=1), ALICE)
+    sim, accepted = simulated(PROBLEMS), 0
+    for problem in PROBLEMS[:400]:
+        side = problem.question.answers[problem.best]
+        verdict = await protocol.run(problem.question, side, sim)
+        accepted += bool(dict(verdict.measures)["accepted"])
+    assert within(accepted, 400, belief)
+
+
+def roles(kind: type[Protocol]) -> dict[str, Agent]:
+    """An agent, if a protocol of this kind has one."""
+    return {"agent": Agent("sim/it")} if "agent" in {field.name for field in fields(kind)} else {}
+
+
+# Time
+
+
+def test_latency_is_waited_for_on_the_clock_of_the_loop() -> None:
+    sim = simulated(PROBLEMS, replace(QUIET, latency=2.5))
+
+    async def timed() -> float:
+        started = asyncio.get_running_loop().time()
+        async with asyncio.TaskGroup() as group:
+            for n in range(50):
+                group.create_task(sim(speech_call(n)))
+        return asyncio.get_running_loop().time() - started
+
+    assert run(timed()) == pytest.approx(2.5, abs=1e-3)
+
+
+def test_without_latency_a_reply_comes_without_giving_way() -> None:
+    waiting = simulated(PROBLEMS)(speech_call())
+    with pytest.raises(StopIteration) as done:
+        waiting.send(None)
+    assert isinstance(done.value.value, Reply)
+
+
+# Outcomes
+
+
+async def test_refusals_appear_at_their_rate_and_state_no_strength() -> None:
+    sim = simulated(PROBLEMS, SimModel(refusal=0.1))
+    replies = [await sim(speech_call(n)) for n in range(len(PROBLEMS))]
+    refused = [reply for reply in replies if reply.outcome == "refused"]
+    assert within(len(refused), len(replies), 0.1)
+    assert {reply.stop_reason for reply in refused} == {"refusal"}
+    assert not any(reply.text.startswith("(") for reply in refused)
+
+
+async def test_a_judge_who_refuses_has_declined() -> None:
+    sim = simulated(PROBLEMS, SimModel(refusal=1))
+    with pytest.raises(Declined):
+        await StatedJudge("sim/it").judge(Transcript(PROBLEMS[0].question), sim)
+
+
+async def test_a_reply_longer_than_max_tokens_is_truncated() -> None:
+    whole = await simulated(PROBLEMS)(speech_call())
+    assert whole.outcome == "ok"
+    cut = await simulated(PROBLEMS)(speech_call().changed(max_tokens=20))
+    assert (cut.outcome, cut.stop_reason) == ("truncated", "length")
+    assert len(cut.text) == 80
+    assert cut.usage.output_tokens == 20
+
+
+async def test_a_reply_ends_before_a_stop_text() -> None:
+    stopped = await simulated(PROBLEMS)(speech_call().changed(stop=(" nats",)))
+    assert stopped.text == "(A)+1.500" or stopped.text == "(A)+1.000"
+    nothing = await simulated(PROBLEMS)(speech_call().changed(stop=("(A)",)))
+    assert (nothing.text, nothing.outcome) == ("", "empty")
+
+
+async def test_tokens_are_counted_at_four_characters_each() -> None:
+    call = speech_call()
+    usage = (await simulated(PROBLEMS)(call)).usage
+    prompt = sum(len(message.text) for message in call.messages)
+    assert usage.input_tokens == pytest.approx(prompt / 4, abs=10)
+    assert 100 < usage.output_tokens < 300
+
+
+# What it does not know
+
+
+async def test_a_question_that_the_world_does_not_know_is_named_and_never_guessed_at() -> None:
+    sim = simulated(PROBLEMS)
+    with pytest.raises(InvalidRequest, match="Four crates hold twelve apples"):
+        await StatedJudge("sim/it").judge(Transcript(CRATES), sim)
+    with pytest.raises(InvalidRequest, match="build it from the problems"):
+        await Agent("sim/it").speak(Transcript(CRATES), CRATES.answers[0], sim)
+
+
+async def test_a_judgement_without_a_question_is_an_error() -> None:
+    call = Call(Request("sim/it", (Message("user", instructions("percentages", "How likely?")),)))
+    with pytest.raises(InvalidRequest):
+        await simulated(PROBLEMS)(call)
+
+
+async def test_a_model_that_nobody_described_is_gone() -> None:
+    with pytest.raises(ModelNotFound, match=r"'sim/nobody'.*sim/quiet"):
+        await simulated(PROBLEMS)(speech_call(model="sim/nobody"))
+    with pytest.raises(ModelNotFound):
+        simulated(PROBLEMS).identity(speech_call(model="sim/nobody"))
+
+
+# Prompts of other people's protocols
+
+
+async def test_an_unknown_task_gets_neutral_prose() -> None:
+    todo = instructions("haiku", "Write a haiku.")
+    call = Call(Request("sim/it", messages("You are a poet.", Transcript(CRATES), todo)))
+    reply = await simulated(PROBLEMS)(call)
+    assert reply.outcome == "ok"
+    assert "simulated" in reply.text
+
+
+async def test_whoever_has_a_side_argues_for_it_whatever_the_act_is_called() -> None:
+    todo = instructions("critique", "Criticise the other.", CRATES.answers[1])
+    call = Call(Request("sim/it", messages("You review.", Transcript(CRATES), todo)))
+    assert (await simulated([APPLES])(call)).text.startswith("(B)+1.000 ")
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "<question>\n",
+                "\n</question>",
+                '<answer label="A">\n',
+                "\n</answer>",
+                '<turn speaker="X">\n',
+                "\n</turn>",
+                '<tool name="t">',
+                '<instructions task="speak" side="A">\n',
+                '<instructions task="ask">\n',
+                '<instructions task="percentages"',
+                "\n</instructions>",
+                "(A)+1.0 ",
+                "Use at most many words.",
+                question_block(PROBLEMS[0].question),
+            ]
+        )
+        | st.text(max_size=10),
+        max_size=12,
+    ),
+    st.integers(0, 12),
+)
+async def test_no_prompt_makes_it_fall(pieces: list[str], split: int) -> None:
+    system, user = "".join(pieces[:split]), "".join(pieces[split:])
+    call = Call(Request("sim/it", (Message("system", system), Message("user", user))))
+    sim = simulated(PROBLEMS[:1], PRESETS["sim/unruly"])
+    try:
+        reply = await sim(call)
+    except InvalidRequest:
+        assert "task=" in user, "only what depends on the truth may fail for want of it"
+    else:
+        assert reply.text
+
+
+async def test_a_call_without_messages_is_answered() -> None:
+    assert (await simulated(PROBLEMS)(Call(Request("sim/it", ())))).text
+
+
+async def test_a_form_of_any_shape_is_filled_in() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "helpfulness": {"type": "number", "maximum": 10},
+            "statement": {"type": "integer", "enum": [1, 2]},
+            "question": {"type": "string"},
+        },
+        "required": ["helpfulness", "statement", "question"],
+    }
+    form = ResponseFormat("own", orjson.dumps(schema).decode())
+    todo = instructions("own", "Fill in the form.")
+    call = Call(
+        Request("sim/it", messages("Review.", Transcript(CRATES), todo), response_format=form)
+    )
+    filled = orjson.loads((await simulated(PROBLEMS)(call)).text)
+    assert set(filled) == {"helpfulness", "statement", "question"}
+    assert filled["helpfulness"] == 0.5 and filled["statement"] in (1, 2)
+
+
+def test_models_go_by_any_name_that_they_are_given() -> None:
+    sim = SimProvider(GroundTruth(PROBLEMS), {"openai/gpt-4o": QUIET})
+    assert sim.reply(speech_call(model="openai/gpt-4o")).served_model == "openai/gpt-4o"
+
+
+def test_every_preset_is_a_simulated_model_and_no_two_are_the_same() -> None:
+    assert all(name.startswith("sim/") for name in PRESETS)
+    assert len({model.digest for model in PRESETS.values()}) == len(PRESETS)
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"noise": -1}, "noise: -1"),
+        ({"latency": -1}, "latency: -1"),
+        ({"refusal": 1.5}, "refusal: 1.5"),
+        ({"muddle": -0.1}, "muddle: -0.1"),
+        ({"tool_use": 2}, "tool_use: 2"),
+        ({"words": 0}, "words: 0"),
+        ({"persuasion": float("nan")}, "persuasion: nan"),
+        ({"insight": float("inf")}, "insight: inf"),
+    ],
+)
+def test_a_model_that_cannot_be_is_refused_by_name(settings: dict[str, float], named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        SimModel(**settings)

@@ -1,0 +1,202 @@
+"""GSM8K: which pairs are made of it, and that their form does not tell which is true.
+
+Runs on a sample of our own in the same format, and on the real data where they are at hand:
+in the folder that OVERSIGHT_GSM8K names, or beside the checkout.
+"""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from oversight.protocols.datasets import Gsm8k, gsm8k, leak_gate
+from oversight.protocols.datasets.leak import POSITION, WORDING
+from oversight.protocols.datasets.solution import number
+from oversight.protocols.errors import DatasetError
+
+SAMPLE = Path(__file__).parent.parent / "samples" / "gsm8k"
+REAL = Path(__file__).parents[4] / "shared" / "data" / "gsm8k"
+FOLDERS = {
+    SAMPLE,
+    *(
+        folder
+        for folder in (REAL, Path(os.environ.get("OVERSIGHT_GSM8K") or SAMPLE))
+        if folder.is_dir()
+    ),
+}
+
+
+@pytest.fixture(params=sorted(FOLDERS), ids=lambda folder: folder.parent.name)
+def folder(request):
+    return request.param
+
+
+def pairs(problems):
+    """(right answer, wrong answer) of each."""
+    for problem in problems:
+        right = problem.question.answers[problem.best]
+        yield right, problem.question.other(right)
+
+
+def sample(tmp_path, edit=lambda questions, solutions: None):
+    """A copy of the sample with some rows changed, as Gsm8k settings."""
+    files = {name: SAMPLE / name for name in ("test.jsonl", "example_model_solutions.jsonl")}
+    rows = {
+        name: list(map(json.loads, path.read_text().splitlines())) for name, path in files.items()
+    }
+    edit(*rows.values())
+    for name, changed in rows.items():
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in changed))
+    return Gsm8k(str(tmp_path))
+
+
+def test_both_solutions_are_laid_out_in_one_format(folder):
+    problems = Gsm8k(str(folder)).load()
+    assert problems
+    for problem in problems:
+        assert problem.values in ((1, -1), (-1, 1))
+        for answer in problem.question.answers:
+            *steps, last = answer.work.split("\n")
+            assert last == f"The answer is {answer.text}."
+            assert steps
+            for step in steps:
+                assert step.endswith(".")
+                assert step == step.strip()
+                assert step[0] == step[0].upper()
+                assert not {"<", "$", "\u2019", "×"} & set(step)
+
+
+def test_the_wrong_number_really_differs_and_is_of_the_same_kind(folder):
+    for right, wrong in pairs(Gsm8k(str(folder)).load()):
+        true, false = number(right.text), number(wrong.text)
+        assert true is not None and false is not None
+        assert true != false
+        assert (true % 1 == 0) == (false % 1 == 0)
+        assert (true < 0) == (false < 0)
+        assert wrong.text.lstrip("-") in wrong.work.split("\n")[-2]
+
+
+def test_an_id_is_the_line_in_the_file_of_questions(folder):
+    lines = (folder / "test.jsonl").read_text().split("\n")
+    for problem in Gsm8k(str(folder)).load():
+        line = int(problem.id.removeprefix("gsm8k-"))
+        assert json.loads(lines[line - 1])["question"].strip() == problem.question.text
+
+
+def test_loading_twice_gives_the_same_and_a_higher_limit_keeps_the_lower_ones(folder):
+    for settings in (
+        Gsm8k(str(folder), limit=90),
+        Gsm8k(str(folder), limit=90, shuffle=True),
+        Gsm8k(str(folder), limit=90, balanced=False, seed=5),
+    ):
+        more = settings.load()
+        assert replace(settings, limit=5).load() == more[:5]
+        assert settings.load() == more
+    assert gsm8k(str(folder), limit=3) == Gsm8k(str(folder), limit=3).load()
+
+
+def test_a_seed_moves_labels_and_shuffled_order(folder):
+    first, second = (Gsm8k(str(folder), seed=seed).load() for seed in (0, 1))
+    assert [p.best for p in first] != [p.best for p in second]
+    shuffled = [p.id for p in Gsm8k(str(folder), shuffle=True).load()]
+    assert shuffled != [p.id for p in first]
+    assert sorted(shuffled) == sorted(p.id for p in first)
+
+
+@pytest.mark.parametrize("right", ["person", "model"])
+def test_no_rule_of_form_finds_the_truth(folder, right):
+    gate = leak_gate(Gsm8k(str(folder), right=right).load())
+    # Two hands wrote the answers, and a classifier of words tells them apart: see `rewriting`.
+    assert {rule.rule for rule in gate.leaks} <= {WORDING}
+    if gate.problems >= 500:
+        assert all(
+            abs(rule.accuracy - 0.5) < 0.02
+            for rule in gate.rules
+            if rule.rule not in (POSITION, WORDING)
+        )
+
+
+def test_balance_is_what_keeps_form_from_telling(folder):
+    def lean(balanced):
+        gate = leak_gate(Gsm8k(str(folder), balanced=balanced).load())
+        return sum((r.accuracy - 0.5) ** 2 for r in gate.rules if r.rule != "first position")
+
+    assert lean(balanced=True) <= lean(balanced=False)
+
+
+def test_a_models_solution_can_stand_for_the_truth():
+    (problem,) = Gsm8k(str(SAMPLE), right="model").load()
+    right, wrong = next(pairs([problem]))
+    assert problem.id == "gsm8k-1"
+    assert right.work.startswith("The baker makes 12 * 8 = 96 rolls, so 96 - 70 = 26")
+    assert wrong.text == "50"
+
+
+def test_solutions_that_only_look_wrong_are_not_used():
+    used = {p.id: next(pairs([p]))[1].text for p in Gsm8k(str(SAMPLE)).load()}
+    # 2: read as 1 out of 1,254; 3: marked wrong for 105.50; 5: 2.25 for a whole number;
+    # 8: of the other sign; 9: cut from 37.333.
+    assert used["gsm8k-2"] == "8750"
+    assert used["gsm8k-3"] == "75.5"
+    assert "gsm8k-5" not in used
+    assert used["gsm8k-8"] == "-10"
+    assert used["gsm8k-9"] == "336"
+
+
+def test_questions_without_solutions_are_left_out(tmp_path):
+    def edit(questions, solutions):
+        del solutions[0]
+
+    assert sample(tmp_path, edit).load()[0].id == "gsm8k-2"
+
+
+def test_a_number_that_rounding_explains_is_not_wrong(tmp_path):
+    def edit(questions, solutions):
+        for row in solutions[1:]:
+            row["small"]["is_correct"] = row["large"]["is_correct"] = True
+        questions[0]["answer"] = "7.0\n#### 33.33"
+        solutions[0]["ground_truth"] = "It is 100/3 = 33.33\nA: 33.33"
+        solutions[0]["small"]["solution"] = "It is 100/3 = 33.3\nA: 33.3"
+
+    with pytest.raises(DatasetError, match="that could serve"):
+        sample(tmp_path, edit).load()
+
+
+def test_relative_folders_start_at_the_root_they_are_loaded_from():
+    assert Gsm8k("gsm8k").load(SAMPLE.parent) == Gsm8k(str(SAMPLE)).load()
+
+
+@pytest.mark.parametrize(
+    ("edit", "place", "words"),
+    [
+        (lambda q, s: q[1].update(answer="five"), "test.jsonl:2", "ends in 'five'"),
+        (
+            lambda q, s: s[1].update(ground_truth="x\nA: 7"),
+            "example_model_solutions.jsonl:2",
+            "comes to 7, and test.jsonl:2 to 5000",
+        ),
+        (
+            lambda q, s: s.append(s[0]),
+            "example_model_solutions.jsonl:11",
+            "the question of line 1 again",
+        ),
+        (
+            lambda q, s: s[2]["small"].update(is_correct="no"),
+            "example_model_solutions.jsonl:3",
+            "small.is_correct: 'no'",
+        ),
+        (lambda q, s: q[0].pop("question"), "test.jsonl:1", "question: missing"),
+    ],
+)
+def test_a_folder_that_is_wrong_is_refused_with_file_and_line(tmp_path, edit, place, words):
+    with pytest.raises(DatasetError) as caught:
+        sample(tmp_path, edit).load()
+    assert place in str(caught.value)
+    assert words in str(caught.value)
+
+
+def test_a_folder_without_the_files_is_refused(tmp_path):
+    with pytest.raises(DatasetError, match=r"test\.jsonl: no such file"):
+        Gsm8k(str(tmp_path)).load()

@@ -1,0 +1,264 @@
+"""The leak gate on data whose leaks are known, and the balance that removes them."""
+
+import math
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from oversight.protocols.datasets import Gsm8k, form_classifier, leak_gate
+from oversight.protocols.datasets.balance import Balance
+from oversight.protocols.datasets.form_classifier import FEWEST
+from oversight.protocols.datasets.leak import FEATURES, POSITION, WORDING, LeakGate, power
+from oversight.protocols.question import Answer, Problem, labelled, randomness
+from tests.conftest import Campaign
+
+REAL = Path(__file__).parents[4] / "shared" / "data" / "gsm8k"
+GSM8K = Path(os.environ.get("OVERSIGHT_GSM8K") or REAL)
+
+
+def made(n, answers):
+    """n problems; `answers` makes (text, work, value) of each from a generator."""
+    return [
+        labelled(f"made-{k}", "Which?", answers(randomness(0, str(k), "test"))) for k in range(n)
+    ]
+
+
+def accuracy(gate, name):
+    return next(rule for rule in gate.rules if rule.rule == name)
+
+
+def test_true_answers_that_are_longer_are_caught():
+    gate = leak_gate(made(100, lambda rng: [("a long one", "", 1.0), ("short", "", -1.0)]))
+    rule = accuracy(gate, "longest answer")
+    assert (rule.applicable, rule.accuracy, rule.chance) == (100, 1.0, 0.5)
+    assert rule.leaks
+    assert rule in gate.leaks
+    assert "longest answer 100 %" in gate.line
+    assert "fine" not in gate.line
+
+
+def test_true_answers_that_are_shorter_are_caught_as_well():
+    gate = leak_gate(made(100, lambda rng: [("short", "", 1.0), ("a long one", "", -1.0)]))
+    rule = accuracy(gate, "longest answer")
+    assert rule.accuracy == 0.0
+    assert rule.leaks
+
+
+def test_a_rare_mark_is_caught_where_it_stands():
+    def answers(rng):
+        return [("18", "", 1.0), ("21.0" if rng.random() < 0.3 else "21", "", -1.0)]
+
+    rule = accuracy(leak_gate(made(200, answers)), "has a .0")
+    assert 40 < rule.applicable < 80
+    assert rule.accuracy == pytest.approx(0.5 - rule.applicable / 400)
+    assert rule.leaks
+
+
+def test_answers_without_a_tell_pass():
+    def answers(rng):
+        return [(str(rng.randint(10, 99)), f"step {rng.randint(1, 9)}", v) for v in (1.0, -1.0)]
+
+    gate = leak_gate(made(100, answers))
+    assert gate.leaks == ()
+    assert gate.line.startswith("leak gate: no rule found, farthest ")
+    assert gate.line.endswith("; with n = 100 a leak of up to 14 points would pass")
+
+
+def stopped(n: int, tell: float, rng: random.Random) -> list[Problem]:
+    """n problems whose right answer alone ends in a full stop with probability 1/2 + tell, and
+    whose wrong one does else. They fall into few clusters, so that no wording is learned."""
+    problems = []
+    for k in range(n):
+        told = rng.random() < 1 / 2 + tell
+        pair = [("an answer." if told == right else "an answer", "", v) for right, v in SIDES]
+        problems.append(labelled(f"made-{k}", "Which?", pair, group=str(k % (FEWEST - 1))))
+    return problems
+
+
+SIDES = ((True, 1.0), (False, -1.0))
+
+
+@pytest.mark.parametrize("n", [100, 400])
+@pytest.mark.parametrize("points", [0, 5, 10, 15])
+@pytest.mark.campaign
+def test_planted_tells_are_found_with_the_power_that_is_printed(
+    campaign: Campaign, n: int, points: int
+):
+    rng = random.Random(campaign.seed * 1000 + points)
+    runs = campaign.size(60, 1000)
+    found = sum(
+        accuracy(leak_gate(stopped(n, points / 100, rng)), "ends in a full stop").leaks
+        for _ in range(runs)
+    )
+    # Without a tell the rule may be found to be off either way.
+    p = power(n, points / 100) * (1 if points else 2)
+    assert abs(found - runs * p) <= 4 * math.sqrt(runs * max(p * (1 - p), 0.01)) + 1
+
+
+def test_the_power_grows_with_the_problems_and_with_the_tell():
+    assert power(100, 0.05) < power(100, 0.10) < power(100, 0.15) < power(400, 0.15) < 1
+    assert power(2000, 0.10) > 0.999 and power(0, 0.5) == 0
+    gates = [LeakGate(n, ()) for n in (20, 100, 1000)]
+    assert [gate.unseen for gate in gates] == sorted((g.unseen for g in gates), reverse=True)
+
+
+def worded(n: int, tell: float, rng: random.Random, **settings: str) -> list[Problem]:
+    """n problems with one word of style in each answer, which is the right one's with probability
+    1/2 + tell."""
+    problems = []
+    for k in range(n):
+        words = ["Thus", "Hence"] if rng.random() < 1 / 2 + tell else ["Hence", "Thus"]
+        pair = [
+            (f"{word} it is {rng.choice('abcdefgh') * 3} {rng.randint(100, 999)}", "", value)
+            for word, value in zip(words, (1.0, -1.0), strict=True)
+        ]
+        problems.append(labelled(f"made-{k}", "Which?", pair, **settings))
+    return problems
+
+
+def test_a_word_that_tells_is_learned_and_no_rule_of_form_sees_it():
+    gate = leak_gate(worded(400, 0.15, random.Random(1)))
+    rule = accuracy(gate, WORDING)
+    assert rule.leaks and 0.57 < rule.accuracy < 0.73 and rule.applicable == 400
+    assert "generate-rewritten" in rule.mend
+
+
+@pytest.mark.campaign
+def test_a_word_that_tells_is_not_thinned_by_problems_that_nobody_read(monkeypatch):
+    problems = worded(400, 0.5, random.Random(3))
+    whole = accuracy(leak_gate(problems), WORDING).accuracy
+    monkeypatch.setattr(form_classifier, "MOST", 100)
+    rule = accuracy(leak_gate(problems), WORDING)
+    assert rule.leaks and rule.applicable <= 100
+    assert rule.accuracy > whole - 0.1
+
+
+@pytest.mark.campaign
+def test_where_no_word_tells_nothing_is_learned(campaign: Campaign):
+    runs = campaign.size(8, 200)
+    gates = [leak_gate(worded(100, 0.0, random.Random(seed))) for seed in range(runs)]
+    assert sum(accuracy(gate, WORDING).leaks for gate in gates) <= runs * 0.05
+
+
+def test_a_wording_is_learned_from_other_clusters_alone():
+    """Ten problems a cluster, whose right answers share a word that no other cluster has: who
+    learns from its own cluster is always right, and who does not is right by chance."""
+    rng = random.Random(2)
+    problems = []
+    for k in range(600):
+        cluster = k // 10
+        pair = [(f"{rng.random()} w{'xyz'[cluster % 3] * (cluster + 2)}", "", 1.0)]
+        pair.append((f"{rng.random()} v{'xyz'[cluster % 3] * (cluster + 2)}", "", -1.0))
+        if cluster % 2:
+            pair = [(text, work, -value) for text, work, value in pair]
+        problems.append(labelled(f"made-{k}", "Which?", pair, group=f"cluster {cluster}"))
+    assert accuracy(leak_gate(problems), WORDING).accuracy < 0.65
+
+
+def test_neither_numbers_nor_questions_are_learned():
+    rng = random.Random(3)
+
+    def numbered(k: int) -> Problem:
+        pair = [(f"It is {rng.randint(100, 199)}", "", 1.0), (f"It is {900 + k}", "", -1.0)]
+        return labelled(f"made-{k}", f"Is it A? The right one is {pair[0][0]}", pair)
+
+    rule = accuracy(leak_gate([numbered(k) for k in range(100)]), WORDING)
+    assert (rule.applicable, rule.accuracy) == (0, 0.5)
+
+
+@pytest.mark.skipif(not GSM8K.exists(), reason="the published files are not here")
+@pytest.mark.parametrize(("right", "low", "high"), [("person", 0.64, 0.70), ("model", 0.56, 0.63)])
+def test_two_hands_are_told_apart_in_gsm8k(right, low, high):
+    gate = leak_gate(Gsm8k(str(GSM8K), right=right).load())
+    assert [rule.rule for rule in gate.leaks] == [WORDING]
+    assert low < gate.leaks[0].accuracy < high
+
+
+def test_a_tie_counts_as_a_draw():
+    gate = leak_gate(made(10, lambda rng: [("yes", "", 1.0), ("nay", "", -1.0)]))
+    rule = accuracy(gate, "longest answer")
+    assert (rule.applicable, rule.accuracy, rule.low, rule.high) == (0, 0.5, 0.5, 0.5)
+    assert not rule.leaks
+
+
+def test_chance_is_one_in_k_and_a_tie_for_first_is_shared():
+    def answers(rng):
+        return [("abc", "", 1.0), ("abd", "", -1.0), ("a", "", -1.0), ("b", "", -1.0)]
+
+    rule = accuracy(leak_gate(made(60, answers)), "longest answer")
+    assert (rule.chance, rule.accuracy) == (0.25, 0.5)
+    assert rule.leaks
+
+
+def test_several_best_answers_are_all_right_picks():
+    def answers(rng):
+        return [("aa", "", 1.0), ("bbb", "", 1.0), ("c", "", 0.0)]
+
+    rule = accuracy(leak_gate(made(60, answers)), "longest answer")
+    assert (rule.chance, rule.accuracy) == (pytest.approx(2 / 3), 1.0)
+
+
+def test_position_is_a_rule_too():
+    problems = [p for p in made(100, lambda r: [("x", "", 1.0), ("y", "", -1.0)]) if p.best == 0]
+    rule = accuracy(leak_gate(problems), POSITION)
+    assert rule.accuracy == 1.0
+    assert rule.leaks
+
+
+def test_a_larger_data_set_has_a_narrower_interval():
+    def answers(rng):
+        return [("x" * rng.randint(1, 9), "", 1.0), ("y" * rng.randint(1, 9), "", -1.0)]
+
+    few, many = (accuracy(leak_gate(made(n, answers)), POSITION) for n in (50, 500))
+    assert many.high - many.low < few.high - few.low
+    assert few.low < 0.5 < few.high
+
+
+def test_no_problems_are_refused():
+    with pytest.raises(ValueError, match="no problems"):
+        leak_gate([])
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "less"),
+    [
+        ("longest answer", Answer("A", "12", "long work"), Answer("B", "12", "work")),
+        ("most lines", Answer("A", "1", "a\nb"), Answer("B", "1", "a b")),
+        ("most sentences", Answer("A", "One. Two."), Answer("B", "One, 2.5 two.")),
+        ("most equations", Answer("A", "1", "1 = 1, 2 = 2"), Answer("B", "1", "1 = 1")),
+        ("most numbers", Answer("A", "1 and 2"), Answer("B", "1,000.5")),
+        ("starts with a number", Answer("A", "-$3 each"), Answer("B", "each 3")),
+        ("work starts with a number", Answer("A", "a", "3 each"), Answer("B", "3", "each")),
+        ("largest number", Answer("A", "$1,000"), Answer("B", "999")),
+        ("largest number", Answer("A", "-5"), Answer("B", "many")),
+        ("roundest number", Answer("A", "1500"), Answer("B", "1510")),
+        ("roundest number", Answer("A", "7"), Answer("B", "7.5")),
+        ("has a .0", Answer("A", "7", "it is 7.00 now"), Answer("B", "7", "it is 7.05")),
+        ("has a money sign", Answer("A", "7", "a $"), Answer("B", "7", "a")),
+        ("most negations", Answer("A", "It isn't, no"), Answer("B", "A note, not")),
+        ("ends in a full stop", Answer("A", "Yes."), Answer("B", "Yes")),
+    ],
+)
+def test_a_feature_measures_what_its_name_says(name, more, less):
+    assert FEATURES[name](more) > FEATURES[name](less)
+
+
+def test_every_feature_takes_any_answer():
+    for feature in FEATURES.values():
+        for answer in (Answer("A", "x"), Answer("A", "0"), Answer("A", "9" * 24, "\n")):
+            assert isinstance(feature(answer), int | float)
+
+
+def test_balance_takes_the_wrong_answer_that_evens_things_out():
+    right = Answer("", "12", "aaaa")
+    longer, shorter = Answer("", "13", "aaaaaaa"), Answer("", "11", "a")
+    balance = Balance()
+    chosen = [balance.choose(right, (longer, shorter)) for _ in range(10)]
+    assert chosen == [longer, shorter] * 5
+
+
+def test_balance_has_no_choice_among_one():
+    only = Answer("", "11", "a")
+    assert Balance().choose(Answer("", "12"), (only,)) is only
