@@ -1,13 +1,15 @@
 """What is asked (`Question`, all that any participant may see) and what is true (`Problem`)."""
 
 import hashlib
-import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 LABELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+LARGEST = 1e9
+"""The value of an answer, at most: sums and squares of many more would be no numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +83,10 @@ class Problem:
             raise ValueError(
                 f"{self.id}: {len(self.values)} values for {len(self.question.answers)} answers"
             )
-        if not all(math.isfinite(value) for value in self.values):
-            raise ValueError(f"{self.id}: values {self.values} are not all finite numbers")
+        if not all(abs(value) <= LARGEST for value in self.values):
+            raise ValueError(
+                f"{self.id}: values {self.values} are not all between -{LARGEST:g} and {LARGEST:g}"
+            )
         if max(self.values) == min(self.values):
             raise ValueError(
                 f"{self.id}: all answers have the value {self.values[0]:g}; none is better"

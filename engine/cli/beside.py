@@ -15,7 +15,6 @@ from oversight.engine.display.progress import Snapshot
 from oversight.engine.errors import Halt, UsageError
 from oversight.engine.models.router import RunPolicy
 from oversight.engine.runs.loaded_sweep import LoadedSweep
-from oversight.engine.runs.lock import locked
 from oversight.engine.runs.manifest import read_manifest
 from oversight.engine.runs.run_folder import QUARANTINE
 from oversight.engine.runs.stores import open_store, store_name
@@ -42,36 +41,34 @@ def ask_beside(
 ) -> tuple[Halt | None, UsageTotals]:
     """Do work that asks the models of a run; why it stopped early, and what was paid so far.
 
-    folder: where its lock and its ledger are; there already. done: how much there is to do, and
+    folder: where its ledger is; this process holds its lock. done: how much there is to do, and
     how much is done. roles: (model, role) of whom it asks; None for all of the run.
-    RunFolderError if another process is at it.
     """
-    with locked(folder):
-        accounts = LedgerFile(folder, opened.models.accounts)
-        before = accounts.total()
-        spent = before.dollars + before.doubtful
-        terms = RunPolicy(listed(), max_cost, spent, folder / QUARANTINE)
-        opened.models.prepare(opened.sweep.roles if roles is None else roles, terms)
+    accounts = LedgerFile(folder, opened.models.accounts)
+    before = accounts.total()
+    spent = before.dollars + before.doubtful
+    terms = RunPolicy(listed(), max_cost, spent, folder / QUARANTINE)
+    opened.models.prepare(opened.sweep.roles if roles is None else roles, terms)
 
-        def standing() -> Snapshot:
-            models = opened.models
-            at_risk = sum(account.at_risk for account in models.accounts().values())
-            return Snapshot(*done(), 0, in_flight=models.in_flight, at_risk=at_risk)
+    def standing() -> Snapshot:
+        models = opened.models
+        at_risk = sum(account.at_risk for account in models.accounts().values())
+        return Snapshot(*done(), 0, in_flight=models.in_flight, at_risk=at_risk)
 
-        async def ask() -> Halt | None:
-            obey_signals(opened.stop_token, standing)
-            cache = Cache(replies, opened.models, identity=opened.models.identity_in(replies))
-            try:
-                async with accounts.kept(opened.stop_token, opened.models.ledger):
-                    await work(cache)
-            finally:
-                await cache.close()
-                await opened.models.close()
-            return opened.stop_token.halt
+    async def ask() -> Halt | None:
+        obey_signals(opened.stop_token, standing)
+        cache = Cache(replies, opened.models, identity=opened.models.identity_in(replies))
+        try:
+            async with accounts.kept(opened.stop_token, opened.models.ledger):
+                await work(cache)
+        finally:
+            await cache.close()
+            await opened.models.close()
+        return opened.stop_token.halt
 
-        with asyncio.Runner(loop_factory=event_loop()) as runner:
-            try:
-                halt = runner.run(ask())
-            except asyncio.CancelledError:
-                halt = opened.stop_token.halt
-        return halt, accounts.total()
+    with asyncio.Runner(loop_factory=event_loop()) as runner:
+        try:
+            halt = runner.run(ask())
+        except asyncio.CancelledError:
+            halt = opened.stop_token.halt
+    return halt, accounts.total()

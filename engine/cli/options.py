@@ -156,14 +156,19 @@ def output_option(default: str = "") -> Decorator:
     )
 
 
-def _row_option(role: str, *, required: bool = False) -> Decorator:
-    help = f"Only rows with this text in the {role}'s name."
-    default = None if required else ""
-    return click.option(f"--{role}", default=default, required=required, metavar="TEXT", help=help)
+def _row_help(role: str) -> str:
+    return f"Only rows with this text in the {role}'s name."
+
+
+def _row_option(role: str) -> Decorator:
+    return click.option(f"--{role}", default="", metavar="TEXT", help=_row_help(role))
 
 
 protocol_option = _row_option("protocol")
-one_protocol_option = _row_option("protocol", required=True)
+# Any default, None too, would be taken for what is required.
+one_protocol_option = click.option(
+    "--protocol", required=True, metavar="TEXT", help=_row_help("protocol")
+)
 
 
 def row_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -348,7 +348,13 @@ def test_what_cannot_be_served_is_told_with_the_mend(finished: Path) -> None:
 async def test_two_processes_cannot_serve_one_run(finished: Path) -> None:
     cwd = finished.parent.parent
     with served(finished, cwd):
-        told = oversight("human", "serve", finished, "--port", "0", cwd=cwd)
+        journal, panel = finished / "persons/journal.jsonl", finished / "persons/panel.json"
+        # As a line is found while the first server is writing it.
+        journal.write_bytes(b'{"what":"answ')
+        seated = panel.read_bytes()
+        told = oversight("human", "serve", finished, "--port", "0", "--raters", "9", cwd=cwd)
+        assert journal.read_bytes() == b'{"what":"answ'
+        assert panel.read_bytes() == seated
     assert told.code == 2
     assert "another process" in told.err
 

@@ -226,6 +226,7 @@ def _judged_by_persons(
         tasks_of,
     )
     from oversight.engine.persons.panel import PERSON
+    from oversight.engine.runs.lock import locked
 
     opened = open_run(run)
     cells = cells_with_verdict(opened.sweep, run, parts, problems)
@@ -250,19 +251,25 @@ def _judged_by_persons(
             )
         folder = run / PERSONS
         folder.mkdir(exist_ok=True)
-        desk = seated_desk(opened.models, folder, [PANEL], seating.raters, seating.settings)
-        desk.assign(kinds)
-        answered = 0
+        with locked(folder):
+            desk = seated_desk(opened.models, folder, [PANEL], seating.raters, seating.settings)
+            desk.assign(kinds)
+            answered = 0
 
-        async def work(ask: Ask) -> None:
-            nonlocal answered
-            async with RaterPages(desk, seating.host, seating.port).open():
-                calls = [call for call, _ in tasks.values()]
-                answered = await ask_persons(calls, ask, stop_token=opened.stop_token)
+            async def work(ask: Ask) -> None:
+                nonlocal answered
+                async with RaterPages(desk, seating.host, seating.port).open():
+                    calls = [call for call, _ in tasks.values()]
+                    answered = await ask_persons(calls, ask, stop_token=opened.stop_token)
 
-        halt, _ = ask_beside(
-            opened, folder, replies, work, lambda: (len(tasks), answered), roles=[(model, "judge")]
-        )
+            halt, _ = ask_beside(
+                opened,
+                folder,
+                replies,
+                work,
+                lambda: (len(tasks), answered),
+                roles=[(model, "judge")],
+            )
     if halt is not None:
         say(f"{str(halt).rstrip('.')}. What was answered is saved. The same command goes on.")
         return halt_code(halt)

@@ -16,6 +16,7 @@ from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.options import max_cost_option, row_options, run_store_option
 from oversight.engine.cli.output import say, show
 from oversight.engine.runs.loaded_sweep import LoadedSweep, open_run
+from oversight.engine.runs.lock import locked
 from oversight.engine.runs.lookup import Parts, cells_with_verdict
 from oversight.engine.runs.probing import PROBES, BeliefProbe, ProbeFile, belief_probes, run_probes
 from oversight.engine.runs.replay import replay_cache
@@ -74,16 +75,19 @@ def _asked(
     probes: list[BeliefProbe],
     max_cost: float | None,
 ) -> int:
-    file = ProbeFile(run)
-    known = len(file.known)
+    folder = run / PROBES
+    folder.mkdir(exist_ok=True)
+    with locked(folder):
+        file = ProbeFile(run)
+        known = len(file.known)
 
-    async def work(ask: Ask) -> None:
-        lanes = opened.file.top.lanes
-        await run_probes(probes, ask, file, lanes=lanes, stop_token=opened.stop_token)
+        async def work(ask: Ask) -> None:
+            lanes = opened.file.top.lanes
+            await run_probes(probes, ask, file, lanes=lanes, stop_token=opened.stop_token)
 
-    halt, paid = ask_beside(
-        opened, file.folder, replies, work, lambda: (len(probes), len(file.known)), max_cost
-    )
+        halt, paid = ask_beside(
+            opened, file.folder, replies, work, lambda: (len(probes), len(file.known)), max_cost
+        )
     cost = f", {dollars(paid.dollars)}" if paid.dollars else ""
     say(f"{len(file.known) - known:,} new beliefs, {len(file.known):,} in {run / PROBES}{cost}")
     if halt is None:

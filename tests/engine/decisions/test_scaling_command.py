@@ -49,6 +49,7 @@ def test_nested_oversight_needs_a_capability_of_every_model(grid: Path, command:
     assert "no nested oversight: no capability is given for" in partly
     wrong = command(*words, "--capability", "sim/strong")
     assert (wrong.code, "write NAME=NUMBER" in wrong.err) == (2, True)
+    assert "Missing option '--protocol'" in command("scaling", grid).err
     none = command("scaling", grid, "--protocol", "debate")
     assert (none.code, "no row is called 'debate'" in none.err) == (2, True)
     naive = command("scaling", grid, "--protocol", "naive judge")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from oversight.protocols.datasets import JsonLines, write_jsonl
 from oversight.protocols.datasets.jsonl import problems
 from oversight.protocols.errors import DatasetError
-from oversight.protocols.question import Answer, Problem, Question
+from oversight.protocols.question import LARGEST, Answer, Problem, Question
 
 YES = {"label": "A", "text": "yes", "value": 1}
 NO = {"label": "B", "text": "no", "value": -1}
@@ -82,6 +82,7 @@ def test_answers_without_labels_are_labelled_as_if_asked_to():
         ({"answers": [YES, NO | {"label": ""}]}, "answer 2 has no label and others have"),
         ({"answers": [YES, NO | {"label": "(B)"}]}, "'(B)' is no label"),
         ({"answers": [YES, NO | {"value": None}]}, "answers[1].value: None is not a finite"),
+        ({"answers": [YES, NO | {"value": -1e308}]}, "not all between -1e+09 and 1e+09"),
         ({"answers": [YES, NO | {"value": 1}]}, "all answers have the value 1"),
         ({"answers": [YES, NO | {"valeu": 1}]}, "answers[1].valeu: no such field"),
         ({"answers": [{"text": str(n), "value": n} for n in range(27)]}, "26 at most"),
@@ -124,9 +125,7 @@ def test_a_limit_below_one_is_refused():
 
 
 words = st.text(st.characters(codec="utf-8"), min_size=1).filter(str.strip)
-grades = st.lists(
-    st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=5, unique=True
-)
+grades = st.lists(st.floats(-LARGEST, LARGEST), min_size=2, max_size=5, unique=True)
 
 
 @given(text=words, work=st.text(st.characters(codec="utf-8")), values=grades)
