@@ -128,7 +128,11 @@ class RaterServer(Server):
 
     async def _taken(self, request: web.Request, said: str) -> web.StreamResponse:
         desk, rater = self.desk, self._rater(request)
-        form = {name: text for name, text in (await request.post()).items() if _is_text(text)}
+        try:
+            posted = await request.post()
+        except (ValueError, LookupError) as malformed:
+            raise web.HTTPBadRequest(text="this is no form") from malformed
+        form = {name: text for name, text in posted.items() if _is_text(text)}
         ticket = str(form.get("ticket", ""))
         sent = {name: str(text) for name, text in form.items() if NAMES.fullmatch(name)}
         try:

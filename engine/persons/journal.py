@@ -4,7 +4,6 @@ A rater is told that an answer is saved once its line is on the disk. A reply th
 the store when a process was killed is made again from here.
 """
 
-import errno
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
@@ -15,7 +14,7 @@ import orjson
 
 from oversight.engine.errors import RunFolderError
 from oversight.engine.persons.task import Moment
-from oversight.engine.system.files import sync_folder, unwritable
+from oversight.engine.system.files import append_line, unwritable
 
 PERSONS = "persons"
 """The folder of a run for what concerns its raters."""
@@ -151,23 +150,7 @@ class RaterJournal:
 
     def append(self, event: RaterEvent) -> None:
         """Returns once the line is durable; RunFolderError if the disk takes no more."""
-        told = orjson.dumps({"what": event.what} | asdict(event))
-        new = not self._file.exists()
-        try:
-            with self._file.open("ab", buffering=0) as file:
-                whole = file.tell()
-                try:
-                    if file.write(told + b"\n") != len(told) + 1:
-                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                    os.fsync(file.fileno())
-                except OSError:
-                    # The next line would go on with what a full disk took of this one.
-                    file.truncate(whole)
-                    raise
-            if new:
-                sync_folder(self.folder)
-        except OSError as exc:
-            raise unwritable(self._file, exc) from exc
+        append_line(self._file, orjson.dumps({"what": event.what} | asdict(event)))
 
 
 def read_journal(folder: Path) -> Iterator[RaterEvent]:

@@ -14,7 +14,7 @@ from oversight.engine.runs.scheduler import attempt
 from oversight.engine.runs.workers import failure, run_workers
 from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.sweep import Cell
-from oversight.engine.system.files import unwritable
+from oversight.engine.system.files import append_line, unwritable
 from oversight.protocols.question import Problem
 from oversight.protocols.transcript import Failure, Transcript, Verdict
 
@@ -63,11 +63,7 @@ class ProbeFile:
             told |= {"best": best_mass(verdict.probs, problem), "probs": verdict.probs}
         else:
             told |= {"best": None, "failure": verdict.kind}
-        try:
-            with self._file.open("ab") as file:
-                file.write(orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE))
-        except OSError as exc:
-            raise RunFolderError(f"{self._file}: {exc.strerror}") from exc
+        append_line(self._file, orjson.dumps(told), durable=False)
         self.known.add((cell.id, len(probe.transcript.turns)))
 
 

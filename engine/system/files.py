@@ -1,5 +1,6 @@
 """Writing files so that a crash leaves the old one or the new one, and nothing between."""
 
+import errno
 import os
 from collections.abc import Iterable
 from contextlib import suppress
@@ -32,6 +33,30 @@ def replace_file(path: Path, parts: Iterable[bytes], *, durable: bool = True) ->
         if isinstance(exc, OSError):
             raise unwritable(path, exc) from exc
         raise
+
+
+def append_line(path: Path, line: bytes, *, durable: bool = True) -> None:
+    """Add a line whole, or leave the file as it was. RunFolderError.
+
+    durable: as for `replace_file`.
+    """
+    new = not path.exists()
+    try:
+        with path.open("ab", buffering=0) as file:
+            whole = file.tell()
+            try:
+                if file.write(line + b"\n") != len(line) + 1:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                if durable:
+                    os.fsync(file.fileno())
+            except OSError:
+                # The next line would go on with what a full disk took of this one.
+                file.truncate(whole)
+                raise
+        if new and durable:
+            sync_folder(path.parent)
+    except OSError as exc:
+        raise unwritable(path, exc) from exc
 
 
 def unwritable(path: Path, exc: OSError) -> RunFolderError:

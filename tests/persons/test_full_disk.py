@@ -41,6 +41,12 @@ async def test_an_answer_that_the_disk_refuses_is_told_so_and_taken_later(
             assert not at_work.waiting[call.address].done()
             journal.rmdir()
             aside.rename(journal)
+            async with session.post(
+                f"{rater.root}answer",
+                data=b"--x",
+                headers=rater.headers | {"Content-Type": "multipart/form-data; boundary=y"},
+            ) as no_form:
+                assert no_form.status == 400
             assert await rater.post("answer", fields) == (303, "/?said=saved")
             assert (await at_work.waiting[call.address]).outcome == "ok"
     assert [each.what for each in read_journal(tmp_path)] == ["consent", "given", "answered"]
