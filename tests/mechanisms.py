@@ -17,6 +17,7 @@ from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.judges import Ensemble, StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.protocol import Protocol
+from tests.campaign.mutants import below
 from tests.engine.simulation.test_sim_expected import MODELS
 from tests.engine.simulation.test_sim_expected import PROTOCOLS as PLANTED
 from tests.shipments import shipment, simulated
@@ -262,7 +263,9 @@ def known() -> str:
     lines = [KNOWN, "|---|---|---|"]
     for mechanism, place in TRUTHS:
         file, _, name = place.partition("::")
-        test = getattr(import_module(f"tests.{file.replace('/', '.')}"), name)
+        room, _, stem = file.partition("/test_")
+        module = below(room, stem).removesuffix(".py").replace("/", ".")
+        test = getattr(import_module(f"tests.{module}"), name)
         truth = " ".join(inspect.cleandoc(test.__doc__).split())
         truth = truth.removeprefix("The known truth").removeprefix(": ").strip()
         truth = f"{truth[0].upper()}{truth[1:]}".replace("|", r"\|")

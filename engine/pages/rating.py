@@ -25,6 +25,9 @@ COOKIE = "oversight_rater"
 NAMES = re.compile(r"p\d{1,4}|f-.{1,200}|reason|text|choice")
 """The fields of an answer; whatever else is sent is not kept."""
 
+SCRIPT = "X-Script"
+"""With this header a form is sent by a script, which goes on by itself."""
+
 KEEP_ALIVE = 15.0
 """Seconds between two signs of life to a page that waits."""
 
@@ -115,7 +118,7 @@ class RaterServer(Server):
             await self.desk.consent(rater)
         except EngineError as fault:
             return _unsaved(rater, fault)
-        return _back("")
+        return _back(request, "")
 
     async def _believe(self, request: web.Request) -> web.StreamResponse:
         return await self._taken(request, "saved")
@@ -139,12 +142,12 @@ class RaterServer(Server):
             match request.path:
                 case "/believe":
                     await desk.believe(rater, ticket, sent)
-                    return _back("")
+                    return _back(request, "")
                 case "/abstain":
                     why = form.get("why", "asked")
                     await desk.abstain(rater, ticket, "time" if why == "time" else "asked")
-                    return _back("late" if why == "time" else "none")
-            return _back("saved" if await desk.answer(rater, ticket, sent) else "late")
+                    return _back(request, "late" if why == "time" else "none")
+            return _back(request, "saved" if await desk.answer(rater, ticket, sent) else "late")
         except ValueError as fault:
             return await self._shown(rater, fault=str(fault), posted=sent)
         except NotTheirs as fault:
@@ -222,8 +225,12 @@ def _unsaved(rater: Rater, fault: EngineError) -> web.Response:
     return html(refusal_page(said), 500)
 
 
-def _back(said: str) -> web.Response:
-    return web.Response(status=303, headers={"Location": f"/?said={said}" if said else "/"})
+def _back(request: web.Request, said: str) -> web.Response:
+    place = f"/?said={said}" if said else "/"
+    if SCRIPT in request.headers:
+        # A script that followed a redirect would fetch the page once for nobody to see.
+        return web.Response(text=place)
+    return web.Response(status=303, headers={"Location": place})
 
 
 def _said(request: web.Request) -> str:

@@ -263,8 +263,8 @@
         setTimeout(send, 2000);
       }
       function send() {
-        fetch(form.action, { method: "POST", body: body }).then((answer) => {
-          if (answer.redirected) location.assign(answer.url);
+        fetch(form.action, { method: "POST", body: body, headers: { "X-Script": "1" } }).then((answer) => {
+          if (answer.ok) answer.text().then((next) => location.assign(next));
           else if (answer.status === 503) again("The study is just being taken up again. Your answer is sent as soon as it is.");
           else form.submit();
         }, () => again("No connection. Your answer is kept on this page, and sent as soon as there is one."));
