@@ -264,14 +264,15 @@ def known() -> str:
     for mechanism, place in TRUTHS:
         file, _, name = place.partition("::")
         room, _, stem = file.partition("/test_")
-        module = below(room, stem).removesuffix(".py").replace("/", ".")
+        where = below(room, stem)
+        module = where.removesuffix(".py").replace("/", ".")
         test = getattr(import_module(f"tests.{module}"), name)
         truth = " ".join(inspect.cleandoc(test.__doc__).split())
         truth = truth.removeprefix("The known truth").removeprefix(": ").strip()
         truth = f"{truth[0].upper()}{truth[1:]}".replace("|", r"\|")
         if place == SIM:
             truth += f" Here {', '.join(closed_forms(PROTOCOLS[mechanism]))}."
-        lines.append(f"| `{mechanism}` | {truth} | [`{name}`](../tests/{file}.py) |")
+        lines.append(f"| `{mechanism}` | {truth} | [`{name}`](../tests/{where}) |")
     return "\n".join(lines)
 
 
