@@ -16,7 +16,7 @@ looked for at the vendor before anything else is handed in.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from pydantic import TypeAdapter, ValidationError
 from oversight.engine.accounting.ledger import UsageTotals
 from oversight.engine.batches.desk import Submission
 from oversight.engine.errors import RunFolderError
-from oversight.engine.system.files import sync_folder, unwritable
+from oversight.engine.system.files import append_line, unwritable, whole_lines
 
 FOLDER, BOOK = "batches", "book.jsonl"
 
@@ -101,13 +101,10 @@ class Book:
         if self.faults:
             self._write({"forgiven": len(self.faults)})
 
-    def close(self) -> None:
-        os.close(self._end)
-
     def _open(self) -> None:
         self.folder.mkdir(exist_ok=True)
         size = 0
-        for line in self._lines():
+        for line in whole_lines(self._file):
             try:
                 self._apply(orjson.loads(line))
             except (orjson.JSONDecodeError, ValidationError, LookupError, TypeError) as exc:
@@ -116,30 +113,17 @@ class Book:
                     "in batches are asked, and paid, again"
                 ) from exc
             size += len(line)
-        self._end = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        # The last line may have been cut off.
-        os.ftruncate(self._end, size)
-        sync_folder(self.folder)
+        if self._file.exists():
+            # The last line may have been cut off.
+            os.truncate(self._file, size)
         kept = {self.calls(batch).name for batch in (*self.intended.values(), *self.out.values())}
         for file in self.folder.iterdir():
             if file.name not in (BOOK, *kept):
                 file.unlink()
 
-    def _lines(self) -> Iterator[bytes]:
-        if self._file.exists():
-            with self._file.open("rb") as file:
-                yield from (line for line in file if line.endswith(b"\n"))
-
     def _write(self, told: dict[str, Any]) -> None:
-        line = orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)
-        before = os.fstat(self._end).st_size
-        try:
-            if os.write(self._end, line) != len(line):
-                os.ftruncate(self._end, before)
-                raise OSError(28, os.strerror(28))
-            os.fsync(self._end)
-        except OSError as exc:
-            raise unwritable(self._file, exc) from exc
+        line = orjson.dumps(told)
+        append_line(self._file, line)
         self._apply(orjson.loads(line))
 
     def _apply(self, told: dict[str, Any]) -> None:

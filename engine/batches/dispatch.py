@@ -83,7 +83,6 @@ class Dispatch:
     async def close(self) -> None:
         for desk in self._desks.values():
             await desk.close()
-        self.book.close()
 
     def reckon(self, counted: Mapping[str, int]) -> None:
         """Count in what earlier sittings landed and did not live to enter, and hold back dollars

@@ -8,13 +8,13 @@ import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import orjson
 
 from oversight.engine.errors import RunFolderError
 from oversight.engine.persons.task import Moment
-from oversight.engine.system.files import append_line, unwritable
+from oversight.engine.system.files import append_line, unwritable, whole_lines
 
 PERSONS = "persons"
 """The folder of a run for what concerns its raters."""
@@ -115,18 +115,7 @@ RaterEvent: TypeAlias = (
     | CheckAnswered
     | ConsentGiven
 )
-KINDS: dict[str, type[RaterEvent]] = {
-    kind.what: kind
-    for kind in (
-        TaskGiven,
-        BeliefBefore,
-        TaskAnswered,
-        TaskAbstained,
-        TaskReturned,
-        CheckAnswered,
-        ConsentGiven,
-    )
-}
+KINDS: dict[str, type[RaterEvent]] = {kind.what: kind for kind in get_args(RaterEvent)}
 
 
 @dataclass
@@ -165,16 +154,14 @@ def read_journal(folder: Path) -> Iterator[RaterEvent]:
 
 
 def _lines(file: Path) -> Iterator[tuple[RaterEvent, int]]:
-    with file.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.endswith(b"\n"):
-                return  # torn by a crash; nobody was told that it is saved
-            try:
-                yield _event(orjson.loads(line)), len(line)
-            except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as exc:
-                raise RunFolderError(
-                    f"{file}:{number}: is no event of a rater ({exc}); put a backup in its place"
-                ) from exc
+    # Of a line that was torn by a crash nobody was told that it is saved.
+    for number, line in enumerate(whole_lines(file), 1):
+        try:
+            yield _event(orjson.loads(line)), len(line)
+        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as exc:
+            raise RunFolderError(
+                f"{file}:{number}: is no event of a rater ({exc}); put a backup in its place"
+            ) from exc
 
 
 def _event(told: dict[str, Any]) -> RaterEvent:

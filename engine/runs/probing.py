@@ -14,7 +14,7 @@ from oversight.engine.runs.scheduler import attempt
 from oversight.engine.runs.workers import failure, run_workers
 from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.sweep import Cell
-from oversight.engine.system.files import append_line, unwritable
+from oversight.engine.system.files import append_line, unwritable, whole_lines
 from oversight.protocols.question import Problem
 from oversight.protocols.transcript import Failure, Transcript, Verdict
 
@@ -121,14 +121,11 @@ def best_mass(probs: Sequence[float], problem: Problem) -> float:
 
 def _lines(file: Path) -> Iterator[tuple[dict[str, Any], int]]:
     """Every whole line and its size; RunFolderError, naming it, for one that is no probe."""
-    with file.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.endswith(b"\n"):
-                return
-            try:
-                told = orjson.loads(line)
-                yield {name: told[name] for name in ("place", "cell", "turns", "best")}, len(line)
-            except (orjson.JSONDecodeError, KeyError, TypeError) as exc:
-                raise RunFolderError(
-                    f"{file}:{number}: is no probe ({exc}); delete that line to ask it again"
-                ) from exc
+    for number, line in enumerate(whole_lines(file), 1):
+        try:
+            told = orjson.loads(line)
+            yield {name: told[name] for name in ("place", "cell", "turns", "best")}, len(line)
+        except (orjson.JSONDecodeError, KeyError, TypeError) as exc:
+            raise RunFolderError(
+                f"{file}:{number}: is no probe ({exc}); delete that line to ask it again"
+            ) from exc

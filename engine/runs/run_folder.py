@@ -15,7 +15,7 @@ from oversight.engine.runs import lock
 from oversight.engine.runs.lock import take_lock
 from oversight.engine.runs.manifest import MANIFEST_FILE, Manifest, read_manifest, write_manifest
 from oversight.engine.runs.outcome import FAILURE_MARK, LandedCell, OutcomeRecord, read_outcome
-from oversight.engine.system.files import replace_file, unwritable
+from oversight.engine.system.files import replace_file, unwritable, whole_lines
 from oversight.protocols.datasets.jsonl import JsonLines, jsonl
 from oversight.protocols.question import Problem
 
@@ -294,14 +294,9 @@ def count_outcomes(path: Path) -> tuple[int, int]:
     """(outcomes, failures among them) of a run folder, by the lines alone: a glance at many runs
     is not to read all that is in them."""
     finished = failed = 0
-    try:
-        with (path / OUTCOMES).open("rb") as file:
-            for line in file:
-                if line.endswith(b"\n"):
-                    finished += 1
-                    failed += FAILURE_MARK in line
-    except FileNotFoundError:
-        pass
+    for line in whole_lines(path / OUTCOMES):
+        finished += 1
+        failed += FAILURE_MARK in line
     return finished, failed
 
 
@@ -318,15 +313,10 @@ def _once(file: Path) -> Iterator[tuple[bytes, OutcomeRecord]]:
 
 
 def _lines(file: Path) -> Iterator[tuple[bytes, OutcomeRecord]]:
-    if not file.exists():
-        return
-    with file.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.endswith(b"\n"):
-                return
-            try:
-                yield line, read_outcome(line)
-            except ValueError as exc:
-                raise RunFolderError(
-                    f"{file}:{number}: {exc}; delete that line to run its cell again from the store"
-                ) from exc
+    for number, line in enumerate(whole_lines(file), 1):
+        try:
+            yield line, read_outcome(line)
+        except ValueError as exc:
+            raise RunFolderError(
+                f"{file}:{number}: {exc}; delete that line to run its cell again from the store"
+            ) from exc

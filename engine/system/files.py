@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -33,6 +33,17 @@ def replace_file(path: Path, parts: Iterable[bytes], *, durable: bool = True) ->
         if isinstance(exc, OSError):
             raise unwritable(path, exc) from exc
         raise
+
+
+def whole_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file that is appended to, none where it is not there; without the last one if
+    it was torn off."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return
+    with file:
+        yield from (line for line in file if line.endswith(b"\n"))
 
 
 def append_line(path: Path, line: bytes, *, durable: bool = True) -> None:

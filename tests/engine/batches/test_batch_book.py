@@ -41,7 +41,6 @@ def test_every_prefix_of_the_book_is_where_the_run_stood_then(tmp_path: Path) ->
     for step in steps:
         step()
         stood[file.stat().st_size] = standing(book)
-    book.close()
     whole, last = file.read_bytes(), stood[0]
     for size in range(len(whole) + 1):
         file.write_bytes(whole[:size])
@@ -50,14 +49,12 @@ def test_every_prefix_of_the_book_is_where_the_run_stood_then(tmp_path: Path) ->
         assert standing(again) == last
         # What is written next begins a line of its own.
         again.learn("another", 1.0)
-        again.close()
         reread = Book(tmp_path)
         assert reread.room["another"] == 1.0
-        reread.close()
 
 
 def test_a_book_of_another_version_is_not_guessed_at(tmp_path: Path) -> None:
-    Book(tmp_path).close()
+    Book(tmp_path)
     (tmp_path / "batches" / "book.jsonl").write_bytes(b'{"handed": "over"}\n')
     with pytest.raises(RunFolderError, match="does not know"):
         Book(tmp_path)
@@ -66,10 +63,9 @@ def test_a_book_of_another_version_is_not_guessed_at(tmp_path: Path) -> None:
 def test_files_that_belong_to_no_batch_that_is_out_are_taken_away(tmp_path: Path) -> None:
     book = Book(tmp_path)
     book.intend(FIRST)
-    book.close()
     for name in ("a1.calls", "a1.body", "zz.calls", "x.noted", "a1.results"):
         (tmp_path / "batches" / name).write_bytes(b"")
-    Book(tmp_path).close()
+    Book(tmp_path)
     kept = sorted(file.name for file in (tmp_path / "batches").iterdir())
     assert kept == ["a1.calls", "book.jsonl"]
 
