@@ -6,8 +6,7 @@ from typing import Any
 import orjson
 
 from oversight.engine.decisions.comparison import Compared, Comparison
-from oversight.engine.display.table import Table, as_csv, as_text
-from oversight.engine.reports.report import LAYOUTS
+from oversight.engine.display.table import Table, as_csv, laid_out
 from oversight.engine.reports.tables import SCORE_NAMES
 from oversight.protocols.scoring.clustered import FEW
 
@@ -27,9 +26,7 @@ def comparison_text(comparison: Comparison, format: str, width: int | None = Non
             rows = [_flat(each) for each in comparison_json(comparison)["contrasts"]]
             head = list(rows[0])
             return as_csv(head, [[row[name] for name in head] for row in rows])
-        case "text":
-            return "\n\n".join(as_text(table, width) for table in comparison_tables(comparison))
-    return "\n\n".join(LAYOUTS[format](table) for table in comparison_tables(comparison))
+    return laid_out(comparison_tables(comparison), format, width)
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 LATEX = str.maketrans(
     {
@@ -104,6 +105,16 @@ def as_latex(table: Table) -> str:
             *(f"% {note}" for note in table.notes),
         ]
     )
+
+
+def laid_out(tables: Iterable[Table], format: str, width: int | None = None) -> str:
+    """Several tables as `text`, `markdown` or `latex`. width: columns of a terminal, for text."""
+    layouts: dict[str, Callable[[Table], str]] = {
+        "text": partial(as_text, width=width),
+        "markdown": as_markdown,
+        "latex": as_latex,
+    }
+    return "\n\n".join(map(layouts[format], tables))
 
 
 def as_csv(head: Sequence[str], body: Sequence[Sequence[object]]) -> str:

@@ -1,13 +1,12 @@
 """The report of a run: agent score differences by protocol, agent and judge, in five formats."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
 import orjson
 
 from oversight.engine.display.columns import flat, plain_line
-from oversight.engine.display.table import Table, as_csv, as_latex, as_markdown, as_text
+from oversight.engine.display.table import as_csv, laid_out
 from oversight.engine.errors import RunFolderError
 from oversight.engine.reports.results import Results
 from oversight.engine.reports.row_columns import columns
@@ -29,14 +28,12 @@ def report(
         return _csv(results)
     shown = tables(results, measures=measures)
     health = results.health.lines() if results.health else []
-    parts = [
-        LAYOUTS[format](table) if format != "text" else as_text(table, width) for table in shown
-    ]
+    told = laid_out(shown, format, width)
     if health and format == "latex":
-        parts.insert(0, "\n".join(f"% {line}" for line in health))
-    elif health:
-        parts.insert(0, ("\n" if format == "text" else "  \n").join(health))
-    return "\n\n".join(parts)
+        return "\n".join(f"% {line}" for line in health) + f"\n\n{told}"
+    if health:
+        return ("\n" if format == "text" else "  \n").join(health) + f"\n\n{told}"
+    return told
 
 
 def save_report(results: Results, folder: Path) -> None:
@@ -79,7 +76,5 @@ def _csv(results: Results) -> str:
 
 
 ENDINGS = {"text": "txt", "markdown": "md", "json": "json", "latex": "tex", "csv": "csv"}
-
-LAYOUTS: Mapping[str, Callable[[Table], str]] = {"markdown": as_markdown, "latex": as_latex}
 
 FORMATS = tuple(ENDINGS)

@@ -5,14 +5,13 @@ from collections.abc import Iterator
 from typing import Literal, get_args
 
 import click
-import orjson
 
 from oversight.engine.cli.completing import run_names
 from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.number import Number
 from oversight.engine.cli.options import format_option, recorded_option, score_option, seed_option
-from oversight.engine.cli.output import say, show, width
+from oversight.engine.cli.output import say, show, show_json, width
 from oversight.engine.decisions.calls import RunCalls, calls_of_run
 from oversight.engine.decisions.comparison import (
     CallShare,
@@ -26,8 +25,7 @@ from oversight.engine.decisions.rows import RunRows, read_rows
 from oversight.engine.decisions.statement import Condition, read_condition
 from oversight.engine.decisions.studies import Studies, over_runs
 from oversight.engine.decisions.studies_text import studies_json, studies_table
-from oversight.engine.display.table import as_csv, as_text
-from oversight.engine.reports.report import LAYOUTS
+from oversight.engine.display.table import as_csv, laid_out
 from oversight.engine.runs.recorded import recorded
 from oversight.protocols.scoring.families import Family
 
@@ -142,11 +140,11 @@ def command(
 def _show_studies(found: Studies, format: str) -> None:
     table = studies_table(found)
     if format == "json":
-        show(orjson.dumps(studies_json(found), option=orjson.OPT_INDENT_2).decode())
+        show_json(studies_json(found))
     elif format == "csv":
         show(as_csv(table.head, table.body))
     else:
-        show(LAYOUTS[format](table) if format in LAYOUTS else as_text(table, width()))
+        show(laid_out([table], format, width()))
 
 
 def _met(

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import get_args
 
 import click
-import orjson
 
 from oversight.engine.accounting.ledger import sum_usage
 from oversight.engine.accounting.ledger_file import read_ledger
@@ -17,13 +16,12 @@ from oversight.engine.cli.options import (
     score_option,
     tables_format_option,
 )
-from oversight.engine.cli.output import show, width
+from oversight.engine.cli.output import show, show_json, width
 from oversight.engine.decisions.calls import calls_of_run
 from oversight.engine.decisions.costs import CostAxis, frontier, row_costs
 from oversight.engine.decisions.costs_text import costs_json, costs_tables
 from oversight.engine.decisions.rows import read_rows
-from oversight.engine.display.table import as_text
-from oversight.engine.reports.report import LAYOUTS
+from oversight.engine.display.table import laid_out
 from oversight.engine.runs.recorded import recorded
 
 
@@ -62,10 +60,6 @@ def command(
     found = frontier(run, costs, score=score, axis=axis)
     paid = sum_usage(read_ledger(folder).values()).dollars or None
     if format == "json":
-        show(orjson.dumps(costs_json(costs, found, paid), option=orjson.OPT_INDENT_2).decode())
+        show_json(costs_json(costs, found, paid))
         return
-    shown = costs_tables(costs, found, paid)
-    if format in LAYOUTS:
-        show("\n\n".join(LAYOUTS[format](table) for table in shown))
-    else:
-        show("\n\n".join(as_text(table, width()) for table in shown))
+    show(laid_out(costs_tables(costs, found, paid), format, width()))

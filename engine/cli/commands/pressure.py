@@ -4,17 +4,15 @@ from collections.abc import Callable
 from typing import TypeAlias, get_args
 
 import click
-import orjson
 
 from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.options import tables_format_option
-from oversight.engine.cli.output import say, show, width
+from oversight.engine.cli.output import say, show, show_json, width
 from oversight.engine.decisions.pressure import RowPressure, SelectionMethod, row_pressure
 from oversight.engine.decisions.pressure_text import pressure_json, pressure_tables
 from oversight.engine.decisions.rows import read_rows, rows_meant
-from oversight.engine.display.table import as_text
+from oversight.engine.display.table import laid_out
 from oversight.engine.errors import UsageError
-from oversight.engine.reports.report import LAYOUTS
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.scores import ALL_SCORES
 
@@ -108,10 +106,6 @@ def command(
     if not found:
         raise UsageError(f"{run.folder}: no row of it has been run")
     if format == "json":
-        show(orjson.dumps(pressure_json(found, select, score), option=orjson.OPT_INDENT_2).decode())
+        show_json(pressure_json(found, select, score))
         return
-    shown = pressure_tables(found, select, score)
-    if format in LAYOUTS:
-        show("\n\n".join(LAYOUTS[format](table) for table in shown))
-    else:
-        show("\n\n".join(as_text(table, width()) for table in shown))
+    show(laid_out(pressure_tables(found, select, score), format, width()))

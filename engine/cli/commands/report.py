@@ -27,9 +27,9 @@ from oversight.engine.decisions.noise import Noise, noise
 from oversight.engine.decisions.noise_text import noise_json, noise_tables
 from oversight.engine.decisions.rows import read_rows
 from oversight.engine.decisions.sequential import saved_decision
-from oversight.engine.display.table import Table, as_text
+from oversight.engine.display.table import Table, laid_out
 from oversight.engine.errors import UsageError
-from oversight.engine.reports.report import LAYOUTS, report
+from oversight.engine.reports.report import report
 from oversight.engine.reports.results import collect
 from oversight.engine.runs.loaded_sweep import open_run
 from oversight.engine.runs.recorded import recorded
@@ -121,6 +121,4 @@ def _with(told: str, format: str, more: dict[str, Any], tables: Sequence[Table])
             return told
         case "json":
             return orjson.dumps(orjson.loads(told) | more, option=orjson.OPT_INDENT_2).decode()
-        case "text":
-            return "\n\n".join([told, *(as_text(table, width()) for table in tables)])
-    return "\n\n".join([told, *(LAYOUTS[format](table) for table in tables)])
+    return "\n\n".join(filter(None, [told, laid_out(tables, format, width())]))

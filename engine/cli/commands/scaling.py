@@ -5,11 +5,10 @@ from dataclasses import asdict
 from typing import Any, get_args
 
 import click
-import orjson
 
 from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.options import json_option, one_protocol_option, score_option
-from oversight.engine.cli.output import show, width
+from oversight.engine.cli.output import show, show_json, width
 from oversight.engine.decisions.rows import read_rows
 from oversight.engine.decisions.scaling import Game, Scaling, scaling
 from oversight.engine.display.table import Table, as_text
@@ -84,7 +83,7 @@ def command(
         score=score,
     )
     if as_json:
-        show(orjson.dumps(_plain(found), option=orjson.OPT_INDENT_2).decode())
+        show_json(_plain(found))
     else:
         show(as_text(_table(found), width()))
 
