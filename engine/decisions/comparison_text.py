@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 from oversight.engine.decisions.comparison import Compared, Comparison
-from oversight.engine.display.table import Table, as_csv, laid_out
+from oversight.engine.display.table import Table, as_csv, formatted
 from oversight.engine.reports.tables import SCORE_NAMES
 from oversight.protocols.scoring.clustered import FEW
 
@@ -26,7 +26,7 @@ def comparison_text(comparison: Comparison, format: str, width: int | None = Non
             rows = [_flat(each) for each in comparison_json(comparison)["contrasts"]]
             head = list(rows[0])
             return as_csv(head, [[row[name] for name in head] for row in rows])
-    return laid_out(comparison_tables(comparison), format, width)
+    return formatted(comparison_tables(comparison), format, width)
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:

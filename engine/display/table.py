@@ -107,7 +107,7 @@ def as_latex(table: Table) -> str:
     )
 
 
-def laid_out(tables: Iterable[Table], format: str, width: int | None = None) -> str:
+def formatted(tables: Iterable[Table], format: str, width: int | None = None) -> str:
     """Several tables as `text`, `markdown` or `latex`. width: columns of a terminal, for text."""
     layouts: dict[str, Callable[[Table], str]] = {
         "text": partial(as_text, width=width),

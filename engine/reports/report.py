@@ -6,7 +6,7 @@ from pathlib import Path
 import orjson
 
 from oversight.engine.display.columns import flat, plain_line
-from oversight.engine.display.table import as_csv, laid_out
+from oversight.engine.display.table import as_csv, formatted
 from oversight.engine.errors import RunFolderError
 from oversight.engine.reports.results import Results
 from oversight.engine.reports.row_columns import columns
@@ -28,7 +28,7 @@ def report(
         return _csv(results)
     shown = tables(results, measures=measures)
     health = results.health.lines() if results.health else []
-    told = laid_out(shown, format, width)
+    told = formatted(shown, format, width)
     if health and format == "latex":
         return "\n".join(f"% {line}" for line in health) + f"\n\n{told}"
     if health:

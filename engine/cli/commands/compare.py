@@ -25,7 +25,7 @@ from oversight.engine.decisions.rows import RunRows, read_rows
 from oversight.engine.decisions.statement import Condition, read_condition
 from oversight.engine.decisions.studies import Studies, over_runs
 from oversight.engine.decisions.studies_text import studies_json, studies_table
-from oversight.engine.display.table import as_csv, laid_out
+from oversight.engine.display.table import as_csv, formatted
 from oversight.engine.runs.recorded import recorded
 from oversight.protocols.scoring.families import Family
 
@@ -144,7 +144,7 @@ def _show_studies(found: Studies, format: str) -> None:
     elif format == "csv":
         show(as_csv(table.head, table.body))
     else:
-        show(laid_out([table], format, width()))
+        show(formatted([table], format, width()))
 
 
 def _met(

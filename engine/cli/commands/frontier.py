@@ -21,7 +21,7 @@ from oversight.engine.decisions.calls import calls_of_run
 from oversight.engine.decisions.costs import CostAxis, frontier, row_costs
 from oversight.engine.decisions.costs_text import costs_json, costs_tables
 from oversight.engine.decisions.rows import read_rows
-from oversight.engine.display.table import laid_out
+from oversight.engine.display.table import formatted
 from oversight.engine.runs.recorded import recorded
 
 
@@ -62,4 +62,4 @@ def command(
     if format == "json":
         show_json(costs_json(costs, found, paid))
         return
-    show(laid_out(costs_tables(costs, found, paid), format, width()))
+    show(formatted(costs_tables(costs, found, paid), format, width()))

@@ -11,7 +11,7 @@ from oversight.engine.cli.output import say, show, show_json, width
 from oversight.engine.decisions.pressure import RowPressure, SelectionMethod, row_pressure
 from oversight.engine.decisions.pressure_text import pressure_json, pressure_tables
 from oversight.engine.decisions.rows import read_rows, rows_meant
-from oversight.engine.display.table import laid_out
+from oversight.engine.display.table import formatted
 from oversight.engine.errors import UsageError
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.scores import ALL_SCORES
@@ -108,4 +108,4 @@ def command(
     if format == "json":
         show_json(pressure_json(found, select, score))
         return
-    show(laid_out(pressure_tables(found, select, score), format, width()))
+    show(formatted(pressure_tables(found, select, score), format, width()))

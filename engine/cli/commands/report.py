@@ -27,7 +27,7 @@ from oversight.engine.decisions.noise import Noise, noise
 from oversight.engine.decisions.noise_text import noise_json, noise_tables
 from oversight.engine.decisions.rows import read_rows
 from oversight.engine.decisions.sequential import saved_decision
-from oversight.engine.display.table import Table, laid_out
+from oversight.engine.display.table import Table, formatted
 from oversight.engine.errors import UsageError
 from oversight.engine.reports.report import report
 from oversight.engine.reports.results import collect
@@ -121,4 +121,4 @@ def _with(told: str, format: str, more: dict[str, Any], tables: Sequence[Table])
             return told
         case "json":
             return orjson.dumps(orjson.loads(told) | more, option=orjson.OPT_INDENT_2).decode()
-    return "\n\n".join(filter(None, [told, laid_out(tables, format, width())]))
+    return "\n\n".join(filter(None, [told, formatted(tables, format, width())]))

@@ -7,7 +7,7 @@ import click
 
 from oversight.engine.cli.options import json_option
 from oversight.engine.cli.output import show, show_json, width
-from oversight.engine.display.table import laid_out
+from oversight.engine.display.table import formatted
 from oversight.engine.reports.results import Results, RowResult
 from oversight.engine.reports.scored import Scored, failed, results_by_score, score
 from oversight.engine.reports.scored_tables import scored_tables
@@ -66,7 +66,7 @@ def command(verdicts: BinaryIO, as_json: bool, compat: Compat, betas: tuple[floa
         show_json(_plain(scored, by_score, lost))
         return
     tables = scored_tables(by_score, len(scored), len(lost), compat)
-    show(laid_out(tables, "text", width()))
+    show(formatted(tables, "text", width()))
 
 
 def _plain(
