@@ -39,7 +39,7 @@ MAX_WAIT = 60.0
 FULL = "token_limit_exceeded"
 """OpenAI's code for a queue that has no room for a batch just now."""
 
-MOST_TRIES = 6
+MOST_SUBMISSIONS = 6
 """Times that one batch is handed in, as long as none of them is known to have made it."""
 UNCLEAR = (TransientError, LookupError, TypeError, ValueError, AttributeError)
 """What passes, or is the answer of a vendor that we cannot read."""
@@ -176,7 +176,7 @@ class Dispatch:
                 break
             except UNCLEAR as exc:
                 tries += 1
-                if tries > MOST_TRIES:
+                if tries > MOST_SUBMISSIONS:
                     raise ProviderDown(f"{exc}; a batch could not be handed in") from exc
                 # Only its answer would have said whether a batch was made of it.
                 unsent = isinstance(exc, (RateLimited, Unreachable))

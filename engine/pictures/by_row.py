@@ -11,8 +11,7 @@ from oversight.engine.pictures.looked import Looked
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.scoring.ratios import fieller
 from oversight.protocols.scoring.sample import Sample
-
-RESAMPLES = 10_000
+from oversight.protocols.scoring.statistics import RESAMPLES
 
 
 def asd(run: Looked) -> Forest:

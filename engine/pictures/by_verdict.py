@@ -7,10 +7,9 @@ import numpy as np
 
 from oversight.engine.pictures.charts import Chart, ChartPoint, Heat, Series, chart_of
 from oversight.engine.pictures.looked import Looked
+from oversight.protocols.scoring.calibration import BINS
 from oversight.protocols.scoring.calibration import calibration as calibrated
-from oversight.protocols.scoring.ratios import wilson
-
-BINS = 10
+from oversight.protocols.scoring.shares import wilson
 
 
 def worlds_chart(run: Looked) -> Chart:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from typing import Any, Literal, TypeAlias
@@ -219,14 +219,14 @@ def _person(settings: Settings, hear: Hear | None) -> Provider:
     return _plain(_openai_wire, settings, hear)
 
 
-def _vendor(name: str, base_url: str) -> Entry:
+def _vendor(name: str, base_url: str, version: str = "v1") -> Entry:
     """A vendor that speaks the OpenAI wire, and no other."""
     return Entry(
         partial(_plain, _openai_wire),
         base_url=base_url,
         base_url_variable=f"{name.upper()}_BASE_URL",
         key_variable=f"{name.upper()}_API_KEY",
-        api=f"{name} chat.completions v1",
+        api=f"{name} chat.completions {version}",
     )
 
 
@@ -266,27 +266,10 @@ PROVIDERS: dict[str, Entry] = {
         batches=True,
         tells_models=True,
     ),
-    "deepseek": Entry(
-        partial(_plain, _openai_wire),
-        base_url="https://api.deepseek.com/v1",
-        base_url_variable="DEEPSEEK_BASE_URL",
-        key_variable="DEEPSEEK_API_KEY",
-        api="deepseek chat.completions v1",
-    ),
-    "openrouter": Entry(
-        partial(_plain, _openai_wire),
-        base_url="https://openrouter.ai/api/v1",
-        base_url_variable="OPENROUTER_BASE_URL",
-        key_variable="OPENROUTER_API_KEY",
-        api="openrouter chat.completions v1",
-        routes=True,
-    ),
-    "gemini": Entry(
-        partial(_plain, _openai_wire),
-        base_url="https://generativelanguage.googleapis.com/v1beta/openai",
-        base_url_variable="GEMINI_BASE_URL",
-        key_variable="GEMINI_API_KEY",
-        api="gemini chat.completions v1beta",
+    "deepseek": _vendor("deepseek", "https://api.deepseek.com/v1"),
+    "openrouter": replace(_vendor("openrouter", "https://openrouter.ai/api/v1"), routes=True),
+    "gemini": _vendor(
+        "gemini", "https://generativelanguage.googleapis.com/v1beta/openai", version="v1beta"
     ),
     "xai": _vendor("xai", "https://api.x.ai/v1"),
     "mistral": _vendor("mistral", "https://api.mistral.ai/v1"),

@@ -12,11 +12,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from statistics import NormalDist
 from typing import TypeAlias
 
 from oversight.protocols.datasets.solution import number
 from oversight.protocols.question import Answer, Problem
+from oversight.protocols.scoring.shares import wilson
 
 Feature: TypeAlias = Callable[[Answer], float]
 """How much of something outward an answer has; its rule picks the answer that has the most."""
@@ -193,7 +193,7 @@ def power(n: int, tell: float) -> float:
 
 
 def _found(hits: int, n: int, level: float) -> bool:
-    return hits > (1 / 2 + MATERIAL) * n and _wilson(hits, n, level)[0] > 1 / 2
+    return hits > (1 / 2 + MATERIAL) * n and wilson(hits / n, n, level)[0] > 1 / 2
 
 
 def _binomial(k: int, n: int, p: float) -> float:
@@ -229,7 +229,8 @@ def _measured(
         picked = [right for right, n in zip(best, amounts, strict=True) if n == max(amounts)]
         hits += sum(picked) / len(picked)
         applicable += 1
-    low, high = _wilson(hits, applicable, level)
+    # Where nothing was tried, nothing is known.
+    low, high = wilson(hits / applicable, applicable, level) if applicable else (0.0, 1.0)
     total = len(problems)
     return RuleAccuracy(
         name,
@@ -239,18 +240,6 @@ def _measured(
         (high * applicable + rest) / total,
         blind / total,
     )
-
-
-def _wilson(hits: float, n: int, level: float) -> tuple[float, float]:
-    """The interval of a share (Wilson 1927); (0, 1) where nothing was tried."""
-    if n == 0:
-        return 0.0, 1.0
-    z = NormalDist().inv_cdf((1 + level) / 2)
-    share = hits / n
-    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
-    # Rounding must not leave the share itself outside.
-    return min(middle - half, share), max(middle + half, share)
 
 
 def _in_words(rule: RuleAccuracy) -> str:

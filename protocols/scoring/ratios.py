@@ -1,4 +1,4 @@
-"""Intervals of ratios and of shares."""
+"""Intervals of ratios."""
 
 import math
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.quantiles import NORMAL, t_of
+from oversight.protocols.scoring.quantiles import t_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +57,3 @@ def gap_recovered(
     covariance = np.cov(np.stack((asd[1:] - naive[1:], most - naive[1:])))
     gap = float(most - naive[0])
     return fieller(float(asd[0] - naive[0]), gap, covariance, degrees=degrees, level=level)
-
-
-def wilson(share: float, n: float, level: float = 0.95) -> tuple[float, float]:
-    """Interval of a share of n trials (Wilson 1927, JASA 22); n may be an effective number.
-
-    Within [0, 1], and of some width also at its ends. ValueError for a share that is none or no
-    trial.
-    """
-    if not (0 <= share <= 1 and n > 0):
-        raise ValueError(f"a share of {share} in {n} trials")
-    z = NORMAL.inv_cdf((1 + level) / 2)
-    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return max(0.0, middle - half), min(1.0, middle + half)

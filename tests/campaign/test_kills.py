@@ -5,6 +5,7 @@ import random
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,74 +21,82 @@ FLIGHTS = 2 * CONCURRENCY
 """Calls on the wire at most: each of two models has its own limit."""
 
 
+PROBLEMS = 20
+
+
+@pytest.fixture
+def calm(tmp_path: Path) -> Iterator[tuple[Vendor, Bench]]:
+    """A vendor, and the run that it gave when nothing was killed."""
+    with Vendor(SLOW) as vendor:
+        bench = Bench(tmp_path / "calm", vendor.url, problems=PROBLEMS)
+        bench.complete()
+        assert len(bench.stored()) == len(vendor.book)
+        yield vendor, bench
+
+
 @pytest.mark.campaign
 def test_p1_kills_lose_nothing_and_repeat_nothing_stored(
-    campaign: Campaign, tmp_path: Path
+    campaign: Campaign, calm: tuple[Vendor, Bench], tmp_path: Path
 ) -> None:
     chance = random.Random(campaign.seed)
     wanted = campaign.size(5, 100)
     kills = rounds = extra = 0
-    with Vendor(SLOW) as vendor:
-        calm = Bench(tmp_path / "calm", vendor.url, problems=20)
-        calm.complete()
-        distinct = len(vendor.book)
-        assert len(calm.stored()) == distinct
-        while kills < wanted:
-            bench = Bench(tmp_path / f"round-{rounds}", vendor.url, problems=20)
-            before, in_round = len(vendor.book), 0
-            done = False
-            while not done:
-                stored, lines, seen = bench.stored(), bench.lines(), len(vendor.book)
-                sitting = bench.start()
-                if kills < wanted:
-                    _kill(sitting, vendor, chance)
-                code = sitting.wait()
-                assert code in (0, -signal.SIGKILL), sitting.told
-                done = code == 0
-                kills += not done
-                in_round += not done
-                assert not stored & set(vendor.prompts(seen)), "a stored call was sent again"
-                assert stored <= bench.stored(), "an acknowledged reply was lost"
-                # A kill may come after the lines were laid in order.
-                assert set(lines) <= set(bench.lines()), "an outcome was lost"
-            assert bench.outcomes() == calm.outcomes()
-            again = len(vendor.book) - before - distinct
-            assert 0 <= again <= in_round * FLIGHTS
-            extra += again
-            rounds += 1
+    vendor, undisturbed = calm
+    distinct = len(vendor.book)
+    while kills < wanted:
+        bench = Bench(tmp_path / f"round-{rounds}", vendor.url, problems=PROBLEMS)
+        before, in_round = len(vendor.book), 0
+        done = False
+        while not done:
+            stored, lines, seen = bench.stored(), bench.lines(), len(vendor.book)
+            sitting = bench.start()
+            if kills < wanted:
+                _kill(sitting, vendor, chance)
+            code = sitting.wait()
+            assert code in (0, -signal.SIGKILL), sitting.told
+            done = code == 0
+            kills += not done
+            in_round += not done
+            assert not stored & set(vendor.prompts(seen)), "a stored call was sent again"
+            assert stored <= bench.stored(), "an acknowledged reply was lost"
+            # A kill may come after the lines were laid in order.
+            assert set(lines) <= set(bench.lines()), "an outcome was lost"
+        assert bench.outcomes() == undisturbed.outcomes()
+        again = len(vendor.book) - before - distinct
+        assert 0 <= again <= in_round * FLIGHTS
+        extra += again
+        rounds += 1
     print(f"{kills} kills in {rounds} rounds of {distinct} calls; {extra} replies paid again")
 
 
 @pytest.mark.campaign
 def test_workers_killed_at_random_are_replaced_and_lose_nothing(
-    campaign: Campaign, tmp_path: Path
+    campaign: Campaign, calm: tuple[Vendor, Bench], tmp_path: Path
 ) -> None:
     chance = random.Random(campaign.seed)
     wanted = campaign.size(3, 100)
     kills = rounds = extra = 0
-    with Vendor(SLOW) as vendor:
-        calm = Bench(tmp_path / "calm", vendor.url, problems=20)
-        calm.complete()
-        distinct = len(vendor.book)
-        while kills < wanted:
-            bench = Bench(tmp_path / f"round-{rounds}", vendor.url, problems=20)
-            before = len(vendor.book)
-            sitting = bench.start("--workers", "2")
-            planned = min(chance.randrange(1, 4), wanted - kills)
-            at = sorted(before + chance.randrange(1, distinct) for _ in range(planned))
-            for count in at:
-                while len(vendor.book) < count and sitting.process.poll() is None:
-                    time.sleep(chance.choice((0.001, 0.01)))
-                if (workers := fleet_of(sitting.process)) and sitting.process.poll() is None:
-                    os.kill(chance.choice(workers), signal.SIGKILL)
-            assert sitting.wait() == 0, sitting.told
-            killed = sitting.told.count("what it had in hand is run again by another")
-            assert killed <= planned
-            assert bench.outcomes() == calm.outcomes()
-            assert bench.stored() == calm.stored()
-            again = len(vendor.book) - before - distinct
-            assert 0 <= again <= killed * FLIGHTS
-            kills, rounds, extra = kills + killed, rounds + 1, extra + again
+    vendor, undisturbed = calm
+    distinct = len(vendor.book)
+    while kills < wanted:
+        bench = Bench(tmp_path / f"round-{rounds}", vendor.url, problems=PROBLEMS)
+        before = len(vendor.book)
+        sitting = bench.start("--workers", "2")
+        planned = min(chance.randrange(1, 4), wanted - kills)
+        at = sorted(before + chance.randrange(1, distinct) for _ in range(planned))
+        for count in at:
+            while len(vendor.book) < count and sitting.process.poll() is None:
+                time.sleep(chance.choice((0.001, 0.01)))
+            if (workers := fleet_of(sitting.process)) and sitting.process.poll() is None:
+                os.kill(chance.choice(workers), signal.SIGKILL)
+        assert sitting.wait() == 0, sitting.told
+        killed = sitting.told.count("what it had in hand is run again by another")
+        assert killed <= planned
+        assert bench.outcomes() == undisturbed.outcomes()
+        assert bench.stored() == undisturbed.stored()
+        again = len(vendor.book) - before - distinct
+        assert 0 <= again <= killed * FLIGHTS
+        kills, rounds, extra = kills + killed, rounds + 1, extra + again
     print(f"{kills} workers killed in {rounds} runs; {extra} replies paid again, all bytes equal")
 
 

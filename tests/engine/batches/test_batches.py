@@ -31,7 +31,7 @@ from oversight.engine.rehearsal import rehearsed
 from oversight.engine.rehearsal.profile import BatchProfile
 from oversight.engine.runs.run_folder import RunFolder
 from oversight.engine.sweeps.sweep import Cell
-from tests.batches import BATCHED, MODELS, Office, lines, stopped_once_out, waves
+from tests.batches import BATCHED, MODELS, SWEEP, Office, lines, stopped_once_out, waves
 
 pytestmark = pytest.mark.wire
 
@@ -487,9 +487,7 @@ async def test_a_refresh_asks_for_each_call_once_more(office: Office) -> None:
 async def test_a_model_that_is_asked_live_answers_within_the_walks(office: Office) -> None:
     judge = MODELS[office.vendor][1]
     live = await office.live()
-    office.text = (
-        SWEEP_WITH_JUDGE_LIVE.format(*MODELS[office.vendor]) + f"  {judge}: {{batch: false}}\n"
-    )
+    office.text = SWEEP.format(*MODELS[office.vendor]) + f"models:\n  {judge}: {{batch: false}}\n"
     async with office.server() as server:
         went = await office.sit(server)
         seen = server.counts()
@@ -497,20 +495,6 @@ async def test_a_model_that_is_asked_live_answers_within_the_walks(office: Offic
     assert went.bytes == live.bytes
     assert seen["ok"] + seen["lines_ok"] == live.account.stored
     assert waves(went) == DEPTH - 1
-
-
-SWEEP_WITH_JUDGE_LIVE = """\
-name: batches
-agents: {{model: {0}}}
-judges: {{kind: stated, model: {1}}}
-protocols:
-  naive_judge:
-  debate: {{rounds: 1, simultaneous: [true, false]}}
-providers:
-  openai: {{identity: the vendor}}
-  anthropic: {{identity: the other vendor}}
-models:
-"""
 
 
 async def test_what_cannot_be_asked_in_batches_is_refused_by_name(tmp_path: Path) -> None:

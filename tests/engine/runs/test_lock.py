@@ -10,22 +10,9 @@ import pytest
 
 from oversight.engine.runs.lock import holder
 from oversight.engine.runs.run_folder import outcomes
-from tests.run_folders import CELLS, folder, land, refused
+from tests.run_folders import folder, refused
 
 pytestmark = pytest.mark.wire
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "runs" / "s-123"
-
-
-@pytest.fixture
-def half(path: Path) -> Path:
-    """A run folder with the outcomes of the first four cells."""
-    with folder(path) as run:
-        land(run, CELLS[:4])
-    return path
 
 
 @pytest.fixture

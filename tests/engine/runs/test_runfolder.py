@@ -14,19 +14,6 @@ from tests.disks import disk, read_only
 from tests.run_folders import CELLS, GRID, TEXT, folder, land, outcome, refused, written
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "runs" / "s-123"
-
-
-@pytest.fixture
-def half(path: Path) -> Path:
-    """A run folder with the outcomes of the first four cells."""
-    with folder(path) as run:
-        land(run, CELLS[:4])
-    return path
-
-
 def test_a_run_folder_holds_its_sweep_and_its_problems(path: Path) -> None:
     with folder(path):
         pass

@@ -3,7 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from oversight.protocols.scoring.ratios import fieller, gap_recovered, wilson
+from oversight.protocols.scoring.ratios import fieller, gap_recovered
+from oversight.protocols.scoring.shares import wilson
 
 
 def test_fieller_covers_the_ratio_of_planted_means() -> None:
