@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
+from oversight.engine.display.quantity import short
 from oversight.engine.pages.addresses import Addresses
 from oversight.engine.pages.text import shown
 
@@ -106,14 +107,6 @@ def price(value: float | None) -> str:
     if value is None:
         return "–"
     return f"${value:,.{0 if value == 0 else 4 if value < 1 else 2}f}"
-
-
-def short(amount: float) -> str:
-    """`950`, `12.3k`, `4.1M`."""
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if amount >= size:
-            return f"{amount / size:.3g}{unit}"
-    return f"{amount:,.0f}"
 
 
 DEPTH = 4

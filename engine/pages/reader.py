@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 
 from oversight.cache.call import Call
+from oversight.engine.display.quantity import short
 from oversight.engine.pages.addresses import Addresses, anchor
-from oversight.engine.pages.environment import page, part, short
+from oversight.engine.pages.environment import page, part
 from oversight.engine.pages.reading import TURNS_A_PAGE, Reading
 from oversight.engine.pictures.costs import Asked
 from oversight.engine.pictures.opened import OpenedRun, Place

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from oversight.engine.display.columns import Column, as_table
+from oversight.engine.display.quantity import counted
 from oversight.engine.display.table import Table, error_text
 from oversight.engine.reports.results import Results
 from oversight.protocols.scores import Compat
@@ -59,7 +60,7 @@ def scored_tables(
     file = next(iter(by_score.values())).name
     without = f", {lost} left out because a world has no verdict" if lost else ""
     ties = ", ties as in SOlib" if compat == "solib" else ""
-    title = f"{file}: {questions} question{'s' * (questions != 1)}{without}{ties}"
+    title = f"{file}: {counted(questions, 'question')}{without}{ties}"
     lines = [line for results in by_score.values() for line in _lines(results)]
     tables = []
     if lines:
@@ -67,7 +68,7 @@ def scored_tables(
         worth = f" (worth {most.effective:.1f} of one size)" if most.clusters < most.n else ""
         notes = (
             f"± half the 95 % interval, {most.method or 'bootstrap'} over "
-            f"{most.clusters} questions or groups of them{worth}.",
+            f"{counted(most.clusters, 'question')} or groups of them{worth}.",
             "std over questions, of the population.",
         )
         tables.append(as_table(title, MEASURES, lines, notes))

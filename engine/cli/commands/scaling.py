@@ -11,6 +11,7 @@ from oversight.engine.cli.options import json_option, one_protocol_option, score
 from oversight.engine.cli.output import show, show_json, width
 from oversight.engine.decisions.rows import read_rows
 from oversight.engine.decisions.scaling import Game, Scaling, scaling
+from oversight.engine.display.quantity import counted
 from oversight.engine.display.table import Table, as_text
 from oversight.protocols.scoring.surface import TERMS
 
@@ -182,14 +183,14 @@ def _table(found: Scaling) -> Table:
     else:
         best, (low, high) = found.nested.estimate, found.nested.interval
         notes.append(
-            f"nested oversight: {best.best:.3f} [{low:.3f}, {high:.3f}] in {best.steps} "
-            f"step{'s' * (best.steps != 1)}"
+            f"nested oversight: {best.best:.3f} [{low:.3f}, {high:.3f}] in "
+            f"{counted(best.steps, 'step')}"
             + (", beyond the capabilities that were seen." if best.outside else ".")
         )
     notes += _moves(found)
     what = "worlds that argue for a wrong answer" if found.game == "lie" else "all worlds"
     return Table(
-        f"scaling: {found.protocol}, {what}, {found.problems} problems",
+        f"scaling: {found.protocol}, {what}, {counted(found.problems, 'problem')}",
         ("role", "model", "won", "rating", "95 %", "capability"),
         tuple(body),
         2,
