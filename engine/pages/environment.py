@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from oversight.engine.display.quantity import short
+from oversight.engine.display.quantity import short, signed
 from oversight.engine.pages.addresses import Addresses
 from oversight.engine.pages.text import shown
 
@@ -77,7 +77,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "signed": signed,
+        "signed": typeset,
         "shown": shown,
         "count": lambda value: f"{value:,}",
         "short": short,
@@ -92,14 +92,9 @@ def _template(name: str) -> str:
     return files(PACKAGE).joinpath("templates", name).read_text(encoding="utf-8")
 
 
-def signed(value: float | None, digits: int = 2) -> str:
-    """A figure with its sign, by a real minus; what rounds to nothing has none."""
-    if value is None or value != value:
-        return "–"
-    text = f"{value:+.{digits}f}"
-    if float(text) == 0:
-        return text[1:]
-    return text.replace("-", "−")
+def typeset(value: float | None, digits: int = 2) -> str:
+    """A figure with its sign, and with a real minus; – for None and for NaN."""
+    return signed(None if value != value else value, digits).replace("-", "−")
 
 
 def price(value: float | None) -> str:

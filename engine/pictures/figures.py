@@ -176,10 +176,10 @@ def _forest(figure: "Figure", forest: Forest | ComparisonForest) -> None:
     axes.set_axisbelow(True)
     if isinstance(forest, Forest):
         # Ratings name their worlds where others name a score.
-        axes.set_xlabel(f"{forest.measure} ({SCORE_NAMES.get(forest.score, forest.score)}), 95 %")
+        axes.set_xlabel(f"{forest.measure} ({SCORE_NAMES.get(forest.score, forest.score)}), 95%")
         _key(figure, forest.lines)
     else:
-        axes.set_xlabel(f"ASD of the first less the second ({SCORE_NAMES[forest.score]}), 95 %")
+        axes.set_xlabel(f"ASD of the first less the second ({SCORE_NAMES[forest.score]}), 95%")
 
 
 def _beside(axes: "Axes", place: int, line: ForestLine) -> None:

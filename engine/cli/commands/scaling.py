@@ -175,7 +175,7 @@ def _table(found: Scaling) -> Table:
                     "–" if level is None else f"{level:g}" if abs(level) >= 100 else f"{level:.2f}",
                 )
             )
-    notes = ["95 % by clusters of problems. *: won or lost all: only a bound."]
+    notes = ["95% by clusters of problems. *: won or lost all: only a bound."]
     if found.ratings.difficulty is not None:
         notes.append(f"problems differ by {found.ratings.difficulty:.0f} points (s.d.).")
     if found.nested is None:
@@ -191,7 +191,7 @@ def _table(found: Scaling) -> Table:
     what = "worlds that argue for a wrong answer" if found.game == "lie" else "all worlds"
     return Table(
         f"scaling: {found.protocol}, {what}, {counted(found.problems, 'problem')}",
-        ("role", "model", "won", "rating", "95 %", "capability"),
+        ("role", "model", "won", "rating", "95%", "capability"),
         tuple(body),
         2,
         tuple(notes),
