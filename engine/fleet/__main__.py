@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 from oversight.engine.errors import ProviderDown
-from oversight.engine.fleet.process import HEAD
+from oversight.engine.fleet.process_worker import FRAME_HEADER
 from oversight.engine.fleet.worker import Worker
 from oversight.engine.sweeps.elsewhere import module_from_file
 from oversight.engine.system.loop import event_loop
 
-LANDS = 30.0
+DRAIN_TIMEOUT = 30.0
 """Seconds that calls in flight have to land once whoever started the worker is gone."""
 
 
@@ -43,11 +43,11 @@ async def work_at_a_pipe() -> None:
         except Exception as exc:
             value = _portable(exc)
         told = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-        writer.write(HEAD.pack(number, len(told)) + told)
+        writer.write(FRAME_HEADER.pack(number, len(told)) + told)
 
     try:
         while True:
-            number, length = HEAD.unpack(await reader.readexactly(HEAD.size))
+            number, length = FRAME_HEADER.unpack(await reader.readexactly(FRAME_HEADER.size))
             task = asyncio.create_task(answer(number, await reader.readexactly(length)))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
@@ -55,7 +55,7 @@ async def work_at_a_pipe() -> None:
         for worker in workers:
             worker.stop_token.stop(ProviderDown("whoever started this worker is gone"))
             with suppress(TimeoutError):
-                async with asyncio.timeout(LANDS):
+                async with asyncio.timeout(DRAIN_TIMEOUT):
                     await worker.close(abandon=False)
 
 
@@ -72,7 +72,7 @@ async def _done(workers: list[Worker], method: str, args: tuple[Any, ...]) -> An
     if method == "order":
         orders, sent = args
         age = time.monotonic() - sent
-        return worker.order(replace(orders, lasts=orders.lasts - age))
+        return worker.order(replace(orders, lease_ttl=orders.lease_ttl - age))
     if method == "report":
         return await worker.report(*args)
     return await worker.close(abandon=args[0])

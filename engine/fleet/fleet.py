@@ -26,12 +26,12 @@ from oversight.engine.errors import (
     StoreFailed,
     UsageError,
 )
-from oversight.engine.fleet.blame import Blame, CellPlaces
+from oversight.engine.fleet.crash_bisection import CellIndexes, CrashBisection
 from oversight.engine.fleet.governor import Governor
-from oversight.engine.fleet.hand import Hand, Hire, WorkerLost
-from oversight.engine.fleet.process import ProcessHand
-from oversight.engine.fleet.quota import Account, Quota, keep_up
-from oversight.engine.fleet.words import Job, Opening, Orders, WorkerReport
+from oversight.engine.fleet.messages import Job, Orders, WorkerReport, WorkerSetup
+from oversight.engine.fleet.process_worker import ProcessWorker
+from oversight.engine.fleet.quota import Quota, QuotaAccount, renew_forever
+from oversight.engine.fleet.worker_handle import SpawnWorker, WorkerHandle, WorkerLost
 from oversight.engine.limits.limits import Limits
 from oversight.engine.runs.executor import Assignment, Executor
 from oversight.engine.runs.outcome import LandedCell, line
@@ -42,29 +42,29 @@ from oversight.protocols.transcript import Failure
 
 log = logging.getLogger(__name__)
 
-BEAT = 0.2
+REPORT_INTERVAL = 0.2
 """Seconds between two reports of a worker that has nothing urgent."""
-LASTS = 2.0
+LEASE_TTL = 2.0
 """Seconds for which a grant holds that nobody renews."""
-AHEAD = 1.0
+PREFETCH = 1.0
 """Seconds of work that a worker has before it, beside what is under way."""
-FEWEST_LANES = 64
+MIN_LANES = 64
 """Of one worker: with fewer, its waits are not hidden."""
-BARREN = 4
+MAX_FRUITLESS_DEATHS = 4
 """Workers that may die in a row without an outcome of any in between."""
-FAREWELL = 5.0
+ABANDON_TIMEOUT = 5.0
 """Seconds that a worker has to say what it abandoned."""
 
 
 @dataclass(slots=True)
-class _Desk:
+class _WorkerState:
     """What is known of one worker."""
 
-    hand: Hand
+    hand: WorkerHandle
     began: float = field(default_factory=time.monotonic)
     jobs: dict[int, Job] = field(default_factory=dict)
     """In hand, by problem."""
-    apart: CellPlaces = ()
+    apart: CellIndexes = ()
     """Suspects: if there are any, nothing else is in hand."""
     ordered: int = 0
     """Cells, of all jobs so far."""
@@ -82,7 +82,7 @@ class Fleet(Executor):
         workers: int,
         store: str,
         quota: bool = False,
-        hire: Hire = ProcessHand.hire,
+        spawn: SpawnWorker = ProcessWorker.spawn,
     ) -> None:
         """workers: how many. store: its folder or URL, as workers are to open it. quota: whether
         limits are shared with other runs of this store, which then is a database."""
@@ -107,43 +107,43 @@ class Fleet(Executor):
         if assignment.mode == "refresh" and refreshed is None:
             # What one worker has asked again is not asked a third time by another in its place.
             refreshed = int(time.time())
-        self._opening = Opening(
+        self._opening = WorkerSetup(
             loaded.file,
             loaded.sweep.identity,
             store,
             assignment.mode,
             refreshed,
-            max(assignment.lanes // workers, min(assignment.lanes, FEWEST_LANES)),
+            max(assignment.lanes // workers, min(assignment.lanes, MIN_LANES)),
             policy.prices,
             policy.max_cost is not None,
             str(policy.quarantine.resolve()) if policy.quarantine else "",
         )
-        self._hire = hire
+        self._spawn = spawn
         self._workers = workers
-        self._desks: dict[int, _Desk] = {}
+        self._desks: dict[int, _WorkerState] = {}
         self._numbers = itertools.count()
         self._batches = iter(assignment.batches(self._folder)) if assignment.batches else None
         self._fresh = self._missing_jobs() if self._batches is None else iter(())
         self._again: deque[Job] = deque()
         """Jobs that come before all others: of workers that died, and of the batch that is run."""
-        self._blame = Blame()
+        self._bisection = CrashBisection()
         self._exhausted = False
         """Whether no job is left that nobody has had."""
         self._gone: list[Mapping[str, UsageTotals]] = []
         self._gone_calls: list[CacheStatistics] = []
         self._unknown = 0.0
         """Dollars that workers may have spent who died."""
-        self._barren = 0
+        self._fruitless_deaths = 0
         """Workers that died in a row without an outcome of any in between."""
         self._seen = assignment.folder.finished
         """Outcomes when a worker died last."""
-        self._asides: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[None]] = set()
 
     async def run(self) -> Halt | None:
         self._stop_token.listen(self._halted)
-        await self._inquire()
+        await self._query_servers()
         self._next_batch()
-        tending = [asyncio.create_task(self._tend()) for _ in range(self._workers)]
+        tending = [asyncio.create_task(self._supervise()) for _ in range(self._workers)]
         sharing = self._quota and asyncio.create_task(self._share(self._quota))
         try:
             await asyncio.wait(tending, return_when=asyncio.FIRST_EXCEPTION)
@@ -154,8 +154,8 @@ class Fleet(Executor):
             for task in tending:
                 task.cancel()
             await asyncio.wait(tending)
-            if self._asides:
-                await asyncio.wait(self._asides)
+            if self._background:
+                await asyncio.wait(self._background)
         for fault in [task.exception() for task in tending if not task.cancelled()]:
             if fault is not None:
                 raise fault
@@ -200,7 +200,7 @@ class Fleet(Executor):
                 uses.setdefault(model, []).append(now)
         names = {model: clipped(model) for model in uses}
         width = max(map(len, names.values()), default=0)
-        told = [f"{names[model]:<{width}}  {added_up(uses[model])}" for model in uses]
+        told = [f"{names[model]:<{width}}  {combined(uses[model])}" for model in uses]
         lost = f", {self.lost} lost" if self.lost else ""
         return (*told, f"{len(self._desks)} workers{lost}")
 
@@ -212,7 +212,7 @@ class Fleet(Executor):
             for report in self._reports()
         )
 
-    async def _inquire(self) -> None:
+    async def _query_servers(self) -> None:
         """Ask the user's servers what they have, so that all workers together keep within it."""
         models = self._assignment.loaded.models
         for model in self._models:
@@ -220,19 +220,19 @@ class Fleet(Executor):
         self._opening = replace(self._opening, servers=dict(models.servers))
         self.governor.learn({model: models.limits_of(model) for model in self._models})
 
-    def _accounts(self, limits: Mapping[str, Limits]) -> dict[str, Account]:
+    def _accounts(self, limits: Mapping[str, Limits]) -> dict[str, QuotaAccount]:
         """What other runs may share with this one."""
         models = self._assignment.loaded.models
         told = {}
         for model, each in limits.items():
             parts = (models.model_identity(model), model, models.account(model))
             known = [f"{f.name} {v:g}" for f in fields(each) if (v := getattr(each, f.name))]
-            told[model] = Account(" · ".join(filter(None, parts)), ", ".join(known))
+            told[model] = QuotaAccount(" · ".join(filter(None, parts)), ", ".join(known))
         return told
 
     async def _share(self, quota: Quota) -> None:
         try:
-            await keep_up(quota, self._needs)
+            await renew_forever(quota, self._needs)
         except StoreError as fault:
             self._stop_token.stop(StoreFailed(str(fault)))
 
@@ -240,20 +240,20 @@ class Fleet(Executor):
         governor = self.governor
         return {model: (governor.wanted(model), governor.using(model)) for model in self._models}
 
-    async def _tend(self) -> None:
+    async def _supervise(self) -> None:
         """Keep one worker at work, and another one in its place if it dies."""
         while not (self._done or self._stop_token.halt):
             try:
-                hand = await self._hire()
+                hand = await self._spawn()
             except WorkerLost as lost:
                 self._stop_token.stop(ProviderDown(str(lost)))
                 return
-            number, desk = next(self._numbers), _Desk(hand)
+            number, desk = next(self._numbers), _WorkerState(hand)
             try:
                 await hand.open(self._opening)
                 self._desks[number] = desk
                 self.governor.joined(number)
-                await self._beat(number, desk)
+                await self._drive(number, desk)
                 self._hear(number, desk, await hand.close(abandon=False))
                 self._retire(number)
                 self.governor.left(number)
@@ -264,31 +264,35 @@ class Fleet(Executor):
                 log.warning("%s; what it had in hand is run again by another", lost)
                 if not desk.apart:
                     finished = self._folder.finished
-                    self._barren = 0 if finished > self._seen else self._barren + 1
+                    self._fruitless_deaths = (
+                        0 if finished > self._seen else self._fruitless_deaths + 1
+                    )
                     self._seen = finished
                 self._lose(number, desk)
-                if self._barren > BARREN:
+                if self._fruitless_deaths > MAX_FRUITLESS_DEATHS:
                     self._stop_token.stop(
-                        ProviderDown(f"{lost}, as {BARREN} before it; meanwhile no cell ended")
+                        ProviderDown(
+                            f"{lost}, as {MAX_FRUITLESS_DEATHS} before it; meanwhile no cell ended"
+                        )
                     )
             except BaseException:
                 await self._abandon(number, desk)
                 raise
 
-    async def _beat(self, number: int, desk: _Desk) -> None:
+    async def _drive(self, number: int, desk: _WorkerState) -> None:
         """Order, hear, order …, until there is nothing left to do."""
         await self._order(number, desk)
         while True:
-            report = await desk.hand.report(BEAT)
+            report = await desk.hand.report(REPORT_INTERVAL)
             self._hear(number, desk, report)
             if self._done:
                 # Whoever waits for work hears that there is none any more.
-                self._tell_others(number, Orders(last=True))
+                self._broadcast(number, Orders(last=True))
             if report.idle and (self._done or self._stop_token.halt is not None):
                 return
             await self._order(number, desk)
 
-    def _hear(self, number: int, desk: _Desk, report: WorkerReport) -> None:
+    def _hear(self, number: int, desk: _WorkerState, report: WorkerReport) -> None:
         desk.report = report
         desk.landed += len(report.landed)
         self.governor.heard(number, report)
@@ -303,41 +307,41 @@ class Fleet(Executor):
             desk.apart = ()
         self._next_batch()
         if report.pauses:
-            self._tell_others(number, Orders(pauses=report.pauses))
+            self._broadcast(number, Orders(pauses=report.pauses))
         if report.halt is not None:
             self._stop_token.stop(report.halt)
         if self._cap is not None and (needed := self.governor.short) is not None:
             budget = Budget(self._cap, self.governor.spent)
             self._stop_token.stop(BudgetReached(budget.reached(needed)))
 
-    async def _order(self, number: int, desk: _Desk) -> None:
+    async def _order(self, number: int, desk: _WorkerState) -> None:
         if self._quota is not None:
             for model in self._models:
                 self.governor.whole[model] = self._quota.share(model)
         grants, dollars = self.governor.grants(number), self.governor.dollars(number)
         jobs, low = self._jobs_for(desk)
         receipt = await desk.hand.order(
-            Orders(jobs, low, grants, LASTS, dollars, halt=self._stop_token.halt)
+            Orders(jobs, low, grants, LEASE_TTL, dollars, halt=self._stop_token.halt)
         )
         self.governor.acknowledged(number, grants, dollars, receipt)
 
-    def _jobs_for(self, desk: _Desk) -> tuple[tuple[Job, ...], int]:
+    def _jobs_for(self, desk: _WorkerState) -> tuple[tuple[Job, ...], int]:
         """What to do next, and how little of it may be left before more is called for."""
         if self._stop_token.halt is not None or desk.apart:
             return (), 0
-        if self._blame and not desk.jobs:
-            desk.apart = self._blame.take()
+        if self._bisection and not desk.jobs:
+            desk.apart = self._bisection.take()
             jobs = self._by_problem(desk.apart)
             self._take(desk, jobs)
             return tuple(jobs), 0
         backlog = desk.report.backlog if desk.report else 0
         under_way = desk.report.under_way if desk.report else 0
-        speed = desk.landed / max(time.monotonic() - desk.began, BEAT)
+        speed = desk.landed / max(time.monotonic() - desk.began, REPORT_INTERVAL)
         # As much as keeps it busy for a second, but no more than its part of what is left, so that
         # all end together.
         part = self._left // (2 * self._workers)
         lanes = self._opening.lanes
-        want = max(lanes - under_way, 0) + min(lanes + int(AHEAD * speed), part)
+        want = max(lanes - under_way, 0) + min(lanes + int(PREFETCH * speed), part)
         taken: list[Job] = []
         while backlog < want or not (backlog or taken):
             job = self._again.popleft() if self._again else next(self._fresh, None)
@@ -350,7 +354,7 @@ class Fleet(Executor):
         none = not self._again and (self._exhausted or self._batches is not None)
         return tuple(taken), 0 if none else max(backlog // 2, 1)
 
-    def _take(self, desk: _Desk, jobs: list[Job]) -> None:
+    def _take(self, desk: _WorkerState, jobs: list[Job]) -> None:
         desk.jobs.update((job.problem, job) for job in jobs)
         desk.ordered += sum(len(self._places(job)) for job in jobs)
 
@@ -370,14 +374,14 @@ class Fleet(Executor):
             else:
                 self._again.extend(self._by_problem(tuple(cell.place for cell in cells)))
 
-    def _by_problem(self, places: CellPlaces) -> list[Job]:
+    def _by_problem(self, places: CellIndexes) -> list[Job]:
         grouped = itertools.groupby(places, self._sweep.problem_at)
         return [Job(problem, tuple(among)) for problem, among in grouped]
 
-    def _places(self, job: Job) -> range | CellPlaces:
+    def _places(self, job: Job) -> range | CellIndexes:
         return self._sweep.span(job.problem) if job.places is None else job.places
 
-    def _open_places(self, job: Job) -> CellPlaces:
+    def _open_places(self, job: Job) -> CellIndexes:
         return self._folder.missing(self._places(job))
 
     @property
@@ -393,7 +397,7 @@ class Fleet(Executor):
     @property
     def _all_landed(self) -> bool:
         """Whether nobody has a job in hand, and none of a dead worker is left."""
-        waiting = self._again or self._blame
+        waiting = self._again or self._bisection
         return not (waiting or any(desk.jobs for desk in self._desks.values()))
 
     def _retire(self, number: int) -> None:
@@ -403,7 +407,7 @@ class Fleet(Executor):
             self._gone.append({m: account.cut_off() for m, account in report.accounts.items()})
             self._gone_calls.append(report.calls)
 
-    def _lose(self, number: int, desk: _Desk) -> None:
+    def _lose(self, number: int, desk: _WorkerState) -> None:
         """Take over what a dead worker had in hand."""
         if number not in self._desks:
             return
@@ -411,9 +415,9 @@ class Fleet(Executor):
         self._unknown += self.governor.lost(number)
         jobs = list(desk.jobs.values())
         if not desk.apart:
-            self._again.extendleft(reversed(self._blame.died_with(jobs, self._open_places)))
+            self._again.extendleft(reversed(self._bisection.died_with(jobs, self._open_places)))
             return
-        guilty = self._blame.died_apart(self._folder.missing(desk.apart))
+        guilty = self._bisection.died_apart(self._folder.missing(desk.apart))
         if guilty is not None:
             self._fail(guilty)
 
@@ -427,11 +431,11 @@ class Fleet(Executor):
         except RunFolderError as fault:
             self._stop_token.stop(StoreFailed(str(fault)))
 
-    async def _abandon(self, number: int, desk: _Desk) -> None:
+    async def _abandon(self, number: int, desk: _WorkerState) -> None:
         """End a worker now: what had landed is saved, and what is in flight counts as such."""
         try:
             if number in self._desks:
-                async with asyncio.timeout(FAREWELL):
+                async with asyncio.timeout(ABANDON_TIMEOUT):
                     self._hear(number, desk, await desk.hand.close(abandon=True))
         except (WorkerLost, TimeoutError):
             pass  # its last report says what it had in flight
@@ -441,28 +445,28 @@ class Fleet(Executor):
             self._unknown += self.governor.lost(number)
 
     def _halted(self) -> None:
-        self._tell_others(-1, Orders(halt=self._stop_token.halt))
+        self._broadcast(-1, Orders(halt=self._stop_token.halt))
 
-    def _tell_others(self, number: int, orders: Orders) -> None:
+    def _broadcast(self, number: int, orders: Orders) -> None:
         for other, desk in self._desks.items():
             if other != number:
-                self._aside(desk.hand.order(orders))
+                self._in_background(desk.hand.order(orders))
 
-    def _aside(self, order: Coroutine[Any, Any, object]) -> None:
+    def _in_background(self, order: Coroutine[Any, Any, object]) -> None:
         async def quietly() -> None:
             # A worker that is lost is noticed by whoever tends it.
             with suppress(WorkerLost):
                 await order
 
         task = asyncio.create_task(quietly())
-        self._asides.add(task)
-        task.add_done_callback(self._asides.discard)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
     def _reports(self) -> list[WorkerReport]:
         return [desk.report for desk in self._desks.values() if desk.report is not None]
 
 
-def added_up(sides: list[LimitStatistics]) -> LimitStatistics:
+def combined(sides: list[LimitStatistics]) -> LimitStatistics:
     """One model at several workers: rates and calls added up; what holds most of them back."""
     busiest = max(sides, key=lambda side: side.waiting)
     return LimitStatistics(

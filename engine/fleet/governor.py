@@ -8,7 +8,7 @@ whole, in whatever order messages arrive.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from oversight.engine.fleet.words import Grant, Receipt, WorkerReport
+from oversight.engine.fleet.messages import Acknowledgement, Grant, WorkerReport
 from oversight.engine.limits.limits import Limits
 from oversight.engine.throughput import LimitStatistics
 
@@ -107,7 +107,11 @@ class Governor:
         return side.lease
 
     def acknowledged(
-        self, worker: int, grants: Mapping[str, Grant], dollars: float | None, receipt: Receipt
+        self,
+        worker: int,
+        grants: Mapping[str, Grant],
+        dollars: float | None,
+        receipt: Acknowledgement,
     ) -> None:
         """It has taken these orders: what it gave back is free."""
         side = self._sides[worker]

@@ -1,7 +1,7 @@
 """One quota for a team: runs that know nothing of each other divide an account's limits in a table.
 
 The rule is the governor's: in proportion to who waits; what one holds counts for it until it has
-given it back, or has not been heard of for `STALE` seconds. One short transaction a quarter second.
+given it back, or has been silent for `SHARE_TTL` seconds. One short transaction a quarter second.
 """
 
 import asyncio
@@ -14,15 +14,15 @@ from uuid import uuid4
 
 from oversight.cache.errors import StoreError
 
-EVERY, SOON = 0.25, 0.05
+RENEWAL_INTERVAL, RETRY_INTERVAL = 0.25, 0.05
 """Seconds between two looks; and until the next one where less was given than is wanted."""
-STALE = 3.0
+SHARE_TTL = 3.0
 """Seconds without a word after which what a run held is free for others."""
-STOPS = 2.0
+CONFIRMED_FOR = 2.0
 """Seconds without an answer after which a run uses nothing any more: well before others take it."""
 FLOOR = 0.02
 """The share of a run that asks for nothing, so that its first call need not wait."""
-_MAKING = 7_265_002
+_SCHEMA_LOCK = 7_265_002
 """The lock of whoever makes the tables."""
 
 _SCHEMA = """
@@ -61,7 +61,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class QuotaAccount:
     """What is shared: one model at one account."""
 
     name: str
@@ -73,7 +73,7 @@ class Account:
 class Quota:
     """The part of each model's limits that one run may use. All of a database's are one team."""
 
-    def __init__(self, url: str, accounts: Mapping[str, Account], run: str = "") -> None:
+    def __init__(self, url: str, accounts: Mapping[str, QuotaAccount], run: str = "") -> None:
         """accounts: by model. run: what others see of it. StoreError."""
         from oversight.cache.postgres import checked_url
 
@@ -96,7 +96,7 @@ class Quota:
         for model, account in self._accounts.items():
             wanted, using = needs[model]
             asked = time.monotonic()
-            given = (account.name, self._run, wanted + 1e-3, using, STALE, FLOOR)
+            given = (account.name, self._run, wanted + 1e-3, using, SHARE_TTL, FLOOR)
             ((share, target),) = db.execute(_SHARE, given, prepare=True).fetchall()
             # By the clock of before the question: by the server's, others wait a little longer.
             self._shares[model], self._answered[model] = share, asked
@@ -105,7 +105,7 @@ class Quota:
 
     def share(self, model: str) -> float:
         """The part of a model's limits that this run may use now; 0 once nobody confirms it."""
-        fresh = time.monotonic() - self._answered[model] < STOPS
+        fresh = time.monotonic() - self._answered[model] < CONFIRMED_FOR
         return self._shares[model] if fresh else 0.0
 
     def lose(self) -> None:
@@ -122,7 +122,7 @@ class Quota:
             if self._db is not None:
                 self._db.execute(_LEAVE, (self._run,))
         except psycopg.Error:
-            log.info("the quota was not given back; it is free in %.0f s", STALE)
+            log.info("the quota was not given back; it is free in %.0f s", SHARE_TTL)
         self.lose()
 
     def _connection(self) -> Any:
@@ -144,7 +144,7 @@ class Quota:
         # A database that does not answer must be no reason to use a share that others have by then.
         db.execute("SET statement_timeout = '1s'")
         with db.transaction():
-            db.execute("SELECT pg_advisory_xact_lock(%s)", (_MAKING,))
+            db.execute("SELECT pg_advisory_xact_lock(%s)", (_SCHEMA_LOCK,))
             ((there,),) = db.execute("SELECT to_regclass('quota_shares')").fetchall()
             if there is None:
                 db.execute(_SCHEMA)
@@ -163,7 +163,9 @@ class Quota:
                 )
 
 
-async def keep_up(quota: Quota, needs: Callable[[], Mapping[str, tuple[float, float]]]) -> None:
+async def renew_forever(
+    quota: Quota, needs: Callable[[], Mapping[str, tuple[float, float]]]
+) -> None:
     """Look again and again, until this is cancelled. A database that cannot be reached is tried
     again; meanwhile the shares end by themselves. StoreError where trying again is in vain.
 
@@ -180,7 +182,7 @@ async def keep_up(quota: Quota, needs: Callable[[], Mapping[str, tuple[float, fl
             quota.lose()
         except psycopg.Error as exc:
             raise StoreError(f"the quota cannot be kept: {' '.join(str(exc).split())}") from exc
-        await asyncio.sleep(EVERY if content else SOON)
+        await asyncio.sleep(RENEWAL_INTERVAL if content else RETRY_INTERVAL)
 
 
 def quota_shares(url: str) -> list[tuple[str, str, float, float, float]]:

@@ -13,7 +13,15 @@ from pathlib import Path
 from oversight.cache.cache import Cache
 from oversight.engine.accounting.budget import LeasedBudget
 from oversight.engine.errors import UsageError
-from oversight.engine.fleet.words import Grant, Job, Opening, Orders, Pause, Receipt, WorkerReport
+from oversight.engine.fleet.messages import (
+    Acknowledgement,
+    Grant,
+    Job,
+    Orders,
+    Pause,
+    WorkerReport,
+    WorkerSetup,
+)
 from oversight.engine.models.router import RunPolicy
 from oversight.engine.runs.loaded_sweep import load_sweep
 from oversight.engine.runs.outcome import LandedCell, line
@@ -24,7 +32,7 @@ from oversight.engine.sweeps.sweep import Cell, Sweep
 from oversight.engine.system.garbage import gc_relaxed
 from oversight.protocols.transcript import Failure
 
-FULL = 512
+MAX_UNREPORTED = 512
 """Outcomes after which a report goes out before its time."""
 
 
@@ -34,7 +42,7 @@ class Worker:
     What fails for a reason that lies in this program, and not in a cell, is raised by `report`.
     """
 
-    def __init__(self, opening: Opening) -> None:
+    def __init__(self, opening: WorkerSetup) -> None:
         """UsageError if this process runs other code than the fleet's, or a key is missing in its
         environment; StoreError if the store cannot be opened."""
         ready = load_sweep(opening.file)
@@ -63,7 +71,7 @@ class Worker:
             refreshed_since=opening.refreshed_since,
         )
         self._budget = self._models.budget
-        self._todo = _Todo(ready.sweep, self._begun)
+        self._queue = _CellQueue(ready.sweep, self._begun)
         self._left: dict[int, int] = {}
         """Cells without an outcome, by problem under way."""
         self._backlog = self._under_way = self._low = 0
@@ -85,16 +93,16 @@ class Worker:
         self.stop_token.listen(self._work.set)
         self._running = asyncio.create_task(self._run())
 
-    def order(self, orders: Orders) -> Receipt:
+    def order(self, orders: Orders) -> Acknowledgement:
         now = asyncio.get_running_loop().time()
         for job in orders.jobs:
             places = self._sweep.span(job.problem) if job.places is None else job.places
-            self._todo.add(job)
+            self._queue.add(job)
             self._left[job.problem] = len(places)
             self._backlog += len(places)
         self._low = orders.low
         for model, grant in orders.grants.items():
-            self._obey(model, grant, now + orders.lasts)
+            self._obey(model, grant, now + orders.lease_ttl)
         for pause in orders.pauses:
             self._models.limiter(pause.model).pause(pause.seconds)
         if isinstance(self._budget, LeasedBudget) and orders.dollars is not None:
@@ -107,7 +115,7 @@ class Worker:
         self._work.set()
         use = self._models.statistics()
         used = self._budget.used if isinstance(self._budget, LeasedBudget) else 0.0
-        return Receipt(used, {model: use[model].in_flight for model in use})
+        return Acknowledgement(used, {model: use[model].in_flight for model in use})
 
     async def report(self, hold: float) -> WorkerReport:
         if not self._urgent:
@@ -168,7 +176,7 @@ class Worker:
     def _urgent(self) -> bool:
         budget = self._budget
         return bool(
-            len(self._landed) >= FULL
+            len(self._landed) >= MAX_UNREPORTED
             or self._pauses
             or self._backlog < self._low
             or (self._finished and not self._left)
@@ -186,7 +194,7 @@ class Worker:
         try:
             with gc_relaxed():
                 await run_cells(
-                    self._todo,
+                    self._queue,
                     self._cache,
                     self._keep,
                     lanes=self._lanes,
@@ -199,10 +207,10 @@ class Worker:
             self._news.set()
 
     async def _more(self) -> bool:
-        while not (self._todo or self._last or self.stop_token.halt):
+        while not (self._queue or self._last or self.stop_token.halt):
             self._work.clear()
             await self._work.wait()
-        return bool(self._todo) and self.stop_token.halt is None
+        return bool(self._queue) and self.stop_token.halt is None
 
     def _begun(self) -> None:
         self._backlog -= 1
@@ -219,7 +227,7 @@ class Worker:
         if not self._left[problem]:
             del self._left[problem]
             self._finished.append(problem)
-        if len(self._landed) >= FULL or not self._left:
+        if len(self._landed) >= MAX_UNREPORTED or not self._left:
             self._news.set()
 
     def _obey(self, model: str, grant: Grant, until: float) -> None:
@@ -230,7 +238,7 @@ class Worker:
         self._news.set()
 
 
-class _Todo(Iterator[Cell]):
+class _CellQueue(Iterator[Cell]):
     """The cells of the jobs that are there. It ends when they do, and goes on when more come."""
 
     def __init__(self, sweep: Sweep, begun: Callable[[], None]) -> None:

@@ -6,7 +6,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from oversight.cache.cache import CacheStatistics
 from oversight.engine.fleet.governor import Governor
-from oversight.engine.fleet.words import Receipt, WorkerReport
+from oversight.engine.fleet.messages import Acknowledgement, WorkerReport
 from oversight.engine.limits.limits import Limits
 from oversight.engine.throughput import LimitStatistics
 from tests.conftest import examples
@@ -51,7 +51,7 @@ class FarWorker:
         (grants, dollars), self.sent = self.sent, None
         self.share, self.width, self.lease = grants[MODEL].share, grants[MODEL].width, dollars
         used = self.spent + self.reserved
-        self.receipt = grants, dollars, Receipt(used, {MODEL: len(self.in_flight)})
+        self.receipt = grants, dollars, Acknowledgement(used, {MODEL: len(self.in_flight)})
 
 
 class Team(RuleBasedStateMachine):
@@ -62,13 +62,13 @@ class Team(RuleBasedStateMachine):
         self.governor = Governor({MODEL: Limits(requests=6000, concurrency=CONCURRENCY)}, CAP)
         self.workers, self.number, self.gone = {}, 0, 0.0
         for _ in range(workers):
-            self.hire()
+            self.spawn()
 
     def any_worker(self, pick):
         return sorted(self.workers)[pick % len(self.workers)]
 
     @rule()
-    def hire(self):
+    def spawn(self):
         if len(self.workers) < 8:
             self.workers[self.number] = FarWorker()
             self.governor.joined(self.number)
@@ -157,7 +157,7 @@ def beat(governor, worker, told, in_flight=0):
     governor.heard(worker, told)
     grants, dollars = governor.grants(worker), governor.dollars(worker)
     used = told.spent + told.reserved
-    governor.acknowledged(worker, grants, dollars, Receipt(used, {MODEL: in_flight}))
+    governor.acknowledged(worker, grants, dollars, Acknowledgement(used, {MODEL: in_flight}))
     return grants.get(MODEL), dollars
 
 

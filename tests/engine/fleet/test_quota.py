@@ -6,7 +6,7 @@ import time
 import orjson
 import pytest
 
-from oversight.engine.fleet.quota import STALE, STOPS, Account, Quota, quota_shares
+from oversight.engine.fleet.quota import CONFIRMED_FOR, SHARE_TTL, Quota, QuotaAccount, quota_shares
 from oversight.engine.rehearsal.process import counts
 from tests.desk import CONCURRENCY, MODELS, Desk
 
@@ -34,7 +34,7 @@ def join(url):
     made = []
 
     def joined(limits: str = "requests 6000") -> Quota:
-        made.append(Quota(url, {MODEL: Account("openai · gpt-4o", limits)}))
+        made.append(Quota(url, {MODEL: QuotaAccount("openai · gpt-4o", limits)}))
         return made[-1]
 
     yield joined
@@ -85,9 +85,9 @@ def test_the_share_of_a_run_that_ended_is_free_and_of_one_that_is_silent_after_a
     assert look(later, 100) == 0.0
     began = time.monotonic()
     while look(later, 100) < 0.99:
-        assert time.monotonic() - began < STALE + 2
+        assert time.monotonic() - began < SHARE_TTL + 2
         time.sleep(0.05)
-    assert time.monotonic() - began >= STALE - 0.5
+    assert time.monotonic() - began >= SHARE_TTL - 0.5
     assert silent.share(MODEL) == 0.0, "it stopped long before"
 
 
@@ -97,8 +97,8 @@ def test_a_share_that_nobody_confirms_ends_before_others_take_it(join):
     began = time.monotonic()
     while quota.share(MODEL):
         time.sleep(0.01)
-    assert 0 < time.monotonic() - began <= STOPS + 0.5
-    assert STOPS + 0.5 < STALE
+    assert 0 < time.monotonic() - began <= CONFIRMED_FOR + 0.5
+    assert CONFIRMED_FOR + 0.5 < SHARE_TTL
 
 
 def test_runs_that_disagree_about_the_limits_are_warned(join, caplog):

@@ -14,7 +14,7 @@ from oversight.engine.throughput import LimitStatistics
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class WorkerSetup:
     """All that a worker must know to run cells of a sweep. Keys come from its own environment."""
 
     file: SweepFile
@@ -73,7 +73,7 @@ class Orders:
     low: int = 0
     """Cells not begun below which the worker calls for more at once; 0: there are no more."""
     grants: Mapping[str, Grant] = field(default_factory=dict)
-    lasts: float = 0.0
+    lease_ttl: float = 0.0
     """Seconds for which the grants hold, from the moment at which they are read."""
     dollars: float | None = None
     """All that this worker may ever spend, as far as is known; None: no cap, or no change."""
@@ -84,7 +84,7 @@ class Orders:
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
+class Acknowledgement:
     """How a worker stands just after it took its orders: what it cannot give back at once."""
 
     used: float = 0.0

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 from oversight.engine.errors import UsageError
 from oversight.engine.fleet.fleet import Fleet
-from oversight.engine.fleet.hand import Hand, WorkerLost
-from oversight.engine.fleet.words import Opening, Orders, Receipt, WorkerReport
+from oversight.engine.fleet.messages import Acknowledgement, Orders, WorkerReport, WorkerSetup
 from oversight.engine.fleet.worker import Worker
+from oversight.engine.fleet.worker_handle import WorkerHandle, WorkerLost
 from oversight.engine.runs.executor import Assignment
 from oversight.engine.system.settings import is_url
 
@@ -25,22 +25,22 @@ try:
 except ImportError as exc:
     raise UsageError("--ray needs Ray: pip install 'oversight-bench[ray]'") from exc
 
-SILENT = 10.0
+UNRESPONSIVE_AFTER = 10.0
 """Seconds without a report after which a worker is given up: its node may hang or be cut off. Its
 grants ended long before."""
-PATIENCE = 5.0
+CONNECT_TIMEOUT = 5.0
 """Seconds for a connection to a cluster."""
 LOCAL = "auto"
 """In place of an address: the cluster that the environment names, else one on this machine."""
 
 
-class Actor:
-    """What Ray runs on a node: a worker, and nothing that lasts."""
+class WorkerActor:
+    """What Ray runs on a node: a worker, and nothing that lease_ttl."""
 
     def __init__(self) -> None:
         self._worker: Worker | None = None
 
-    async def open(self, opening: Opening, machine: str) -> None:
+    async def open(self, opening: WorkerSetup, machine: str) -> None:
         if not is_url(opening.store) and machine != this_machine():
             raise UsageError(
                 f"{opening.store} is a folder, and a folder cannot be shared between machines: "
@@ -48,7 +48,7 @@ class Actor:
             )
         self._worker = Worker(opening)
 
-    async def order(self, orders: Orders) -> Receipt:
+    async def order(self, orders: Orders) -> Acknowledgement:
         return self._at_work().order(orders)
 
     async def report(self, hold: float) -> WorkerReport:
@@ -62,33 +62,35 @@ class Actor:
         return self._worker
 
 
-class RayHand(Hand):
+class RayWorker(WorkerHandle):
     """An actor that dies with whoever made it, and is never started again by Ray."""
 
     def __init__(self, actor: Any) -> None:
         self.actor = actor
 
     @classmethod
-    async def hire(cls) -> "RayHand":
+    async def spawn(cls) -> "RayWorker":
         """An actor, wherever Ray has a place for it, now or later."""
         options = {"max_restarts": 0, "max_task_retries": 0, "max_concurrency": 64, "num_cpus": 1}
-        made = ray.remote(**options)(Actor)
+        made = ray.remote(**options)(WorkerActor)
         return cls(made.options(scheduling_strategy="SPREAD").remote())
 
-    async def open(self, opening: Opening) -> None:
+    async def open(self, opening: WorkerSetup) -> None:
         await self._call("open", opening, this_machine())
 
-    async def order(self, orders: Orders) -> Receipt:
-        receipt: Receipt = await self._call("order", orders)
+    async def order(self, orders: Orders) -> Acknowledgement:
+        receipt: Acknowledgement = await self._call("order", orders)
         return receipt
 
     async def report(self, hold: float) -> WorkerReport:
         try:
-            async with asyncio.timeout(hold + SILENT):
+            async with asyncio.timeout(hold + UNRESPONSIVE_AFTER):
                 report: WorkerReport = await self._call("report", hold)
                 return report
         except TimeoutError:
-            raise WorkerLost(f"a worker on Ray said nothing for {SILENT:.0f} s") from None
+            raise WorkerLost(
+                f"a worker on Ray said nothing for {UNRESPONSIVE_AFTER:.0f} s"
+            ) from None
 
     async def close(self, *, abandon: bool) -> WorkerReport:
         report: WorkerReport = await self._call("close", abandon)
@@ -112,13 +114,13 @@ class RayFleet(Fleet):
 
     def __init__(self, assignment: Assignment, *, address: str, **settings: Any) -> None:
         """address: of a cluster, or `auto`; settings: of a `Fleet`. UsageError if there is none."""
-        super().__init__(assignment, hire=RayHand.hire, **settings)
+        super().__init__(assignment, spawn=RayWorker.spawn, **settings)
         # Ray sends its makers figures of how it is used, unless it is told not to.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         if address != LOCAL:
             _refuse_unreachable(address)
         self._stdout = ExitStack()
-        self._stdout.enter_context(_stdout_is_ours())
+        self._stdout.enter_context(_stdout_on_stderr())
         try:
             ray.init(
                 None if address == LOCAL else address,
@@ -144,7 +146,7 @@ def this_machine() -> str:
 
 
 @contextmanager
-def _stdout_is_ours() -> Iterator[None]:
+def _stdout_on_stderr() -> Iterator[None]:
     """What Ray prints goes to stderr, be it from its own processes or from this one: stdout is for
     the result, which comes when the fleet is closed."""
     sys.stdout.flush()
@@ -164,6 +166,6 @@ def _refuse_unreachable(address: str) -> None:
     try:
         if not place.hostname or not place.port:
             raise ValueError("an address is written as HOST:PORT")
-        socket.create_connection((place.hostname, place.port), PATIENCE).close()
+        socket.create_connection((place.hostname, place.port), CONNECT_TIMEOUT).close()
     except (OSError, ValueError) as exc:
         raise UsageError(f"--ray {address}: no cluster can be reached there: {exc}") from exc

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from oversight.engine.errors import EngineError
-from oversight.engine.fleet.words import Opening, Orders, Receipt, WorkerReport
+from oversight.engine.fleet.messages import Acknowledgement, Orders, WorkerReport, WorkerSetup
 
 
 class WorkerLost(EngineError):
@@ -14,7 +14,7 @@ class WorkerLost(EngineError):
     slug = "WorkerLost"
 
 
-class Hand(ABC):
+class WorkerHandle(ABC):
     """Anything but `lose` may raise WorkerLost, or what the worker itself raised.
 
     The fleet calls; a worker never does. At most one `report` is awaited at a time; orders may
@@ -22,11 +22,11 @@ class Hand(ABC):
     """
 
     @abstractmethod
-    async def open(self, opening: Opening) -> None:
+    async def open(self, opening: WorkerSetup) -> None:
         """Make ready to work. UsageError where the worker cannot: another code, a missing key."""
 
     @abstractmethod
-    async def order(self, orders: Orders) -> Receipt:
+    async def order(self, orders: Orders) -> Acknowledgement:
         """Returns once the orders are taken."""
 
     @abstractmethod
@@ -42,5 +42,5 @@ class Hand(ABC):
         """Make sure that the worker is gone. Safe to call at any time, and twice."""
 
 
-Hire: TypeAlias = Callable[[], Awaitable[Hand]]
+SpawnWorker: TypeAlias = Callable[[], Awaitable[WorkerHandle]]
 """Starts a worker. WorkerLost if it does not start."""

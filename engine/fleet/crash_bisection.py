@@ -4,13 +4,13 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from oversight.engine.fleet.words import Job
+from oversight.engine.fleet.messages import Job
 
-CellPlaces: TypeAlias = tuple[int, ...]
+CellIndexes: TypeAlias = tuple[int, ...]
 """Of cells in the sweep."""
 
 
-class Blame:
+class CrashBisection:
     """Suspects are the cells that were in hand when a worker died, twice.
 
     Any process may be killed once, and its work is simply done again. After the second time the
@@ -21,13 +21,13 @@ class Blame:
     def __init__(self) -> None:
         self._deaths: Counter[int] = Counter()
         """By problem."""
-        self._apart: deque[CellPlaces] = deque()
+        self._apart: deque[CellIndexes] = deque()
 
     def __bool__(self) -> bool:
         """Whether anything is to be run apart."""
         return bool(self._apart)
 
-    def died_with(self, jobs: Iterable[Job], missing: Callable[[Job], CellPlaces]) -> list[Job]:
+    def died_with(self, jobs: Iterable[Job], missing: Callable[[Job], CellIndexes]) -> list[Job]:
         """A worker died with these jobs in hand; those to be done again by anybody.
 
         missing: the cells of a job that have no outcome.
@@ -45,7 +45,7 @@ class Blame:
             self._apart.append(tuple(suspects))
         return again
 
-    def died_apart(self, missing: CellPlaces) -> int | None:
+    def died_apart(self, missing: CellIndexes) -> int | None:
         """A worker died that had nothing but suspects; the cell that is to blame, if it is known.
 
         missing: those without an outcome.
@@ -56,6 +56,6 @@ class Blame:
         self._apart.extendleft(part for part in (missing[half:], missing[:half]) if part)
         return None
 
-    def take(self) -> CellPlaces:
+    def take(self) -> CellIndexes:
         """What is to be run apart next."""
         return self._apart.popleft()

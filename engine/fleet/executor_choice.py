@@ -57,7 +57,7 @@ def executor_for(
     count = min(count, len(sweep.problems))
     fleet: MakeExecutor | None = None
     if ray:
-        from oversight.engine.fleet.on_ray import RayFleet  # not installed unless it is wanted
+        from oversight.engine.fleet.ray_fleet import RayFleet  # not installed unless it is wanted
 
         fleet = partial(RayFleet, address=ray, workers=count, store=store, quota=quota)
     elif count > 1 or quota:

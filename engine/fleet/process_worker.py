@@ -10,18 +10,18 @@ from contextlib import suppress
 from typing import Any
 
 from oversight.engine.errors import UsageError
-from oversight.engine.fleet.hand import Hand, WorkerLost
-from oversight.engine.fleet.words import Opening, Orders, Receipt, WorkerReport
+from oversight.engine.fleet.messages import Acknowledgement, Orders, WorkerReport, WorkerSetup
+from oversight.engine.fleet.worker_handle import WorkerHandle, WorkerLost
 from oversight.engine.sweeps.elsewhere import code_files
 
-HEAD = struct.Struct("<QI")
+FRAME_HEADER = struct.Struct("<QI")
 """Before each frame: the number of the call, and the size of the frame in bytes."""
-HANGS = 60.0
+UNRESPONSIVE_AFTER = 60.0
 """Seconds without any word after which a worker is ended. A loop that a protocol blocks for so long
 answers no model either."""
 
 
-class ProcessHand(Hand):
+class ProcessWorker(WorkerHandle):
     """A child in a session of its own, so that Ctrl-C reaches the fleet alone, which says what to
     do. The child ends when its pipe does."""
 
@@ -32,7 +32,7 @@ class ProcessHand(Hand):
         self._reading = asyncio.create_task(self._read())
 
     @classmethod
-    async def hire(cls) -> "ProcessHand":
+    async def spawn(cls) -> "ProcessWorker":
         """Start a worker with this Python and this environment."""
         try:
             process = await asyncio.create_subprocess_exec(
@@ -45,7 +45,7 @@ class ProcessHand(Hand):
             raise WorkerLost(f"a worker cannot be started: {exc}") from exc
         return cls(process)
 
-    async def open(self, opening: Opening) -> None:
+    async def open(self, opening: WorkerSetup) -> None:
         try:
             await self._call("know", code_files())
             await self._call("open", opening)
@@ -56,18 +56,20 @@ class ProcessHand(Hand):
                 "the script that is run"
             ) from exc
 
-    async def order(self, orders: Orders) -> Receipt:
+    async def order(self, orders: Orders) -> Acknowledgement:
         # One machine has one clock: orders that lay in the pipe are as old as they are.
-        receipt: Receipt = await self._call("order", orders, time.monotonic())
+        receipt: Acknowledgement = await self._call("order", orders, time.monotonic())
         return receipt
 
     async def report(self, hold: float) -> WorkerReport:
         try:
-            async with asyncio.timeout(hold + HANGS):
+            async with asyncio.timeout(hold + UNRESPONSIVE_AFTER):
                 report: WorkerReport = await self._call("report", hold)
                 return report
         except TimeoutError:
-            raise WorkerLost(f"worker {self.process.pid} said nothing for {HANGS:.0f} s") from None
+            raise WorkerLost(
+                f"worker {self.process.pid} said nothing for {UNRESPONSIVE_AFTER:.0f} s"
+            ) from None
 
     async def close(self, *, abandon: bool) -> WorkerReport:
         report: WorkerReport = await self._call("close", abandon)
@@ -93,7 +95,7 @@ class ProcessHand(Hand):
         frame = pickle.dumps((method, args), pickle.HIGHEST_PROTOCOL)
         waiting = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
-            self.process.stdin.write(HEAD.pack(number, len(frame)) + frame)
+            self.process.stdin.write(FRAME_HEADER.pack(number, len(frame)) + frame)
             await self.process.stdin.drain()
             return await waiting
         except (BrokenPipeError, ConnectionResetError) as exc:
@@ -107,8 +109,8 @@ class ProcessHand(Hand):
         assert self.process.stdout is not None, "it is a pipe"
         try:
             while True:
-                head = await self.process.stdout.readexactly(HEAD.size)
-                number, length = HEAD.unpack(head)
+                head = await self.process.stdout.readexactly(FRAME_HEADER.size)
+                number, length = FRAME_HEADER.unpack(head)
                 value = pickle.loads(await self.process.stdout.readexactly(length))
                 waiting = self._waiting.get(number)
                 if waiting is None or waiting.done():
