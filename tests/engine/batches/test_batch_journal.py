@@ -1,4 +1,4 @@
-"""The journal of batches, and what vendors' own clients make of the desks of the rehearsal server."""
+"""The journal of batches, and the rehearsal server's endpoints under the vendors' own clients."""
 
 from pathlib import Path
 from typing import Any
