@@ -1,4 +1,4 @@
-"""The journal of batches, and what vendors' own clients make of the desks of the rehearsal server."""
+"""The journal of batches, and vendors' own clients against the rehearsal server's endpoints."""
 
 from pathlib import Path
 from typing import Any
