@@ -1,4 +1,4 @@
-"""The journal of batches, and vendors' own clients against the rehearsal server's endpoints."""
+"""The journal of batches, and the rehearsal server's endpoints under the vendors' own clients."""
 
 from pathlib import Path
 from typing import Any
