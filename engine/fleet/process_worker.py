@@ -1,4 +1,4 @@
-"""Workers as processes of this machine: a pipe each way, and frames of pickle on them."""
+"""Workers as processes of this machine: a pipe each way, carrying frames of pickle."""
 
 import asyncio
 import itertools
@@ -15,21 +15,21 @@ from oversight.engine.fleet.worker_handle import WorkerHandle, WorkerLost
 from oversight.engine.sweeps.elsewhere import code_files
 
 FRAME_HEADER = struct.Struct("<QI")
-"""Before each frame: the number of the call, and the size of the frame in bytes."""
+"""Before each frame: the number of the request, and the size of the frame in bytes."""
 UNRESPONSIVE_AFTER = 60.0
-"""Seconds without any word after which a worker is ended. A loop that a protocol blocks for so long
-answers no model either."""
+"""Seconds without an answer after which a worker is killed. A loop that a protocol blocks for so
+long asks no model either."""
 
 
 class ProcessWorker(WorkerHandle):
-    """A child in a session of its own, so that Ctrl-C reaches the fleet alone, which says what to
-    do. The child ends when its pipe does."""
+    """A child in a session of its own, so that Ctrl-C reaches the fleet alone. The child ends when
+    its pipe does."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self.process = process
+        self._process = process
         self._numbers = itertools.count()
-        self._waiting: dict[int, asyncio.Future[Any]] = {}
-        self._reading = asyncio.create_task(self._read())
+        self._pending: dict[int, asyncio.Future[Any]] = {}
+        self._reader = asyncio.create_task(self._read())
 
     @classmethod
     async def spawn(cls) -> "ProcessWorker":
@@ -45,10 +45,10 @@ class ProcessWorker(WorkerHandle):
             raise WorkerLost(f"a worker cannot be started: {exc}") from exc
         return cls(process)
 
-    async def open(self, opening: WorkerSetup) -> None:
+    async def open(self, setup: WorkerSetup) -> None:
         try:
-            await self._call("know", code_files())
-            await self._call("open", opening)
+            await self._request("load_code", code_files())
+            await self._request("open", setup)
         except (AttributeError, ModuleNotFoundError, pickle.PicklingError) as exc:
             raise UsageError(
                 f"a worker cannot make this sweep: {exc}. With --workers, protocols and settings "
@@ -57,72 +57,72 @@ class ProcessWorker(WorkerHandle):
             ) from exc
 
     async def order(self, orders: Orders) -> Acknowledgement:
-        # One machine has one clock: orders that lay in the pipe are as old as they are.
-        receipt: Acknowledgement = await self._call("order", orders, time.monotonic())
-        return receipt
+        # One machine has one clock: the worker deducts the time that orders lay in the pipe.
+        answer: Acknowledgement = await self._request("order", orders, time.monotonic())
+        return answer
 
     async def report(self, hold: float) -> WorkerReport:
         try:
             async with asyncio.timeout(hold + UNRESPONSIVE_AFTER):
-                report: WorkerReport = await self._call("report", hold)
+                report: WorkerReport = await self._request("report", hold)
                 return report
         except TimeoutError:
             raise WorkerLost(
-                f"worker {self.process.pid} said nothing for {UNRESPONSIVE_AFTER:.0f} s"
+                f"worker {self._process.pid} said nothing for {UNRESPONSIVE_AFTER:.0f} s"
             ) from None
 
     async def close(self, *, abandon: bool) -> WorkerReport:
-        report: WorkerReport = await self._call("close", abandon)
-        assert self.process.stdin is not None, "it is a pipe"
-        self.process.stdin.close()
-        await self.process.wait()
-        await self._reading
+        report: WorkerReport = await self._request("close", abandon)
+        assert self._process.stdin is not None, "it is a pipe"
+        self._process.stdin.close()
+        await self._process.wait()
+        await self._reader
         return report
 
-    async def lose(self) -> None:
-        if self.process.returncode is None:
+    async def kill(self) -> None:
+        if self._process.returncode is None:
             with suppress(ProcessLookupError):
-                self.process.kill()
-        await self.process.wait()
-        await self._reading
+                self._process.kill()
+        await self._process.wait()
+        await self._reader
 
-    async def _call(self, method: str, *args: object) -> Any:
+    async def _request(self, method: str, *args: object) -> Any:
         """What the worker answered, or raised."""
-        assert self.process.stdin is not None, "it is a pipe"
-        if self._reading.done() or self.process.stdin.is_closing():
+        assert self._process.stdin is not None, "it is a pipe"
+        if self._reader.done() or self._process.stdin.is_closing():
             raise self._lost()
         number = next(self._numbers)
         frame = pickle.dumps((method, args), pickle.HIGHEST_PROTOCOL)
-        waiting = self._waiting[number] = asyncio.get_running_loop().create_future()
+        answer = self._pending[number] = asyncio.get_running_loop().create_future()
         try:
-            self.process.stdin.write(FRAME_HEADER.pack(number, len(frame)) + frame)
-            await self.process.stdin.drain()
-            return await waiting
+            self._process.stdin.write(FRAME_HEADER.pack(number, len(frame)) + frame)
+            await self._process.stdin.drain()
+            return await answer
         except (BrokenPipeError, ConnectionResetError) as exc:
             raise self._lost() from exc
         finally:
-            # Whoever was cancelled hears the answer no more.
-            self._waiting.pop(number, None)
-            waiting.cancel()
+            # An answer that comes after a cancellation is dropped.
+            self._pending.pop(number, None)
+            answer.cancel()
 
     async def _read(self) -> None:
-        assert self.process.stdout is not None, "it is a pipe"
+        assert self._process.stdout is not None, "it is a pipe"
         try:
             while True:
-                head = await self.process.stdout.readexactly(FRAME_HEADER.size)
-                number, length = FRAME_HEADER.unpack(head)
-                value = pickle.loads(await self.process.stdout.readexactly(length))
-                waiting = self._waiting.get(number)
-                if waiting is None or waiting.done():
+                header = await self._process.stdout.readexactly(FRAME_HEADER.size)
+                number, length = FRAME_HEADER.unpack(header)
+                value = pickle.loads(await self._process.stdout.readexactly(length))
+                answer = self._pending.get(number)
+                if answer is None or answer.done():
                     continue
                 if isinstance(value, Exception):
-                    waiting.set_exception(value)
+                    answer.set_exception(value)
                 else:
-                    waiting.set_result(value)
+                    answer.set_result(value)
         except (asyncio.IncompleteReadError, ConnectionResetError):
-            for waiting in self._waiting.values():
-                if not waiting.done():
-                    waiting.set_exception(self._lost())
+            for answer in self._pending.values():
+                if not answer.done():
+                    answer.set_exception(self._lost())
 
     def _lost(self) -> WorkerLost:
-        return WorkerLost(f"worker {self.process.pid} is gone")
+        return WorkerLost(f"worker {self._process.pid} is gone")

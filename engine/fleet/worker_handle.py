@@ -1,4 +1,4 @@
-"""One worker, as the fleet holds it: the one seam between processes."""
+"""The fleet's handle on one worker: the one seam between processes."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
@@ -9,25 +9,24 @@ from oversight.engine.fleet.messages import Acknowledgement, Orders, WorkerRepor
 
 
 class WorkerLost(EngineError):
-    """A worker is dead, or cannot be reached. Its work goes to another."""
+    """A worker is dead or unreachable. Its work goes to another."""
 
     slug = "WorkerLost"
 
 
 class WorkerHandle(ABC):
-    """Anything but `lose` may raise WorkerLost, or what the worker itself raised.
+    """Every method but `kill` may raise WorkerLost, or what the worker itself raised.
 
-    The fleet calls; a worker never does. At most one `report` is awaited at a time; orders may
-    overtake it.
+    Only the fleet calls. At most one `report` is awaited at a time; orders may overtake it.
     """
 
     @abstractmethod
-    async def open(self, opening: WorkerSetup) -> None:
-        """Make ready to work. UsageError where the worker cannot: another code, a missing key."""
+    async def open(self, setup: WorkerSetup) -> None:
+        """Get the worker ready. UsageError where it cannot be: other code, a missing key."""
 
     @abstractmethod
     async def order(self, orders: Orders) -> Acknowledgement:
-        """Returns once the orders are taken."""
+        """Returns once the worker has taken the orders."""
 
     @abstractmethod
     async def report(self, hold: float) -> WorkerReport:
@@ -35,11 +34,11 @@ class WorkerHandle(ABC):
 
     @abstractmethod
     async def close(self, *, abandon: bool) -> WorkerReport:
-        """Let what is in flight land, or abandon it; the last report, and the end of the worker."""
+        """End the worker; its last report. Calls in flight land, or are abandoned."""
 
     @abstractmethod
-    async def lose(self) -> None:
-        """Make sure that the worker is gone. Safe to call at any time, and twice."""
+    async def kill(self) -> None:
+        """Make sure that the worker is gone. Safe at any time, and twice."""
 
 
 SpawnWorker: TypeAlias = Callable[[], Awaitable[WorkerHandle]]
