@@ -138,7 +138,9 @@ def live_page(run: OpenedRun, links: Addresses, now: Mapping[str, Any]) -> str:
     )
 
 
-def recent_rate(marks: deque[tuple[float, int]], now: float, count: int, over: float) -> float | None:
+def recent_rate(
+    marks: deque[tuple[float, int]], now: float, count: int, over: float
+) -> float | None:
     """How many a second, over the last `over` seconds; None before there are two marks."""
     marks.append((now, count))
     while len(marks) > 2 and now - marks[0][0] > over:
