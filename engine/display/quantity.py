@@ -15,11 +15,13 @@ def signed(value: float | None, digits: int = 2) -> str:
 
 
 def short(amount: float) -> str:
-    """Two or three digits and a unit: `950`, `4.2k`, `830k`, `71M`."""
-    for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
-        if amount >= size:
-            return f"{amount / size:.{0 if amount >= 10 * size else 1}f}{unit}"
-    return f"{amount:.0f}"
+    """An amount in three digits, so that those of a column compare: `950`, `2.80k`, `12.3k`."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        # Of 999,600 three digits are those of a million.
+        if amount >= 0.9995 * size:
+            digits = 2 - (amount >= 9.995 * size) - (amount >= 99.95 * size)
+            return f"{amount / size:.{max(digits, 0)}f}{unit}"
+    return f"{amount:,.0f}"
 
 
 def duration(seconds: float) -> str:

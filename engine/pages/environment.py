@@ -83,6 +83,7 @@ def _environment() -> Environment:
         "short": short,
         "dollars": price,
         "share": lambda value: f"{value:.0%}",
+        "significance": lambda p: "< 0.001" if p < 0.001 else f"{p:.3f}",
     }
     environment.globals |= {"bin": shade, "zip": zip}
     return environment

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 
 from oversight.cache.call import Call
-from oversight.engine.display.quantity import short
 from oversight.engine.pages.addresses import Addresses, anchor
 from oversight.engine.pages.environment import page, part
 from oversight.engine.pages.reading import TURNS_A_PAGE, Reading
@@ -136,7 +135,7 @@ def calls_page(
 
 def settings(call: Call) -> str:
     """How the model was asked, in a line."""
-    told = [f"at most {short(call.max_tokens)} tokens"]
+    told = [f"at most {call.max_tokens:,} tokens"]
     told += [f"temperature {call.temperature:g}"] if call.temperature is not None else []
     told += [f"top p {call.top_p:g}"] if call.top_p is not None else []
     told += [f"effort {call.effort}"] if call.effort else []

@@ -18,8 +18,19 @@ def test_one_of_a_thing_is_not_many() -> None:
 
 
 @pytest.mark.parametrize(
-    ("amount", "text"),
-    [(7, "7"), (999, "999"), (1_200, "1.2k"), (31_020, "31k"), (71_400_000, "71M")],
+    ("amount", "told"),
+    [
+        (0, "0"),
+        (999, "999"),
+        (999.6, "1.00k"),
+        (2_800, "2.80k"),
+        (9_996, "10.0k"),
+        (43_600, "43.6k"),
+        (99_960, "100k"),
+        (999_400, "999k"),
+        (999_600, "1.00M"),
+        (2.5e9, "2.50G"),
+    ],
 )
-def test_large_amounts_are_shown_in_two_or_three_digits_and_a_unit(amount, text):
-    assert short(amount) == text
+def test_amounts_have_three_digits_whatever_their_size(amount: float, told: str) -> None:
+    assert short(amount) == told
