@@ -56,7 +56,7 @@ def command() -> None:
 @loader_option
 @json_option
 def check(spec: str, settings: tuple[str, ...], as_json: bool) -> None:
-    """Say what is in a data set, and whether the form of an answer tells if it is true.
+    """Print what is in a data set, and whether the form of an answer gives away its value.
 
     \b
       oversight dataset check mine.jsonl
