@@ -157,7 +157,8 @@ def generate_wrong(
 
     mend = "take another model, or more --drafts"
     wish = Wish(str(file), output, store_name(store), seed, lanes, max_cost, "a wrong answer", mend)
-    known = known_questions(file)[:limit]
+    with missing_file_hint(file.parent.name):
+        known = known_questions(file)[:limit]
     raise SystemExit(generate_all(wish, Generation(known, Generator(model, drafts, temperature))))
 
 
