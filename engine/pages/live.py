@@ -16,6 +16,7 @@ from oversight.engine.pages.addresses import Addresses
 from oversight.engine.pages.environment import page, price, short
 from oversight.engine.pictures.opened import OpenedRun
 from oversight.engine.reports.failures import called
+from oversight.engine.runs.listing import state_of
 from oversight.engine.runs.lock import holder
 from oversight.engine.runs.outcome import FAILURE_MARK, read_outcome
 from oversight.engine.runs.outcome_index import OutcomeFollower
@@ -83,12 +84,11 @@ class Watcher:
         rate = recent_rate(self._marks, now, self.finished, RATE_OVER)
         calls = recent_rate(self._calls, now, told.get("calls", 0), CALLS_OVER)
         left = (cells - self.finished) / rate if rate and running else None
-        state = "running" if running else "finished" if self.finished == cells else "stopped"
         share = self.finished / cells if cells else 1.0
         forecast = total.dollars / share if total.dollars and share > 0 else None
         return {
             "at": now,
-            "state": state,
+            "state": state_of(running, self.finished, cells),
             "cells": cells,
             "finished": self.finished,
             "cells_told": f"{self.finished:,} of {cells:,} ({share:.0%})",
@@ -138,7 +138,9 @@ def live_page(run: OpenedRun, links: Addresses, now: Mapping[str, Any]) -> str:
     )
 
 
-def recent_rate(marks: deque[tuple[float, int]], now: float, count: int, over: float) -> float | None:
+def recent_rate(
+    marks: deque[tuple[float, int]], now: float, count: int, over: float
+) -> float | None:
     """How many a second, over the last `over` seconds; None before there are two marks."""
     marks.append((now, count))
     while len(marks) > 2 and now - marks[0][0] > over:

@@ -22,7 +22,7 @@ from oversight.protocols.scores import applicable
 if TYPE_CHECKING:
     from oversight.cache.cache import Cache
     from oversight.cache.store import Reader
-    from oversight.engine.pictures.landed import LandedOutcomes
+    from oversight.engine.pictures.landed import LandedOutcomes, OutcomeTally
     from oversight.engine.runs.loaded_sweep import LoadedSweep
 
 DOUBTS = ("refused", "conceded", "off_side", "forged", "truncated")
@@ -51,7 +51,6 @@ class OpenedRun:
     """Its sweep, where somebody has it: one that was made from Python cannot always be made again
     from its folder."""
     _held: ExitStack = field(default_factory=ExitStack, repr=False)
-    _landed: "dict[str, tuple[object, LandedOutcomes]]" = field(default_factory=dict, repr=False)
 
     def __enter__(self) -> "OpenedRun":
         return self
@@ -114,13 +113,13 @@ class OpenedRun:
 
     def landed(self, score: str = "brier") -> "LandedOutcomes":
         """What has landed by now, and its figures under one score. RunFolderError."""
-        from oversight.engine.pictures.landed import landed_outcomes
+        return self._tally.landed(score)
 
-        stamp = self.stamp
-        known = self._landed.get(score)
-        if known is None or known[0] != stamp:
-            known = self._landed[score] = (stamp, landed_outcomes(self.folder, self.sweep, score))
-        return known[1]
+    @cached_property
+    def _tally(self) -> "OutcomeTally":
+        from oversight.engine.pictures.landed import OutcomeTally
+
+        return OutcomeTally(self.folder, self.sweep)
 
     def recorded(self, places: Iterable[int]) -> dict[int, OutcomeRecord]:
         """The outcomes of a few cells, by place in the sweep, without a look at the others."""

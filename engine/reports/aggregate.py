@@ -49,8 +49,15 @@ class RowSamples:
 class OutcomeTable:
     """Verdicts by place, in one array: a million cells must not be a million objects."""
 
-    def __init__(self, sweep: Sweep) -> None:
+    def __init__(self, sweep: Sweep, *, growing: bool = False) -> None:
+        """growing: outcomes go on landing while figures are asked for. The measures of a problem
+        are then kept until another outcome of it lands; in a table that is read once they would
+        only take room."""
         self.sweep = sweep
+        self._kept: dict[tuple[int, int], dict[object, Measures | None]] | None = (
+            {} if growing else None
+        )
+        """By problem and row, then by score and betas."""
         answers = [len(problem.values) for problem in sweep.problems]
         rows = len(sweep.rows)
         sizes = [count * sweep.draws * rows for count in answers]
@@ -71,6 +78,8 @@ class OutcomeTable:
         within = record.place - self._starts[problem]
         number = within // len(self.sweep.problems[problem].values) % len(self.sweep.rows)
         self.landed[number] += 1
+        if self._kept:
+            self._kept.pop((problem, number), None)
         if record.counts:
             self.counts[number].update(record.counts)
         if record.failure is not None:
@@ -147,6 +156,16 @@ class OutcomeTable:
         return found
 
     def _measured(
+        self, problem: int, row: int, score: str, betas: Sequence[float]
+    ) -> Measures | None:
+        if self._kept is None:
+            return self._mean_over_draws(problem, row, score, betas)
+        kept, key = self._kept.setdefault((problem, row), {}), (score, tuple(betas))
+        if key not in kept:
+            kept[key] = self._mean_over_draws(problem, row, score, betas)
+        return kept[key]
+
+    def _mean_over_draws(
         self, problem: int, row: int, score: str, betas: Sequence[float]
     ) -> Measures | None:
         values = self.sweep.problems[problem].values

@@ -132,6 +132,19 @@ def collect(
     for record in records:
         tally.add(record)
         check.add(record)
+    return score_rows(tally, check, score=score, betas=betas, intervals=intervals)
+
+
+def score_rows(
+    tally: OutcomeTable,
+    check: HealthCheck,
+    *,
+    score: str,
+    betas: Sequence[float] = BETAS,
+    intervals: bool = True,
+) -> Results:
+    """`collect` for outcomes that are in a table already, each of them in both arguments."""
+    sweep = tally.sweep
     numbers = range(len(sweep.rows))
     samples = [tally.samples(number, score, betas) for number in numbers]
     lifts = _lifts(sweep.rows, samples)
