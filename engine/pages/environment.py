@@ -119,13 +119,13 @@ def short(amount: float) -> str:
     return f"{amount:,.0f}"
 
 
-DEPTH = 4
+SHADE_STEPS = 4
 """Shades of a heat map to either side of nothing."""
 
 
 def shade(value: float, most: float) -> str:
     """The class of a value's shade: `n4` … `n1`, `z`, `p1` … `p4`."""
-    step = min(round(abs(value) / most * DEPTH), DEPTH) if most else 0
+    step = min(round(abs(value) / most * SHADE_STEPS), SHADE_STEPS) if most else 0
     if step == 0:
         return "z"
     return f"{'p' if value > 0 else 'n'}{step}"

@@ -1,4 +1,4 @@
-"""What raters were given and what they answered: appended, synced, and read again at a restart.
+"""The raters' journal: each task given and each answer, synced to disk, read again at a restart.
 
 A rater is told that an answer is saved once its line is on the disk. A reply that was not yet in
 the store when a process was killed is made again from here.

@@ -1,4 +1,4 @@
-"""Who rates: pseudonyms, and the keys by which the server knows them again."""
+"""The raters of a study: pseudonyms, and the secret keys of their links."""
 
 import os
 import secrets
@@ -15,7 +15,7 @@ from oversight.engine.system.files import replace_file, unwritable
 
 PANEL = "panel.json"
 PERSON = "person/"
-"""How the names of models begin that are persons."""
+"""Prefix of the models that are persons."""
 
 MAX_RATERS = 10_000
 

@@ -1,7 +1,7 @@
-"""A run that is looked into: the sweep, what has landed, its figures, and its transcripts.
+"""A run folder opened for reading: sweep, outcomes, figures and transcripts.
 
-Opened, nothing is read yet. What takes the models, the figures or all outcomes is loaded with the
-first look that needs it: the first page of a large run is there before they are.
+Opening reads nothing. Models, figures and outcomes are loaded when they are first needed, so that
+the first page of a large run does not wait for them.
 """
 
 from collections.abc import Iterable
@@ -104,7 +104,7 @@ class OpenedRun:
 
     @property
     def stamp(self) -> object:
-        """Equal as long as no outcome has landed in between."""
+        """A value that changes whenever an outcome lands."""
         try:
             stat = (self.folder / OUTCOMES).stat()
         except FileNotFoundError:

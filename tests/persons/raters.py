@@ -114,7 +114,7 @@ class ScriptedRater:
     async def news(self) -> None:
         """Wait as the page does."""
         async with (
-            asyncio.timeout(20),
+            asyncio.timeout(120),
             self.session.get(f"{self.root}events", headers=self.headers) as stream,
         ):
             async for line in stream.content:

@@ -21,7 +21,7 @@ from oversight.engine.persons.task import Moment, answer_digests
 from oversight.engine.runs.loaded_sweep import open_run
 from oversight.protocols.question import Problem
 from oversight.protocols.scoring.agreement import krippendorff_alpha
-from tests.command_line import oversight
+from tests.command_line import within
 
 pytestmark = pytest.mark.wire
 
@@ -35,7 +35,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "problems: {bundled: {name: arithmetic, limit: 3}}\njudges: sim/judge\n"
         "protocols: naive_judge\n"
     )
-    assert oversight("run", "rated.yaml", cwd=place).code == 0
+    assert within("run", "rated.yaml", cwd=place).code == 0
     return next((place / "runs").glob("rated-*"))
 
 
@@ -97,7 +97,7 @@ def test_every_figure_is_that_of_the_answers_in_whatever_order_they_were_shown(r
     standing = {each.rater: each for each in rater_standings(run)}
     assert (standing[one].answered, standing[one].abstained, standing[one].under_way) == (2, 1, 0)
     assert (standing[two].answered, standing[two].under_way) == (3, 1)
-    told = oversight("human", "agreement", run, cwd=run.parent.parent)
+    told = within("human", "agreement", run, cwd=run.parent.parent)
     assert told.code == 0 and "Krippendorff's alpha" in told.out and "1/2" in told.out
 
 
@@ -124,5 +124,5 @@ def test_self_agreement_is_of_what_a_rater_judged_twice(run: Path, tmp_path: Pat
     assert again.apart == pytest.approx(0.1)
     assert by_hand and again.alpha and again.alpha.alpha == pytest.approx(by_hand.alpha)
     assert (found.tasks, found.raters[0].judged) == (3, 3), "a repeat is no other judgement"
-    told = oversight("human", "agreement", mine, cwd=run.parent.parent)
+    told = within("human", "agreement", mine, cwd=run.parent.parent)
     assert told.code == 0 and "Self-agreement" in told.out

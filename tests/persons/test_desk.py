@@ -188,7 +188,7 @@ async def test_an_answer_saved_before_a_kill_is_the_reply_after_it(tmp_path: Pat
         said = await desk.waiting[call.address]
     async with work(tmp_path) as again:
         await again.put([call])
-        assert await asyncio.wait_for(again.waiting[call.address], 5) == said
+        assert await asyncio.wait_for(again.waiting[call.address], 120) == said
 
 
 async def test_a_task_under_way_stays_with_its_rater_over_a_restart(tmp_path: Path) -> None:
