@@ -29,6 +29,7 @@ from tests.pages.speaking import BIDI, LONG, MARKUP
 from tests.pages.test_browser import violations
 from tests.persons.desks import MODEL, PLAIN, judgement
 from tests.shipments import shipment
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.browser
 
@@ -65,7 +66,7 @@ def at_desk(
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
     try:
-        assert ready.wait(20)
+        assert ready.wait(PATIENCE)
         yield made[0], links
     finally:
         ended.set()
@@ -115,7 +116,6 @@ AFTER = replace(PLAIN, before=True, budget=600.0)
 @pytest.fixture(params=["light", "dark"])
 def context(request: pytest.FixtureRequest, browser: Any) -> Iterator[Any]:
     made = browser.new_context(color_scheme=request.param, reduced_motion="reduce")
-    made.set_default_timeout(20_000)
     yield made
     made.close()
 
@@ -123,7 +123,6 @@ def context(request: pytest.FixtureRequest, browser: Any) -> Iterator[Any]:
 @pytest.fixture
 def light(browser: Any) -> Iterator[Any]:
     made = browser.new_context(reduced_motion="reduce")
-    made.set_default_timeout(20_000)
     yield made
     made.close()
 
