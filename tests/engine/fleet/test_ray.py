@@ -102,6 +102,47 @@ def test_the_work_of_a_node_that_dies_goes_on_at_another_within_ten_seconds(
         ends_as_the_store_has_it(desk, process, place)
 
 
+WITHOUT_ITS_FILE = """
+from pathlib import Path
+from oversight.engine.cli.group import main
+from oversight.engine.fleet.ray_fleet import RayWorker
+
+spawn = RayWorker.spawn
+
+async def on_another_machine():
+    Path("mine.py").unlink(missing_ok=True)
+    return await spawn()
+
+RayWorker.spawn = staticmethod(on_another_machine)
+main()
+"""
+
+
+@pytest.mark.timeout(280)
+def test_actors_are_sent_the_code_that_a_sweep_names_by_its_file(
+    tmp_path: Path, place: Path
+) -> None:
+    desk = Desk(tmp_path)
+    desk.environment = {"RAY_TMPDIR": str(place)}
+    (tmp_path / "mine.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from oversight.protocols import NaiveJudge\n"
+        "@dataclass(frozen=True, kw_only=True)\n"
+        "class Mine(NaiveJudge):\n"
+        "    pass\n"
+    )
+    (tmp_path / "sweep.yaml").write_text(
+        "name: s\nproblems: {bundled: arithmetic}\nagents: sim/strong\njudges: sim/judge\n"
+        "protocols: ['mine.py:Mine']\n"
+    )
+    alone = desk.sit("--run-folder", "alone")
+    actor = desk.sit("--ray", "auto", script=WITHOUT_ITS_FILE)
+    assert actor.returncode == alone.returncode == 0, actor.stderr
+    assert not (tmp_path / "mine.py").exists()
+    run, other = (tmp_path / name / "outcomes.jsonl" for name in ("run", "alone"))
+    assert run.read_bytes() == other.read_bytes()
+
+
 def test_a_cluster_that_is_not_there_is_told(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     with desk.server({}) as url:
