@@ -1,4 +1,4 @@
-"""The rings of tests: every marker but that of known truths is one, and the unit ring is watched."""
+"""The rings of tests: every marker but `known_truth` is one, and the unit ring is watched."""
 
 import socket
 import tomllib
