@@ -3,6 +3,7 @@ of trouble in the long form, and no test that a busy machine can fail."""
 
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,13 +67,15 @@ def ring(item: pytest.Item) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Each test in its ring; and those marked whose docstrings say that they are of a planted world
-    in which the right outcome is known."""
+    """Each test in its ring, the longest rings first, so that what two workers end with is short;
+    and those marked whose docstrings say that they are of a planted world in which the right
+    outcome is known."""
     for item in items:
         item.add_marker(ring(item))
         told = getattr(item, "function", None)
         if "known truth" in (getattr(told, "__doc__", None) or "").lower():
             item.add_marker("known_truth")
+    items.sort(key=lambda item: RINGS.index(ring(item)))
 
 
 class Outside:
@@ -84,6 +87,15 @@ class Outside:
         if self.watching and event in OUTSIDE:
             raise AssertionError(f"{event}: a test that leaves its process is marked `wire`")
 
+    @contextmanager
+    def watch(self, item: pytest.Item) -> Iterator[None]:
+        """Not while it is torn down: with the last test of a session go servers of others."""
+        self.watching = item.get_closest_marker("unit") is not None
+        try:
+            yield
+        finally:
+            self.watching = False
+
 
 _OUTSIDE = Outside()
 # An audit hook stays for good: one for the whole session.
@@ -91,12 +103,15 @@ sys.addaudithook(_OUTSIDE)
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    _OUTSIDE.watching = item.get_closest_marker("unit") is not None
-    try:
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    with _OUTSIDE.watch(item):
         return (yield)
-    finally:
-        _OUTSIDE.watching = False
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    with _OUTSIDE.watch(item):
+        return (yield)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from oversight.engine.decisions.rows import row_names
 from oversight.engine.pages.addresses import Addresses
-from oversight.engine.pages.environment import SHADE_STEPS, page, shade, signed
+from oversight.engine.pages.environment import SHADE_STEPS, page, shade, typeset
 from oversight.engine.pictures.landed import LandedOutcomes
 from oversight.engine.pictures.opened import DOUBTS, OpenedRun, Place
 from oversight.engine.pictures.scored_run import asd_by_problem
@@ -139,7 +139,7 @@ def _field(
         return Field("", "", "")
     doubt = any(landed.counts.get(at, {}).get(name) for at in cells for name in DOUBTS)
     kind = shade(value, most) + (" doubt" if doubt else "")
-    return Field(kind, signed(value, 1), link)
+    return Field(kind, typeset(value, 1), link)
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ class OutcomeTally:
             return self._known[score]
 
     def _start_again(self, shorter: bool = False) -> None:
-        self._table, self._check = OutcomeTable(self._sweep, growing=True), HealthCheck()
+        self._table, self._check = OutcomeTable(self._sweep), HealthCheck()
         self._failures: dict[int, Failure] = {}
         self._counts: dict[int, Mapping[str, int]] = {}
         self._places: set[int] = set()

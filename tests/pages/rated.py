@@ -19,9 +19,9 @@ from oversight.protocols.prompts.render import instructions, messages
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.quotes import Quote
 from oversight.protocols.transcript import ToolUse, Transcript, Turn
-from tests.pages.browser import PATIENCE
 from tests.persons.desks import MODEL, PLAIN, judgement
 from tests.shipments import shipment
+from tests.waiting import PATIENCE
 
 FORM = """{"type": "object", "properties": {"reasoning": {"type": "string"},
 "question": {"type": "string"}, "steps": {"type": "array", "items": {"type": "string"}},
@@ -56,7 +56,7 @@ def at_desk(
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
     try:
-        assert ready.wait(PATIENCE / 1000)
+        assert ready.wait(PATIENCE)
         yield made[0], links
     finally:
         ended.set()

@@ -19,6 +19,7 @@ from oversight.protocols.question import Problem
 from tests.command_line import Ran, Running, oversight, running, within
 from tests.persons.raters import Page, ScriptedRater, attentive
 from tests.shipments import shipment
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.wire
 
@@ -90,7 +91,7 @@ def judged(original: Path, tmp_path_factory: pytest.TempPathFactory) -> Judged:
         async with aiohttp.ClientSession() as session:
             with served(run, cwd) as (server, links):
                 raters = [ScriptedRater(link, session) for link in links]
-                async with asyncio.timeout(200):
+                async with asyncio.timeout(PATIENCE):
                     await asyncio.gather(*(rater.work() for rater in raters))
                 return Judged(run, report, raters, await ended(server))
 
@@ -195,7 +196,7 @@ async def test_nothing_saved_is_lost_when_the_server_is_killed(
 
     up, over, progress = asyncio.Event(), asyncio.Event(), asyncio.Event()
     workers: list[asyncio.Task[None]] = []
-    async with asyncio.timeout(200):
+    async with asyncio.timeout(PATIENCE):
         for goal in (7, 19, 41):
             flags = ("--port", port) if port else ()
             with served(finished, cwd, *flags) as (server, links):
@@ -238,7 +239,7 @@ def test_a_sweep_with_persons_in_every_seat_resumes_and_replays_to_the_byte(
         """Raters at their pages; to the end, or until each has answered so many."""
         # Both worlds of a debate, and no debate: three conversations about a problem.
         with served("live.yaml", tmp_path, "--raters", "3") as (server, links):
-            async with aiohttp.ClientSession() as session, asyncio.timeout(200):
+            async with aiohttp.ClientSession() as session, asyncio.timeout(PATIENCE):
                 raters = [ScriptedRater(link, session) for link in links]
                 if most is None:
                     await asyncio.gather(*(rater.work(how) for rater in raters))
@@ -308,7 +309,7 @@ async def test_every_byte_is_the_same_where_the_other_answer_is_the_right_one(
         )
         with served("one.yaml", cwd, "--raters", "1", "--attention", "0") as (server, links):
             rater = ScriptedRater(links[0], session)
-            async with asyncio.timeout(200):
+            async with asyncio.timeout(PATIENCE):
                 assert await rater.work() == 6
             await ended(server)
         # What differs by study is the ticket; how many came before, by the moment.

@@ -1,14 +1,14 @@
 """One account and several runs that know nothing of each other: together they keep its limits."""
 
-import subprocess
 import time
 
 import orjson
 import pytest
 
-from oversight.engine.fleet.quota import STALE, STOPS, Account, Quota, quota_shares
+from oversight.engine.fleet.quota import CONFIRMED_FOR, SHARE_TTL, Quota, QuotaAccount, quota_shares
 from oversight.engine.rehearsal.process import counts
 from tests.desk import CONCURRENCY, MODELS, Desk
+from tests.waiting import Lag, end, last_rise, until
 
 pytest.importorskip("psycopg", reason="psycopg is not installed")
 
@@ -34,7 +34,7 @@ def join(url):
     made = []
 
     def joined(limits: str = "requests 6000") -> Quota:
-        made.append(Quota(url, {MODEL: Account("openai · gpt-4o", limits)}))
+        made.append(Quota(url, {MODEL: QuotaAccount("openai · gpt-4o", limits)}))
         return made[-1]
 
     yield joined
@@ -42,69 +42,69 @@ def join(url):
         quota.close()
 
 
-def look(quota: Quota, wanted: float, using: float | None = None) -> float:
-    """One look of a run that uses all that it may; its share."""
-    quota.look({MODEL: (wanted, quota.share(MODEL) if using is None else using)})
+def renewed(quota: Quota, wanted: float, using: float | None = None) -> float:
+    """One renewal by a run that uses all that it may; its share."""
+    quota.renew({MODEL: (wanted, quota.share(MODEL) if using is None else using)})
     return quota.share(MODEL)
 
 
 def test_a_run_that_is_alone_has_all_of_it(join):
-    assert look(join(), 0.0) == 1.0
+    assert renewed(join(), 0.0) == 1.0
 
 
 def test_shares_follow_those_who_wait_and_are_never_more_than_the_whole(join):
     one, other = join(), join()
-    assert look(one, 300) == 1.0
-    assert look(other, 100) == 0.0, "it is all in use"
-    assert look(one, 300) == pytest.approx(0.75, abs=0.02)
+    assert renewed(one, 300) == 1.0
+    assert renewed(other, 100) == 0.0, "it is all in use"
+    assert renewed(one, 300) == pytest.approx(0.75, abs=0.02)
     for _ in range(3):
         # What was given is in use from that moment on.
-        mine, theirs = look(one, 300), look(other, 100)
+        mine, theirs = renewed(one, 300), renewed(other, 100)
         assert mine + theirs <= 1 + HAIR
     assert theirs == pytest.approx(0.25, abs=0.02)
-    assert look(other, 0) == pytest.approx(0.01, abs=0.005)
-    look(other, 0)
-    assert look(one, 300) >= 0.98
+    assert renewed(other, 0) == pytest.approx(0.01, abs=0.005)
+    renewed(other, 0)
+    assert renewed(one, 300) >= 0.98
 
 
 def test_what_a_run_cannot_give_back_at_once_counts_for_it(join):
     one, other = join(), join()
-    assert look(one, 100) == 1.0
-    look(other, 100)
-    look(one, 100, using=0.9)
-    assert look(other, 100) <= 0.1 + HAIR
+    assert renewed(one, 100) == 1.0
+    renewed(other, 100)
+    renewed(one, 100, using=0.9)
+    assert renewed(other, 100) <= 0.1 + HAIR
 
 
 def test_the_share_of_a_run_that_ended_is_free_and_of_one_that_is_silent_after_a_while(join, url):
     one, silent, later = join(), join(), join()
-    look(one, 100)
+    renewed(one, 100)
     assert len(quota_shares(url)) == 1
     one.close()
     assert quota_shares(url) == []
-    assert look(silent, 100) == 1.0
-    assert look(later, 100) == 0.0
     began = time.monotonic()
-    while look(later, 100) < 0.99:
-        assert time.monotonic() - began < STALE + 2
-        time.sleep(0.05)
-    assert time.monotonic() - began >= STALE - 0.5
+    assert renewed(silent, 100) == 1.0
+    until(lambda: renewed(later, 100) >= 0.99)
+    assert time.monotonic() - began >= SHARE_TTL
     assert silent.share(MODEL) == 0.0, "it stopped long before"
 
 
 def test_a_share_that_nobody_confirms_ends_before_others_take_it(join):
     quota = join()
-    look(quota, 10)
     began = time.monotonic()
-    while quota.share(MODEL):
+    renewed(quota, 10)
+    confirmed = last = time.monotonic()
+    while (now := time.monotonic()) and quota.share(MODEL):
+        last = now
         time.sleep(0.01)
-    assert 0 < time.monotonic() - began <= STOPS + 0.5
-    assert STOPS + 0.5 < STALE
+    # Each bound holds however late this test looks.
+    assert time.monotonic() - began >= CONFIRMED_FOR >= last - confirmed
+    assert CONFIRMED_FOR + 0.5 < SHARE_TTL
 
 
 def test_runs_that_disagree_about_the_limits_are_warned(join, caplog):
-    look(join("requests 6000"), 1)
+    renewed(join("requests 6000"), 1)
     assert not caplog.records
-    look(join("requests 9000"), 1)
+    renewed(join("requests 9000"), 1)
     assert "the limits of this sweep (requests 9000) are not those" in caplog.text
 
 
@@ -112,11 +112,6 @@ def test_a_quota_in_a_folder_is_refused(desk):
     done = desk.sit("--quota")
     assert done.returncode == 2
     assert "a quota is shared through a database" in done.stderr
-
-
-def end(process) -> "subprocess.CompletedProcess[str]":
-    out, err = process.communicate(timeout=120)
-    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def test_two_runs_keep_one_concurrency_and_both_end(desk, url):
@@ -149,11 +144,9 @@ def test_sending_stops_when_the_database_is_gone_and_goes_on_when_it_is_back(des
             assert process.poll() is None
         postgres.stop("immediate")
         stopped = time.monotonic()
-        sent, last = counts(server)["requests"], stopped
-        while time.monotonic() < max(last, stopped) + 2.5:
-            if (now := counts(server)["requests"]) > sent:
-                sent, last = now, time.monotonic()
+        with Lag() as lag:
+            last = last_rise(lambda: counts(server)["requests"], still=2.5)
         postgres.start()
         done = end(process)
-    assert last - stopped <= 4.0
+    assert last - stopped <= 4.0 + lag.most
     assert done.returncode == 0, done.stderr
