@@ -10,7 +10,7 @@ import pytest
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
-from oversight.engine.batches import dispatch, session
+from oversight.engine.batches import dispatch, retrying, session
 from oversight.engine.batches.anthropic_endpoint import AnthropicEndpoint
 from oversight.engine.batches.endpoint import Caps
 from oversight.engine.batches.openai_endpoint import OpenAIEndpoint
@@ -45,7 +45,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Vendors take hours; this server takes none."""
     monkeypatch.setattr(dispatch, "SETTLE", 0.05)
     monkeypatch.setattr(session, "MIN_POLL", 0.01)
-    monkeypatch.setattr(dispatch, "MAX_WAIT", 0.05)
+    monkeypatch.setattr(retrying, "MAX_WAIT", 0.05)
 
 
 @pytest.fixture(params=["openai", "anthropic"])
@@ -223,11 +223,11 @@ async def test_a_stop_while_waiting_leaves_batches_there_and_the_same_command_ta
 async def test_whoever_does_not_wait_hands_in_and_goes_home(bench: BatchBench) -> None:
     live = await bench.live()
     gone = replace(BATCHED, waits=False)
-    async with bench.server(delay=0.2) as server:
+    async with bench.server(delay=2.0) as server:
         sittings = 0
         while isinstance((went := await bench.run(server, terms=gone)).halt, BatchesOut):
             sittings += 1
-            await asyncio.sleep(0.25)
+            await asyncio.sleep(2.0)
         seen = server.counts()
     assert went.halt is None
     assert sittings == DEPTH
