@@ -110,7 +110,7 @@ class BatchEndpoint(ABC):
 
     @abstractmethod
     async def cancel(self, id: str) -> None:
-        """Have the vendor begin no more of its lines. Finished ones are billed, and have results."""
+        """Have the vendor begin no more of its lines. Finished ones are billed and have results."""
 
     async def close(self) -> None:
         await self.http.close()
