@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
+from oversight.engine.display.quantity import short, signed
 from oversight.engine.pages.addresses import Addresses
 from oversight.engine.pages.text import shown
 
@@ -76,12 +77,13 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "signed": signed,
+        "signed": typeset,
         "shown": shown,
         "count": lambda value: f"{value:,}",
         "short": short,
         "dollars": price,
         "share": lambda value: f"{value:.0%}",
+        "significance": lambda p: "< 0.001" if p < 0.001 else f"{p:.3f}",
     }
     environment.globals |= {"bin": shade, "zip": zip}
     return environment
@@ -91,14 +93,9 @@ def _template(name: str) -> str:
     return files(PACKAGE).joinpath("templates", name).read_text(encoding="utf-8")
 
 
-def signed(value: float | None, digits: int = 2) -> str:
-    """A figure with its sign, by a real minus; what rounds to nothing has none."""
-    if value is None or value != value:
-        return "–"
-    text = f"{value:+.{digits}f}"
-    if float(text) == 0:
-        return text[1:]
-    return text.replace("-", "−")
+def typeset(value: float | None, digits: int = 2) -> str:
+    """A figure with its sign, and with a real minus; – for None and for NaN."""
+    return signed(None if value != value else value, digits).replace("-", "−")
 
 
 def price(value: float | None) -> str:
@@ -106,14 +103,6 @@ def price(value: float | None) -> str:
     if value is None:
         return "–"
     return f"${value:,.{0 if value == 0 else 4 if value < 1 else 2}f}"
-
-
-def short(amount: float) -> str:
-    """`950`, `12.3k`, `4.1M`."""
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if amount >= size:
-            return f"{amount / size:.3g}{unit}"
-    return f"{amount:,.0f}"
 
 
 DEPTH = 4

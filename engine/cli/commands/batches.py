@@ -17,6 +17,7 @@ from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.options import json_option, run_store_option
 from oversight.engine.cli.output import say, show, show_json
 from oversight.engine.cli.terminal import under_signals
+from oversight.engine.display.quantity import counted
 from oversight.engine.runs.loaded_sweep import open_run
 from oversight.engine.runs.manifest import read_manifest
 from oversight.engine.runs.run import Run, RunOptions
@@ -41,7 +42,7 @@ def list_batches(named: str, as_json: bool) -> None:
     for id, batch in out.items():
         hours = max(time.time() - batch.at, 0.0) / 3600
         most = f", {dollars(batch.worst)} at most" if batch.worst else ""
-        show(f"{id}  {batch.model}  {batch.lines:,} calls, out for {hours:.1f} h{most}")
+        show(f"{id}  {batch.model}  {counted(batch.lines, 'call')}, out for {hours:.1f} h{most}")
     if not out:
         show("no batch is out")
 
@@ -72,4 +73,5 @@ def cancel(named: str, store: str | None) -> None:
     if halt is not None:
         say(f"{str(halt).rstrip('.')}. Still out: {left or 'nothing'}")
         raise SystemExit(halt_code(halt))
-    show(f"{before:,} batches have ended; the run has cost {dollars(paid.dollars)} so far")
+    ended = counted(before, "batch", "batches")
+    show(f"{ended} ended; the run has cost {dollars(paid.dollars)} so far")

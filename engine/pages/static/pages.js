@@ -176,7 +176,7 @@
       rows(byId("held-table").tBodies[0], now.models);
       byId("nothing").textContent = now.note;
       list(byId("failures"), now.failures);
-      rates.push(now.calls_a_second);
+      if (now.calls_a_second !== null) rates.push(now.calls_a_second);
       rates.splice(0, rates.length - 180);
       draw(rates);
       if (now.state !== "running") events.close();
@@ -208,13 +208,15 @@
   function draw(rates) {
     if (rates.length < 2) return;
     byId("rate").closest("figure").hidden = false;
-    const top = Math.max(...rates, 1);
+    const most = Math.max(...rates, 1);
+    const unit = Math.pow(10, Math.floor(Math.log10(most)));
+    const top = unit * [1, 2, 5, 10].find((each) => each * unit >= most);
     const points = rates.map((rate, at) => {
-      return (600 * at / (rates.length - 1)).toFixed(1) + "," + (116 - 108 * rate / top).toFixed(1);
+      return (600 * at / (rates.length - 1)).toFixed(1) + "," + (119 - 118 * rate / top).toFixed(1);
     });
     byId("rate").querySelector("polyline").setAttribute("points", points.join(" "));
     byId("span").textContent = String(rates.length);
-    byId("top").textContent = top.toFixed(1);
+    byId("top").textContent = String(top);
   }
 
   /* Raters: sliders, which nothing fills in but the rater */
@@ -224,7 +226,7 @@
     function mark(at) {
       const slider = sliders[at], set = numbers[at].value !== "";
       slider.classList.toggle("untouched", !set);
-      slider.setAttribute("aria-valuetext", set ? numbers[at].value + " %" : "not set");
+      slider.setAttribute("aria-valuetext", set ? numbers[at].value + "%" : "not set");
       if (set) slider.value = numbers[at].value;
     }
     function put(at) {
@@ -234,7 +236,7 @@
       numbers.forEach((number, each) => mark(each));
       const sum = numbers.reduce((so, number) => so + Number(number.value), 0);
       const whole = numbers.every((number) => number.value !== "");
-      byId("sum").textContent = numbers.length > 2 ? "In all: " + Math.round(sum * 100) / 100 + " %" : "";
+      byId("sum").textContent = numbers.length > 2 ? "In all: " + Math.round(sum * 100) / 100 + "%" : "";
       numbers[0].setCustomValidity(whole && Math.abs(sum - 100) > 0.5 ? "The percentages add up to " + sum + ", and not to 100." : "");
     }
     sliders.forEach((slider, at) => {
