@@ -5,10 +5,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from oversight.engine.errors import ProviderDown, TransientError
+from oversight.engine.limits.breaker import GIVE_UP
 from oversight.engine.stop import StopToken
 
-GIVE_UP = 1800.0
-"""Seconds without an answer after which a vendor counts as down."""
 MAX_WAIT = 60.0
 """Seconds between two tries at most."""
 INCONCLUSIVE = (TransientError, LookupError, TypeError, ValueError, AttributeError)
