@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
@@ -28,7 +28,7 @@ YIELD_EVERY = 256
 REPLIES_IN_MEMORY = 4096
 """Replies kept in memory, the last ones handed out: the worlds and rows of one problem ask the
 same calls within a short while, and reading one again takes 30 times as long. About 10 MB."""
-GLANCE = 0.05
+CLAIM_POLL_SECONDS = 0.05
 """Seconds between two looks whether a call that another process asks for has landed."""
 EXPLAINED_MISSES = 3
 """Misses for which the nearest recorded call is looked up; each may take a second."""
@@ -160,6 +160,22 @@ class Cache:
         if not (self._may_read(key) and self._store.get(key) is not None):
             await self._kept(call, key, call.address, identity, reply)
 
+    async def reserve(self, calls: Sequence[Call], owner: str, seconds: float) -> set[str]:
+        """The addresses of those calls that are the owner's to ask in a batch: other processes
+        neither have stored replies to them, nor have them out. StoreError."""
+        store = self._store
+        if self._mode != "use" or not (isinstance(store, Store) and store.claims):
+            return {call.address for call in calls}
+        keys = {store_key(call.address, self._identity(call)): call.address for call in calls}
+        granted = await asyncio.to_thread(store.reserve, list(keys), owner, seconds)
+        return {keys[key] for key in granted}
+
+    async def release(self, calls: Sequence[Call], owner: str) -> None:
+        """Give reservations back. StoreError."""
+        if isinstance(self._store, Store) and self._store.claims:
+            keys = [store_key(call.address, self._identity(call)) for call in calls]
+            await asyncio.to_thread(self._store.release, keys, owner)
+
     @property
     def statistics(self) -> CacheStatistics:
         return CacheStatistics(self._asked, self._stored, self._shared, self._new, self._unsaved)
@@ -233,7 +249,7 @@ class Cache:
             claimed = self._claims is None or await self._claims.claim(key)
             if not claimed:
                 # Somebody else asks for it just now.
-                await asyncio.sleep(GLANCE)
+                await asyncio.sleep(CLAIM_POLL_SECONDS)
             # It may have landed between the last look and our claim.
             value = await self._lookups.get(key)
         try:

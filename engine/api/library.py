@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from oversight.cache.cache import Mode
-from oversight.engine.accounting.prices import listed, load_prices
+from oversight.engine.accounting.prices import load_prices
 from oversight.engine.batches.terms import BatchTerms
 from oversight.engine.display.progress import console as stderr
 from oversight.engine.errors import Halt
@@ -76,16 +76,16 @@ class Report:
 
         polars, pandas and DuckDB take them without copying. UsageError without the extra `frames`.
         """
-        prices = self.opened.models.priced(listed())
-        source = FrameSource(self.folder, self.opened, prices, self.results.score)
-
-        def read() -> "dict[str, pa.Table]":
-            with closing(open_for_reading(self.store)) as replies:
-                return asyncio.run(arrow_frames(source, replies))
-
+        source = FrameSource(
+            self.folder,
+            self.opened,
+            self._run().prices,
+            lambda: closing(open_for_reading(self.store)),
+            self.results.score,
+        )
         # In a thread of its own, because in a notebook a loop is running in this one.
         with ThreadPoolExecutor(1) as other:
-            return other.submit(read).result()
+            return other.submit(arrow_frames, source).result()
 
     def _repr_html_(self) -> str:
         """The overview, as a page in a frame of its own."""

@@ -22,6 +22,7 @@ SECTIONS = {
         "run": "Start a sweep, or resume it, and print the report.",
         "runs": "List runs: how far each is, and how it ended.",
         "status": "Print how far a run is, and which process is running it.",
+        "batches": "List the batches that a run has out, or cancel them.",
         "replay": "Repeat a run from its recorded replies alone; nothing is sent.",
         "probe": "Ask judges what they believe after each turn; paid, but changes no score.",
         "human": "Seat people in a sweep, or have them judge its transcripts, in the browser.",

@@ -188,7 +188,7 @@ class SequentialDesign:
         )
 
     def _difference(self, table: OutcomeTable) -> Sample | None:
-        one, two = (table.samples(row, self.score, ()) for row in self.rows)
+        one, two = (table.worlds(row).samples(self.score, ()) for row in self.rows)
         if one is None or two is None or not set(one.asd.questions) & set(two.asd.questions):
             return None
         return paired(one.asd, two.asd)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from oversight.engine.display.columns import as_table
 from oversight.engine.display.quantity import signed
 from oversight.engine.display.table import Table, error_text
-from oversight.engine.reports.aggregate import RowSamples
 from oversight.engine.reports.failures import OFTEN
 from oversight.engine.reports.results import Results, RowResult
 from oversight.engine.reports.row_columns import (
@@ -213,7 +212,7 @@ def trend_table(results: Results) -> Table | None:
     place = results.betas.index(beta)
     lines: dict[tuple[str, str], list[Configuration]] = {}
     for row, samples in zip(results.rows, results.samples, strict=True):
-        if row.agent and isinstance(samples, RowSamples):
+        if row.agent and samples:
             line = lines.setdefault((row.kind, row.judge), [])
             line.append(Configuration(row.agent, samples.eas[place], samples.asd))
     body = []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from oversight.cache.cache import Mode
+from oversight.cache.cache import CacheStatistics, Mode
 from oversight.cache.store import Store
 from oversight.engine.accounting.budget import dollars
 from oversight.engine.accounting.ledger import UsageTotals, sum_usage
@@ -22,13 +22,13 @@ from oversight.engine.runs.loaded_sweep import LoadedSweep, run_folder
 from oversight.engine.runs.observer import Observer
 from oversight.engine.runs.outcome import LandedCell, OutcomeRecord
 from oversight.engine.runs.progress_file import ProgressNotes
-from oversight.engine.runs.replay import LANES
+from oversight.engine.runs.replay import REPLAY_LANES
 from oversight.engine.runs.run_folder import QUARANTINE, RunFolder, outcomes
 from oversight.engine.runs.session import RunSession
 from oversight.engine.runs.stores import open_store, shown_name, store_name
 from oversight.engine.runs.walk import require_abilities, require_service
 from oversight.engine.runs.watermark import store_watermark
-from oversight.engine.runs.workers import AGAIN
+from oversight.engine.runs.workers import RETRIED_KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Run:
             if options.mode in ("use", "replay") and asks and not options.accept_empty:
                 folder.check_store(len(store), named, store.id)
             # Who comes again may have mended what crashed, or what no model would answer.
-            dropped = folder.forget_failures(None if options.retry_failed else AGAIN)
+            dropped = folder.forget_failures(None if options.retry_failed else RETRIED_KINDS)
             yield cls(loaded, options, folder, store, dropped)
 
     async def execute(
@@ -152,6 +152,11 @@ class Run:
         )
 
     @property
+    def calls(self) -> CacheStatistics:
+        """How the calls of this session were answered; unlike a snapshot it needs no event loop."""
+        return self._executor.statistics if self._executor else CacheStatistics(0, 0, 0, 0)
+
+    @property
     def awaited(self) -> str:
         """What is out in batches, and stays there; empty if nothing is."""
         return self._executor.awaited if self._executor else ""
@@ -180,7 +185,7 @@ class Run:
                 paid.dollars + paid.doubtful,
                 folder.path / QUARANTINE,
             ),
-            LANES if options.mode == "replay" else self.loaded.file.top.lanes,
+            REPLAY_LANES if options.mode == "replay" else self.loaded.file.top.lanes,
             folder.refreshing(int(time.time())) if refresh else None,
             self._keep,
             before,

@@ -138,7 +138,6 @@ def test_a_closed_terminal_stops_a_run_as_a_signal_does(stuck: Path) -> None:
     assert len_of(stuck / "store") > 0, "what was in flight has landed"
 
 
-@pytest.mark.timeout(60)
 def test_a_stopped_terminal_stalls_neither_a_run_nor_a_signal(
     place: Path, undisturbed: bytes
 ) -> None:

@@ -111,9 +111,9 @@ async def test_what_a_stopped_run_left_in_the_store_is_not_planned_again(opened)
 @pytest.mark.campaign
 async def test_a_large_sweep_is_planned_from_some_of_its_problems(opened, monkeypatch):
     ready = opened(PRICED)
-    monkeypatch.setattr(estimate, "WALKED", len(ready.sweep))
+    monkeypatch.setattr(estimate, "MAX_WALKED_CELLS", len(ready.sweep))
     whole = await plan_sweep(ready, None, listed())
-    monkeypatch.setattr(estimate, "WALKED", 600)
+    monkeypatch.setattr(estimate, "MAX_WALKED_CELLS", 600)
     some = await plan_sweep(ready, None, listed())
     assert (some.cells, some.problems) == (len(ready.sweep), len(ready.sweep.problems))
     assert some.walked < whole.walked == whole.problems
