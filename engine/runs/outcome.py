@@ -1,7 +1,6 @@
 """One line of `outcomes.jsonl`: what came of one cell, and nothing that differs between reruns."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import orjson
@@ -26,8 +25,7 @@ class LandedCell(NamedTuple):
     """Whether the outcome is a Failure."""
 
 
-@dataclass(frozen=True, slots=True)
-class OutcomeRecord:
+class OutcomeRecord(NamedTuple):
     """A line read back. Exactly one of `probs` and `failure` is there."""
 
     place: int
@@ -102,7 +100,7 @@ def read_outcome(line: bytes) -> OutcomeRecord:
             told.get("measures", {}),
             told.get("counts", {}),
             told.get("captured"),
-            tuple(tuple(map(float, probs)) for probs in told.get("redraws", ())),
+            tuple([tuple(map(float, probs)) for probs in told.get("redraws", ())]),
         )
     except (KeyError, TypeError) as exc:
         raise ValueError(f"no outcome of a cell: {exc}") from exc
