@@ -14,6 +14,7 @@ from oversight.engine.accounting.prices import listed, load_prices
 from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.options import output_option, prices_option, recorded_option, score_option
 from oversight.engine.cli.output import say
+from oversight.engine.display.quantity import counted
 from oversight.engine.reports.frame_files import FrameFormat, write_frames
 from oversight.engine.reports.frames import FrameSource
 from oversight.engine.runs.loaded_sweep import open_run
@@ -91,5 +92,5 @@ def _bundle(run: Path, path: Path, store: str | None) -> None:
     with recorded(run, store) as replies:
         keys = asyncio.run(keys_of(cells, replies, opened.models.identity_in(replies)))
         export_bundle(replies, keys, path)
-    say(f"{len(keys):,} replies in {path} ({path.stat().st_size:,} bytes)")
+    say(f"{counted(len(keys), 'reply', 'replies')} in {path} ({path.stat().st_size:,} bytes)")
     say(f"replay it anywhere: oversight replay {run} --store {path}")
