@@ -17,7 +17,7 @@ from oversight.protocols.scoring.quantiles import t_of
 TIE = 1e-9
 """Rewards and values closer than this tie."""
 
-APART = 0.2
+SMALL_EFFECT = 0.2
 """Standardised difference above which the effort of two sides is flagged (Cohen 1988: small)."""
 
 
@@ -114,7 +114,7 @@ class Apart:
 
     @property
     def flagged(self) -> bool:
-        return abs(self.standardised) > APART
+        return abs(self.standardised) > SMALL_EFFECT
 
 
 def apart(first: Floats, second: Floats, of: Codes, level: float = 0.95) -> Apart:
