@@ -1,4 +1,4 @@
-"""The rings of tests: every marker but that of known truths is one, and the unit ring is watched."""
+"""Every marker but that of known truths is a ring, and tests of the unit ring are watched."""
 
 import socket
 import tomllib
