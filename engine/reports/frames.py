@@ -1,4 +1,4 @@
-"""A run as five tables: rows, cells, turns, judgements and calls, read problem by problem.
+"""A run as five tables: rows, cells, turns, judgements and calls, read some problems at a time.
 
     rows         one a line of the report, with its axes and its figures
     cells        one a world of a problem under a row, failed and missing ones too
@@ -34,8 +34,11 @@ from oversight.protocols.scores import SCORES, applicable
 from oversight.protocols.scoring.worlds import BETAS
 from oversight.protocols.transcript import Verdict
 
-Lines: TypeAlias = Mapping[str, Sequence[tuple[Any, ...]]]
-"""Some lines of each table, by its name; one value a column, None where there is nothing."""
+TableLines: TypeAlias = Sequence[tuple[Any, ...]]
+"""Some lines of a table; one value a column, None where there is nothing."""
+
+Lines: TypeAlias = Mapping[str, TableLines]
+"""Some lines of each table, by its name."""
 
 
 WITHOUT_REPLIES = "--no-replies writes the tables of rows and cells, which need none"
@@ -59,8 +62,8 @@ class FrameSource:
 
 
 class FrameReader:
-    """Reads the tables of a run, problem by problem. The store is open while it is used as a
-    context manager."""
+    """Reads the tables of a run, some problems at a time; as a context manager it holds the store
+    open."""
 
     def __init__(self, source: FrameSource) -> None:
         self._source = source
@@ -79,21 +82,25 @@ class FrameReader:
     def __exit__(self, *exc: object) -> None:
         self._open.close()
 
-    def rows(self) -> list[tuple[Any, ...]]:
+    def rows(self) -> TableLines:
         """The lines of the table of rows."""
         return list(_rows(self._source, self._axes))
 
-    async def problem(self, number: int) -> Lines:
-        """The lines of all other tables that are of one problem, by its number; of calls each one
-        once. ReplayMiss where the store lacks a call of an outcome that followed from replies."""
-        sweep = self._source.opened.sweep
-        records = self._outcomes.records(sweep.span(number))
+    async def problems(self, numbers: range) -> Lines:
+        """The lines of all other tables that are of some problems, by their numbers; of calls each
+        one once. ReplayMiss where the store lacks a call of an outcome that followed from replies.
+        """
+        sweep, opened = self._source.opened.sweep, self._source.opened
+        records = self._outcomes.records(
+            range(sweep.span(numbers[0]).start, sweep.span(numbers[-1]).stop)
+        )
         lines: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES if name != "rows"}
         calls: dict[str, Recorded] = {}
         spent = _Spent(self._source.prices)
-        landed = (cell for cell in sweep.cells_of(number) if cell.place in records)
-        replays = self._store and replayed_cells(self._source.opened, landed, self._store)
-        for cell in sweep.cells_of(number):
+        landed = (cell for n in numbers for cell in sweep.cells_of(n) if cell.place in records)
+        store = self._store
+        replays = None if store is None else replayed_cells(opened, landed, store)
+        for cell in (cell for n in numbers for cell in sweep.cells_of(n)):
             record = records.get(cell.place)
             replayed = await anext(replays) if record and replays else None
             if record and record.from_replies and replayed and (miss := replayed.missed):
@@ -216,7 +223,7 @@ NOTHING_SPENT = (None,) * (1 + len(SPENT))
 
 
 class _Spent:
-    """Tokens and dollars of one problem. Its rows and worlds share calls: each is reckoned once."""
+    """Tokens and dollars. Rows and worlds share calls: those of each are reckoned once."""
 
     def __init__(self, prices: PriceList) -> None:
         self._prices = prices

@@ -1,4 +1,4 @@
-"""Every marker but that of known truths is a ring, and tests of the unit ring are watched."""
+"""The rings of tests: every marker but `known_truth` is one, and the unit ring is watched."""
 
 import socket
 import tomllib

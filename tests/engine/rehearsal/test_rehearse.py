@@ -15,7 +15,7 @@ from oversight.engine.cli.group import oversight
 from oversight.engine.errors import UsageError
 from oversight.engine.rehearsal.clock import FastLoop
 from oversight.engine.rehearsal.process import counts, serving
-from oversight.engine.rehearsal.rehearsed import KEY, staged
+from oversight.engine.rehearsal.rehearsed import REHEARSAL_KEY, staged
 from oversight.engine.sweeps.sweepfile import read_sweep_file
 from tests.waiting import until
 
@@ -156,7 +156,7 @@ def test_no_key_of_the_user_is_ever_on_the_stage(sweep, monkeypatch):
     models = staged(read_sweep_file(sweep), "http://127.0.0.1:9").models
     for provider in ("openai", "anthropic", "compatible/lab"):
         settings = models.settings(provider)
-        assert settings.key == KEY
+        assert settings.key == REHEARSAL_KEY
         assert settings.base_url == f"http://127.0.0.1:9/{provider}/v1"
         assert settings.proxy == ""
         assert settings.deadline == 60
