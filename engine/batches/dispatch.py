@@ -18,7 +18,7 @@ from oversight.engine.batches.endpoint import BatchEndpoint, BatchState, Submiss
 from oversight.engine.batches.journal import BatchJournal
 from oversight.engine.batches.packing import BODY, BatchPacker
 from oversight.engine.batches.results import BatchResults
-from oversight.engine.batches.retrying import GIVE_UP, INCONCLUSIVE, T, backoff, retried
+from oversight.engine.batches.retrying import DOWN_AFTER, INCONCLUSIVE, T, backoff, retried
 from oversight.engine.errors import (
     BatchRefused,
     BudgetReached,
@@ -103,7 +103,7 @@ class Dispatch:
         for lost in list(self.journal.intended.values()):
             if await self._found(lost):
                 continue
-            if time.time() - lost.at < GIVE_UP:
+            if time.time() - lost.at < DOWN_AFTER:
                 # The request of a process that died may still have been on its way.
                 await self._stop.sleep(SETTLE)
             if not await self._found(lost):
