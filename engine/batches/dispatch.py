@@ -18,7 +18,7 @@ from oversight.engine.batches.endpoint import BatchEndpoint, BatchState, Submiss
 from oversight.engine.batches.journal import BatchJournal
 from oversight.engine.batches.packing import BODY, BatchPacker
 from oversight.engine.batches.results import BatchResults
-from oversight.engine.batches.retrying import DOWN_AFTER, INCONCLUSIVE, T, backoff, retried
+from oversight.engine.batches.retrying import INCONCLUSIVE, T, backoff, retried
 from oversight.engine.errors import (
     BatchRefused,
     BudgetReached,
@@ -31,6 +31,7 @@ from oversight.engine.errors import (
     TransientError,
     Unreachable,
 )
+from oversight.engine.limits.breaker import GIVE_UP
 from oversight.engine.models.router import Models
 from oversight.engine.providers.catalogue import batch_wire
 from oversight.engine.providers.fault import ErrorAnswer
@@ -103,7 +104,7 @@ class Dispatch:
         for lost in list(self.journal.intended.values()):
             if await self._found(lost):
                 continue
-            if time.time() - lost.at < DOWN_AFTER:
+            if time.time() - lost.at < GIVE_UP:
                 # The request of a process that died may still have been on its way.
                 await self._stop.sleep(SETTLE)
             if not await self._found(lost):

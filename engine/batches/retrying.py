@@ -5,10 +5,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from oversight.engine.errors import ProviderDown, TransientError
+from oversight.engine.limits.breaker import GIVE_UP
 from oversight.engine.stop import StopToken
 
-DOWN_AFTER = 1800.0
-"""Seconds without an answer after which a vendor counts as down."""
 MAX_WAIT = 60.0
 """Seconds between two tries at most."""
 INCONCLUSIVE = (TransientError, LookupError, TypeError, ValueError, AttributeError)
@@ -20,7 +19,7 @@ T = TypeVar("T")
 async def retried(
     stop_token: StopToken, request: Callable[..., Coroutine[Any, Any, T]], *args: Any
 ) -> T:
-    """The result of a request; ProviderDown once it has failed for `DOWN_AFTER` seconds.
+    """The result of a request; ProviderDown once it has failed for `GIVE_UP` seconds.
 
     InvalidRequest and any Halt pass; a stop ends the request at once.
     """
@@ -33,8 +32,8 @@ async def retried(
         tries += 1
         wait = backoff(tries, fault)
         waited += wait
-        if waited > DOWN_AFTER:
-            raise ProviderDown(f"no answer for {DOWN_AFTER / 60:.0f} minutes; last: {fault!r}")
+        if waited > GIVE_UP:
+            raise ProviderDown(f"no answer for {GIVE_UP / 60:.0f} minutes; last: {fault!r}")
         await stop_token.sleep(wait)
 
 

@@ -186,7 +186,7 @@ async def test_a_stop_does_not_wait_for_a_vendor_that_never_answers(
 async def test_a_vendor_that_is_down_is_waited_for_once_and_not_for_each_batch(
     openai: BatchBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retrying, "DOWN_AFTER", 1.0)
+    monkeypatch.setattr(retrying, "GIVE_UP", 1.0)
     async with openai.server(delay=60.0) as server:
         terms = replace(BATCHED, max_lines=1, waits=False)
         out = await openai.run(server, terms=terms)
@@ -203,7 +203,7 @@ async def test_a_vendor_that_is_down_is_waited_for_once_and_not_for_each_batch(
     down = await openai.run(server, loaded=loaded)
     assert isinstance(down.halt, ProviderDown)
     # What is one wait too long is not slept any more.
-    assert sum(waits) <= retrying.DOWN_AFTER
+    assert sum(waits) <= retrying.GIVE_UP
     assert down.session.awaited == out.session.awaited
 
 
