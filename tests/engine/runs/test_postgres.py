@@ -22,8 +22,7 @@ from tests.waiting import PATIENCE, end, until
 
 pytest.importorskip("psycopg", reason="psycopg is not installed")
 
-from oversight.cache.postgres import MAX_OUTAGE_SECONDS
-from oversight.cache.postgres import PostgresStore
+from oversight.cache.postgres import MAX_OUTAGE_SECONDS, PostgresStore
 
 pytestmark = pytest.mark.wire
 
