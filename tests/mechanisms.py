@@ -44,6 +44,21 @@ TRUTHS = (
         "protocols/test_debate::test_a_judge_who_believes_whoever_spoke_last_is_won_by_the_reply",
     ),
     (
+        "debate_game",
+        "protocols/test_debate_game"
+        "::test_the_verdict_is_the_equilibrium_of_the_verdicts_on_all_pairs_of_drafts",
+    ),
+    (
+        "debate_game",
+        "protocols/test_debate_game"
+        "::test_in_a_sequential_game_the_last_speaker_answers_the_best_it_can",
+    ),
+    (
+        "debate_game",
+        "protocols/test_debate_game"
+        "::test_a_judge_whose_best_speech_is_known_hears_it_from_both_sides",
+    ),
+    (
         "interactive_debate",
         "protocols/test_interactive_debate"
         "::test_what_only_a_question_brings_out_decides_for_the_truth",

@@ -48,13 +48,14 @@ def _point(point: Point, bound: float | None) -> dict[str, Any]:
         "strength": point.strength,
         "kl": point.kl,
         "kl_bound": bound,
-        "value": _figure(point.value),
-        "reward": _figure(point.reward),
-        "honest": _figure(point.honest),
+        "value": figure_json(point.value),
+        "reward": figure_json(point.reward),
+        "honest": figure_json(point.honest),
     }
 
 
-def _figure(estimate: Estimate) -> dict[str, float | None]:
+def figure_json(estimate: Estimate) -> dict[str, float | None]:
+    """`{"mean", "low", "high"}`; nulls without an interval."""
     low, high = estimate.interval or (None, None)
     return {"mean": estimate.mean, "low": low, "high": high}
 
@@ -62,7 +63,9 @@ def _figure(estimate: Estimate) -> dict[str, float | None]:
 def pressure_tables(
     rows: Sequence[RowPressure], select: SelectionMethod, score: str
 ) -> list[Table]:
-    """One line a row, and of few rows each curve point by point."""
+    """One line a row, and of few rows each curve point by point; nothing without rows."""
+    if not rows:
+        return []
     shown = [_summary(rows, select, score)]
     if len(rows) <= DETAILED:
         shown += [_curve(row, select) for row in rows]
@@ -107,7 +110,11 @@ def _curve(row: RowPressure, select: SelectionMethod) -> Table:
     body = []
     for n, point in enumerate(row.points):
         bound = [f"{row.bounds[n]:.3f}"] if row.bounds else []
-        figures = (_pm(point.value), _pm(point.reward), _pm(point.honest, signed=False))
+        figures = (
+            plus_minus(point.value),
+            plus_minus(point.reward),
+            plus_minus(point.honest, signed=False),
+        )
         body.append((f"{point.strength:g}", f"{point.kl:.3f}", *bound, *figures))
     return Table(
         row.name,
@@ -136,7 +143,8 @@ def _breakdown(found: Crossing) -> str:
     return f"{'none' if found.at is None else f'{found.at:.1f}'} [{low}, {high}]"
 
 
-def _pm(estimate: Estimate, *, signed: bool = True) -> str:
+def plus_minus(estimate: Estimate, *, signed: bool = True) -> str:
+    """The mean, and half the width of its interval where it has one."""
     half = estimate.half_width
     mean = f"{estimate.mean:+.3f}" if signed else f"{estimate.mean:.3f}"
     return mean if half is None else f"{mean} ± {error_text(half, 3)}"
