@@ -10,11 +10,11 @@ import orjson
 
 from oversight.engine.accounting.ledger import UsageTotals, sum_usage
 from oversight.engine.accounting.ledger_file import read_ledger
-from oversight.engine.batches.book import BOOK, FOLDER
+from oversight.engine.batches.journal import FOLDER, JOURNAL
 from oversight.engine.batches.session import BatchSession
 from oversight.engine.batches.terms import BatchTerms
 from oversight.engine.errors import Halt, Interrupted
-from oversight.engine.fleet.staff import executor_for
+from oversight.engine.fleet.executor_choice import executor_for
 from oversight.engine.rehearsal import MockServer, Profile
 from oversight.engine.rehearsal.profile import BatchProfile
 from oversight.engine.rehearsal.rehearsed import actors, staged
@@ -46,7 +46,7 @@ providers:
 
 
 @dataclass(frozen=True)
-class Went:
+class RunEnd:
     """How a sitting ended."""
 
     halt: Halt | None
@@ -67,8 +67,8 @@ class Went:
 
     @property
     def steps(self) -> list[dict[str, Any]]:
-        """The lines of the book."""
-        text = (self.folder / FOLDER / BOOK).read_bytes()
+        """The lines of the journal."""
+        text = (self.folder / FOLDER / JOURNAL).read_bytes()
         return [orjson.loads(line) for line in text.splitlines()]
 
     def marks(self, step: str) -> list[dict[str, Any]]:
@@ -76,10 +76,10 @@ class Went:
 
 
 @dataclass
-class Office:
+class BatchBench:
     """A working folder with one sweep. Its runs share no store unless their names are equal."""
 
-    place: Path
+    folder: Path
     vendor: str = "openai"
     text: str = ""
     problems: int = 3
@@ -101,19 +101,19 @@ class Office:
     def loaded(self, url: str) -> LoadedSweep:
         return staged(self.file, url)
 
-    async def sit(
+    async def run(
         self,
         server: MockServer,
         name: str = "run",
         terms: BatchTerms = BATCHED,
         loaded: LoadedSweep | None = None,
         **options: Any,
-    ) -> Went:
+    ) -> RunEnd:
         """Start a run, or go on with it."""
         loaded = loaded or self.loaded(server.url)
-        folder = self.place / name
+        folder = self.folder / name
         made: list[Executor] = []
-        store = str(self.place / f"{name}-store")
+        store = str(self.folder / f"{name}-store")
         executor = executor_for(1, loaded, store, batch=terms)
 
         def make(assignment: Assignment) -> Executor:
@@ -122,25 +122,25 @@ class Office:
 
         with Run.open(loaded, RunOptions(store, folder, **options)) as run:
             halt = await run.execute(executor=make)
-        return Went(halt, made[-1] if made else None, folder)  # type: ignore[arg-type]
+        return RunEnd(halt, made[-1] if made else None, folder)  # type: ignore[arg-type]
 
-    async def live(self) -> Went:
+    async def live(self) -> RunEnd:
         """The whole of it asked live, as it is compared with."""
         async with self.server() as server:
-            return await self.sit(server, "live", BatchTerms())
+            return await self.run(server, "live", BatchTerms())
 
 
-async def stopped_once_out(office: Office, server: MockServer) -> Went:
+async def stopped_once_out(bench: BatchBench, server: MockServer) -> RunEnd:
     """A sitting that is stopped, as by Ctrl-C, while its first batches are out."""
-    loaded = office.loaded(server.url)
-    sitting = asyncio.create_task(office.sit(server, loaded=loaded))
+    loaded = bench.loaded(server.url)
+    sitting = asyncio.create_task(bench.run(server, loaded=loaded))
     while server.counts().get("batches", 0) < len(loaded.sweep.models):  # noqa: ASYNC110
         await asyncio.sleep(0.01)
     loaded.stop_token.stop(Interrupted(2))
     return await sitting
 
 
-def waves(went: Went) -> int:
+def waves(went: RunEnd) -> int:
     assert isinstance(went.session, BatchSession)
     return went.session.waves
 

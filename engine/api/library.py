@@ -16,7 +16,7 @@ from oversight.engine.accounting.prices import listed, load_prices
 from oversight.engine.batches.terms import BatchTerms
 from oversight.engine.display.progress import console as stderr
 from oversight.engine.errors import Halt
-from oversight.engine.fleet.staff import Workers, executor_for
+from oversight.engine.fleet.executor_choice import Workers, executor_for
 from oversight.engine.pages.notebook import (
     NotebookPage,
     comparison_of,

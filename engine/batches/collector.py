@@ -8,7 +8,7 @@ from typing import BinaryIO
 from oversight.cache.call import Ask, Call
 from oversight.cache.codec import read_call
 from oversight.cache.reply import Reply
-from oversight.engine.batches.book import Book
+from oversight.engine.batches.journal import BatchJournal
 from oversight.engine.errors import Pending, StoreFailed
 from oversight.engine.providers.wire import Wire
 from oversight.engine.system.files import unwritable
@@ -23,15 +23,20 @@ class Collector:
     """
 
     def __init__(
-        self, book: Book, model: str, wire: Wire, live: Ask, goes_live: Callable[[str], bool]
+        self,
+        journal: BatchJournal,
+        model: str,
+        wire: Wire,
+        live: Ask,
+        goes_live: Callable[[str], bool],
     ) -> None:
         """live: who is asked in place of a batch where goes_live says so of a call's address."""
-        self._book = book
+        self._journal = journal
         self._model = model
         self._wire = wire
         self._live = live
         self._goes_live = goes_live
-        self._path = book.folder / f"{hashlib.sha256(model.encode()).hexdigest()[:16]}.noted"
+        self._path = journal.folder / f"{hashlib.sha256(model.encode()).hexdigest()[:16]}.noted"
         self._noted: set[bytes] = set()
         self._out: set[bytes] = set()
         self._file: BinaryIO | None = None
@@ -40,10 +45,10 @@ class Collector:
         """Forget what was noted, as a walk begins; and see what is out."""
         self._noted.clear()
         self._out.clear()
-        batches = (*self._book.intended.values(), *self._book.out.values())
+        batches = (*self._journal.intended.values(), *self._journal.out.values())
         for batch in batches:
             if batch.model == self._model:
-                self._out.update(_digest(line) for _, line in lines_at(self._book.calls(batch)))
+                self._out.update(_digest(line) for _, line in lines_at(self._journal.calls(batch)))
         self.close()
 
     async def __call__(self, call: Call) -> Reply:
@@ -51,7 +56,7 @@ class Collector:
         digest = bytes.fromhex(address)
         if digest in self._out or digest in self._noted:
             raise Pending(address)
-        if (fault := self._book.faults.get(address)) is not None:
+        if (fault := self._journal.faults.get(address)) is not None:
             return self._wire.reply(fault[0], {}, fault[1])
         if self._goes_live(address):
             return await self._live(call)

@@ -12,19 +12,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from oversight.engine.batches.book import BOOK, FOLDER, Book
 from oversight.engine.batches.collector import Collector
 from oversight.engine.batches.dispatch import Dispatch
-from oversight.engine.batches.terms import MOST_TRIES, BatchTerms
+from oversight.engine.batches.journal import FOLDER, JOURNAL, BatchJournal
+from oversight.engine.batches.terms import MAX_TRIES, BatchTerms
 from oversight.engine.errors import BatchesOut, Halt, RunFolderError, StoreFailed, UsageError
 from oversight.engine.runs.executor import Assignment
 from oversight.engine.runs.session import RunSession
 from oversight.engine.sweeps.sweep import Cell
 from oversight.engine.throughput import clipped
 
-SOONEST, LATEST = 0.5, 60.0
+MIN_POLL, MAX_POLL = 0.5, 60.0
 """Seconds between two looks after batches."""
-PART = 0.05
+POLL_FRACTION = 0.05
 """A look is taken after so large a part of the time that has been waited: it is late by no more."""
 
 
@@ -49,31 +49,33 @@ class BatchSession(RunSession):
             assignment = replace(assignment, refreshed_since=int(time.time()))
         super().__init__(assignment)
         loaded, policy = assignment.loaded, assignment.policy
-        self.book = Book(assignment.folder.path)
+        self.journal = BatchJournal(assignment.folder.path)
         self.waves = 0
         """Walks of this sitting in which some call was lacking."""
         self._terms = terms
         self._stop = loaded.stop_token
-        self._over = False
+        self._patience_over = False
         """Whether nobody waits for batches any more."""
         self._dispatch = Dispatch(
-            self.book,
+            self.journal,
             self.models,
             self.cache,
             self.models.priced(policy.prices),
             self._stop,
-            terms.most_lines,
+            terms.max_lines,
         )
-        out = (*self.book.intended.values(), *self.book.out.values())
+        out = (*self.journal.intended.values(), *self.journal.out.values())
         self._collectors: dict[str, Collector] = {}
         for model in dict.fromkeys((*batched, *(batch.model for batch in out))):
-            wire = self._dispatch.desk(model).wire
+            wire = self._dispatch.endpoint(model).wire
             goes_live = self._goes_live if model in batched else _always
-            collector = Collector(self.book, model, wire, self.models.live, goes_live)
+            collector = Collector(self.journal, model, wire, self.models.live, goes_live)
             self._collectors[model] = self.models.diverted[model] = collector
         if assignment.run_again:
-            self.book.forgive()
-        self._dispatch.reckon({m: account.batches for m, account in assignment.before.items()})
+            self.journal.forgive()
+        self._dispatch.restore_accounting(
+            {m: account.batches for m, account in assignment.before.items()}
+        )
 
     async def close(self) -> None:
         for collector in self._collectors.values():
@@ -83,7 +85,7 @@ class BatchSession(RunSession):
 
     @property
     def awaited(self) -> str:
-        batches, calls = len(self.book.out), sum(b.lines for b in self.book.out.values())
+        batches, calls = len(self.journal.out), sum(b.lines for b in self.journal.out.values())
         if not batches:
             return ""
         many = f"{batches:,} batches" if batches > 1 else "1 batch"
@@ -94,7 +96,7 @@ class BatchSession(RunSession):
         for model in self._collectors:
             if not self.models.limiter(model).statistics().in_flight:
                 batched.add(clipped(model))
-            out = {id: batch for id, batch in self.book.out.items() if batch.model == model}
+            out = {id: batch for id, batch in self.journal.out.items() if batch.model == model}
             if out:
                 back = sum(self._dispatch.back.get(id, 0) for id in out)
                 calls = sum(batch.lines for batch in out.values())
@@ -109,9 +111,9 @@ class BatchSession(RunSession):
     async def _run(self, cells: Iterable[Cell]) -> None:
         group = None if self._assignment.batches is None else tuple(cells)
         try:
-            await self._dispatch.adopt()
-            if self.book.out:
-                await self._dispatch.look()
+            await self._dispatch.recover()
+            if self.journal.out:
+                await self._dispatch.poll()
             while True:
                 self._begin()
                 await super()._run(self._missing(group))
@@ -121,12 +123,12 @@ class BatchSession(RunSession):
                     return
                 if next(self._missing(group), None) is None:
                     if next(self._missing(None), None) is None:
-                        await self._call_off()
+                        await self._cancel_rest()
                     return
                 noted = {model: each for model, each in self._collectors.items() if len(each)}
                 self.waves += bool(noted)
                 for model, collector in noted.items():
-                    await self._dispatch.hand_in(collector, model)
+                    await self._dispatch.submit(collector, model)
                 await self._wait()
         except RunFolderError as fault:
             self._stop.stop(StoreFailed(str(fault)))
@@ -138,7 +140,7 @@ class BatchSession(RunSession):
         return (cell for cell in cells if not self._assignment.folder.has(cell.place))
 
     def _begin(self) -> None:
-        self._over = self._over or self._left() <= 0
+        self._patience_over = self._patience_over or self._left() <= 0
         for collector in self._collectors.values():
             collector.begin()
 
@@ -146,42 +148,42 @@ class BatchSession(RunSession):
         """Until there is something new, or nothing is out any more."""
         loop = asyncio.get_running_loop()
         began = loop.time()
-        while self.book.out and not await self._dispatch.look():
+        while self.journal.out and not await self._dispatch.poll():
             left = self._left()
             if left <= 0:
                 await self._dispatch.cancel()
-                left = LATEST
+                left = MAX_POLL
             if not self._terms.waits:
                 raise BatchesOut(f"{self.awaited} are out")
-            pause = min(max(PART * (loop.time() - began), SOONEST), LATEST, left)
+            pause = min(max(POLL_FRACTION * (loop.time() - began), MIN_POLL), MAX_POLL, left)
             await self._stop.sleep(pause)
 
-    async def _call_off(self) -> None:
+    async def _cancel_rest(self) -> None:
         """Cancel what is out though every cell is done, and take home what is paid for: it was
         asked by cells that failed of something else, or another run of the store had it sooner."""
-        if self.book.out:
+        if self.journal.out:
             await self._dispatch.cancel()
-        while self.book.out:
-            if not await self._dispatch.look():
-                await self._stop.sleep(SOONEST)
+        while self.journal.out:
+            if not await self._dispatch.poll():
+                await self._stop.sleep(MIN_POLL)
 
     def _left(self) -> float:
         """Seconds for which batches are still waited for. By the clock on the wall, since they
         count from the first batch of the run, whichever process handed it in."""
         if self._terms.patience is None:
             return float("inf")
-        if self.book.began is None:
+        if self.journal.began is None:
             return self._terms.patience
-        return self.book.began + self._terms.patience - time.time()
+        return self.journal.began + self._terms.patience - time.time()
 
     def _goes_live(self, address: str) -> bool:
-        tries = self.book.tries.get(address, 0)
-        return self._over or (self._terms.then == "live" and tries >= MOST_TRIES)
+        tries = self.journal.tries.get(address, 0)
+        return self._patience_over or (self._terms.then == "live" and tries >= MAX_TRIES)
 
 
 def has_batches(run: Path) -> bool:
     """Whether a run has ever handed in a batch."""
-    return (run / FOLDER / BOOK).exists()
+    return (run / FOLDER / JOURNAL).exists()
 
 
 def _always(address: str) -> bool:

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 Then: TypeAlias = Literal["live", "wait"]
 """How a call is asked whose line came back without a reply three times."""
 
-MOST_TRIES = 3
+MAX_TRIES = 3
 """Batches that a line goes out with before `Then` decides."""
 
 
@@ -22,14 +22,14 @@ class BatchTerms:
     """Seconds from the first batch of the run on, after which batches that are out are cancelled
     and the rest is asked live; None for as long as it takes."""
     then: Then = "live"
-    most_lines: int | None = None
+    max_lines: int | None = None
     """Calls of one batch at most; None for as many as the vendor takes."""
 
     def __post_init__(self) -> None:
         if self.patience is not None and not self.patience >= 0:
             raise ValueError(f"patience: {self.patience} is not a number of seconds, 0 or more")
-        if self.most_lines is not None and self.most_lines < 1:
-            raise ValueError(f"most_lines: {self.most_lines} is less than 1")
+        if self.max_lines is not None and self.max_lines < 1:
+            raise ValueError(f"max_lines: {self.max_lines} is less than 1")
 
 
 LIVE = BatchTerms()

@@ -1,1 +1,1 @@
-"""A run on several processes: who does what, and how limits, dollars and halts hold for all."""
+"""Runs on several processes: how work, limits, dollars and halts are shared among workers."""

@@ -11,20 +11,20 @@ from dataclasses import replace
 from typing import Any
 
 from oversight.engine.errors import ProviderDown
-from oversight.engine.fleet.process import HEAD
+from oversight.engine.fleet.process_worker import FRAME_HEADER
 from oversight.engine.fleet.worker import Worker
 from oversight.engine.sweeps.elsewhere import module_from_file
 from oversight.engine.system.loop import event_loop
 
-LANDS = 30.0
-"""Seconds that calls in flight have to land once whoever started the worker is gone."""
+DRAIN_TIMEOUT = 30.0
+"""Seconds that calls in flight have to land once the fleet is gone."""
 
 
-async def work_at_a_pipe() -> None:
-    """Answer what comes through the pipe, until it ends; then land what is in flight."""
+async def serve_pipe() -> None:
+    """Answer requests until the pipe ends; then let calls in flight land."""
     loop = asyncio.get_running_loop()
     answers = os.dup(1)
-    # Whoever prints must not spoil the frames.
+    # What protocols print must not get between the frames.
     os.dup2(2, 1)
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
@@ -39,29 +39,29 @@ async def work_at_a_pipe() -> None:
         value: Any
         try:
             method, args = pickle.loads(frame)
-            value = await _done(workers, method, args)
+            value = await _execute(workers, method, args)
         except Exception as exc:
             value = _portable(exc)
-        told = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-        writer.write(HEAD.pack(number, len(told)) + told)
+        frame = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+        writer.write(FRAME_HEADER.pack(number, len(frame)) + frame)
 
     try:
         while True:
-            number, length = HEAD.unpack(await reader.readexactly(HEAD.size))
+            number, length = FRAME_HEADER.unpack(await reader.readexactly(FRAME_HEADER.size))
             task = asyncio.create_task(answer(number, await reader.readexactly(length)))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
     except asyncio.IncompleteReadError:
         for worker in workers:
-            worker.stop_token.stop(ProviderDown("whoever started this worker is gone"))
+            worker.stop_token.stop(ProviderDown("the process that started this worker is gone"))
             with suppress(TimeoutError):
-                async with asyncio.timeout(LANDS):
+                async with asyncio.timeout(DRAIN_TIMEOUT):
                     await worker.close(abandon=False)
 
 
-async def _done(workers: list[Worker], method: str, args: tuple[Any, ...]) -> Any:
-    if method == "know":
-        # What the opening is made of may be of modules that no import statement finds.
+async def _execute(workers: list[Worker], method: str, args: tuple[Any, ...]) -> Any:
+    if method == "load_code":
+        # The setup may hold classes of modules that no import statement finds.
         for path in args[0]:
             module_from_file(path)
         return None
@@ -72,14 +72,14 @@ async def _done(workers: list[Worker], method: str, args: tuple[Any, ...]) -> An
     if method == "order":
         orders, sent = args
         age = time.monotonic() - sent
-        return worker.order(replace(orders, lasts=orders.lasts - age))
+        return worker.order(replace(orders, lease_ttl=orders.lease_ttl - age))
     if method == "report":
         return await worker.report(*args)
     return await worker.close(abandon=args[0])
 
 
 def _portable(exc: Exception) -> Exception:
-    """The same, if it comes through the pipe whole; else one that says as much."""
+    """The exception itself if it survives pickling, else one with its type and text."""
     try:
         pickle.loads(pickle.dumps(exc))
     except Exception:
@@ -88,10 +88,10 @@ def _portable(exc: Exception) -> Exception:
 
 
 if __name__ == "__main__":
-    # What the sweep is made of may lie where only whoever started this looks for modules.
+    # The sweep may name modules that only the fleet's own path leads to.
     sys.path[:] = sys.argv[1:]
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # They are for whoever started this, and who orders what is to be done.
+        # The fleet heeds them, and orders what is to be done.
         signal.signal(number, signal.SIG_IGN)
     with asyncio.Runner(loop_factory=event_loop()) as runner:
-        runner.run(work_at_a_pipe())
+        runner.run(serve_pipe())

@@ -1,17 +1,16 @@
-"""A run on several workers: hands out problems, divides limits, and writes the run folder.
+"""A run on several workers: divides problems and limits among them, and writes the run folder.
 
-It asks no model itself. Lines are made by workers from cells and their outcomes, and appended here
-alone, so that the run folder of a fleet ends with the same bytes as that of one process.
+It asks no model itself. Workers make the lines of outcomes, and only the fleet appends them, so
+that its run folder ends with the same bytes as that of one process.
 """
 
 import asyncio
 import itertools
 import logging
 import time
-from collections import deque
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import replace
 from typing import Any
 
 from oversight.cache.cache import CacheStatistics
@@ -26,50 +25,32 @@ from oversight.engine.errors import (
     StoreFailed,
     UsageError,
 )
-from oversight.engine.fleet.blame import Blame, CellPlaces
 from oversight.engine.fleet.governor import Governor
-from oversight.engine.fleet.hand import Hand, Hire, WorkerLost
-from oversight.engine.fleet.process import ProcessHand
-from oversight.engine.fleet.quota import Account, Quota, keep_up
-from oversight.engine.fleet.words import Job, Opening, Orders, WorkerReport
+from oversight.engine.fleet.job_queue import JobQueue
+from oversight.engine.fleet.messages import Orders, WorkerReport, WorkerSetup
+from oversight.engine.fleet.process_worker import ProcessWorker
+from oversight.engine.fleet.quota import Quota, quota_accounts, renew_forever
+from oversight.engine.fleet.usage import FleetUsage
+from oversight.engine.fleet.worker_handle import SpawnWorker, WorkerHandle, WorkerLost
 from oversight.engine.limits.limits import Limits
 from oversight.engine.runs.executor import Assignment, Executor
 from oversight.engine.runs.outcome import LandedCell, line
 from oversight.engine.runs.workers import CRASH
 from oversight.engine.simulation.model import PREFIX
-from oversight.engine.throughput import LimitStatistics, clipped
 from oversight.protocols.transcript import Failure
 
 log = logging.getLogger(__name__)
 
-BEAT = 0.2
+REPORT_INTERVAL = 0.2
 """Seconds between two reports of a worker that has nothing urgent."""
-LASTS = 2.0
-"""Seconds for which a grant holds that nobody renews."""
-AHEAD = 1.0
-"""Seconds of work that a worker has before it, beside what is under way."""
-FEWEST_LANES = 64
-"""Of one worker: with fewer, its waits are not hidden."""
-BARREN = 4
-"""Workers that may die in a row without an outcome of any in between."""
-FAREWELL = 5.0
-"""Seconds that a worker has to say what it abandoned."""
-
-
-@dataclass(slots=True)
-class _Desk:
-    """What is known of one worker."""
-
-    hand: Hand
-    began: float = field(default_factory=time.monotonic)
-    jobs: dict[int, Job] = field(default_factory=dict)
-    """In hand, by problem."""
-    apart: CellPlaces = ()
-    """Suspects: if there are any, nothing else is in hand."""
-    ordered: int = 0
-    """Cells, of all jobs so far."""
-    landed: int = 0
-    report: WorkerReport | None = None
+LEASE_TTL = 2.0
+"""Seconds for which a grant holds that is not renewed."""
+MIN_LANES = 64
+"""Minimum number of lanes per worker; with fewer, it idles while requests are in flight."""
+MAX_FRUITLESS_DEATHS = 4
+"""Workers that may die in a row while no cell gets its outcome; one more stops the run."""
+ABANDON_TIMEOUT = 5.0
+"""Seconds that a worker has to report what it abandoned."""
 
 
 class Fleet(Executor):
@@ -82,16 +63,16 @@ class Fleet(Executor):
         workers: int,
         store: str,
         quota: bool = False,
-        hire: Hire = ProcessHand.hire,
+        spawn: SpawnWorker = ProcessWorker.spawn,
     ) -> None:
-        """workers: how many. store: its folder or URL, as workers are to open it. quota: whether
-        limits are shared with other runs of this store, which then is a database."""
+        """store: its folder or URL, as workers are to open it. quota: whether limits are shared
+        with other runs of this store, which then is a database."""
         loaded, policy = assignment.loaded, assignment.policy
         if assignment.mode == "replay":
             raise UsageError("a replay runs in one process: leave out --workers")
         # What a worker would find missing is found here, before any is started.
         loaded.models.prepare(loaded.sweep.roles, policy)
-        self.lost = 0
+        self._lost = 0
         """Workers that died."""
         self._assignment = assignment
         self._sweep, self._folder = loaded.sweep, assignment.folder
@@ -99,64 +80,57 @@ class Fleet(Executor):
         self._models = tuple(m for m in loaded.sweep.models if not m.startswith(PREFIX))
         self._cap = policy.max_cost
         limits = {model: loaded.models.limits.get(model, Limits()) for model in self._models}
-        self.governor = Governor(limits, policy.max_cost, policy.spent)
+        self._governor = Governor(limits, policy.max_cost, policy.spent)
         self._quota = (
-            Quota(store, self._accounts(limits), self._folder.path.name) if quota else None
+            Quota(store, quota_accounts(loaded.models, limits), self._folder.path.name)
+            if quota
+            else None
         )
         refreshed = assignment.refreshed_since
         if assignment.mode == "refresh" and refreshed is None:
-            # What one worker has asked again is not asked a third time by another in its place.
+            # What one worker has asked again is not asked a third time by its replacement.
             refreshed = int(time.time())
-        self._opening = Opening(
+        lanes = max(assignment.lanes // workers, min(assignment.lanes, MIN_LANES))
+        self._setup = WorkerSetup(
             loaded.file,
             loaded.sweep.identity,
             store,
             assignment.mode,
             refreshed,
-            max(assignment.lanes // workers, min(assignment.lanes, FEWEST_LANES)),
+            lanes,
             policy.prices,
             policy.max_cost is not None,
             str(policy.quarantine.resolve()) if policy.quarantine else "",
         )
-        self._hire = hire
-        self._workers = workers
-        self._desks: dict[int, _Desk] = {}
+        self._spawn = spawn
+        self._count = workers
+        self._workers: dict[int, WorkerHandle] = {}
         self._numbers = itertools.count()
-        self._batches = iter(assignment.batches(self._folder)) if assignment.batches else None
-        self._fresh = self._missing_jobs() if self._batches is None else iter(())
-        self._again: deque[Job] = deque()
-        """Jobs that come before all others: of workers that died, and of the batch that is run."""
-        self._blame = Blame()
-        self._exhausted = False
-        """Whether no job is left that nobody has had."""
-        self._gone: list[Mapping[str, UsageTotals]] = []
-        self._gone_calls: list[CacheStatistics] = []
+        self._queue = JobQueue(assignment, workers, lanes)
+        self._usage = FleetUsage()
         self._unknown = 0.0
-        """Dollars that workers may have spent who died."""
-        self._barren = 0
-        """Workers that died in a row without an outcome of any in between."""
-        self._seen = assignment.folder.finished
-        """Outcomes when a worker died last."""
-        self._asides: set[asyncio.Task[None]] = set()
+        """Dollars that dead workers may have spent after their last reports."""
+        self._fruitless_deaths = 0
+        self._finished_at_last_death = assignment.folder.finished
+        self._background: set[asyncio.Task[None]] = set()
 
     async def run(self) -> Halt | None:
         self._stop_token.listen(self._halted)
-        await self._inquire()
-        self._next_batch()
-        tending = [asyncio.create_task(self._tend()) for _ in range(self._workers)]
-        sharing = self._quota and asyncio.create_task(self._share(self._quota))
+        await self._query_servers()
+        supervisors = [asyncio.create_task(self._supervise()) for _ in range(self._count)]
+        renewal = self._quota and asyncio.create_task(self._renew(self._quota))
         try:
-            await asyncio.wait(tending, return_when=asyncio.FIRST_EXCEPTION)
+            await asyncio.wait(supervisors, return_when=asyncio.FIRST_EXCEPTION)
         finally:
-            if sharing:
-                sharing.cancel()
-                await asyncio.wait([sharing])
-            for task in tending:
+            if renewal:
+                renewal.cancel()
+                await asyncio.wait([renewal])
+            for task in supervisors:
                 task.cancel()
-            await asyncio.wait(tending)
-            if self._asides:
-                await asyncio.wait(self._asides)
-        for fault in [task.exception() for task in tending if not task.cancelled()]:
+            await asyncio.wait(supervisors)
+            if self._background:
+                await asyncio.wait(self._background)
+        for fault in [task.exception() for task in supervisors if not task.cancelled()]:
             if fault is not None:
                 raise fault
         return None if self._folder.complete else self._stop_token.halt
@@ -168,21 +142,13 @@ class Fleet(Executor):
 
     @property
     def statistics(self) -> CacheStatistics:
-        sides = [*(r.calls for r in self._reports()), *self._gone_calls]
-        return CacheStatistics(
-            *(sum(getattr(side, name.name) for side in sides) for name in fields(CacheStatistics))
-        )
+        return self._usage.calls
 
     def accounts(self) -> dict[str, UsageTotals]:
-        """What was asked of each model. Dollars that are leased and not yet spent are at risk: if
-        this process dies, nobody else knows whether they were spent."""
-        sides = [*self._gone, *(report.accounts for report in self._reports())]
-        accounts = {
-            model: sum_usage([side[model] for side in sides if model in side])
-            for model in self._models
-            if any(model in side for side in sides)
-        }
-        if (leased := self.governor.unspent) or self._unknown:
+        """What was asked of each model. Dollars leased and not yet spent are at risk: if this
+        process dies, nobody else knows whether they were spent."""
+        accounts = self._usage.accounts()
+        if (leased := self._governor.unspent) or self._unknown:
             first = self._models[0]
             account = accounts.get(first, sum_usage([]))
             accounts[first] = replace(
@@ -193,286 +159,163 @@ class Fleet(Executor):
         return accounts
 
     def lines(self) -> tuple[str, ...]:
-        """How fast each model goes, and what holds it back; and how many workers there are."""
-        uses: dict[str, list[LimitStatistics]] = {}
-        for report in self._reports():
-            for model, now in report.use.items():
-                uses.setdefault(model, []).append(now)
-        names = {model: clipped(model) for model in uses}
-        width = max(map(len, names.values()), default=0)
-        told = [f"{names[model]:<{width}}  {added_up(uses[model])}" for model in uses]
-        lost = f", {self.lost} lost" if self.lost else ""
-        return (*told, f"{len(self._desks)} workers{lost}")
+        """A line a model, and how many workers there are."""
+        lost = f", {self._lost} lost" if self._lost else ""
+        return (*self._usage.lines(), f"{len(self._workers)} workers{lost}")
 
     @property
     def in_flight(self) -> int:
-        """How many calls were on the wire at the last reports."""
-        return sum(
-            report.simulating + sum(now.in_flight for now in report.use.values())
-            for report in self._reports()
-        )
+        return self._usage.in_flight
 
-    async def _inquire(self) -> None:
-        """Ask the user's servers what they have, so that all workers together keep within it."""
+    async def _query_servers(self) -> None:
+        """Ask the user's servers for their limits, so that all workers together keep them."""
         models = self._assignment.loaded.models
         for model in self._models:
             await models.inquire(model)
-        self._opening = replace(self._opening, servers=dict(models.servers))
-        self.governor.learn({model: models.limits_of(model) for model in self._models})
+        self._setup = replace(self._setup, servers=dict(models.servers))
+        self._governor.learn({model: models.limits_of(model) for model in self._models})
 
-    def _accounts(self, limits: Mapping[str, Limits]) -> dict[str, Account]:
-        """What other runs may share with this one."""
-        models = self._assignment.loaded.models
-        told = {}
-        for model, each in limits.items():
-            parts = (models.model_identity(model), model, models.account(model))
-            known = [f"{f.name} {v:g}" for f in fields(each) if (v := getattr(each, f.name))]
-            told[model] = Account(" · ".join(filter(None, parts)), ", ".join(known))
-        return told
-
-    async def _share(self, quota: Quota) -> None:
+    async def _renew(self, quota: Quota) -> None:
         try:
-            await keep_up(quota, self._needs)
+            await renew_forever(quota, self._governor.needs)
         except StoreError as fault:
             self._stop_token.stop(StoreFailed(str(fault)))
 
-    def _needs(self) -> dict[str, tuple[float, float]]:
-        governor = self.governor
-        return {model: (governor.wanted(model), governor.using(model)) for model in self._models}
-
-    async def _tend(self) -> None:
-        """Keep one worker at work, and another one in its place if it dies."""
-        while not (self._done or self._stop_token.halt):
+    async def _supervise(self) -> None:
+        """Keep one worker running, and replace it if it dies."""
+        while not (self._queue.done or self._stop_token.halt):
             try:
-                hand = await self._hire()
+                worker = await self._spawn()
             except WorkerLost as lost:
                 self._stop_token.stop(ProviderDown(str(lost)))
                 return
-            number, desk = next(self._numbers), _Desk(hand)
+            number = next(self._numbers)
             try:
-                await hand.open(self._opening)
-                self._desks[number] = desk
-                self.governor.joined(number)
-                await self._beat(number, desk)
-                self._hear(number, desk, await hand.close(abandon=False))
-                self._retire(number)
-                self.governor.left(number)
+                await worker.open(self._setup)
+                self._workers[number] = worker
+                self._queue.join(number)
+                self._governor.joined(number)
+                await self._drive(number, worker)
+                self._receive(number, await worker.close(abandon=False))
+                self._queue.leave(number)
+                self._governor.left(number)
+                self._forget(number)
                 return
             except WorkerLost as lost:
-                await hand.lose()
-                self.lost += 1
-                log.warning("%s; what it had in hand is run again by another", lost)
-                if not desk.apart:
-                    finished = self._folder.finished
-                    self._barren = 0 if finished > self._seen else self._barren + 1
-                    self._seen = finished
-                self._lose(number, desk)
-                if self._barren > BARREN:
-                    self._stop_token.stop(
-                        ProviderDown(f"{lost}, as {BARREN} before it; meanwhile no cell ended")
-                    )
+                await worker.kill()
+                self._died(number, lost)
             except BaseException:
-                await self._abandon(number, desk)
+                await self._abandon(number, worker)
                 raise
 
-    async def _beat(self, number: int, desk: _Desk) -> None:
-        """Order, hear, order …, until there is nothing left to do."""
-        await self._order(number, desk)
+    async def _drive(self, number: int, worker: WorkerHandle) -> None:
+        """Send orders and receive reports in turn, until there is nothing left to do."""
+        await self._order(number, worker)
         while True:
-            report = await desk.hand.report(BEAT)
-            self._hear(number, desk, report)
-            if self._done:
-                # Whoever waits for work hears that there is none any more.
-                self._tell_others(number, Orders(last=True))
-            if report.idle and (self._done or self._stop_token.halt is not None):
+            report = await worker.report(REPORT_INTERVAL)
+            self._receive(number, report)
+            if self._queue.done:
+                # Workers that wait for jobs learn that there are none any more.
+                self._broadcast(Orders(final=True), but=number)
+            if report.idle and (self._queue.done or self._stop_token.halt is not None):
                 return
-            await self._order(number, desk)
+            await self._order(number, worker)
 
-    def _hear(self, number: int, desk: _Desk, report: WorkerReport) -> None:
-        desk.report = report
-        desk.landed += len(report.landed)
-        self.governor.heard(number, report)
-        try:
-            if report.landed:
-                self._assignment.keep(report.landed)
-        except RunFolderError as fault:
-            self._stop_token.stop(StoreFailed(str(fault)))
-        for problem in report.finished:
-            desk.jobs.pop(problem, None)
-        if not desk.jobs:
-            desk.apart = ()
-        self._next_batch()
-        if report.pauses:
-            self._tell_others(number, Orders(pauses=report.pauses))
-        if report.halt is not None:
-            self._stop_token.stop(report.halt)
-        if self._cap is not None and (needed := self.governor.short) is not None:
-            budget = Budget(self._cap, self.governor.spent)
-            self._stop_token.stop(BudgetReached(budget.reached(needed)))
-
-    async def _order(self, number: int, desk: _Desk) -> None:
+    async def _order(self, number: int, worker: WorkerHandle) -> None:
         if self._quota is not None:
             for model in self._models:
-                self.governor.whole[model] = self._quota.share(model)
-        grants, dollars = self.governor.grants(number), self.governor.dollars(number)
-        jobs, low = self._jobs_for(desk)
-        receipt = await desk.hand.order(
-            Orders(jobs, low, grants, LASTS, dollars, halt=self._stop_token.halt)
+                self._governor.whole[model] = self._quota.share(model)
+        grants, dollars = self._governor.grants(number), self._governor.dollars(number)
+        orders = Orders(
+            grants=grants, lease_ttl=LEASE_TTL, dollars=dollars, halt=self._stop_token.halt
         )
-        self.governor.acknowledged(number, grants, dollars, receipt)
+        if self._stop_token.halt is None:
+            last = self._usage.last(number)
+            state = (last.backlog, last.in_progress) if last else (0, 0)
+            jobs, low_water = self._queue.take(number, *state)
+            orders = replace(orders, jobs=jobs, low_water=low_water)
+        acknowledgement = await worker.order(orders)
+        self._governor.acknowledged(number, grants, dollars, acknowledgement)
 
-    def _jobs_for(self, desk: _Desk) -> tuple[tuple[Job, ...], int]:
-        """What to do next, and how little of it may be left before more is called for."""
-        if self._stop_token.halt is not None or desk.apart:
-            return (), 0
-        if self._blame and not desk.jobs:
-            desk.apart = self._blame.take()
-            jobs = self._by_problem(desk.apart)
-            self._take(desk, jobs)
-            return tuple(jobs), 0
-        backlog = desk.report.backlog if desk.report else 0
-        under_way = desk.report.under_way if desk.report else 0
-        speed = desk.landed / max(time.monotonic() - desk.began, BEAT)
-        # As much as keeps it busy for a second, but no more than its part of what is left, so that
-        # all end together.
-        part = self._left // (2 * self._workers)
-        lanes = self._opening.lanes
-        want = max(lanes - under_way, 0) + min(lanes + int(AHEAD * speed), part)
-        taken: list[Job] = []
-        while backlog < want or not (backlog or taken):
-            job = self._again.popleft() if self._again else next(self._fresh, None)
-            if job is None:
-                break
-            taken.append(job)
-            backlog += len(self._places(job))
-        self._take(desk, taken)
-        # Where nothing is left to hand out, nobody calls for it.
-        none = not self._again and (self._exhausted or self._batches is not None)
-        return tuple(taken), 0 if none else max(backlog // 2, 1)
+    def _receive(self, number: int, report: WorkerReport) -> None:
+        self._usage.update(number, report)
+        self._governor.reported(number, report)
+        if report.landed:
+            self._keep(report.landed)
+        self._queue.landed(number, report)
+        if report.pauses:
+            self._broadcast(Orders(pauses=report.pauses), but=number)
+        if report.halt is not None:
+            self._stop_token.stop(report.halt)
+        if self._cap is not None and (needed := self._governor.short) is not None:
+            budget = Budget(self._cap, self._governor.spent)
+            self._stop_token.stop(BudgetReached(budget.reached(needed)))
 
-    def _take(self, desk: _Desk, jobs: list[Job]) -> None:
-        desk.jobs.update((job.problem, job) for job in jobs)
-        desk.ordered += sum(len(self._places(job)) for job in jobs)
-
-    def _missing_jobs(self) -> Iterator[Job]:
-        """Every problem with a cell that has no outcome, in the order of the sweep."""
-        for problem in range(len(self._sweep.problems)):
-            span = self._sweep.span(problem)
-            if missing := self._folder.missing(span):
-                yield Job(problem, None if len(missing) == len(span) else missing)
-        self._exhausted = True
-
-    def _next_batch(self) -> None:
-        """Where cells come in batches: the next one, once all of those before have landed."""
-        while self._batches is not None and not self._exhausted and self._all_landed:
-            if (cells := next(self._batches, None)) is None:
-                self._exhausted = True
-            else:
-                self._again.extend(self._by_problem(tuple(cell.place for cell in cells)))
-
-    def _by_problem(self, places: CellPlaces) -> list[Job]:
-        grouped = itertools.groupby(places, self._sweep.problem_at)
-        return [Job(problem, tuple(among)) for problem, among in grouped]
-
-    def _places(self, job: Job) -> range | CellPlaces:
-        return self._sweep.span(job.problem) if job.places is None else job.places
-
-    def _open_places(self, job: Job) -> CellPlaces:
-        return self._folder.missing(self._places(job))
-
-    @property
-    def _left(self) -> int:
-        """Cells that nobody has in hand."""
-        in_hand = sum(desk.ordered - desk.landed for desk in self._desks.values())
-        return max(len(self._folder) - self._folder.finished - in_hand, 0)
-
-    @property
-    def _done(self) -> bool:
-        return self._exhausted and self._all_landed
-
-    @property
-    def _all_landed(self) -> bool:
-        """Whether nobody has a job in hand, and none of a dead worker is left."""
-        waiting = self._again or self._blame
-        return not (waiting or any(desk.jobs for desk in self._desks.values()))
-
-    def _retire(self, number: int) -> None:
-        """Keep what is to be kept of a worker that is gone."""
-        report = self._desks.pop(number).report
-        if report is not None:
-            self._gone.append({m: account.cut_off() for m, account in report.accounts.items()})
-            self._gone_calls.append(report.calls)
-
-    def _lose(self, number: int, desk: _Desk) -> None:
-        """Take over what a dead worker had in hand."""
-        if number not in self._desks:
-            return
-        self._retire(number)
-        self._unknown += self.governor.lost(number)
-        jobs = list(desk.jobs.values())
-        if not desk.apart:
-            self._again.extendleft(reversed(self._blame.died_with(jobs, self._open_places)))
-            return
-        guilty = self._blame.died_apart(self._folder.missing(desk.apart))
-        if guilty is not None:
-            self._fail(guilty)
-
-    def _fail(self, place: int) -> None:
-        """The outcome of a cell of which workers die."""
-        cells = self._sweep.cells_of(self._sweep.problem_at(place))
-        cell = next(cell for cell in cells if cell.place == place)
-        outcome = Failure(CRASH, "the worker that ran it died, each time it was run")
+    def _keep(self, landed: tuple[LandedCell, ...]) -> None:
         try:
-            self._assignment.keep([LandedCell(place, line(cell, outcome), True)])
+            self._assignment.keep(landed)
         except RunFolderError as fault:
             self._stop_token.stop(StoreFailed(str(fault)))
 
-    async def _abandon(self, number: int, desk: _Desk) -> None:
-        """End a worker now: what had landed is saved, and what is in flight counts as such."""
-        try:
-            if number in self._desks:
-                async with asyncio.timeout(FAREWELL):
-                    self._hear(number, desk, await desk.hand.close(abandon=True))
-        except (WorkerLost, TimeoutError):
-            pass  # its last report says what it had in flight
-        await desk.hand.lose()
-        if number in self._desks:
-            self._retire(number)
-            self._unknown += self.governor.lost(number)
+    def _died(self, number: int, lost: WorkerLost) -> None:
+        """Take back the jobs of a dead worker; stop if workers keep dying."""
+        self._lost += 1
+        log.warning("%s; what it had in hand is run again by another", lost)
+        if number not in self._workers or not self._queue.bisecting(number):
+            finished, before = self._folder.finished, self._finished_at_last_death
+            self._fruitless_deaths = 0 if finished > before else self._fruitless_deaths + 1
+            self._finished_at_last_death = finished
+        if number in self._workers:
+            guilty = self._queue.lost(number)
+            self._unknown += self._governor.lost(number)
+            self._forget(number)
+            if guilty is not None:
+                self._fail(guilty)
+        if self._fruitless_deaths > MAX_FRUITLESS_DEATHS:
+            self._stop_token.stop(
+                ProviderDown(
+                    f"{lost}, as {MAX_FRUITLESS_DEATHS} before it; meanwhile no cell ended"
+                )
+            )
+
+    def _fail(self, index: int) -> None:
+        """Give a cell that kills workers its outcome."""
+        cells = self._sweep.cells_of(self._sweep.problem_at(index))
+        cell = next(cell for cell in cells if cell.place == index)
+        outcome = Failure(CRASH, "the worker that ran it died, each time it was run")
+        self._keep((LandedCell(index, line(cell, outcome), True),))
+
+    async def _abandon(self, number: int, worker: WorkerHandle) -> None:
+        """End a worker now: what had landed is saved, and calls in flight count as cut off."""
+        if number in self._workers:
+            # If it does not answer, its last report says what it had in flight.
+            with suppress(WorkerLost, TimeoutError):
+                async with asyncio.timeout(ABANDON_TIMEOUT):
+                    self._receive(number, await worker.close(abandon=True))
+        await worker.kill()
+        if number in self._workers:
+            self._queue.leave(number)
+            self._unknown += self._governor.lost(number)
+            self._forget(number)
+
+    def _forget(self, number: int) -> None:
+        del self._workers[number]
+        self._usage.leave(number)
 
     def _halted(self) -> None:
-        self._tell_others(-1, Orders(halt=self._stop_token.halt))
+        self._broadcast(Orders(halt=self._stop_token.halt))
 
-    def _tell_others(self, number: int, orders: Orders) -> None:
-        for other, desk in self._desks.items():
-            if other != number:
-                self._aside(desk.hand.order(orders))
+    def _broadcast(self, orders: Orders, *, but: int = -1) -> None:
+        for number, worker in self._workers.items():
+            if number != but:
+                self._in_background(worker.order(orders))
 
-    def _aside(self, order: Coroutine[Any, Any, object]) -> None:
+    def _in_background(self, order: Coroutine[Any, Any, object]) -> None:
         async def quietly() -> None:
-            # A worker that is lost is noticed by whoever tends it.
+            # The supervisor of a worker notices that it is lost.
             with suppress(WorkerLost):
                 await order
 
         task = asyncio.create_task(quietly())
-        self._asides.add(task)
-        task.add_done_callback(self._asides.discard)
-
-    def _reports(self) -> list[WorkerReport]:
-        return [desk.report for desk in self._desks.values() if desk.report is not None]
-
-
-def added_up(sides: list[LimitStatistics]) -> LimitStatistics:
-    """One model at several workers: rates and calls added up; what holds most of them back."""
-    busiest = max(sides, key=lambda side: side.waiting)
-    return LimitStatistics(
-        per_second=sum(side.per_second for side in sides),
-        in_flight=sum(side.in_flight for side in sides),
-        waiting=sum(side.waiting for side in sides),
-        width=sum(side.width for side in sides),
-        pace=sum(side.pace for side in sides),
-        binding=busiest.binding,
-        still=min(side.still for side in sides),
-        oldest=max(side.oldest for side in sides),
-        fault=busiest.fault,
-    )
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)

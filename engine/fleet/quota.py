@@ -1,29 +1,32 @@
-"""One quota for a team: runs that know nothing of each other divide an account's limits in a table.
+"""A team's quota: independent runs divide an account's limits through a table in PostgreSQL.
 
-The rule is the governor's: in proportion to who waits; what one holds counts for it until it has
-given it back, or has not been heard of for `STALE` seconds. One short transaction a quarter second.
+The rule is the governor's: shares in proportion to demand; what a run holds counts for it until it
+has given it back, or has been silent for `SHARE_TTL` seconds. Each run makes one short transaction
+every quarter of a second.
 """
 
 import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 from uuid import uuid4
 
 from oversight.cache.errors import StoreError
+from oversight.engine.limits.limits import Limits
+from oversight.engine.models.router import Models
 
-EVERY, SOON = 0.25, 0.05
-"""Seconds between two looks; and until the next one where less was given than is wanted."""
-STALE = 3.0
-"""Seconds without a word after which what a run held is free for others."""
-STOPS = 2.0
-"""Seconds without an answer after which a run uses nothing any more: well before others take it."""
+RENEWAL_INTERVAL, RETRY_INTERVAL = 0.25, 0.05
+"""Seconds between two renewals; and where less was granted than is wanted."""
+SHARE_TTL = 3.0
+"""Seconds without a renewal after which a run's share is free for others."""
+CONFIRMED_FOR = 2.0
+"""Seconds after a renewal for which a run uses its share: it stops well before others take it."""
 FLOOR = 0.02
-"""The share of a run that asks for nothing, so that its first call need not wait."""
-_MAKING = 7_265_002
-"""The lock of whoever makes the tables."""
+"""Minimum share of an idle run, so that its first call need not wait."""
+_SCHEMA_LOCK = 7_265_002
+"""Advisory lock under which the tables are created."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS quotas (name text PRIMARY KEY, limits text NOT NULL);
@@ -61,69 +64,70 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
-    """What is shared: one model at one account."""
+class QuotaAccount:
+    """The unit of sharing: one model at one account."""
 
     name: str
-    """The endpoint's identity, the model, and a label of the account. No key is in it."""
+    """Endpoint identity, model, and the label of the account; no key."""
     limits: str
-    """As this run's sweep file has them, for people: runs that disagree are warned."""
+    """Those of this run's sweep file, as text: runs that disagree are warned."""
 
 
 class Quota:
-    """The part of each model's limits that one run may use. All of a database's are one team."""
+    """The part of each model's limits that one run may use. All runs of a database are one team."""
 
-    def __init__(self, url: str, accounts: Mapping[str, Account], run: str = "") -> None:
-        """accounts: by model. run: what others see of it. StoreError."""
+    def __init__(self, url: str, accounts: Mapping[str, QuotaAccount], run: str = "") -> None:
+        """accounts: by model. run: its name, as others see it. StoreError."""
         from oversight.cache.postgres import checked_url
 
         self._url = checked_url(url)
         self._accounts = dict(sorted(accounts.items(), key=lambda each: each[1].name))
         self._run = f"{run or 'run'} {uuid4().hex[:8]}"
         self._db: Any = None
-        self._answered = {model: 0.0 for model in accounts}
-        """When each share was told last (monotonic s)."""
+        self._renewed = {model: 0.0 for model in accounts}
+        """When each share was confirmed last (monotonic s)."""
         self._shares = dict.fromkeys(accounts, 0.0)
 
-    def look(self, needs: Mapping[str, tuple[float, float]]) -> bool:
-        """Ask once for every model; whether all that is wanted was given. Blocks for a round trip.
+    def renew(self, needs: Mapping[str, tuple[float, float]]) -> bool:
+        """Renew every model's share; whether each got all that it should have. Blocks for a round
+        trip a model.
 
-        needs: (wanted, the share that is in use) by model.
+        needs: (demand, share in use) by model.
         """
         db = self._connection()
-        content = True
-        # In one order everywhere, so that no two runs wait for each other.
+        satisfied = True
+        # In one order everywhere, so that no two runs deadlock.
         for model, account in self._accounts.items():
             wanted, using = needs[model]
             asked = time.monotonic()
-            given = (account.name, self._run, wanted + 1e-3, using, STALE, FLOOR)
+            given = (account.name, self._run, wanted + 1e-3, using, SHARE_TTL, FLOOR)
             ((share, target),) = db.execute(_SHARE, given, prepare=True).fetchall()
-            # By the clock of before the question: by the server's, others wait a little longer.
-            self._shares[model], self._answered[model] = share, asked
-            content = content and share >= target - 1e-6
-        return content
+            # From before the question: by the server's clock, others wait a little longer.
+            self._shares[model], self._renewed[model] = share, asked
+            satisfied = satisfied and share >= target - 1e-6
+        return satisfied
 
     def share(self, model: str) -> float:
         """The part of a model's limits that this run may use now; 0 once nobody confirms it."""
-        fresh = time.monotonic() - self._answered[model] < STOPS
+        fresh = time.monotonic() - self._renewed[model] < CONFIRMED_FOR
         return self._shares[model] if fresh else 0.0
 
-    def lose(self) -> None:
-        """Forget a connection that failed."""
+    def disconnect(self) -> None:
+        """Drop the connection; the next renewal makes another."""
         if self._db is not None:
             self._db.close()
             self._db = None
 
     def close(self) -> None:
-        """Give all shares back, if the database can be told."""
+        """Give all shares back, if the database can be reached."""
         import psycopg
 
         try:
             if self._db is not None:
                 self._db.execute(_LEAVE, (self._run,))
         except psycopg.Error:
-            log.info("the quota was not given back; it is free in %.0f s", STALE)
-        self.lose()
+            log.info("the quota was not given back; it is free in %.0f s", SHARE_TTL)
+        self.disconnect()
 
     def _connection(self) -> Any:
         import psycopg
@@ -141,10 +145,10 @@ class Quota:
     def _prepare(self, db: Any) -> None:
         # A share is for seconds: a power failure may forget it.
         db.execute("SET synchronous_commit = off")
-        # A database that does not answer must be no reason to use a share that others have by then.
+        # A slow answer must not confirm a share that others have by then.
         db.execute("SET statement_timeout = '1s'")
         with db.transaction():
-            db.execute("SELECT pg_advisory_xact_lock(%s)", (_MAKING,))
+            db.execute("SELECT pg_advisory_xact_lock(%s)", (_SCHEMA_LOCK,))
             ((there,),) = db.execute("SELECT to_regclass('quota_shares')").fetchall()
             if there is None:
                 db.execute(_SCHEMA)
@@ -163,28 +167,40 @@ class Quota:
                 )
 
 
-async def keep_up(quota: Quota, needs: Callable[[], Mapping[str, tuple[float, float]]]) -> None:
-    """Look again and again, until this is cancelled. A database that cannot be reached is tried
-    again; meanwhile the shares end by themselves. StoreError where trying again is in vain.
+def quota_accounts(models: Models, limits: Mapping[str, Limits]) -> dict[str, QuotaAccount]:
+    """By model, the account that other runs may share. limits: of the sweep file, by model."""
+    accounts = {}
+    for model, each in limits.items():
+        name = (models.model_identity(model), model, models.account(model))
+        listed = [f"{f.name} {v:g}" for f in fields(each) if (v := getattr(each, f.name))]
+        accounts[model] = QuotaAccount(" · ".join(filter(None, name)), ", ".join(listed))
+    return accounts
 
-    needs: what each look asks for; see `Quota.look`.
+
+async def renew_forever(
+    quota: Quota, needs: Callable[[], Mapping[str, tuple[float, float]]]
+) -> None:
+    """Renew until cancelled. A database that cannot be reached is tried again; meanwhile the
+    shares expire. StoreError where trying again is in vain.
+
+    needs: called for each renewal; see `Quota.renew`.
     """
     import psycopg
 
-    content = True
+    satisfied = True
     while True:
         try:
-            content = await asyncio.to_thread(quota.look, needs())
+            satisfied = await asyncio.to_thread(quota.renew, needs())
         except (psycopg.OperationalError, psycopg.InterfaceError) as exc:
             log.warning("the quota's database: %s", " ".join(str(exc).split()))
-            quota.lose()
+            quota.disconnect()
         except psycopg.Error as exc:
             raise StoreError(f"the quota cannot be kept: {' '.join(str(exc).split())}") from exc
-        await asyncio.sleep(EVERY if content else SOON)
+        await asyncio.sleep(RENEWAL_INTERVAL if satisfied else RETRY_INTERVAL)
 
 
 def quota_shares(url: str) -> list[tuple[str, str, float, float, float]]:
-    """Who holds what: (name, run, wanted, share, seconds since it was heard of). StoreError."""
+    """All shares: (account, run, demand, share, seconds since its renewal). StoreError."""
     import psycopg
 
     from oversight.cache.postgres import checked_url

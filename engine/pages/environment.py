@@ -82,6 +82,7 @@ def _environment() -> Environment:
         "short": short,
         "dollars": price,
         "share": lambda value: f"{value:.0%}",
+        "significance": lambda p: "< 0.001" if p < 0.001 else f"{p:.3f}",
     }
     environment.globals |= {"bin": shade, "zip": zip}
     return environment
@@ -109,10 +110,12 @@ def price(value: float | None) -> str:
 
 
 def short(amount: float) -> str:
-    """`950`, `12.3k`, `4.1M`."""
+    """An amount in three digits, so that those of a column compare: `950`, `2.80k`, `12.3k`."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if amount >= size:
-            return f"{amount / size:.3g}{unit}"
+        # Of 999,600 three digits are those of a million.
+        if amount >= 0.9995 * size:
+            digits = 2 - (amount >= 9.995 * size) - (amount >= 99.95 * size)
+            return f"{amount / size:.{max(digits, 0)}f}{unit}"
     return f"{amount:,.0f}"
 
 

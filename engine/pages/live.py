@@ -13,7 +13,7 @@ from oversight.engine.display.printable import printable
 from oversight.engine.display.progress import duration
 from oversight.engine.errors import RateLimited
 from oversight.engine.pages.addresses import Addresses
-from oversight.engine.pages.environment import page, short
+from oversight.engine.pages.environment import page, price, short
 from oversight.engine.pictures.opened import OpenedRun
 from oversight.engine.reports.failures import called
 from oversight.engine.runs.lock import holder
@@ -23,21 +23,27 @@ from oversight.engine.runs.progress_file import read_progress
 from oversight.engine.runs.run_folder import OUTCOMES
 from oversight.engine.throughput import clipped
 
-TILES = (
-    ("cells_told", "cells"),
-    ("failed", "failed"),
-    ("rate", "cells a second"),
-    ("left", "time left"),
-    ("calls", "calls"),
-    ("call_rate", "calls a second"),
-    ("in_flight", "in flight"),
-    ("limited", "429s"),
-    ("faults", "other faults"),
-    ("dollars", "spent"),
-    ("forecast", "forecast"),
+PANELS = (
+    (
+        "Cells",
+        (("cells_told", "done"), ("failed", "failed"), ("rate", "a second"), ("left", "time left")),
+    ),
+    (
+        "Calls",
+        (
+            ("calls", "asked for"),
+            ("reused", "reused"),
+            ("call_rate", "a second"),
+            ("in_flight", "in flight"),
+            ("limited", "429s"),
+            ("faults", "other faults"),
+        ),
+    ),
+    ("Dollars", (("dollars", "spent"), ("forecast", "forecast"))),
 )
+"""Title of each panel, and its figures: (key of a snapshot, name)."""
 COLUMNS = (
-    "model", "429s", "replies", "median", "p95", "tokens in", "tokens out", "$",
+    "model", "429s", "replies", "median", "p95", "tokens in", "tokens out", "spent",
     "how fast, and what binds",
 )  # fmt: skip
 
@@ -74,8 +80,8 @@ class Watcher:
         cells = self.run.manifest.cells
         total = sum_usage(ledger.values())
         limited = sum(n for _, kind, n in total.faults if kind == RateLimited.slug)
-        rate = _rate(self._marks, now, self.finished, RATE_OVER)
-        calls = _rate(self._calls, now, told.get("calls", 0), CALLS_OVER)
+        rate = recent_rate(self._marks, now, self.finished, RATE_OVER)
+        calls = recent_rate(self._calls, now, told.get("calls", 0), CALLS_OVER)
         left = (cells - self.finished) / rate if rate and running else None
         state = "running" if running else "finished" if self.finished == cells else "stopped"
         share = self.finished / cells if cells else 1.0
@@ -90,7 +96,8 @@ class Watcher:
             "rate": f"{rate:,.1f}" if rate else "–",
             "left": duration(left) if left is not None else "–",
             "calls": f"{told.get('calls', 0):,}",
-            "calls_a_second": calls or 0.0,
+            "reused": f"{told.get('stored', 0) + told.get('shared', 0):,}",
+            "calls_a_second": calls,
             "call_rate": f"{calls:,.1f}" if calls else "–",
             "in_flight": f"{told.get('in_flight', 0) if running else 0:,}",
             "limited": f"{limited:,}",
@@ -126,18 +133,20 @@ def live_page(run: OpenedRun, links: Addresses, now: Mapping[str, Any]) -> str:
         run_name=run.name,
         here="live",
         now=now,
-        tiles=TILES,
+        panels=PANELS,
         columns=COLUMNS,
     )
 
 
-def _rate(marks: deque[tuple[float, int]], now: float, count: int, over: float) -> float | None:
-    """How many a second, over the last `over` seconds; None before there is anything to tell."""
+def recent_rate(
+    marks: deque[tuple[float, int]], now: float, count: int, over: float
+) -> float | None:
+    """How many a second, over the last `over` seconds; None before there are two marks."""
     marks.append((now, count))
     while len(marks) > 2 and now - marks[0][0] > over:
         marks.popleft()
     then, before = marks[0]
-    if now - then < 0.5 or count == before:
+    if now - then < 0.5:
         return None
     return (count - before) / (now - then)
 
@@ -165,7 +174,7 @@ def _models(held: Sequence[str], ledger: Mapping[str, UsageTotals]) -> Iterator[
             *(_took(paid, QUANTILES[name]) for name in ("median", "p95")),
             short(paid.usage.input_tokens) if paid else "0",
             short(paid.usage.output_tokens) if paid else "0",
-            f"{paid.dollars:,.2f}" if paid else "0.00",
+            price(paid.dollars if paid else 0),
             printable(now.get(model, "")) or "nothing",
         ]
 

@@ -19,6 +19,7 @@ def overview(run: OpenedRun, links: Addresses, score: str, scores: Sequence[str]
     """The page. scores: those that it offers a switch to."""
     forest = saved(run, score) or forest_of(run.landed(score).results)
     lines = forest.lines
+    agents, judges = ({getattr(line, role) for line in lines} - {""} for role in ("agent", "judge"))
 
     def link_of(row: int) -> str:
         # The reading of the first problem that the bundle, or the server, has.
@@ -34,10 +35,10 @@ def overview(run: OpenedRun, links: Addresses, score: str, scores: Sequence[str]
         forest=forest,
         axis=forest.axis,
         scores=scores,
-        agents=len({line.agent for line in lines} - {""}) > 1,
-        judges=len({line.judge for line in lines}) > 1,
+        agents=len(agents) > 1,
+        judges=len(judges) > 1,
         missing=sum(line.missing for line in lines),
-        facts=_facts(run, forest),
+        facts=_facts(run, forest) + _alone("agent", agents) + _alone("judge", judges),
         files=[each for each in REPORT_FILES if (run.folder / REPORT / f"report.{each}").exists()],
         link_of=link_of,
     )
@@ -61,6 +62,11 @@ def saved(run: OpenedRun, score: str) -> Forest | None:
         return None
 
 
+def _alone(role: str, names: set[str]) -> list[tuple[str, str]]:
+    """The one model of a role that has no column, because all rows have it."""
+    return [(role, name) for name in names] if len(names) == 1 else []
+
+
 def _facts(run: OpenedRun, forest: Forest) -> list[tuple[str, str]]:
     manifest, lines = run.manifest, forest.lines
     done = sum(line.cells - line.missing for line in lines)
@@ -72,7 +78,6 @@ def _facts(run: OpenedRun, forest: Forest) -> list[tuple[str, str]]:
         ("failed", f"{failed:,}"),
         ("rows", f"{len(lines):,}"),
         ("problems", f"{max((line.n for line in lines), default=0):,}"),
-        ("score", forest.score),
         ("identity", manifest.identity[:12]),
         ("version", manifest.version),
         ("last outcome", f"{datetime.fromtimestamp(touched(run.folder)):%Y-%m-%d %H:%M}"),

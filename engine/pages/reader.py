@@ -6,7 +6,7 @@ from markupsafe import Markup, escape
 
 from oversight.cache.call import Call
 from oversight.engine.pages.addresses import Addresses, anchor
-from oversight.engine.pages.environment import page, part, short
+from oversight.engine.pages.environment import page, part
 from oversight.engine.pages.reading import TURNS_A_PAGE, Reading
 from oversight.engine.pictures.costs import Asked
 from oversight.engine.pictures.opened import OpenedRun, Place
@@ -135,7 +135,7 @@ def calls_page(
 
 def settings(call: Call) -> str:
     """How the model was asked, in a line."""
-    told = [f"at most {short(call.max_tokens)} tokens"]
+    told = [f"at most {call.max_tokens:,} tokens"]
     told += [f"temperature {call.temperature:g}"] if call.temperature is not None else []
     told += [f"top p {call.top_p:g}"] if call.top_p is not None else []
     told += [f"effort {call.effort}"] if call.effort else []

@@ -168,7 +168,8 @@ class PageServer(Server):
         a = request.query.get("a") or (chosen[0] if chosen else "")
         b = request.query.get("b") or (chosen[1] if len(chosen) > 1 else "")
         if not (a and b):
-            return html(compare_page(names, a, b, None))
+            other = next((name for name in names if name != a), "")
+            return html(compare_page(names, a, other, None))
         first, second = self._named(a), self._named(b)
 
         pages = await self._in_depth()

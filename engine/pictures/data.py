@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
@@ -102,9 +103,15 @@ class Axis:
             for size in (1.0, 2.0, 5.0)
             if (high - low) / (size * scale) <= most - 1
         )
-        first, last = int(low // step), -int(-high // step)
+        # In binary 0.05 is a little more than five times 0.01.
+        first, last = floor(low / step + 1e-9), ceil(high / step - 1e-9)
         ticks = tuple(round(n * step, 9) for n in range(first, last + 1))
         return cls(ticks[0], ticks[-1], ticks)
+
+    def label(self, tick: float) -> str:
+        """A tick in words: all of an axis have as many decimals."""
+        digits = max(0, -floor(log10(self.ticks[1] - self.ticks[0]) + 1e-9))
+        return f"{tick:.{digits}f}".replace("-", "−")
 
     def at(self, value: float) -> float:
         """Where a value is, in percent of the axis."""

@@ -176,10 +176,12 @@ def _forest(figure: "Figure", forest: Forest | ComparisonForest) -> None:
     axes.set_axisbelow(True)
     if isinstance(forest, Forest):
         # Ratings name their worlds where others name a score.
-        axes.set_xlabel(f"{forest.measure} ({SCORE_NAMES.get(forest.score, forest.score)}), 95 %")
+        name = f"{forest.measure} ({SCORE_NAMES.get(forest.score, forest.score)})"
         _key(figure, forest.lines)
     else:
-        axes.set_xlabel(f"ASD of the first less the second ({SCORE_NAMES[forest.score]}), 95 %")
+        name = f"ASD of the first less the second ({SCORE_NAMES[forest.score]})"
+    # From the right: a long name goes on under the labels of the rows, and not over the edge.
+    axes.set_xlabel(f"{name}, 95 % interval", loc="right")
 
 
 def _beside(axes: "Axes", place: int, line: ForestLine) -> None:
@@ -263,7 +265,8 @@ def _chart(figure: "Figure", chart: Chart) -> None:
         handles, labels = axes.get_legend_handles_labels()
         more = len(handles) - MAX_LEGEND
         if len(handles) <= FEW:
-            axes.legend(loc="best", frameon=False)
+            # It may lie on intervals, which the search for the best place does not heed.
+            axes.legend(loc="best", framealpha=0.85, edgecolor="none")
             return
         legend = figure.legend(
             handles[:MAX_LEGEND], labels[:MAX_LEGEND], loc="outside right upper", frameon=False,

@@ -30,12 +30,14 @@ def environment(folder: Path) -> dict[str, str]:
 def require_keys(uses: Sequence[tuple[str, str]], environment: Mapping[str, str]) -> None:
     """UsageError, which says who needs what, if a key is missing. Nothing is sent to find out.
 
-    uses: (model, role) of every model of the sweep, such as ("openai/gpt-4o", "judge").
+    uses: (model, role) of every model of the sweep, such as ("openai/gpt-4o", "agent and judge").
     """
-    missing: dict[str, list[tuple[str, str]]] = {}
+    missing: dict[str, list[str]] = {}
+    affected = ""
     for model, role in uses:
         if variable := missing_key(model, environment):
-            missing.setdefault(variable, []).append((f"{model} ({role})", role))
+            missing.setdefault(variable, []).append(f"{model} ({role})")
+            affected += role
     if not missing:
         return
     lines = []
@@ -43,12 +45,13 @@ def require_keys(uses: Sequence[tuple[str, str]], environment: Mapping[str, str]
         need = "need" if len(users) > 1 else "needs"
         lines.append(
             f"{variable} is not set. {len(users)} of {len(uses)} models {need} it: "
-            f"{', '.join(user for user, _ in users)}."
+            f"{', '.join(users)}."
         )
-    role = next(iter(missing.values()))[0][1]
+    others = [
+        f"--set {seat}s.model=ollama/llama3.1:8b" for seat in ("agent", "judge") if seat in affected
+    ]
     lines.append(
-        "  put it in the environment or in .env, or leave them out: "
-        f"--set {role}s.model=ollama/llama3.1:8b"
+        "  put it in the environment or in .env, or name other models: " + " ".join(others)
     )
     raise UsageError("\n".join(lines))
 

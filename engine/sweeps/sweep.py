@@ -4,7 +4,7 @@ import hashlib
 from array import array
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import accumulate
 from types import MappingProxyType
@@ -97,9 +97,18 @@ class Sweep:
 
     @cached_property
     def roles(self) -> tuple[tuple[str, str], ...]:
-        """(model, role) of every model, as a judge or else as an agent."""
-        judges = {model for row in self.rows for model in models_of(row.protocol.judge)}
-        return tuple((model, "judge" if model in judges else "agent") for model in self.models)
+        """(model, role) of every model: "agent", "judge" or "agent and judge"."""
+        judges, agents = set[str](), set[str]()
+        for row in self.rows:
+            judges.update(models_of(row.protocol.judge))
+            for each in fields(row.protocol):
+                if each.name != "judge":
+                    agents.update(models_of(getattr(row.protocol, each.name)))
+        seats = (("agent", agents), ("judge", judges))
+        return tuple(
+            (model, " and ".join(seat for seat, seated in seats if model in seated))
+            for model in self.models
+        )
 
     @cached_property
     def models(self) -> tuple[str, ...]:

@@ -13,8 +13,8 @@ STEPS = """\
 import os, signal, sys
 from oversight.cache.cache import Cache
 from oversight.engine.batches import dispatch, session
-from oversight.engine.batches.book import Book
-from oversight.engine.batches.errands import Errands
+from oversight.engine.batches.journal import BatchJournal
+from oversight.engine.batches.vendor_http import VendorHttp
 
 left = int(os.environ["KILL_AT"])
 
@@ -43,16 +43,16 @@ def counted(cls, name, awaited):
     setattr(cls, name, later if awaited else now)
 
 
-counted(Errands, "ask", True)
-counted(Errands, "download", True)
-counted(Book, "_write", False)
+counted(VendorHttp, "ask", True)
+counted(VendorHttp, "download", True)
+counted(BatchJournal, "_write", False)
 counted(Cache, "keep", True)
-dispatch.SETTLE, session.SOONEST = 0.2, 0.05
+dispatch.SETTLE, session.MIN_POLL = 0.2, 0.05
 from oversight.engine.__main__ import main
 main()
 """
 """The command, which kills itself before or after the step of that number: a request to a desk, a
-line of the book, a reply into the store."""
+line of the journal, a reply into the store."""
 ROUGH = {"batch": {"delay": 0.2, "expired": 0.05, "overloaded": 0.05, "doubled": True}}
 
 
@@ -89,7 +89,7 @@ def test_kills_send_no_line_twice_and_lose_nothing(campaign: Campaign, tmp_path)
     print(f"{kills} kills in {rounds} rounds; of {lines} lines 0 were sent twice")
 
 
-def _desk(place, name: str) -> Desk:
-    folder = place / name
+def _desk(parent, name: str) -> Desk:
+    folder = parent / name
     folder.mkdir()
     return Desk(folder, problems=1)

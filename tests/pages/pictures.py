@@ -3,18 +3,24 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import Any, NamedTuple
 
+from oversight.engine.pictures.drawing import ALL_KINDS
 from oversight.engine.rehearsal.process import serving
-from tests.command_line import oversight, running
+from tests.command_line import oversight, running, within
 from tests.pages.browser import chromium, served
+from tests.pages.rated import TASKS, at_desk, begin, filled
 from tests.pages.runs import HARD, LIVE
+from tests.persons.desks import PLAIN
 
 DEMO = "data/demo.yaml"
+LOOKS = (("light", "light", 1280), ("dark", "dark", 1280), ("narrow", "light", 320))
+"""Name, colour scheme and width of the window."""
 
 
 class Screen(NamedTuple):
@@ -39,6 +45,10 @@ SCREENS = (
     Screen("failures", "run/{hard}/failures"),
     Screen("cost", "run/{demo}/cost"),
     Screen("compare", "compare?a={again}&b={demo}"),
+    Screen("compare-choice", "compare?a={again}"),
+    Screen("overview-live", "run/{live}"),
+    Screen("cost-live", "run/{live}/cost"),
+    Screen("no-such-page", "run/nobody"),
     Screen("live", "run/{live}/live"),
     Screen("help", "run/{demo}", "?"),
 )
@@ -72,7 +82,7 @@ def take(to: Path, only: str = "") -> None:
         (place / "hard.yaml").write_text(HARD)
         oversight("demo", cwd=place)
         oversight("run", "hard.yaml", cwd=place)
-        other = ("--set", "seed=1", "--set", "name=again")
+        other = ("--set", "agents.model=sim/deceptive", "--set", "name=again")
         (place / "demo.yaml").write_bytes(files("oversight.engine").joinpath(DEMO).read_bytes())
         oversight("run", "demo.yaml", *other, cwd=place)
         hard = next((place / "runs").glob("hard-*"))
@@ -83,27 +93,75 @@ def take(to: Path, only: str = "") -> None:
             live = stack.enter_context(under_way(place))
             names = sorted(each.name for each in (place / "runs").iterdir())
             runs = {name.partition("-")[0]: name for name in names}
-            for look, scheme, width in (
-                ("light", "light", 1280),
-                ("dark", "dark", 1280),
-                ("narrow", "light", 320),
-            ):
-                context = browser.new_context(
-                    color_scheme=scheme, viewport={"width": width, "height": 900}
-                )
-                page = context.new_page()
-                for screen in SCREENS:
-                    if only not in screen.name:
-                        continue
-                    page.goto(root + screen.path.format(**runs))
-                    if screen.name == "live":
-                        live(page)
-                    for key in screen.keys:
-                        page.keyboard.press(key)
-                    file = to / f"{screen.name}-{look}.png"
-                    page.screenshot(path=file, full_page=screen.full)
-                    print(file)
-                context.close()
+            for look in LOOKS:
+                with looking(browser, look, to) as (page, shoot):
+                    for screen in SCREENS:
+                        if only in screen.name:
+                            page.goto(root + screen.path.format(**runs))
+                            if screen.name == "live":
+                                live(page)
+                            for key in screen.keys:
+                                page.keyboard.press(key)
+                            shoot(screen.name, full_page=screen.full)
+                if only in "rating":
+                    take_rating(browser, look, to, place / look[0])
+        if only in "plot":
+            take_plots(place / "runs" / runs["demo"], place / "runs" / runs["again"], to)
+
+
+@contextmanager
+def looking(
+    browser: Any, look: tuple[str, str, int], to: Path
+) -> Iterator[tuple[Any, Callable[..., None]]]:
+    """A page in one look, and what writes a picture of it."""
+    name, scheme, width = look
+    context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page = context.new_page()
+
+    def shoot(screen: str, **how: Any) -> None:
+        file = to / f"{screen}-{name}.png"
+        page.screenshot(path=file, **how)
+        print(file)
+
+    yield page, shoot
+    context.close()
+
+
+def take_rating(browser: Any, look: tuple[str, str, int], to: Path, place: Path) -> None:
+    """What a rater sees: the welcome, a task of each kind, waiting, and the end."""
+    settings = replace(PLAIN, before=True, budget=600.0)
+    for task, call in TASKS.items():
+        name = f"rating-{task.replace(' ', '-')}"
+        with (
+            at_desk(place / name, [call], settings) as (desk, links),
+            looking(browser, look, to) as (page, shoot),
+        ):
+            page.goto(links[0])
+            if task == "two answers":
+                shoot("rating-welcome")
+            begin(page, links[0])
+            if page.get_by_role("button", name="Show what was said").count():
+                shoot(f"{name}-before", full_page=True)
+                filled(page)
+                page.get_by_role("button", name="Show what was said").click()
+                page.locator(".turn").first.wait_for()
+            shoot(name, full_page=True)
+            if task == "two answers":
+                filled(page)
+                page.get_by_role("button", name="Save").click()
+                page.locator("#waiting").wait_for()
+                shoot("rating-waiting")
+                desk.over = True
+                page.goto(links[0])
+                shoot("rating-over")
+
+
+def take_plots(run: Path, other: Path, to: Path) -> None:
+    """The plots that the run has the rows for, and its comparison with another one."""
+    for kind in ALL_KINDS:
+        file, runs = to / f"plot-{kind}.png", (run, other)[: 1 + (kind == "compare")]
+        drawn = within("plot", *runs, "--kind", kind, "-o", file, cwd=to)
+        print(drawn.err.strip() if drawn.code else file)
 
 
 if __name__ == "__main__":

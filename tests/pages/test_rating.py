@@ -1,30 +1,23 @@
 """Raters in a real browser: two at once, by keyboard, without scripts, and when the server dies."""
 
-import asyncio
 import re
 import signal
-import threading
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from oversight.cache.call import Call, Request, ResponseFormat
-from oversight.engine.pages.rating import RaterServer
-from oversight.engine.persons.desk import Desk, DeskSettings
-from oversight.engine.persons.journal import RaterJournal, TaskAnswered, read_journal
-from oversight.engine.persons.panel import seated_raters
-from oversight.engine.stop import StopToken
-from oversight.protocols.judges import DistributionJudge, VotesJudge
+from oversight.cache.call import Call
+from oversight.engine.persons.journal import TaskAnswered, read_journal
+from oversight.protocols.judges import DistributionJudge
 from oversight.protocols.judges.case import Case
-from oversight.protocols.prompts.render import instructions, messages
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.quotes import Quote
 from oversight.protocols.transcript import ToolUse, Transcript, Turn
 from tests.command_line import running
+from tests.pages.rated import TASKS, at_desk, begin, filled
 from tests.pages.speaking import BIDI, LONG, MARKUP
 from tests.pages.test_browser import violations
 from tests.persons.desks import MODEL, PLAIN, judgement
@@ -32,83 +25,6 @@ from tests.shipments import shipment
 
 pytestmark = pytest.mark.browser
 
-FORM = """{"type": "object", "properties": {"reasoning": {"type": "string"},
-"question": {"type": "string"}, "steps": {"type": "array", "items": {"type": "string"}},
-"number": {"type": "integer"}, "sound": {"type": "boolean"},
-"side": {"type": "string", "enum": ["A", "B"]}}}"""
-
-
-@contextmanager
-def at_desk(
-    folder: Path, calls: Iterable[Call], settings: DeskSettings = PLAIN, raters: int = 1
-) -> Iterator[tuple[Desk, list[str]]]:
-    """A desk that is served in a thread of its own, as the browser needs this one; its links."""
-    ready, ended = threading.Event(), threading.Event()
-    links: list[str] = []
-    made: list[Desk] = []
-
-    async def serve() -> None:
-        desk = Desk(
-            seated_raters(folder, ["raters"], raters), RaterJournal(folder), StopToken(), settings
-        )
-        made.append(desk)
-        waiting = [asyncio.ensure_future(desk(call)) for call in calls]
-        server = RaterServer(desk)
-        async with server.serving(0) as root:
-            links.extend(link for _, link in server.links(root))
-            ready.set()
-            await asyncio.to_thread(ended.wait)
-        for each in waiting:
-            each.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    try:
-        assert ready.wait(20)
-        yield made[0], links
-    finally:
-        ended.set()
-        thread.join()
-
-
-def voted() -> Call:
-    judge = VotesJudge(MODEL)
-    question = shipment(1).question
-    floor = Transcript(question).then(
-        Turn(
-            "Consultant",
-            "As <quote>four crates</quote> and <quote>five</quote> say.",
-            question.answers[0],
-            tools=(ToolUse("calculator", "4*3", "12"),),
-            quotes=(Quote("four crates", True), Quote("five", False)),
-        )
-    )
-    return Call(judge.compose(judge.shown(Case(floor), range(2))).request, (0,))
-
-
-def spoken(form: str = "") -> Call:
-    question = shipment(3 if form else 2).question
-    todo = instructions("argue", "You argue for (A).", question.answers[0], words=50)
-    asked = messages("These are the rules.", Transcript(question), todo)
-    shape = ResponseFormat("challenge", form) if form else None
-    return Call(Request(MODEL, asked, response_format=shape), (0,))
-
-
-def several() -> Call:
-    answers = tuple(Answer(label, f"It is {n}.") for n, label in enumerate("ABCD"))
-    judge = DistributionJudge(MODEL)
-    floor = Transcript(Question("Which of the four?", answers)).then(Turn("Speaker", "Look."))
-    return Call(judge.compose(judge.shown(Case(floor), range(4))).request, (0,))
-
-
-TASKS: Mapping[str, Call] = {
-    "two answers": judgement(shipment(0).question, 0),
-    "four answers": several(),
-    "a vote": voted(),
-    "a speech": spoken(),
-    "a form": spoken(FORM),
-}
 AFTER = replace(PLAIN, before=True, budget=600.0)
 
 
@@ -126,11 +42,6 @@ def light(browser: Any) -> Iterator[Any]:
     made.set_default_timeout(20_000)
     yield made
     made.close()
-
-
-def begin(page: Any, link: str) -> None:
-    page.goto(link)
-    page.get_by_role("button", name="I agree, and begin").click()
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -163,19 +74,6 @@ def test_axe_finds_nothing_to_mend_in_any_task(task: str, context: Any, tmp_path
         assert page.get_by_text("Saved.").is_visible()
         assert violations(page) == []
         assert faults == []
-
-
-def filled(page: Any) -> None:
-    """Fill in whatever is asked."""
-    numbers = page.locator(".percents input[type=number]")
-    for n in range(numbers.count()):
-        numbers.nth(n).fill(["10", "20", "30", "40"][n] if numbers.count() == 4 else "50")
-    for box in page.locator("textarea:visible").all():
-        box.fill("What follows\nfrom that")
-    for number in page.locator(".field input[type=number]").all():
-        number.fill("3")
-    for group in page.locator(".choices-of").all():
-        group.locator("input").first.check()
 
 
 def test_axe_finds_nothing_to_mend_where_something_is_refused_or_over(

@@ -1,9 +1,11 @@
 """`oversight rehearse`: a whole sweep against a server on this machine, without a key."""
 
 import asyncio
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import click
 
@@ -21,13 +23,11 @@ from oversight.engine.cli.options import (
     prices_option,
     set_option,
 )
-from oversight.engine.cli.output import show, show_json
-from oversight.engine.cli.terminal import (
-    under_signals,
-)
+from oversight.engine.cli.output import say, show, show_json
+from oversight.engine.cli.terminal import under_signals
 from oversight.engine.display.progress import console, duration
 from oversight.engine.display.table import Table, as_text
-from oversight.engine.errors import Halt, RateLimited, UsageError
+from oversight.engine.errors import Halt, RateLimited
 from oversight.engine.planning.estimate import plan_sweep
 from oversight.engine.providers import sdk_clients
 from oversight.engine.rehearsal.clock import FastLoop
@@ -41,10 +41,10 @@ from oversight.engine.sweeps.sweepfile import SweepFile, read_sweep_file
 from oversight.engine.throughput import clipped
 
 BUSY = 0.7
-"""The share of the time from which on this machine, and no limit, decides how fast it goes."""
+"""Share of the time spent computing above which this machine, and no limit, sets the pace."""
 
 STAND_IN_MODEL = "openai/gpt-4o-mini"
-"""A model that anybody may rehearse with."""
+"""Stands in for simulated models, which would answer within this process: nothing to rehearse."""
 
 REHEARSAL_HEAD = (
     "model",
@@ -91,19 +91,19 @@ def command(
     prices: Path | None,
     as_json: bool,
 ) -> None:
-    """Run the whole of SWEEP against a server on this machine: real HTTP, no key, no cost.
+    """Run the whole of SWEEP against a local mock server: real HTTP, no key, no cost.
 
-    The server has latency, limits and faults as the profile says, and simulated models answer.
-    Your store and your runs are not touched.
+    The server has the latency, limits and faults of the profile, and simulated models answer. Your
+    store and your runs are not touched. In a sweep whose models are all simulated, one real model
+    stands in for them.
     """
     load_profile(profile)
     file = read_sweep_file(sweep, overrides, limit)
     if all(model.startswith(PREFIX) for model in file.sweep({}).models):
-        real = " ".join(f"--set {role}.model={STAND_IN_MODEL}" for role in ("agents", "judges"))
-        raise UsageError(
-            f"{sweep}: every model is simulated: there is nothing to rehearse\n"
-            f"  name real ones; no key is needed: oversight rehearse {sweep} {real}"
-        )
+        say(f"every model of {sweep} is simulated: {STAND_IN_MODEL} stands in for them")
+        say("to rehearse with another: --set agents.model=… --set judges.model=…")
+        overrides = (*overrides, *_stand_ins(file.document.value), "grid=skip")
+        file = read_sweep_file(sweep, overrides, limit)
     flags = ["--sweep", str(sweep), "--profile", profile, "--speed", "1", "--clock", str(speed)]
     flags += [flag for override in overrides for flag in ("--set", override)]
     flags += [] if limit is None else ["--limit", str(limit)]
@@ -120,6 +120,25 @@ def command(
         show("")
         show("\n".join(_notes(rehearsed)))
     raise SystemExit(_exit_code(rehearsed, halt))
+
+
+def _stand_ins(settings: Any, path: str = "") -> Iterator[str]:
+    """Values for `--set` that name the stand-in wherever settings name a simulated model."""
+    if _is_simulated(settings):
+        yield f"{path}={STAND_IN_MODEL}"
+    elif isinstance(settings, dict):
+        for name, setting in settings.items():
+            yield from _stand_ins(setting, f"{path}.{name}" if path else name)
+    elif isinstance(settings, list) and all(_is_simulated(each) for each in settings):
+        # An axis of models: the stand-in is one point of it, however many it replaces.
+        yield f"{path}={STAND_IN_MODEL}"
+    elif isinstance(settings, list):
+        for index, setting in enumerate(settings):
+            yield from _stand_ins(setting, f"{path}.{index}")
+
+
+def _is_simulated(setting: Any) -> bool:
+    return isinstance(setting, str) and setting.startswith(PREFIX)
 
 
 def _rehearsed(

@@ -28,7 +28,7 @@ from oversight.engine.cli.output import say, show
 from oversight.engine.cli.terminal import Presentation, run_in_terminal
 from oversight.engine.decisions.sequential import SequentialDesign
 from oversight.engine.decisions.statement import read_direction, read_precision
-from oversight.engine.fleet.staff import Workers, executor_for
+from oversight.engine.fleet.executor_choice import Workers, executor_for
 from oversight.engine.models.router import RunPolicy
 from oversight.engine.providers.retirements import today
 from oversight.engine.runs.listing import is_run

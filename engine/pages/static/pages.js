@@ -176,7 +176,7 @@
       rows(byId("held-table").tBodies[0], now.models);
       byId("nothing").textContent = now.note;
       list(byId("failures"), now.failures);
-      rates.push(now.calls_a_second);
+      if (now.calls_a_second !== null) rates.push(now.calls_a_second);
       rates.splice(0, rates.length - 180);
       draw(rates);
       if (now.state !== "running") events.close();
@@ -208,13 +208,15 @@
   function draw(rates) {
     if (rates.length < 2) return;
     byId("rate").closest("figure").hidden = false;
-    const top = Math.max(...rates, 1);
+    const most = Math.max(...rates, 1);
+    const unit = Math.pow(10, Math.floor(Math.log10(most)));
+    const top = unit * [1, 2, 5, 10].find((each) => each * unit >= most);
     const points = rates.map((rate, at) => {
-      return (600 * at / (rates.length - 1)).toFixed(1) + "," + (116 - 108 * rate / top).toFixed(1);
+      return (600 * at / (rates.length - 1)).toFixed(1) + "," + (119 - 118 * rate / top).toFixed(1);
     });
     byId("rate").querySelector("polyline").setAttribute("points", points.join(" "));
     byId("span").textContent = String(rates.length);
-    byId("top").textContent = top.toFixed(1);
+    byId("top").textContent = String(top);
   }
 
   /* Raters: sliders, which nothing fills in but the rater */

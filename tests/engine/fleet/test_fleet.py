@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from oversight.engine.fleet.fleet import LASTS
+from oversight.engine.fleet.fleet import LEASE_TTL
 from oversight.engine.rehearsal.process import counts
 from oversight.engine.runs.run_folder import outcomes
 from tests.command_line import environment, fleet_of, oversight
@@ -194,7 +194,7 @@ def test_a_driver_that_stands_still_is_no_reason_to_go_on_sending(desk, undistur
         process.send_signal(signal.SIGCONT)
         done = end(process)
         seen = counts(url)
-    assert last - stopped <= LASTS + 0.5
+    assert last - stopped <= LEASE_TTL + 0.5
     assert done.returncode == 0, done.stderr
     assert "is gone" not in done.stderr
     assert seen["repeats"] == 0
@@ -321,7 +321,7 @@ def test_p13_no_word_between_processes_holds_a_key(desk, monkeypatch, tmp_path):
     """The whole of what goes through the pipes, as the workers were sent it."""
     log = tmp_path / "frames"
     listener = (
-        "import pickle, oversight.engine.fleet.process as process\n"
+        "import pickle, oversight.engine.fleet.process_worker as process\n"
         "dumps = pickle.dumps\n"
         "def kept(value, *rest):\n"
         f"    open({str(log)!r}, 'ab').write(dumps(value, *rest))\n"

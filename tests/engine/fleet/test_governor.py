@@ -6,7 +6,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from oversight.cache.cache import CacheStatistics
 from oversight.engine.fleet.governor import Governor
-from oversight.engine.fleet.words import Receipt, WorkerReport
+from oversight.engine.fleet.messages import Acknowledgement, WorkerReport
 from oversight.engine.limits.limits import Limits
 from oversight.engine.throughput import LimitStatistics
 from tests.conftest import examples
@@ -33,7 +33,7 @@ class FarWorker:
     def __init__(self):
         self.share, self.width, self.lease = 0.0, 0, 0.0
         self.in_flight, self.spent, self.reserved, self.wants = [], 0.0, 0.0, 0.0
-        self.sent = self.told = self.receipt = None
+        self.sent = self.told = self.acknowledgement = None
 
     def send(self, worst):
         fits = self.spent + self.reserved + worst <= self.lease
@@ -51,24 +51,24 @@ class FarWorker:
         (grants, dollars), self.sent = self.sent, None
         self.share, self.width, self.lease = grants[MODEL].share, grants[MODEL].width, dollars
         used = self.spent + self.reserved
-        self.receipt = grants, dollars, Receipt(used, {MODEL: len(self.in_flight)})
+        self.acknowledgement = grants, dollars, Acknowledgement(used, {MODEL: len(self.in_flight)})
 
 
 class Team(RuleBasedStateMachine):
-    """Orders, reports, receipts, deaths and changes of the whole, in any order."""
+    """Orders, reports, acknowledgements, deaths and changes of the whole, in any order."""
 
     @initialize(workers=st.integers(1, 5))
     def begin(self, workers):
         self.governor = Governor({MODEL: Limits(requests=6000, concurrency=CONCURRENCY)}, CAP)
         self.workers, self.number, self.gone = {}, 0, 0.0
         for _ in range(workers):
-            self.hire()
+            self.spawn()
 
     def any_worker(self, pick):
         return sorted(self.workers)[pick % len(self.workers)]
 
     @rule()
-    def hire(self):
+    def spawn(self):
         if len(self.workers) < 8:
             self.workers[self.number] = FarWorker()
             self.governor.joined(self.number)
@@ -78,7 +78,7 @@ class Team(RuleBasedStateMachine):
     @rule(pick=st.integers(0, 7), waiting=st.integers(0, 500), speed=st.floats(0, 100))
     def report(self, pick, waiting, speed):
         worker = self.workers[self.any_worker(pick)]
-        if worker.sent is None and worker.receipt is None and worker.told is None:
+        if worker.sent is None and worker.acknowledgement is None and worker.told is None:
             worker.told = report(
                 *(waiting, len(worker.in_flight), speed),
                 *(worker.spent, worker.reserved, worker.wants),
@@ -89,7 +89,7 @@ class Team(RuleBasedStateMachine):
     def order(self, pick):
         worker = self.workers[n := self.any_worker(pick)]
         if worker.told is not None:
-            self.governor.heard(n, worker.told)
+            self.governor.reported(n, worker.told)
             worker.told = None
             worker.sent = self.governor.grants(n), self.governor.dollars(n)
 
@@ -104,9 +104,9 @@ class Team(RuleBasedStateMachine):
     @rule(pick=st.integers(0, 7))
     def acknowledge(self, pick):
         worker = self.workers[n := self.any_worker(pick)]
-        if worker.receipt is not None:
-            self.governor.acknowledged(n, *worker.receipt)
-            worker.receipt = None
+        if worker.acknowledgement is not None:
+            self.governor.acknowledged(n, *worker.acknowledgement)
+            worker.acknowledgement = None
 
     @precondition(lambda self: self.workers)
     @rule(pick=st.integers(0, 7), worst=st.floats(0.001, 0.3), calls=st.integers(1, 20))
@@ -154,10 +154,10 @@ test_no_interleaving_lets_workers_use_more_than_the_whole = Team.TestCase
 
 def beat(governor, worker, told, in_flight=0):
     """One round of a worker that takes its orders at once; what it was granted."""
-    governor.heard(worker, told)
+    governor.reported(worker, told)
     grants, dollars = governor.grants(worker), governor.dollars(worker)
     used = told.spent + told.reserved
-    governor.acknowledged(worker, grants, dollars, Receipt(used, {MODEL: in_flight}))
+    governor.acknowledged(worker, grants, dollars, Acknowledgement(used, {MODEL: in_flight}))
     return grants.get(MODEL), dollars
 
 
@@ -205,7 +205,7 @@ def test_slots_given_back_are_free_only_once_their_calls_have_landed():
 def test_dollars_that_one_does_not_use_pay_the_call_of_another():
     governor = team(2, cap=1.0)
     assert beat(governor, 0, report(wants=0.05))[1] >= 0.05
-    governor.heard(1, report(wants=0.98))
+    governor.reported(1, report(wants=0.98))
     assert governor.short is None
     beat(governor, 1, report(wants=0.98))
     beat(governor, 0, report())
@@ -215,21 +215,21 @@ def test_dollars_that_one_does_not_use_pay_the_call_of_another():
 
 def test_the_budget_is_over_when_what_is_left_never_pays_the_next_call():
     governor = team(2, cap=1.0)
-    governor.heard(0, report(spent=0.6, wants=0.5))
-    governor.heard(1, report(spent=0.1, reserved=0.2))
+    governor.reported(0, report(spent=0.6, wants=0.5))
+    governor.reported(1, report(spent=0.1, reserved=0.2))
     assert governor.short is None
-    governor.heard(1, report(spent=0.1))
+    governor.reported(1, report(spent=0.1))
     assert governor.short == 0.5
 
 
 def test_all_dollars_of_a_lost_worker_count_as_spent_and_those_of_one_that_left_do_not():
     governor = team(2, cap=1.0)
     beat(governor, 0, report(wants=0.1))
-    governor.heard(0, report(spent=0.04, reserved=0.02))
+    governor.reported(0, report(spent=0.04, reserved=0.02))
     lease = 1.0 - governor.free
     assert abs(governor.lost(0) - (lease - 0.06)) < HAIR
     assert abs(governor.free - (1.0 - lease)) < HAIR
     beat(governor, 1, report(wants=0.1))
-    governor.heard(1, report(spent=0.03))
+    governor.reported(1, report(spent=0.03))
     governor.left(1)
     assert abs(governor.free - (1.0 - lease - 0.03)) < HAIR

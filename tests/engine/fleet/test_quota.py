@@ -6,7 +6,7 @@ import time
 import orjson
 import pytest
 
-from oversight.engine.fleet.quota import STALE, STOPS, Account, Quota, quota_shares
+from oversight.engine.fleet.quota import CONFIRMED_FOR, SHARE_TTL, Quota, QuotaAccount, quota_shares
 from oversight.engine.rehearsal.process import counts
 from tests.desk import CONCURRENCY, MODELS, Desk
 
@@ -34,7 +34,7 @@ def join(url):
     made = []
 
     def joined(limits: str = "requests 6000") -> Quota:
-        made.append(Quota(url, {MODEL: Account("openai · gpt-4o", limits)}))
+        made.append(Quota(url, {MODEL: QuotaAccount("openai · gpt-4o", limits)}))
         return made[-1]
 
     yield joined
@@ -42,69 +42,69 @@ def join(url):
         quota.close()
 
 
-def look(quota: Quota, wanted: float, using: float | None = None) -> float:
-    """One look of a run that uses all that it may; its share."""
-    quota.look({MODEL: (wanted, quota.share(MODEL) if using is None else using)})
+def renewed(quota: Quota, wanted: float, using: float | None = None) -> float:
+    """One renewal by a run that uses all that it may; its share."""
+    quota.renew({MODEL: (wanted, quota.share(MODEL) if using is None else using)})
     return quota.share(MODEL)
 
 
 def test_a_run_that_is_alone_has_all_of_it(join):
-    assert look(join(), 0.0) == 1.0
+    assert renewed(join(), 0.0) == 1.0
 
 
 def test_shares_follow_those_who_wait_and_are_never_more_than_the_whole(join):
     one, other = join(), join()
-    assert look(one, 300) == 1.0
-    assert look(other, 100) == 0.0, "it is all in use"
-    assert look(one, 300) == pytest.approx(0.75, abs=0.02)
+    assert renewed(one, 300) == 1.0
+    assert renewed(other, 100) == 0.0, "it is all in use"
+    assert renewed(one, 300) == pytest.approx(0.75, abs=0.02)
     for _ in range(3):
         # What was given is in use from that moment on.
-        mine, theirs = look(one, 300), look(other, 100)
+        mine, theirs = renewed(one, 300), renewed(other, 100)
         assert mine + theirs <= 1 + HAIR
     assert theirs == pytest.approx(0.25, abs=0.02)
-    assert look(other, 0) == pytest.approx(0.01, abs=0.005)
-    look(other, 0)
-    assert look(one, 300) >= 0.98
+    assert renewed(other, 0) == pytest.approx(0.01, abs=0.005)
+    renewed(other, 0)
+    assert renewed(one, 300) >= 0.98
 
 
 def test_what_a_run_cannot_give_back_at_once_counts_for_it(join):
     one, other = join(), join()
-    assert look(one, 100) == 1.0
-    look(other, 100)
-    look(one, 100, using=0.9)
-    assert look(other, 100) <= 0.1 + HAIR
+    assert renewed(one, 100) == 1.0
+    renewed(other, 100)
+    renewed(one, 100, using=0.9)
+    assert renewed(other, 100) <= 0.1 + HAIR
 
 
 def test_the_share_of_a_run_that_ended_is_free_and_of_one_that_is_silent_after_a_while(join, url):
     one, silent, later = join(), join(), join()
-    look(one, 100)
+    renewed(one, 100)
     assert len(quota_shares(url)) == 1
     one.close()
     assert quota_shares(url) == []
-    assert look(silent, 100) == 1.0
-    assert look(later, 100) == 0.0
+    assert renewed(silent, 100) == 1.0
+    assert renewed(later, 100) == 0.0
     began = time.monotonic()
-    while look(later, 100) < 0.99:
-        assert time.monotonic() - began < STALE + 2
+    while renewed(later, 100) < 0.99:
+        assert time.monotonic() - began < SHARE_TTL + 2
         time.sleep(0.05)
-    assert time.monotonic() - began >= STALE - 0.5
+    assert time.monotonic() - began >= SHARE_TTL - 0.5
     assert silent.share(MODEL) == 0.0, "it stopped long before"
 
 
 def test_a_share_that_nobody_confirms_ends_before_others_take_it(join):
     quota = join()
-    look(quota, 10)
+    renewed(quota, 10)
     began = time.monotonic()
     while quota.share(MODEL):
         time.sleep(0.01)
-    assert 0 < time.monotonic() - began <= STOPS + 0.5
-    assert STOPS + 0.5 < STALE
+    assert 0 < time.monotonic() - began <= CONFIRMED_FOR + 0.5
+    assert CONFIRMED_FOR + 0.5 < SHARE_TTL
 
 
 def test_runs_that_disagree_about_the_limits_are_warned(join, caplog):
-    look(join("requests 6000"), 1)
+    renewed(join("requests 6000"), 1)
     assert not caplog.records
-    look(join("requests 9000"), 1)
+    renewed(join("requests 9000"), 1)
     assert "the limits of this sweep (requests 9000) are not those" in caplog.text
 
 

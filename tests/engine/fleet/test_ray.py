@@ -39,7 +39,7 @@ def actors(place: Path) -> list[int]:
     for process in Path("/proc").glob("[0-9]*"):
         try:
             ours = f"RAY_TMPDIR={place}".encode() in (process / "environ").read_bytes()
-            if ours and b"ray::Actor" in (process / "cmdline").read_bytes():
+            if ours and b"ray::WorkerActor" in (process / "cmdline").read_bytes():
                 found.append(int(process.name))
         except OSError:
             pass  # it has ended meanwhile

@@ -180,7 +180,7 @@ def test_no_proxy_takes_ports_and_networks(url: str, no_proxy: str, direct: bool
 
 def test_missing_keys_are_reported_with_everyone_who_needs_them() -> None:
     uses = [
-        ("openai/gpt-4o-mini", "judge"),
+        ("openai/gpt-4o-mini", "agent and judge"),
         ("openai/gpt-4o", "agent"),
         ("ollama/llama3.1:8b", "agent"),
         ("anthropic/claude-sonnet-4-5", "agent"),
@@ -189,11 +189,11 @@ def test_missing_keys_are_reported_with_everyone_who_needs_them() -> None:
         require_keys(uses, {})
     assert str(caught.value) == (
         "OPENAI_API_KEY is not set. 2 of 4 models need it: "
-        "openai/gpt-4o-mini (judge), openai/gpt-4o (agent).\n"
+        "openai/gpt-4o-mini (agent and judge), openai/gpt-4o (agent).\n"
         "ANTHROPIC_API_KEY is not set. 1 of 4 models needs it: "
         "anthropic/claude-sonnet-4-5 (agent).\n"
-        "  put it in the environment or in .env, or leave them out: "
-        "--set judges.model=ollama/llama3.1:8b"
+        "  put it in the environment or in .env, or name other models: "
+        "--set agents.model=ollama/llama3.1:8b --set judges.model=ollama/llama3.1:8b"
     )
     require_keys(uses, EVERYTHING)
 

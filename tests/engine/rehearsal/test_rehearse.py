@@ -117,15 +117,37 @@ def test_the_report_for_people_holds_ledger_against_server(sweep):
     assert told[1] == told[2] != "0"
 
 
-def test_simulated_models_need_no_rehearsal(sweep):
+@pytest.mark.wire
+@pytest.mark.parametrize(
+    "roles",
+    [
+        "judges: sim/weak\nprotocols: naive_judge",
+        "agents: {model: [sim/strong, sim/weak]}\n"
+        "judges: [{kind: stated, model: sim/weak}, {kind: stated, model: sim/judge}]\n"
+        "protocols: [naive_judge, debate: {opponent: sim/strong, rounds: 1}]",
+    ],
+)
+def test_a_real_model_stands_in_for_simulated_ones(sweep, roles):
     simulated = sweep.with_name("simulated.yaml")
-    simulated.write_text(
-        "problems: {bundled: arithmetic}\njudges: sim/weak\nprotocols: naive_judge"
+    simulated.write_text(f"problems: {{bundled: arithmetic}}\n{roles}")
+    code, told = rehearsed(simulated, "--profile", "calm")
+    assert (code, told["agrees"]) == (0, True)
+    assert list(told["rehearsal"]["accounts"]) == ["openai/gpt-4o-mini"]
+    assert told["rehearsal"]["server"]["requests"] > 0
+
+
+@pytest.mark.wire
+def test_the_starter_can_be_rehearsed_as_it_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(oversight, ["init"]).exit_code == 0
+    result = CliRunner().invoke(
+        oversight, ["rehearse", "sweep.yaml", "--limit", "1", "--profile", "calm"]
     )
-    with pytest.raises(UsageError, match="nothing to rehearse"):
-        CliRunner().invoke(
-            oversight, ["rehearse", str(simulated)], catch_exceptions=False, standalone_mode=False
-        )
+    assert result.exit_code == 0, result.output
+    assert (
+        "every model of sweep.yaml is simulated: openai/gpt-4o-mini stands in for them"
+        in result.stderr
+    )
 
 
 def test_no_key_of_the_user_is_ever_on_the_stage(sweep, monkeypatch):

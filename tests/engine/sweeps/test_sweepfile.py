@@ -54,6 +54,15 @@ def told(file: Path, *flags: str) -> str:
     return str(fault.value).replace(f"{file}:", "s.yaml:")
 
 
+def test_every_role_of_a_model_is_named(written: Any) -> None:
+    text = GRID.replace("sim/judge", "[sim/judge, sim/weak]")
+    assert read_sweep_file(written(text)).sweep({}).roles == (
+        ("sim/judge", "judge"),
+        ("sim/weak", "agent and judge"),
+        ("sim/strong", "agent"),
+    )
+
+
 def test_a_wrong_setting_is_told_as_the_storyboard_shows(written: Any) -> None:
     assert told(written(GRID.replace("rounds", "round"))) == (
         "s.yaml:14: protocols.debate.round: no such setting; did you mean 'rounds'?\n"

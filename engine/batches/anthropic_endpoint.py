@@ -7,11 +7,18 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from oversight.engine.batches.desk import BatchDesk, BatchState, Caps, LineResult, Lost, Submission
+from oversight.engine.batches.endpoint import (
+    BatchEndpoint,
+    BatchState,
+    Caps,
+    LineResult,
+    Lost,
+    Submission,
+)
 from oversight.engine.providers.payload import text
 
 PATH = "/v1/messages/batches"
-APART = 3600.0
+MAX_CLOCK_SKEW = 3600.0
 """Seconds by which the vendor's clock and ours may differ, and a request may take."""
 _STATUS = {
     "invalid_request_error": 400,
@@ -30,7 +37,7 @@ _STATUS = {
 _NOT_RUN: dict[str, Lost] = {"expired": "Expired", "canceled": "Cancelled"}
 
 
-class AnthropicDesk(BatchDesk):
+class AnthropicEndpoint(BatchEndpoint):
     """Its list of batches does not show what is in them: one that was made, and whose id never
     reached us, is known by its age and size, and for sure by its results alone."""
 
@@ -50,20 +57,20 @@ class AnthropicDesk(BatchDesk):
         file.write(last.removesuffix(b",") + b"]}")
 
     async def submit(self, mark: str, file: Path) -> str:
-        return text((await self.errands.ask("POST", PATH, file=file))["id"])
+        return text((await self.http.ask("POST", PATH, file=file))["id"])
 
     async def find(self, lost: Submission, known: Collection[str]) -> str | None:
         async for batch in self._listed():
             apart = datetime.fromisoformat(text(batch["created_at"])).timestamp() - lost.at
-            if apart < -APART:
+            if apart < -MAX_CLOCK_SKEW:
                 return None
             size = sum(map(int, batch["request_counts"].values()))
-            if apart <= APART and size == lost.lines and batch["id"] not in known:
+            if apart <= MAX_CLOCK_SKEW and size == lost.lines and batch["id"] not in known:
                 return text(batch["id"])
         return None
 
     async def state(self, id: str) -> BatchState:
-        told = await self.errands.ask("GET", f"{PATH}/{id}")
+        told = await self.http.ask("GET", f"{PATH}/{id}")
         counts = {name: int(count) for name, count in told["request_counts"].items()}
         done = sum(counts.values()) - counts["processing"]
         if told["processing_status"] != "ended":
@@ -87,13 +94,13 @@ class AnthropicDesk(BatchDesk):
                 raise ValueError(f"a result of a type unknown here: {kind!r:.80}")
 
     async def cancel(self, id: str) -> None:
-        await self.errands.ask("POST", f"{PATH}/{id}/cancel")
+        await self.http.ask("POST", f"{PATH}/{id}/cancel")
 
     async def _listed(self) -> AsyncIterator[dict[str, Any]]:
         """All batches of the workspace, the newest first."""
         query = {"limit": "100"}
         while True:
-            page = await self.errands.ask("GET", PATH, query=query)
+            page = await self.http.ask("GET", PATH, query=query)
             for batch in page["data"]:
                 yield batch
             if not (page.get("has_more") and page["data"]):

@@ -18,14 +18,14 @@ from oversight.engine.system.files import unwritable
 if TYPE_CHECKING:
     import aiohttp
 
-TRANSFER = 3600.0
+TRANSFER_TIMEOUT = 3600.0
 """Seconds that a file may take, up or down."""
 _CAP = 32 * 2**20
 """Bytes of an answer that is no file."""
 _PIECE = 2**18
 
 
-class Errands:
+class VendorHttp:
     """To one provider, with the key and the headers that its calls have. Raises what calls do."""
 
     def __init__(self, settings: Settings, wire: Wire) -> None:
@@ -128,7 +128,7 @@ class Errands:
             import aiohttp
 
             self._session = aiohttp.ClientSession(
-                timeout=aiohttp.ClientTimeout(TRANSFER, sock_connect=60.0, sock_read=600.0),
+                timeout=aiohttp.ClientTimeout(TRANSFER_TIMEOUT, sock_connect=60.0, sock_read=600.0),
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
         return self._session

@@ -1,4 +1,4 @@
-"""What a fleet and its workers say to each other. Small, frozen, picklable; no key is in any."""
+"""Messages between a fleet and its workers: small, frozen, picklable, and free of keys."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,8 +14,8 @@ from oversight.engine.throughput import LimitStatistics
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
-    """All that a worker must know to run cells of a sweep. Keys come from its own environment."""
+class WorkerSetup:
+    """All that a worker needs to run cells of a sweep. Keys come from its own environment."""
 
     file: SweepFile
     identity: str
@@ -24,16 +24,16 @@ class Opening:
     """A folder, or a URL."""
     mode: Mode
     refreshed_since: int | None
-    """Of a refresh that goes on after a stop; see `Cache`."""
+    """Start of the refresh that is resumed (seconds since 1970); see `Cache`."""
     lanes: int
-    """Cells that this worker has under way."""
+    """Cells that this worker runs at a time."""
     prices: PriceList
     capped: bool
     """Whether the run has a cap: then dollars are leased."""
     quarantine: str
     """Folder for malformed bodies."""
     servers: Mapping[str, LocalServer] = field(default_factory=dict)
-    """By model, what the user's servers said of themselves: one asks for all."""
+    """By model, what the user's servers said of themselves: the fleet asks for all workers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class Job:
     """The cells of one problem that have no outcome yet."""
 
     problem: int
-    """Its number in the sweep, from 0."""
-    places: tuple[int, ...] | None = None
-    """Those of them that are missing; None for all."""
+    """Its index in the sweep, from 0."""
+    cells: tuple[int, ...] | None = None
+    """Indexes of the missing ones; None for all of the problem's cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,63 +51,64 @@ class Grant:
     """What one worker may use of one model's limits."""
 
     share: float
-    """Part of every told rate, in [0, 1]."""
+    """Part of every rate limit, in [0, 1]."""
     width: int | None
     """Calls in flight; None where the sweep sets no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """What a 429 at one worker asks of all."""
+    """A pause that a 429 at one worker imposes on all."""
 
     model: str
     seconds: float
-    """From the moment at which it is told."""
+    """From the moment the message is read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What a worker is to do now. What is left out stays as it is."""
+    """What a worker is to do now. Fields left out change nothing."""
 
     jobs: tuple[Job, ...] = ()
-    low: int = 0
-    """Cells not begun below which the worker calls for more at once; 0: there are no more."""
+    low_water: int = 0
+    """Backlog (cells) below which the worker reports at once to get more; 0: there are no more."""
     grants: Mapping[str, Grant] = field(default_factory=dict)
-    lasts: float = 0.0
-    """Seconds for which the grants hold, from the moment at which they are read."""
+    lease_ttl: float = 0.0
+    """Seconds for which the grants hold, from the moment the message is read."""
     dollars: float | None = None
-    """All that this worker may ever spend, as far as is known; None: no cap, or no change."""
+    """All that this worker may ever spend, as decided so far; None: no cap, or no change."""
     pauses: tuple[Pause, ...] = ()
     halt: Halt | None = None
-    last: bool = False
-    """No jobs come any more."""
+    final: bool = False
+    """No further jobs will come."""
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
-    """How a worker stands just after it took its orders: what it cannot give back at once."""
+class Acknowledgement:
+    """What a worker still holds just after it took its orders, and cannot give back at once."""
 
     used: float = 0.0
-    """Dollars that are spent or reserved."""
+    """Dollars spent or reserved."""
     in_flight: Mapping[str, int] = field(default_factory=dict)
     """Calls by model."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerReport:
-    """What came of a worker's work since its last report, and how it stands."""
+    """A worker's results since its last report, and its state."""
 
     landed: tuple[LandedCell, ...]
     finished: tuple[int, ...]
     """Problems whose every cell has landed."""
     backlog: int
-    """Cells that nobody has begun."""
-    under_way: int
+    """Cells not begun."""
+    in_progress: int
+    """Cells being run."""
     idle: bool
     """Nothing is left to do, and nothing is in flight."""
-    use: Mapping[str, LimitStatistics]
+    limits: Mapping[str, LimitStatistics]
     simulating: int
-    """Calls of simulated models that are under way."""
+    """Calls of simulated models in progress."""
     accounts: Mapping[str, UsageTotals]
     calls: CacheStatistics
     spent: float
@@ -115,6 +116,6 @@ class WorkerReport:
     reserved: float
     """Dollars that its calls in flight may cost at most."""
     wants: float
-    """Dollars that the first in line lacks; 0 if nobody does."""
+    """Dollars that the first call in line lacks; 0 if none does."""
     pauses: tuple[Pause, ...]
     halt: Halt | None

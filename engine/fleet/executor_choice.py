@@ -1,4 +1,4 @@
-"""How many workers a run gets, and what carries it out with them."""
+"""Chooses what carries out a run: this process, batches, or a fleet of workers."""
 
 import os
 from functools import partial
@@ -17,7 +17,7 @@ from oversight.engine.sweeps.sweep import Sweep
 from oversight.engine.system.settings import is_url
 
 Workers: TypeAlias = int | Literal["auto"]
-"""`auto`: one for each core where the work is bound by this machine, else one."""
+"""`auto`: one per core where this machine is the bottleneck, else one."""
 
 ALONE = "batches are handed in by one process: leave out --workers, --ray and --quota"
 
@@ -31,12 +31,12 @@ def executor_for(
     ray: str = "",
     batch: BatchTerms = LIVE,
 ) -> MakeExecutor:
-    """This process alone, or a fleet where there are several workers, or a quota to be kept.
+    """An executor in this process, or a fleet where there are several workers or a quota.
 
     store: its folder or URL, as workers are to open it. quota: whether limits are shared with other
     runs of this store. ray: address of a Ray cluster, or `auto`; empty for processes of this
-    machine. batch: which models are asked in batches, beside those of which the sweep file says so;
-    a run that has handed some in takes home what is out, whatever it is told now.
+    machine. batch: which models are asked in batches, beside those that the sweep file names; a run
+    that has batches out collects them in any case.
     ValueError for fewer workers than one; UsageError for a quota in a folder, for a model that
     cannot be asked in batches, and for batches with several workers.
     """
@@ -53,17 +53,17 @@ def executor_for(
     count = 1 if batched and workers == "auto" else _cores(sweep) if workers == "auto" else workers
     if count < 1:
         raise ValueError(f"workers: {count} is less than 1")
-    # What one problem asks is asked by one worker: more would have nothing to do.
+    # One worker runs all cells of a problem: more workers than problems would have nothing to do.
     count = min(count, len(sweep.problems))
     fleet: MakeExecutor | None = None
     if ray:
-        from oversight.engine.fleet.on_ray import RayFleet  # not installed unless it is wanted
+        from oversight.engine.fleet.ray_fleet import RayFleet  # an extra: only imported where used
 
         fleet = partial(RayFleet, address=ray, workers=count, store=store, quota=quota)
     elif count > 1 or quota:
         fleet = partial(Fleet, workers=count, store=store, quota=quota)
 
-    def made(assignment: Assignment) -> Executor:
+    def make(assignment: Assignment) -> Executor:
         waves = assignment.mode != "replay" and (batched or has_batches(assignment.folder.path))
         if waves and fleet is not None:
             raise UsageError(ALONE)
@@ -73,14 +73,13 @@ def executor_for(
 
     if batched and fleet is not None:
         raise UsageError(ALONE)
-    return made
+    return make
 
 
 def _cores(sweep: Sweep) -> int:
-    """One for each core if no vendor's account is what binds: that of one process is enough for
-    any account."""
+    """The number of workers for `auto`. One process is enough for any vendor's account."""
     bound_here = all(m.startswith(PREFIX) or entry(provider_of(m)).own for m in sweep.models)
     if not bound_here:
         return 1
-    # Where the system can say which cores this process may use, others do not count.
+    # Only the cores that this process may use count, where the system can say which.
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -25,21 +25,21 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from oversight.engine.accounting.ledger import UsageTotals
-from oversight.engine.batches.desk import Submission
+from oversight.engine.batches.endpoint import Submission
 from oversight.engine.errors import RunFolderError
 from oversight.engine.system.files import append_line, unwritable, whole_lines
 
-FOLDER, BOOK = "batches", "book.jsonl"
+FOLDER, JOURNAL = "batches", "book.jsonl"
 
 _TOTALS = TypeAdapter(UsageTotals)
 
 
-class Book:
+class BatchJournal:
     """One run's; the run folder's lock is held by whoever opens it. RunFolderError."""
 
     def __init__(self, run: Path) -> None:
         self.folder = run / FOLDER
-        self._file = self.folder / BOOK
+        self._file = self.folder / JOURNAL
         self.began: float | None = None
         """When the first batch was handed in, in seconds since 1970."""
         self.intended: dict[str, Submission] = {}
@@ -118,7 +118,7 @@ class Book:
             os.truncate(self._file, size)
         kept = {self.calls(batch).name for batch in (*self.intended.values(), *self.out.values())}
         for file in self.folder.iterdir():
-            if file.name not in (BOOK, *kept):
+            if file.name not in (JOURNAL, *kept):
                 file.unlink()
 
     def _write(self, told: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The book of batches, and what vendors' own clients make of the desks of the rehearsal server."""
+"""The journal of batches, and the rehearsal server's endpoints under the vendors' own clients."""
 
 from pathlib import Path
 from typing import Any
@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from oversight.engine.accounting.ledger import sum_usage
-from oversight.engine.batches.book import Book
-from oversight.engine.batches.desk import Submission
+from oversight.engine.batches.endpoint import Submission
+from oversight.engine.batches.journal import BatchJournal
 from oversight.engine.errors import RunFolderError
 from oversight.engine.rehearsal import MockServer, Profile
 from oversight.engine.rehearsal.profile import BatchProfile
@@ -19,53 +19,61 @@ FIRST = Submission("a1", "openai/gpt-4o", 3, 100.0, 30.0, 0.5)
 SECOND = Submission("b2", "openai/gpt-4o", 2, 200.0, 20.0, 0.4)
 
 
-def standing(book: Book) -> Any:
-    keys = (book.intended, book.out, book.faults, book.tries, book.landed, book.room, book.began)
+def standing(journal: BatchJournal) -> Any:
+    keys = (
+        journal.intended,
+        journal.out,
+        journal.faults,
+        journal.tries,
+        journal.landed,
+        journal.room,
+        journal.began,
+    )
     return [dict(each) if isinstance(each, dict) else each for each in keys]
 
 
 def test_every_prefix_of_the_book_is_where_the_run_stood_then(tmp_path: Path) -> None:
-    book = Book(tmp_path)
-    file, stood = tmp_path / "batches" / "book.jsonl", {0: standing(book)}
+    journal = BatchJournal(tmp_path)
+    file, stood = tmp_path / "batches" / "book.jsonl", {0: standing(journal)}
     steps = [
-        lambda: book.intend(FIRST),
-        lambda: book.submitted("a1", "batch_1"),
-        lambda: book.foreign("batch_1"),
-        lambda: book.submitted("a1", "batch_2"),
-        lambda: book.intend(SECOND),
-        lambda: book.dropped("b2"),
-        lambda: book.learn("openai/gpt-4o", 15.0),
-        lambda: book.land("batch_2", sum_usage([]), {"00": (400, b"no")}, ["11", "22"]),
-        lambda: book.forgive(),
+        lambda: journal.intend(FIRST),
+        lambda: journal.submitted("a1", "batch_1"),
+        lambda: journal.foreign("batch_1"),
+        lambda: journal.submitted("a1", "batch_2"),
+        lambda: journal.intend(SECOND),
+        lambda: journal.dropped("b2"),
+        lambda: journal.learn("openai/gpt-4o", 15.0),
+        lambda: journal.land("batch_2", sum_usage([]), {"00": (400, b"no")}, ["11", "22"]),
+        lambda: journal.forgive(),
     ]
     for step in steps:
         step()
-        stood[file.stat().st_size] = standing(book)
+        stood[file.stat().st_size] = standing(journal)
     whole, last = file.read_bytes(), stood[0]
     for size in range(len(whole) + 1):
         file.write_bytes(whole[:size])
         last = stood.get(size, last)
-        again = Book(tmp_path)
+        again = BatchJournal(tmp_path)
         assert standing(again) == last
         # What is written next begins a line of its own.
         again.learn("another", 1.0)
-        reread = Book(tmp_path)
+        reread = BatchJournal(tmp_path)
         assert reread.room["another"] == 1.0
 
 
 def test_a_book_of_another_version_is_not_guessed_at(tmp_path: Path) -> None:
-    Book(tmp_path)
+    BatchJournal(tmp_path)
     (tmp_path / "batches" / "book.jsonl").write_bytes(b'{"handed": "over"}\n')
     with pytest.raises(RunFolderError, match="does not know"):
-        Book(tmp_path)
+        BatchJournal(tmp_path)
 
 
 def test_files_that_belong_to_no_batch_that_is_out_are_taken_away(tmp_path: Path) -> None:
-    book = Book(tmp_path)
-    book.intend(FIRST)
+    journal = BatchJournal(tmp_path)
+    journal.intend(FIRST)
     for name in ("a1.calls", "a1.body", "zz.calls", "x.noted", "a1.results"):
         (tmp_path / "batches" / name).write_bytes(b"")
-    Book(tmp_path)
+    BatchJournal(tmp_path)
     kept = sorted(file.name for file in (tmp_path / "batches").iterdir())
     assert kept == ["a1.calls", "book.jsonl"]
 

@@ -6,13 +6,20 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from oversight.engine.batches.desk import BatchDesk, BatchState, Caps, LineResult, Lost, Submission
+from oversight.engine.batches.endpoint import (
+    BatchEndpoint,
+    BatchState,
+    Caps,
+    LineResult,
+    Lost,
+    Submission,
+)
 from oversight.engine.providers.fault import ErrorAnswer
 from oversight.engine.providers.payload import text
 
 MARK = "oversight"
 """The key of a batch's metadata that holds our mark."""
-EARLIER = 86_400.0
+MAX_CLOCK_SKEW = 86_400.0
 """Seconds by which the vendor's clock may be behind ours and a batch be listed as older."""
 _ENDED: dict[str, Lost] = {
     "completed": "Missing",
@@ -23,7 +30,7 @@ _ENDED: dict[str, Lost] = {
 _NOT_RUN: dict[str, Lost] = {"batch_expired": "Expired", "batch_cancelled": "Cancelled"}
 
 
-class OpenAIDesk(BatchDesk):
+class OpenAIEndpoint(BatchEndpoint):
     caps = Caps(50_000, 200 * 10**6)
 
     def line(self, address: str, body: bytes) -> bytes:
@@ -34,25 +41,25 @@ class OpenAIDesk(BatchDesk):
         file.writelines(lines)
 
     async def submit(self, mark: str, file: Path) -> str:
-        up = await self.errands.ask("POST", "/files", file=file, purpose="batch")
+        up = await self.http.ask("POST", "/files", file=file, purpose="batch")
         wanted = {
             "input_file_id": text(up["id"]),
             "endpoint": self._endpoint,
             "completion_window": "24h",
             "metadata": {MARK: mark},
         }
-        return text((await self.errands.ask("POST", "/batches", json=wanted))["id"])
+        return text((await self.http.ask("POST", "/batches", json=wanted))["id"])
 
     async def find(self, lost: Submission, known: Collection[str]) -> str | None:
         async for batch in self._listed():
             if (batch.get("metadata") or {}).get(MARK) == lost.mark:
                 return text(batch["id"])
-            if batch.get("created_at", lost.at) < lost.at - EARLIER:
+            if batch.get("created_at", lost.at) < lost.at - MAX_CLOCK_SKEW:
                 return None
         return None
 
     async def state(self, id: str) -> BatchState:
-        told = await self.errands.ask("GET", f"/batches/{id}")
+        told = await self.http.ask("GET", f"/batches/{id}")
         status, counts = text(told["status"]), told.get("request_counts") or {}
         done = int(counts.get("completed", 0)) + int(counts.get("failed", 0))
         if status not in _ENDED:
@@ -78,7 +85,7 @@ class OpenAIDesk(BatchDesk):
         return LineResult(address, 500, orjson.dumps({"error": error}))
 
     async def cancel(self, id: str) -> None:
-        await self.errands.ask("POST", f"/batches/{id}/cancel", json={})
+        await self.http.ask("POST", f"/batches/{id}/cancel", json={})
 
     @property
     def _endpoint(self) -> str:
@@ -94,7 +101,7 @@ class OpenAIDesk(BatchDesk):
         """All batches of the account, the newest first."""
         query = {"limit": "100"}
         while True:
-            page = await self.errands.ask("GET", "/batches", query=query)
+            page = await self.http.ask("GET", "/batches", query=query)
             for batch in page["data"]:
                 yield batch
             if not (page.get("has_more") and page["data"]):

@@ -9,7 +9,7 @@ from secrets import token_hex
 from oversight.cache.call import Call
 from oversight.engine.accounting.budget import Budget
 from oversight.engine.accounting.prices import Price
-from oversight.engine.batches.desk import BatchDesk, Caps, Submission
+from oversight.engine.batches.endpoint import BatchEndpoint, Caps, Submission
 from oversight.engine.system.files import sync_folder, unwritable
 from oversight.engine.tokens import CAUTION, prompt_tokens
 
@@ -18,11 +18,11 @@ BODY = ".body"
 
 
 @dataclass
-class Cutter:
+class BatchPacker:
     """Cuts the calls of one model into batches."""
 
     model: str
-    desk: BatchDesk
+    endpoint: BatchEndpoint
     folder: Path
     calls: Iterator[Call]
     caps: Caps
@@ -51,7 +51,7 @@ class Cutter:
         def fitting() -> Iterator[bytes]:
             nonlocal lines, size, tokens, worst
             while (call := self._next) is not None:
-                line = self.desk.line(call.address, self.desk.wire.body(call))
+                line = self.endpoint.line(call.address, self.endpoint.wire.body(call))
                 asked, most = prompt_tokens(call), self._worst(call)
                 if self.budget is not None and not self.budget.fits(worst + most):
                     self.lacked = 0.0 if lines else most
@@ -67,7 +67,7 @@ class Cutter:
 
         try:
             with calls.open("wb") as kept, body.open("wb") as file:
-                self.desk.write(fitting(), file)
+                self.endpoint.write(fitting(), file)
                 kept.flush()
                 os.fsync(kept.fileno())
             sync_folder(self.folder)

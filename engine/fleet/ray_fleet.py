@@ -1,4 +1,4 @@
-"""Workers as Ray actors, on any machine of a cluster: placement and liveness are Ray's."""
+"""Workers as Ray actors on any machine of a cluster: Ray places them and notices their deaths."""
 
 import asyncio
 import logging
@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 from oversight.engine.errors import UsageError
 from oversight.engine.fleet.fleet import Fleet
-from oversight.engine.fleet.hand import Hand, WorkerLost
-from oversight.engine.fleet.words import Opening, Orders, Receipt, WorkerReport
+from oversight.engine.fleet.messages import Acknowledgement, Orders, WorkerReport, WorkerSetup
 from oversight.engine.fleet.worker import Worker
+from oversight.engine.fleet.worker_handle import WorkerHandle, WorkerLost
 from oversight.engine.runs.executor import Assignment
 from oversight.engine.system.settings import is_url
 
@@ -25,82 +25,84 @@ try:
 except ImportError as exc:
     raise UsageError("--ray needs Ray: pip install 'oversight-bench[ray]'") from exc
 
-SILENT = 10.0
-"""Seconds without a report after which a worker is given up: its node may hang or be cut off. Its
-grants ended long before."""
-PATIENCE = 5.0
-"""Seconds for a connection to a cluster."""
+UNRESPONSIVE_AFTER = 10.0
+"""Seconds without a report after which a worker counts as lost: its node may hang or be cut off.
+Its grants expired long before."""
+CONNECT_TIMEOUT = 5.0
+"""Seconds to connect to a cluster."""
 LOCAL = "auto"
 """In place of an address: the cluster that the environment names, else one on this machine."""
 
 
-class Actor:
-    """What Ray runs on a node: a worker, and nothing that lasts."""
+class WorkerActor:
+    """A worker as Ray runs it on a node; it holds nothing durable."""
 
     def __init__(self) -> None:
         self._worker: Worker | None = None
 
-    async def open(self, opening: Opening, machine: str) -> None:
-        if not is_url(opening.store) and machine != this_machine():
+    async def open(self, setup: WorkerSetup, machine: str) -> None:
+        if not is_url(setup.store) and machine != boot_id():
             raise UsageError(
-                f"{opening.store} is a folder, and a folder cannot be shared between machines: "
+                f"{setup.store} is a folder, and a folder cannot be shared between machines: "
                 "name a database with --store postgresql://…"
             )
-        self._worker = Worker(opening)
+        self._worker = Worker(setup)
 
-    async def order(self, orders: Orders) -> Receipt:
-        return self._at_work().order(orders)
+    async def order(self, orders: Orders) -> Acknowledgement:
+        return self._opened().order(orders)
 
     async def report(self, hold: float) -> WorkerReport:
-        return await self._at_work().report(hold)
+        return await self._opened().report(hold)
 
     async def close(self, abandon: bool) -> WorkerReport:
-        return await self._at_work().close(abandon=abandon)
+        return await self._opened().close(abandon=abandon)
 
-    def _at_work(self) -> Worker:
+    def _opened(self) -> Worker:
         assert self._worker is not None, "it is opened first"
         return self._worker
 
 
-class RayHand(Hand):
-    """An actor that dies with whoever made it, and is never started again by Ray."""
+class RayWorker(WorkerHandle):
+    """An actor that dies with its owner, and is never restarted by Ray."""
 
     def __init__(self, actor: Any) -> None:
-        self.actor = actor
+        self._actor = actor
 
     @classmethod
-    async def hire(cls) -> "RayHand":
-        """An actor, wherever Ray has a place for it, now or later."""
+    async def spawn(cls) -> "RayWorker":
+        """An actor, scheduled wherever and whenever Ray has room for it."""
         options = {"max_restarts": 0, "max_task_retries": 0, "max_concurrency": 64, "num_cpus": 1}
-        made = ray.remote(**options)(Actor)
-        return cls(made.options(scheduling_strategy="SPREAD").remote())
+        remote = ray.remote(**options)(WorkerActor)
+        return cls(remote.options(scheduling_strategy="SPREAD").remote())
 
-    async def open(self, opening: Opening) -> None:
-        await self._call("open", opening, this_machine())
+    async def open(self, setup: WorkerSetup) -> None:
+        await self._call("open", setup, boot_id())
 
-    async def order(self, orders: Orders) -> Receipt:
-        receipt: Receipt = await self._call("order", orders)
-        return receipt
+    async def order(self, orders: Orders) -> Acknowledgement:
+        answer: Acknowledgement = await self._call("order", orders)
+        return answer
 
     async def report(self, hold: float) -> WorkerReport:
         try:
-            async with asyncio.timeout(hold + SILENT):
+            async with asyncio.timeout(hold + UNRESPONSIVE_AFTER):
                 report: WorkerReport = await self._call("report", hold)
                 return report
         except TimeoutError:
-            raise WorkerLost(f"a worker on Ray said nothing for {SILENT:.0f} s") from None
+            raise WorkerLost(
+                f"a worker on Ray said nothing for {UNRESPONSIVE_AFTER:.0f} s"
+            ) from None
 
     async def close(self, *, abandon: bool) -> WorkerReport:
         report: WorkerReport = await self._call("close", abandon)
-        ray.kill(self.actor)
+        ray.kill(self._actor)
         return report
 
-    async def lose(self) -> None:
-        ray.kill(self.actor)
+    async def kill(self) -> None:
+        ray.kill(self._actor)
 
     async def _call(self, method: str, *args: object) -> Any:
         try:
-            return await getattr(self.actor, method).remote(*args)
+            return await getattr(self._actor, method).remote(*args)
         except RayActorError as exc:
             raise WorkerLost("a worker on Ray is gone") from exc
         except RayTaskError as exc:
@@ -111,14 +113,14 @@ class RayFleet(Fleet):
     """A fleet on a Ray cluster, for as long as it is open."""
 
     def __init__(self, assignment: Assignment, *, address: str, **settings: Any) -> None:
-        """address: of a cluster, or `auto`; settings: of a `Fleet`. UsageError if there is none."""
-        super().__init__(assignment, hire=RayHand.hire, **settings)
-        # Ray sends its makers figures of how it is used, unless it is told not to.
+        """address: of a cluster, or `auto`. settings: see `Fleet`. UsageError if there is none."""
+        super().__init__(assignment, spawn=RayWorker.spawn, **settings)
+        # Ray reports usage statistics to its vendor unless it is told not to.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         if address != LOCAL:
             _refuse_unreachable(address)
         self._stdout = ExitStack()
-        self._stdout.enter_context(_stdout_is_ours())
+        self._stdout.enter_context(_stdout_on_stderr())
         try:
             ray.init(
                 None if address == LOCAL else address,
@@ -138,32 +140,32 @@ class RayFleet(Fleet):
             self._stdout.close()
 
 
-def this_machine() -> str:
-    """Equal for processes of one machine, between two of its starts."""
+def boot_id() -> str:
+    """Equal for all processes of one machine between two boots."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 @contextmanager
-def _stdout_is_ours() -> Iterator[None]:
-    """What Ray prints goes to stderr, be it from its own processes or from this one: stdout is for
-    the result, which comes when the fleet is closed."""
+def _stdout_on_stderr() -> Iterator[None]:
+    """Send what Ray prints, in its processes and in this one, to stderr: stdout is for the result,
+    which comes after the fleet is closed."""
     sys.stdout.flush()
-    ours = os.dup(1)
+    kept = os.dup(1)
     os.dup2(2, 1)
     try:
         yield
     finally:
         sys.stdout.flush()
-        os.dup2(ours, 1)
-        os.close(ours)
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def _refuse_unreachable(address: str) -> None:
-    """UsageError if nobody listens there: Ray itself would try for minutes."""
-    place = urlsplit(address if "://" in address else f"//{address}")
+    """UsageError if nothing listens there: Ray itself would try for minutes."""
+    parts = urlsplit(address if "://" in address else f"//{address}")
     try:
-        if not place.hostname or not place.port:
+        if not parts.hostname or not parts.port:
             raise ValueError("an address is written as HOST:PORT")
-        socket.create_connection((place.hostname, place.port), PATIENCE).close()
+        socket.create_connection((parts.hostname, parts.port), CONNECT_TIMEOUT).close()
     except (OSError, ValueError) as exc:
         raise UsageError(f"--ray {address}: no cluster can be reached there: {exc}") from exc

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, ClassVar, Literal, TypeAlias
 
-from oversight.engine.batches.errands import Errands
+from oversight.engine.batches.vendor_http import VendorHttp
 from oversight.engine.providers.fault import ErrorAnswer
 from oversight.engine.providers.settings import Settings
 from oversight.engine.providers.wire import Wire
@@ -67,7 +67,7 @@ class LineResult:
     """Why there is neither status nor body; None where they are there."""
 
 
-class BatchDesk(ABC):
+class BatchEndpoint(ABC):
     """The batch endpoint of one provider. A call's address is the id of its line.
 
     Raises what calls raise. That a request failed does not say that a batch was not made of it:
@@ -81,7 +81,7 @@ class BatchDesk(ABC):
     def __init__(self, settings: Settings, wire: Wire) -> None:
         self.settings = settings
         self.wire = wire
-        self.errands = Errands(settings, wire)
+        self.http = VendorHttp(settings, wire)
 
     @abstractmethod
     def line(self, address: str, body: bytes) -> bytes:
@@ -116,13 +116,16 @@ class BatchDesk(ABC):
         """Have the vendor begin no more of its lines. What is done is billed, and comes."""
 
     async def close(self) -> None:
-        await self.errands.close()
+        await self.http.close()
 
 
-def desk_of(settings: Settings, wire: Wire) -> BatchDesk:
-    """The desk of a provider that takes batches."""
-    from oversight.engine.batches.anthropic_desk import AnthropicDesk
-    from oversight.engine.batches.openai_desk import OpenAIDesk
+def batch_endpoint(settings: Settings, wire: Wire) -> BatchEndpoint:
+    """The endpoint of a provider that takes batches."""
+    from oversight.engine.batches.anthropic_endpoint import AnthropicEndpoint
+    from oversight.engine.batches.openai_endpoint import OpenAIEndpoint
 
-    desks: dict[str, type[BatchDesk]] = {"openai": OpenAIDesk, "anthropic": AnthropicDesk}
-    return desks[settings.provider](settings, wire)
+    endpoints: dict[str, type[BatchEndpoint]] = {
+        "openai": OpenAIEndpoint,
+        "anthropic": AnthropicEndpoint,
+    }
+    return endpoints[settings.provider](settings, wire)

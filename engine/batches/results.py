@@ -18,7 +18,7 @@ from oversight.engine.accounting.ledger import Page, fate
 from oversight.engine.accounting.prices import Price
 from oversight.engine.accounting.quarantine import Quarantine
 from oversight.engine.batches.collector import lines_at, places
-from oversight.engine.batches.desk import BatchDesk, BatchState, LineResult, Submission
+from oversight.engine.batches.endpoint import BatchEndpoint, BatchState, LineResult, Submission
 from oversight.engine.errors import (
     AllRefused,
     Halt,
@@ -31,18 +31,18 @@ from oversight.engine.limits.rate_limiter import ALIKE
 from oversight.engine.providers.provider import keyless
 from oversight.engine.tokens import CAUTION, prompt_tokens
 
-AT_ONCE = 256
+STORED_TOGETHER = 256
 """Lines whose replies are stored together."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass
-class Landing:
+class BatchResults:
     """One batch that has ended, line by line. Nothing of it is final before the book has it."""
 
     batch: Submission
-    desk: BatchDesk
+    endpoint: BatchEndpoint
     price: Price | None
     """Of calls in batches."""
     quarantine: Quarantine | None
@@ -69,7 +69,7 @@ class Landing:
         left = places(calls)
         with calls.open("rb") as asked:
             lines = self._lines(results)
-            while part := list(islice(lines, AT_ONCE)):
+            while part := list(islice(lines, STORED_TOGETHER)):
                 kept = []
                 for result in part:
                     at = left.pop(bytes.fromhex(result.address), None)
@@ -88,7 +88,7 @@ class Landing:
     def _lines(self, results: Path) -> Iterator[LineResult]:
         for _, line in lines_at(results):
             try:
-                result = self.desk.read(line)
+                result = self.endpoint.read(line)
                 bytes.fromhex(result.address)
             except (LookupError, TypeError, ValueError, AttributeError) as exc:
                 # Its call counts as missing, unless another line is about it.
@@ -105,13 +105,13 @@ class Landing:
             missing = result.lost == "Missing"
             self.page.fault("ambiguous" if missing else "failed", result.lost, worst)
             return None
-        secret = self.desk.errands.secret
+        secret = self.endpoint.http.secret
         repeats = secret.repeated(result.body)
         body = secret.hidden(result.body) if repeats else result.body
         try:
-            reply = self.desk.wire.reply(result.status, {}, body)
+            reply = self.endpoint.wire.reply(result.status, {}, body)
             if repeats:
-                keyless(reply, self.desk.settings.provider)
+                keyless(reply, self.endpoint.settings.provider)
         except Halt as halt:
             self.page.fault(fate(halt), halt.slug, worst)
             self.halt = self.halt or halt
@@ -132,7 +132,7 @@ class Landing:
     def _doubt_all(self) -> None:
         """Where a whole batch was refused for one cause, it is not its calls that are at fault."""
         if len(self.faults) == self.batch.lines >= ALIKE and len(self._causes) == 1:
-            what = self.desk.wire.provider
+            what = self.endpoint.wire.provider
             (cause,) = self._causes
             self.faults.clear()
             self.halt = AllRefused(

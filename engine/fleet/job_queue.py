@@ -1,0 +1,149 @@
+"""Which problems each worker runs next: those of dead workers first, then in the sweep's order."""
+
+import itertools
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from oversight.engine.fleet.crash_bisection import CellIndexes, CrashBisection
+from oversight.engine.fleet.messages import Job, WorkerReport
+from oversight.engine.runs.executor import Assignment
+
+PREFETCH = 1.0
+"""Seconds of work queued at a worker, beside the cells that it has in progress."""
+
+
+@dataclass(slots=True)
+class _Assigned:
+    """What one worker has been given."""
+
+    jobs: dict[int, Job] = field(default_factory=dict)
+    """Unfinished, by problem."""
+    suspects: CellIndexes = ()
+    """Cells under bisection; a worker that has any has nothing else."""
+    cells: int = 0
+    """Cells of all jobs so far."""
+    landed: int = 0
+    since: float = field(default_factory=time.monotonic)
+
+
+class JobQueue:
+    """The cells without an outcome, as jobs of one problem each, and who has which of them."""
+
+    def __init__(self, assignment: Assignment, workers: int, lanes: int) -> None:
+        """lanes: cells that each worker runs at a time."""
+        self._sweep, self._folder = assignment.loaded.sweep, assignment.folder
+        self._workers, self._lanes = workers, lanes
+        self._assigned: dict[int, _Assigned] = {}
+        self._batches = iter(assignment.batches(self._folder)) if assignment.batches else None
+        self._exhausted = False
+        """Whether every job has been handed out at least once."""
+        self._fresh = self._missing_jobs() if self._batches is None else iter(())
+        self._urgent: deque[Job] = deque()
+        """Jobs of dead workers, and of the batch of cells that is being run."""
+        self._bisection = CrashBisection()
+        self._next_batch()
+
+    @property
+    def done(self) -> bool:
+        return self._exhausted and self._all_landed
+
+    def bisecting(self, worker: int) -> bool:
+        """Whether a worker has suspected cells, and nothing else."""
+        return bool(self._assigned[worker].suspects)
+
+    def join(self, worker: int) -> None:
+        self._assigned[worker] = _Assigned()
+
+    def leave(self, worker: int) -> None:
+        del self._assigned[worker]
+
+    def lost(self, worker: int) -> int | None:
+        """Take back a dead worker's jobs; the cell to blame for its death, if that is known."""
+        mine = self._assigned.pop(worker)
+        if mine.suspects:
+            return self._bisection.died_of(self._folder.missing(mine.suspects))
+        again = self._bisection.died_with(mine.jobs.values(), self._missing)
+        self._urgent.extendleft(reversed(again))
+        return None
+
+    def landed(self, worker: int, report: WorkerReport) -> None:
+        """Note what a worker has finished; its outcomes are in the run folder by now."""
+        mine = self._assigned[worker]
+        mine.landed += len(report.landed)
+        for problem in report.finished:
+            mine.jobs.pop(problem, None)
+        if not mine.jobs:
+            mine.suspects = ()
+        self._next_batch()
+
+    def take(self, worker: int, backlog: int, in_progress: int) -> tuple[tuple[Job, ...], int]:
+        """A worker's next jobs, and the backlog below which it is to ask for more; 0: never.
+
+        backlog, in_progress: cells that it has not begun, and that it is running.
+        """
+        mine = self._assigned[worker]
+        if mine.suspects:
+            return (), 0
+        if self._bisection and not mine.jobs:
+            mine.suspects = self._bisection.take()
+            jobs = self._by_problem(mine.suspects)
+            self._assign(mine, jobs)
+            return tuple(jobs), 0
+        speed = mine.landed / max(time.monotonic() - mine.since, 0.2)
+        # Enough to keep it busy for a second, but no more than its part of what is left, so that
+        # all workers end together.
+        part = self._unassigned // (2 * self._workers)
+        want = max(self._lanes - in_progress, 0) + min(self._lanes + int(PREFETCH * speed), part)
+        taken: list[Job] = []
+        while backlog < want or not (backlog or taken):
+            job = self._urgent.popleft() if self._urgent else next(self._fresh, None)
+            if job is None:
+                break
+            taken.append(job)
+            backlog += len(self._cells(job))
+        self._assign(mine, taken)
+        empty = not self._urgent and (self._exhausted or self._batches is not None)
+        return tuple(taken), 0 if empty else max(backlog // 2, 1)
+
+    def _assign(self, mine: _Assigned, jobs: list[Job]) -> None:
+        mine.jobs.update((job.problem, job) for job in jobs)
+        mine.cells += sum(len(self._cells(job)) for job in jobs)
+
+    def _missing_jobs(self) -> Iterator[Job]:
+        for problem in range(len(self._sweep.problems)):
+            span = self._sweep.span(problem)
+            if missing := self._folder.missing(span):
+                yield Job(problem, None if len(missing) == len(span) else missing)
+        self._exhausted = True
+
+    def _next_batch(self) -> None:
+        """Where cells come in batches: queue the next one, once all before it have landed."""
+        while self._batches is not None and not self._exhausted and self._all_landed:
+            if (cells := next(self._batches, None)) is None:
+                self._exhausted = True
+            else:
+                self._urgent.extend(self._by_problem(tuple(cell.place for cell in cells)))
+
+    def _by_problem(self, cells: CellIndexes) -> list[Job]:
+        grouped = itertools.groupby(cells, self._sweep.problem_at)
+        return [Job(problem, tuple(among)) for problem, among in grouped]
+
+    def _cells(self, job: Job) -> range | CellIndexes:
+        return self._sweep.span(job.problem) if job.cells is None else job.cells
+
+    def _missing(self, job: Job) -> CellIndexes:
+        return self._folder.missing(self._cells(job))
+
+    @property
+    def _unassigned(self) -> int:
+        """Cells that no worker has."""
+        assigned = sum(each.cells - each.landed for each in self._assigned.values())
+        return max(len(self._folder) - self._folder.finished - assigned, 0)
+
+    @property
+    def _all_landed(self) -> bool:
+        """Whether no worker has a job, and none of a dead worker waits."""
+        waiting = self._urgent or self._bisection
+        return not (waiting or any(each.jobs for each in self._assigned.values()))

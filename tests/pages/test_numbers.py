@@ -1,0 +1,56 @@
+"""Numbers as pages write them: digits that compare, ticks that agree, and a rate not yet known."""
+
+from collections import deque
+
+import pytest
+
+from oversight.engine.pages.environment import short, signed
+from oversight.engine.pages.live import recent_rate
+from oversight.engine.pictures.data import Axis
+
+
+@pytest.mark.parametrize(
+    ("amount", "told"),
+    [
+        (0, "0"),
+        (999, "999"),
+        (999.6, "1.00k"),
+        (2_800, "2.80k"),
+        (9_996, "10.0k"),
+        (43_600, "43.6k"),
+        (99_960, "100k"),
+        (999_400, "999k"),
+        (999_600, "1.00M"),
+        (2.5e9, "2.50G"),
+    ],
+)
+def test_amounts_have_three_digits_whatever_their_size(amount: float, told: str) -> None:
+    assert short(amount) == told
+
+
+def test_a_figure_that_rounds_to_nothing_has_no_sign() -> None:
+    assert (signed(-0.001), signed(-0.25), signed(None)) == ("0.00", "−0.25", "–")
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        ((-1, 2), ["−1.0", "−0.5", "0.0", "0.5", "1.0", "1.5", "2.0"]),
+        ((0, 6), ["0", "1", "2", "3", "4", "5", "6"]),
+        ((0, 0.05), ["0.00", "0.01", "0.02", "0.03", "0.04", "0.05"]),
+    ],
+)
+def test_ticks_of_one_axis_have_as_many_decimals(
+    values: tuple[float, float], labels: list[str]
+) -> None:
+    axis = Axis.around(values)
+    assert [axis.label(tick) for tick in axis.ticks] == labels
+
+
+def test_a_rate_is_unknown_at_first_and_nothing_where_all_stands_still() -> None:
+    marks: deque[tuple[float, int]] = deque()
+    assert recent_rate(marks, 0.0, 5, over=5.0) is None
+    assert recent_rate(marks, 2.0, 9, over=5.0) == 2.0
+    for now in (4.0, 6.0, 8.0):
+        last = recent_rate(marks, now, 9, over=5.0)
+    assert last == 0.0
