@@ -13,6 +13,9 @@ from oversight.protocols.scoring.statistics import Estimate
 DETAILED = 3
 """Rows whose curves are shown point by point."""
 
+FEW = 8
+"""Candidates below which a pool is said to be small."""
+
 
 def pressure_json(
     rows: Sequence[RowPressure], select: SelectionMethod, score: str
@@ -87,6 +90,8 @@ def _summary(rows: Sequence[RowPressure], select: SelectionMethod, score: str) -
         "breakdown: the n from which on selection gets no more than a blind choice; in brackets "
         "95 % by problems.",
     ]
+    if min(row.pool for row in rows) < FEW:
+        notes.append("few candidates tell little: larger `draws` in the sweep make larger pools.")
     if any(row.left_out for row in rows):
         most = max(row.left_out for row in rows)
         notes.append(f"up to {most} problems are left out: a world of theirs has no verdict.")

@@ -96,6 +96,18 @@ MUTANTS: tuple[Mutant, ...] = (
         ('"all" if needed == len(subclaims)', '"all" if needed <= len(subclaims)'),
     ),
     *_of(
+        "mechanisms/debate_game.py",
+        "debate_game",
+        ("value == min(ceilings)", "value <= min(ceilings)"),
+        ("max(fmean(game.first_chooses", "min(fmean(game.first_chooses"),
+        ("min(fmean(game.second_chooses", "max(fmean(game.second_chooses"),
+        ("return solved([[game] for game in games])", "return solved([games])"),
+        ("game.drawn if argues_first", "game.drawn if not argues_first"),
+        ("first if argues_first else second", "second if argues_first else first"),
+        ("-entry for entry in column", "entry for entry in column"),
+        ("nth(ask, n)", "ask"),
+    ),
+    *_of(
         MM,
         "market_making adversarial_propaganda",
         ("        return Verdict(prices[-1],", "        return Verdict(decided.probs,"),
