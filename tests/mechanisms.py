@@ -146,30 +146,30 @@ TRUTHS = (
     ),
     (
         "doubly_efficient_debate",
-        "protocols/test_best_response::test_no_list_of_steps_carries_a_lie_past_an_exact_judge",
+        "protocols/test_best_response_steps::test_no_list_of_steps_carries_a_lie_past_an_exact_judge",
     ),
     (
         "doubly_efficient_debate",
-        "protocols/test_best_response"
+        "protocols/test_best_response_steps"
         "::test_no_probabilities_carry_a_doubtful_argument_past_a_sampled_judge",
     ),
     (
         "prover_estimator_debate",
-        "protocols/test_best_response::test_no_split_carries_a_lie_past_an_exact_estimator",
+        "protocols/test_best_response_splits::test_no_split_carries_a_lie_past_an_exact_estimator",
     ),
     (
         "prover_estimator_debate",
-        "protocols/test_prover_estimator_debate"
+        "protocols/test_prover_estimator_verdict"
         "::test_an_estimator_who_knows_the_truth_cannot_be_evaded",
     ),
     (
         "prover_estimator_debate",
-        "protocols/test_prover_estimator_debate"
+        "protocols/test_prover_estimator_verdict"
         "::test_a_claim_is_as_likely_as_its_parts_given_what_the_judge_says_of_one",
     ),
     (
         "prover_estimator_debate",
-        "protocols/test_prover_estimator_debate"
+        "protocols/test_prover_estimator_verdict"
         "::test_a_calibrated_estimator_who_cannot_find_the_flaw_is_right_on_average",
     ),
     (

@@ -80,6 +80,21 @@ class Judge(ABC):
 
 
 @dataclass(frozen=True)
+class RepeatedJudge(Judge):
+    """One judge asked many times: it reads what that one reads, and speaks through its model."""
+
+    member: Judge
+
+    @property
+    def reads_passage(self) -> bool:
+        return self.member.reads_passage
+
+    @property
+    def base_agent(self) -> Agent:
+        return self.member.base_agent
+
+
+@dataclass(frozen=True)
 class ModelJudge(Judge):
     """One model, asked in one way: a subclass says what is asked and how the reply is read."""
 

@@ -42,7 +42,7 @@ RRM = "mechanisms/recursive_reward_modelling.py"
 MUTANTS: tuple[Mutant, ...] = (
     *_of(
         DE,
-        "doubly_efficient_debate best_response",
+        "doubly_efficient_debate best_response_steps",
         ("made.steps[: made.number]", "made.steps[made.number - 1 : made.number]"),
         ("made.steps[: made.number]", "made.steps"),
         ("return prod(odds)", "return 1.0"),
@@ -61,7 +61,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "mechanisms/commitment.py",
-        "doubly_efficient_debate prover_estimator_debate best_response",
+        "doubly_efficient_debate prover_estimator_debate best_response_steps",
         ("entries if len(entries) <= most else None", "entries[:most]"),
         ("(*theirs, ending(theirs, listed.stated))", "theirs"),
         ("most + 1)", "most + 2)"),
@@ -70,7 +70,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "sampling.py",
-        "sampling doubly_efficient_debate best_response",
+        "sampling doubly_efficient_debate best_response_steps",
         ("(self.close + self.far) / 2", "self.far"),
         ("< round(self.threshold, 9)", "<= round(self.threshold, 9)"),
         ("abs(stated - share)", "stated - share"),
@@ -78,7 +78,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         PE,
-        "prover_estimator_debate best_response",
+        "prover_estimator_debate prover_estimator_verdict best_response_splits",
         ("min(link * sum(holding[needed:]), 1.0)", "min(sum(holding[needed:]), 1.0)"),
         ("sum(holding[needed:])", "sum(holding[needed - 1 :])"),
         ("min(estimate, 1 - opposite)", "1 - opposite"),
@@ -341,7 +341,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "judges/case.py",
-        "prover_estimator_debate doubly_efficient_debate best_response",
+        "prover_estimator_verdict doubly_efficient_debate best_response_steps",
         ("p if answer == side else share", "p if answer != side else share"),
     ),
     *_of(
@@ -420,13 +420,13 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         PE,
-        "prover_estimator_debate best_response",
+        "prover_estimator_debate prover_estimator_verdict best_response_splits",
         ("        for _ in range(self.depth):\n", "        for _ in range(1):\n"),
         ("at_hand = _doubted(leaf, level, self.words)", "at_hand = (leaf,)"),
     ),
     *_of(
         DE,
-        "doubly_efficient_debate best_response",
+        "doubly_efficient_debate best_response_steps",
         (
             "self.seat(self.opponent or self.agent, against, role)",
             "self.seat(self.agent, against, role)",
