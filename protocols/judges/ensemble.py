@@ -21,18 +21,20 @@ from oversight.protocols.transcript import Verdict
 class Ensemble(RepeatedJudge):
     """One judge many times over, each time with other examples; put it before any protocol.
 
-       To judge a floor:
-         1. member n is the judge with `shots` examples drawn with replacement (bagging: Breiman 1996)
-            by a chance that depends on `seed` and n alone, asked as a draw of its own;
-         2. every member hears the floor, and none hears the others;
-         3. unless the weighing is uniform, every member also judges the examples that are held out:
-            half of all are taught and half are held out, so that none is tested on what it was shown;
-    X      4. the probabilities are pooled as those of a jury (`oversight.protocols.judges.jury`).
-       Unreadable if any member is, on the floor. An example about the question at hand is left out.
-       Shared by the worlds: what the floor shares, as with any judge. The verdicts on held-out
-       examples depend on no question: a whole run pays for them once.
+    To judge a floor:
+      1. member n is the judge with `shots` examples drawn with replacement (bagging: Breiman 1996)
+         by a chance that depends on `seed` and n alone, asked as a draw of its own;
+      2. every member hears the floor, and none hears the others;
+      3. unless the weighing is uniform, every member also judges the examples that are held out:
+         half of all are taught and half are held out, so that none is tested on what it was shown;
+         `oversight.protocols.judges.weighing` makes weights of what it gets right, and an answer
+         that cannot be read is not right;
+      4. the probabilities are pooled as those of a jury (`oversight.protocols.judges.jury`).
+    Unreadable if any member is, on the floor. An example about the question at hand is left out.
+    Shared by the worlds: what the floor shares, as with any judge. The verdicts on held-out
+    examples depend on no question: a whole run pays for them once.
 
-       Where we differ: Sang et al. fine-tune a model a member; ours are shown examples in context.
+    Where we differ: Sang et al. fine-tune a model a member; ours are shown examples in context.
     """
 
     size: int = 5
