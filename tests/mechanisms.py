@@ -170,6 +170,11 @@ TRUTHS = (
     (
         "prover_estimator_debate",
         "protocols/test_prover_estimator_verdict"
+        "::test_a_claim_that_is_restated_is_no_likelier_for_that",
+    ),
+    (
+        "prover_estimator_debate",
+        "protocols/test_prover_estimator_verdict"
         "::test_a_calibrated_estimator_who_cannot_find_the_flaw_is_right_on_average",
     ),
     (

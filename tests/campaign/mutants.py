@@ -79,8 +79,10 @@ MUTANTS: tuple[Mutant, ...] = (
     *_of(
         PE,
         "prover_estimator_debate prover_estimator_verdict best_response_splits",
-        ("min(link * sum(holding[needed:]), 1.0)", "min(sum(holding[needed:]), 1.0)"),
+        ("return link * min(", "return min("),
         ("sum(holding[needed:])", "sum(holding[needed - 1 :])"),
+        ("sorted(subclaims)[-needed]", "1.0"),
+        ("sorted(subclaims)[-needed]", "sorted(subclaims)[needed - 1]"),
         ("min(estimate, 1 - opposite)", "1 - opposite"),
         ("min(estimate, 1 - opposite)", "min(estimate, opposite)"),
         ('level.truth_is == "lower" and place', 'level.truth_is == "higher" and place'),

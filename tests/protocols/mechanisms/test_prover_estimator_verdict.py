@@ -108,14 +108,16 @@ CHANCES = (0.9, 0.5, 0.2)
 
 
 def at_least(needed: int, **known: bool) -> float:
-    """How likely so many of the parts are to hold, by counting all ways; known: by place."""
+    """How likely so many of the parts are to hold, by counting all ways, or where it is less as one
+    that hold and fail together; known: by place."""
     total = 0.0
     for holds in product((True, False), repeat=3):
         if all(holds[int(place[1:])] == value for place, value in known.items()):
             free = (n for n in range(3) if f"n{n}" not in known)
             chance = math.prod(CHANCES[n] if holds[n] else 1 - CHANCES[n] for n in free)
             total += chance * (sum(holds) >= needed)
-    return total
+    together = sorted(float(known.get(f"n{n}", p)) for n, p in enumerate(CHANCES))
+    return min(total, together[-needed])
 
 
 @pytest.mark.parametrize("needed", [1, 2, 3])
@@ -123,8 +125,9 @@ async def test_a_claim_is_as_likely_as_its_parts_given_what_the_judge_says_of_on
     """The known truth: a claim of three independent parts, which hold with 0.9, 0.5 and 0.2, and of
     which `needed` must. Whatever the prover picks, and whichever way it says that the truth is, the
     verdict is how likely the claim is given what the judge finds of that part (counted over all
-    ways), and 0 if the judge finds that it does not follow. The prover gains by how far the truth
-    is from the estimate in the way that it said."""
+    ways, and no more than if the parts held and failed together), and 0 if the judge finds that it
+    does not follow. The prover gains by how far the truth is from the estimate in the way that it
+    said."""
     count = {1: "any", 2: "at least", 3: "all"}[needed]
 
     for pick, truth_is, holds in product(range(4), ("higher", "lower"), (True, False)):
@@ -155,6 +158,30 @@ async def test_a_claim_is_as_likely_as_its_parts_given_what_the_judge_says_of_on
         sign = 1 if truth_is == "higher" else -1
         gained = sign * (holds - (*CHANCES, 1.0)[pick])
         assert dict(verdict.measures)["prover_gain"] == pytest.approx(gained)
+
+
+@pytest.mark.parametrize("times", [1, 3, 8])
+@pytest.mark.parametrize("needed", ["all", "any"])
+async def test_a_claim_that_is_restated_is_no_likelier_for_that(times: int, needed: str):
+    """The known truth: nobody can tell whether a claim is right, and judge and estimator give 0.3
+    to it in whatever words. A prover restates it many times, so that any one of them, or all, would
+    do. If any will do the verdict stays at 0.3; as independent claims, three would have made it
+    1 - 0.7^3 = 0.657, a lie that wins."""
+
+    def unsure(call: Call) -> str:
+        match prompt(call).task:
+            case "subclaims":
+                words = [f"In other words ({n}), it is 48." for n in range(times)]
+                return form(subclaims=words, needed=needed, at_least=1)
+            case "estimates":
+                return estimates(*[0.3] * times, 1.0)
+            case "statement":
+                return held(0.3)
+        return form(subclaim=1, truth_is="higher")
+
+    protocol = ProverEstimatorDebate(JUDGE, ALICE, ESTHER, subclaims=8, depth=1)
+    verdict = await protocol.run(CRATES, A, Scripted(unsure))
+    assert verdict.probs[0] == pytest.approx(0.3 if needed == "any" else 0.3**times)
 
 
 @pytest.mark.parametrize("stated", [1, 2, 3])
