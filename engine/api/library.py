@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from oversight.cache.cache import Mode
-from oversight.engine.accounting.prices import listed, load_prices
+from oversight.engine.accounting.prices import load_prices
 from oversight.engine.batches.terms import BatchTerms
 from oversight.engine.display.progress import console as stderr
 from oversight.engine.errors import Halt
@@ -76,7 +76,7 @@ class Report:
 
         polars, pandas and DuckDB take them without copying. UsageError without the extra `frames`.
         """
-        prices = self.opened.models.priced(listed())
+        prices = self._run().prices
         source = FrameSource(self.folder, self.opened, prices, self.results.score)
 
         def read() -> "dict[str, pa.Table]":

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from oversight.cache.call import Ask, Call
 from oversight.cache.errors import ReplayMiss
 from oversight.cache.reply import Reply
-from oversight.engine.accounting.prices import listed
+from oversight.engine.accounting.prices import PriceList
 from oversight.engine.decisions.calls import calls_of_run, sample_of
 from oversight.engine.decisions.costs import spent_by_row
 from oversight.engine.errors import StoreFailed
@@ -32,12 +32,13 @@ class Recorder:
     """An `Ask` that keeps each different call with its reply, in the order of the replies."""
 
     inner: Ask
+    prices: PriceList
     asked: dict[str, Asked] = field(default_factory=dict)
 
     async def __call__(self, call: Call) -> Reply:
         reply = await self.inner(call)
         address = call.address
-        price = listed().find(call.model)
+        price = self.prices.find(call.model)
         cost = None if price is None else price.cost(reply.usage)
         self.asked[address] = Asked(address, call, reply, cost)
         return reply
@@ -62,7 +63,7 @@ async def ended(
     run: OpenedRun, row: Row, problem: Problem, place: Place, side: int
 ) -> tuple[CellOutcome | None, str, dict[str, Asked]]:
     """How a cell ends when it is run again, why it cannot be, and what it asks."""
-    recorder = Recorder(run.cache)
+    recorder = Recorder(run.cache, run.prices)
     missing = ""
     outcome: CellOutcome | None = None
     try:
@@ -87,7 +88,7 @@ async def sampled_costs(run: OpenedRun) -> tuple[int, list[SampledCost]]:
     landed, rows = run.landed(), run.sweep.rows
     sample = sample_of(run.sweep)
     found = await calls_of_run(run.opened, run.folder, run.replies, sample)
-    alone, _ = spent_by_row(found, len(rows), listed())
+    alone, _ = spent_by_row(found, len(rows), run.prices)
     count = len(sample)
     return count, [
         SampledCost(

@@ -22,6 +22,7 @@ from oversight.protocols.scores import applicable
 if TYPE_CHECKING:
     from oversight.cache.cache import Cache
     from oversight.cache.store import Reader
+    from oversight.engine.accounting.prices import PriceList
     from oversight.engine.pictures.landed import LandedOutcomes
     from oversight.engine.runs.loaded_sweep import LoadedSweep
 
@@ -72,6 +73,13 @@ class OpenedRun:
         from oversight.engine.runs.loaded_sweep import open_run
 
         return self.loaded or open_run(self.folder)
+
+    @property
+    def prices(self) -> "PriceList":
+        """The listed prices, also under the names that the sweep gives to public models."""
+        from oversight.engine.accounting.prices import listed
+
+        return self.opened.models.priced(listed())
 
     @property
     def sweep(self) -> Sweep:

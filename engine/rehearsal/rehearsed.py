@@ -54,7 +54,9 @@ def staged(file: SweepFile, url: str) -> LoadedSweep:
         needed = [variable for _, variable, default in row.options if default == "!"]
         variables.update(dict.fromkeys(filter(None, [row.key_variable, *needed]), KEY))
         given = file.providers.get(provider, {})
-        providers[provider] = {"deadline": REHEARSAL_DEADLINE, **given, "base_url": f"{url}/v1"}
+        # A folder for each provider: a host of open weights is not told by its models' names.
+        at = {"base_url": f"{url}/{provider}/v1"}
+        providers[provider] = {"deadline": REHEARSAL_DEADLINE, **given, **at}
     return load_sweep(replace(file, providers=providers), variables)
 
 

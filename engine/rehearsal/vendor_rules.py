@@ -58,7 +58,7 @@ def vendor_refusal(
     """
     if _NO_LONGER_SERVED.match(model):
         return VendorRefusal(404, "model_not_found", f"The model `{model}` does not exist")
-    rules = _claude if endpoint == "messages" else _rules_of(model)
+    rules = _claude if endpoint == "messages" else _rules_of(model, head)
     for code, message in rules(endpoint, body, model, head):
         return VendorRefusal(422 if rules is _mistral else 400, code, message)
     return None
@@ -165,6 +165,22 @@ def _stops(body: dict[str, Any]) -> list[str]:
     return [stop] if isinstance(stop, str) else stop
 
 
+def _groq(endpoint: Endpoint, body: dict[str, Any], model: str, head: bytes) -> _Found:
+    for name in ("logprobs", "top_logprobs"):
+        if name in body:
+            yield "invalid_request_error", f"property '{name}' is unsupported"
+
+
+def _together(endpoint: Endpoint, body: dict[str, Any], model: str, head: bytes) -> _Found:
+    """The number of candidates is what `logprobs` says there; it is no switch."""
+    if isinstance(body.get("logprobs"), bool):
+        yield "invalid_request_error", "logprobs: expected an integer from 0 to 20"
+
+
+_HOSTS = {b"groq": _groq, b"together": _together}
+"""Hosts of open weights, by the first folder of the path that they are asked at: the names of their
+models do not tell who hosts them."""
+_HOST = re.compile(rb"[A-Z]+ /(\w+)/")
 _VENDORS = (
     ("gemini-", _gemini),
     ("grok-", _grok),
@@ -173,10 +189,12 @@ _VENDORS = (
     ("moonshot-", _moonshot),
     ("deepseek-", _deepseek),
 )
-"""By how their models' names begin. Those of hosts of open weights say nothing of the host."""
+"""By how their models' names begin."""
 
 
-def _rules_of(model: str) -> Callable[[Endpoint, dict[str, Any], str, bytes], _Found]:
+def _rules_of(model: str, head: bytes) -> Callable[[Endpoint, dict[str, Any], str, bytes], _Found]:
+    if (host := _HOST.match(head)) and host[1] in _HOSTS:
+        return _HOSTS[host[1]]
     return next((rules for start, rules in _VENDORS if model.startswith(start)), _gpt)
 
 

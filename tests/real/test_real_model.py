@@ -55,7 +55,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(4 * 3600)]
 
 
 def judge(kind: str) -> dict[str, object]:
-    one = {"model": MODEL, "kind": kind}
+    one = {"model": MODEL, "kind": kind, "turn_tokens": 96}
     match kind:
         case "jury":
             return {"kind": kind, "judges": [judge("distribution"), judge("logprob")]}
@@ -64,7 +64,8 @@ def judge(kind: str) -> dict[str, object]:
         case "redrawn":
             return {"kind": kind, "member": judge("distribution"), "draws": 2}
         case "votes":
-            return one | {"n": 2, "max_tokens": 40}
+            # Asked to reason, it fills all of the 1,024 tokens it is given, and never concludes.
+            return one | {"n": 2, "max_tokens": 40, "reason": "none"}
         case "logprob":
             return one
     return one | {"max_tokens": 64}

@@ -1,12 +1,19 @@
 """What tokens cost, and what happens where nobody knows."""
 
+import asyncio
+import json
 from datetime import date
+from pathlib import Path
 
 import pytest
 
 from oversight.cache.reply import Usage
 from oversight.engine.accounting.prices import listed, load_prices
 from oversight.engine.errors import UsageError
+from oversight.engine.pictures.costs import ended, sampled_costs
+from oversight.engine.pictures.opened import OpenedRun, Place
+from tests.answering import alike, answering
+from tests.command_line import Command
 
 MILLION = 1_000_000
 
@@ -147,3 +154,36 @@ def test_a_batch_costs_its_part_of_all_prices_those_of_long_prompts_included():
         assert half.cost(usage) == pytest.approx(0.5 * price.cost(usage))
     assert half.worst(300_000, 9) == pytest.approx(0.5 * price.worst(300_000, 9))
     assert half.batch == 1.0
+
+
+SERVED = {
+    "choices": [
+        {"message": {"role": "assistant", "content": "A: 60%\nB: 40%"}, "finish_reason": "stop"}
+    ],
+    "usage": {"prompt_tokens": 1000, "completion_tokens": 100},
+}
+
+
+@pytest.mark.wire
+def test_pages_price_a_model_by_the_public_model_that_it_is(place: Path, command: Command) -> None:
+    with answering(alike(200, json.dumps(SERVED).encode())) as (url, _):
+        (place / "sweep.yaml").write_text(
+            f"""\
+name: sweep
+problems: {{bundled: {{name: arithmetic, limit: 1}}}}
+agents: {{model: compatible/lab/ours}}
+judges: {{kind: stated, model: compatible/lab/ours}}
+protocols: [naive_judge]
+providers: {{compatible/lab: {{base_url: "{url}/v1"}}}}
+models: {{compatible/lab/ours: {{is: openai/gpt-4o}}}}
+"""
+        )
+        ran = command("run", "sweep.yaml", "--run-folder", "run")
+    assert ran.code == 0, ran.err
+    expected = pytest.approx(listed().need("openai/gpt-4o").cost(Usage(1000, 100)))
+    with OpenedRun(place / "run", place / "store") as run:
+        _, (row,) = asyncio.run(sampled_costs(run))
+        reading = ended(run, run.sweep.rows[0], run.problems[0], Place(0, 0), 0)
+        _, _, calls = asyncio.run(reading)
+    assert row.dollars == expected
+    assert [each.dollars for each in calls.values()] == [expected]

@@ -54,13 +54,15 @@ FAMILIES = (
     "moonshot/kimi-k3",
     "moonshot/moonshot-v1-32k",
     "deepseek/deepseek-v4",
+    "groq/llama-3.3-70b-versatile",
+    "together/meta-llama/Llama-3.3-70B-Instruct-Turbo",
 )
 """One model, at least, of each family that OpenAI and Anthropic serve today, and some of others."""
 
 
 @pytest.fixture(autouse=True)
 def keys(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI", "ANTHROPIC", "DEEPSEEK", "MOONSHOT", "GROQ", "GEMINI", "XAI", "MISTRAL"):
+    for name in {model.partition("/")[0].upper() for model in FAMILIES}:
         monkeypatch.setenv(f"{name}_API_KEY", "k")
         monkeypatch.delenv(f"{name}_BASE_URL", raising=False)
 
@@ -272,6 +274,8 @@ REFUSED = [
     bad("mistral/mistral-large-latest", temperature=1.6),
     bad("moonshot/kimi-k3", temperature=0.4),
     bad("moonshot/moonshot-v1-32k", temperature=1.2),
+    bad("groq/llama-3.3-70b-versatile", top_logprobs=5),
+    bad("together/meta-llama/Llama-3.3-70B-Instruct-Turbo", top_logprobs=5),
     bad("deepseek/deepseek-v4", response_format=ResponseFormat("v", '{"type":"object"}')),
 ]
 
@@ -281,7 +285,7 @@ REFUSED = [
 async def test_the_servers_of_the_profile_refuse_what_the_vendors_refuse(call: Call) -> None:
     provider = provider_of(call.model)
     async with MockServer(PROFILES["2026"]) as server:
-        path = "" if provider == "anthropic" else "/v1"
+        path = f"/{provider}" if provider == "anthropic" else f"/{provider}/v1"
         key = {f"{provider.upper()}_API_KEY": "k"}
         ask = connect(settings_of(provider, key, base_url=server.url + path))
         with pytest.raises((ModelNotFound, InvalidRequest)):

@@ -157,7 +157,7 @@ def test_no_key_of_the_user_is_ever_on_the_stage(sweep, monkeypatch):
     for provider in ("openai", "anthropic", "compatible/lab"):
         settings = models.settings(provider)
         assert settings.key == KEY
-        assert settings.base_url == "http://127.0.0.1:9/v1"
+        assert settings.base_url == f"http://127.0.0.1:9/{provider}/v1"
         assert settings.proxy == ""
         assert settings.deadline == 60
 
