@@ -83,6 +83,10 @@ TRUTHS = (
         "::test_a_speaker_who_shifts_its_meaning_is_caught_wherever_the_copy_does_not_know_it",
     ),
     (
+        "cross_examination",
+        "protocols/test_cross_examination::test_a_speaker_is_pinned_down_in_a_single_sentence_too",
+    ),
+    (
         "critique",
         "protocols/test_critique"
         "::test_a_critic_who_always_says_the_same_leaves_the_judge_with_the_proposal",

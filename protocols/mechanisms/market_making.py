@@ -53,6 +53,8 @@ class MarketMaking(Protocol):
     in the benchmark's own conversion of the mechanism, since every world needs a side. His M and
     adversary are trained on these losses; ours are told of them, so that the judge moves the
     verdict no more than M knows of it. `AdversarialPropaganda` scores the judge.
+    As in the original, the first speech that moves no price ends the trade, so an M that holds its
+    price still keeps the adversary's next speech from the judge; at `epsilon` 0 it cannot.
     """
 
     agent: Speaker
