@@ -21,9 +21,9 @@ class Role:
     """A part that a mechanism has somebody play."""
 
     block: str
-    """Of the prompt set: what the role is told to do, as `debate.debater`."""
+    """The block of the prompt set that tells the role what to do, such as `debate.debater`."""
     title: str
-    """How the seat is called: `Debater`. A seat with a side is called `Debater A`."""
+    """What the seat is called: `Debater`. A seat with a side is called `Debater A`."""
     act: str = "speak"
     """Its task as programs read it in the prompt, as in Brief."""
 

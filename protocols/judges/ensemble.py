@@ -46,7 +46,7 @@ class Ensemble(RepeatedJudge):
     weighing: Weighing = "uniform"
     pool: Pooling = "mean"
     temperature: float | None = 1.0
-    """Of all members; at 0, and without examples, all of them would be one."""
+    """Sampling temperature of all members; at 0, and without examples, they would be the same."""
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -16,6 +16,7 @@ from oversight.protocols.prompts.forms import TEXT, Filled, Form, whole_number
 from oversight.protocols.protocol import Conversation
 from oversight.protocols.question import Answer
 from oversight.protocols.seat import Role
+from oversight.protocols.settings import require_positive
 from oversight.protocols.transcript import Transcript, Turn
 
 SPEAKER = Role("cross_examination.speaker", "Debater")
@@ -69,8 +70,7 @@ class CrossExamination(Conversation):
     sections: ClassVar[tuple[str, ...]] = ("cross_examination",)
 
     def __post_init__(self) -> None:
-        if self.challenges < 1:
-            raise ValueError(f"challenges: {self.challenges} examines nothing; use 1 or more")
+        require_positive(self, "challenges")
 
     def rule_values(self) -> dict[str, str | int]:
         return {"challenges": self.challenges}

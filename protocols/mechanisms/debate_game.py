@@ -27,7 +27,7 @@ MAX_DEBATES = 4096
 """Debates that one game may have judged."""
 
 DECIMALS = 12
-"""Of a mixed equilibrium: beyond them solvers differ from machine to machine."""
+"""Decimals of a mixed equilibrium; beyond them solvers differ from machine to machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,8 @@ class DebateGame(Debate):
     opposes_answers: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        require_positive(self, "rounds", "pool")
+        super().__post_init__()
+        require_positive(self, "pool")
         if (debates := self.pool ** (2 * self.rounds)) > MAX_DEBATES:
             raise ValueError(
                 f"pool: {self.pool} drafts in {self.rounds} rounds make {debates:,} debates of "

@@ -149,9 +149,9 @@ def in_words(question: Question, prices: Prices) -> str:
 
 
 def require_trade(epsilon: float) -> None:
-    """ValueError if this is no distance of prices."""
+    """ValueError unless epsilon is in [0, 1]."""
     if not 0 <= epsilon <= 1:
-        raise ValueError(f"epsilon: {epsilon} is no distance of probabilities, 0 to 1")
+        raise ValueError(f"epsilon: {epsilon} is not a distance of probabilities, 0 to 1")
 
 
 def speeches(floor: Transcript) -> Transcript:
