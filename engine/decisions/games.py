@@ -1,7 +1,9 @@
 """What debate is worth when both sides choose their speeches: rows that play the debate game."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+import msgspec
 
 from oversight.engine.decisions.rows import RunRows
 from oversight.engine.errors import UsageError
@@ -52,12 +54,12 @@ def _as_drawn(run: RunRows) -> OutcomeTable:
         if DRAWN in record.measures:
             belief = float(record.measures[DRAWN])
             in_order = (belief, 1 - belief) if record.side == 0 else (1 - belief, belief)
-            table.add(replace(record, probs=in_order))
+            table.add(msgspec.structs.replace(record, probs=in_order))
     return table
 
 
 def _row_game(run: RunRows, drawn: OutcomeTable, row: int, score: str, seed: int) -> RowGame:
-    found, alike = run.table.samples(row, score, ()), drawn.samples(row, score, ())
+    found, alike = (table.worlds(row).samples(score, ()) for table in (run.table, drawn))
     if found is None or alike is None:
         raise UsageError(f"{run.names[row]}: no problem has a verdict in every world of a draw")
     protocol = run.sweep.rows[row].protocol

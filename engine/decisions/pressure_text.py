@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from oversight.engine.decisions.pressure import RowPressure, SelectionMethod
+from oversight.engine.display.quantity import signed
 from oversight.engine.display.table import Table, error_text
 from oversight.engine.reports.tables import SCORE_NAMES
 from oversight.protocols.scoring.crossing import Crossing
@@ -81,14 +82,14 @@ def _summary(rows: Sequence[RowPressure], select: SelectionMethod, score: str) -
     body = []
     for row in rows:
         values = {point.strength: point.value.mean for point in row.points}
-        cells = [f"{values[s]:+.3f}" if s in values else "–" for s in strengths]
+        cells = [signed(values[s], 3) if s in values else "–" for s in strengths]
         body.append((row.name, str(row.problems), str(row.pool), *cells, _breakdown(row.breakdown)))
     how = "best of n" if select == "bon" else "tilt exp(β · reward)"
     notes = [
         "E[v]: mean value of what is selected by the reward. Pool: draws in all worlds; n is drawn "
         "from it.",
         "breakdown: the n from which on selection gets no more than a blind choice; in brackets "
-        "95 % by problems.",
+        "95% by problems.",
     ]
     if min(row.pool for row in rows) < FEW:
         notes.append("few candidates tell little: larger `draws` in the sweep make larger pools.")
@@ -118,7 +119,7 @@ def _curve(row: RowPressure, select: SelectionMethod) -> Table:
         figures = (
             plus_minus(point.value),
             plus_minus(point.reward),
-            plus_minus(point.honest, signed=False),
+            plus_minus(point.honest, sign=False),
         )
         body.append((f"{point.strength:g}", f"{point.kl:.3f}", *bound, *figures))
     return Table(
@@ -148,8 +149,8 @@ def _breakdown(found: Crossing) -> str:
     return f"{'none' if found.at is None else f'{found.at:.1f}'} [{low}, {high}]"
 
 
-def plus_minus(estimate: Estimate, *, signed: bool = True) -> str:
+def plus_minus(estimate: Estimate, *, sign: bool = True) -> str:
     """The mean, and half the width of its interval where it has one."""
     half = estimate.half_width
-    mean = f"{estimate.mean:+.3f}" if signed else f"{estimate.mean:.3f}"
+    mean = signed(estimate.mean, 3) if sign else f"{estimate.mean:z.3f}"
     return mean if half is None else f"{mean} ± {error_text(half, 3)}"

@@ -10,10 +10,10 @@ from oversight.engine.accounting.latency import QUANTILES
 from oversight.engine.accounting.ledger import UsageTotals, sum_usage
 from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.display.printable import printable
-from oversight.engine.display.progress import duration
+from oversight.engine.display.quantity import duration, short
 from oversight.engine.errors import RateLimited
 from oversight.engine.pages.addresses import Addresses
-from oversight.engine.pages.environment import page, price, short
+from oversight.engine.pages.environment import page, price
 from oversight.engine.pictures.opened import OpenedRun
 from oversight.engine.reports.failures import called
 from oversight.engine.runs.lock import holder

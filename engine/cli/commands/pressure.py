@@ -99,7 +99,7 @@ def command(
     chosen = [n for word in words for n in rows_meant(word, rows, run.names)]
     if not words:
         chosen = [n for n, row in enumerate(rows) if not isinstance(row.protocol, NaiveJudge)]
-    landed = [row for row in dict.fromkeys(chosen) if run.table.landed[row]]
+    landed = [row for row in dict.fromkeys(chosen) if run.table.outcomes[row]]
     for row in dict.fromkeys(chosen):
         if row not in landed:
             say(f"{run.names[row]}: has not been run yet")
