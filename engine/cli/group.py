@@ -33,6 +33,7 @@ COMMANDS = {
     "export-training": "Write a run as data for supervised, preference and reward training.",
     "score": "Score verdicts that were produced elsewhere.",
     "dataset": "Check data sets for leaks, fetch them, generate or rewrite answers.",
+    "batches": "List the batches that a run has out, or cancel them.",
     "quota": "Say which runs of a shared database hold which part of the limits.",
     "cache": "Inspect, check, prune, export and import the store of paid replies.",
 }
