@@ -140,10 +140,14 @@ ENGINE_MUTANTS: tuple[Mutant, ...] = (
         "engine/limits/rate_limiter.py",
         "engine/limited engine/budget engine/breaker engine/throttle",
         ("            and not self._waiting\n", ""),
-        ("                bucket.settle(amount, 0.0)\n", "                pass\n"),
         ("spent = flight.worst if usage is None else", "spent = 0.0 if usage is None else"),
-        ("kind.actual(usage, reserved)", "reserved"),
         ("limits = self._set.filled(told)", "limits = told.filled(self._set)"),
+    ),
+    *_of(
+        "engine/limits/token_buckets.py",
+        "engine/limited engine/budget",
+        ("                reservation.release()\n", "                pass\n"),
+        ("self.limit.actual(usage, self.amount)", "self.amount"),
     ),
     *_of(
         "engine/accounting/budget.py",

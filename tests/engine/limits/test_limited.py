@@ -12,7 +12,8 @@ from oversight.cache.reply import Reply, Usage
 from oversight.engine.errors import ExceedsRateLimit, InvalidRequest, Overloaded, RateLimited
 from oversight.engine.limits.bucket import BURST_WINDOW
 from oversight.engine.limits.limits import Limits
-from oversight.engine.limits.rate_limiter import LOOKAHEAD, RateLimiter
+from oversight.engine.limits.rate_limiter import RateLimiter
+from oversight.engine.limits.token_buckets import LOOKAHEAD
 from oversight.engine.models.retry import Retry
 from oversight.engine.tokens import TokenEstimator
 from tests.server import Server, busiest, call_of, mixed_sizes
