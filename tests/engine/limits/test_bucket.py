@@ -13,7 +13,7 @@ from oversight.engine.limits.bucket import BURST_WINDOW, SAVED, Bucket
 from oversight.engine.stop import StopToken
 from tests import virtual
 from tests.server import busiest
-from tests.virtual import VirtualLoop, run
+from tests.virtual import VirtualLoop, now, run
 
 RATE = 100.0
 """Units a second in these tests."""
@@ -21,10 +21,6 @@ RATE = 100.0
 
 def bucket() -> Bucket:
     return Bucket(RATE * 60, StopToken())
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 async def taken_in_order(amounts: list[float]) -> list[tuple[int, float]]:

@@ -26,10 +26,6 @@ from tests.server import Server, call_of
 from tests.virtual import run
 
 
-def now():
-    return asyncio.get_running_loop().time()
-
-
 def shown_at(server, at, calls=3, limits=None):
     async def main():
         limited = RateLimiter(server, limits or Limits(), jitter=lambda: 0.0)
