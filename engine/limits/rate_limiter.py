@@ -29,7 +29,7 @@ from oversight.engine.limits.admission_gate import AdmissionGate
 from oversight.engine.limits.breaker import GIVE_UP, Breaker
 from oversight.engine.limits.bucket import Bucket
 from oversight.engine.limits.climb import Climb
-from oversight.engine.limits.concurrency import LEAST, AdaptiveConcurrency
+from oversight.engine.limits.concurrency import MIN_VENDOR_WIDTH, AdaptiveConcurrency
 from oversight.engine.limits.halts import EqualFailures, overlong_delay
 from oversight.engine.limits.lease import Lease
 from oversight.engine.limits.limits import Limits
@@ -99,10 +99,10 @@ class RateLimiter:
         self._model_budget = model_budget
         self._throttle = Throttle(jitter)
         self._own = own
-        climbs = own and self._set.concurrency is None
-        self._slots = (
-            Climb() if climbs else AdaptiveConcurrency(self._set.concurrency, 1.0 if own else LEAST)
-        )
+        ceiling = self._set.concurrency
+        least = 1.0 if own else MIN_VENDOR_WIDTH
+        climbs = own and ceiling is None
+        self._slots = Climb() if climbs else AdaptiveConcurrency(ceiling, least)
         self._admission = AdmissionGate(
             self.stop_token, self._throttle, self.breaker, self._slots, model_budget, self.lease
         )

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oversight.engine.errors import QuotaExhausted
-from oversight.engine.limits.bucket import BURST_WINDOW, SAVED, Bucket
+from oversight.engine.limits.bucket import BURST_WINDOW, MAX_SAVED, Bucket
 from oversight.engine.stop import StopToken
 from tests import virtual
 from tests.server import busiest
@@ -174,7 +174,7 @@ def test_little_is_saved_up_while_nobody_waits():
         return times
 
     times = run(main())
-    assert busiest(times, 0.05) <= RATE * (SAVED + BURST_WINDOW + 0.05) + 1
+    assert busiest(times, 0.05) <= RATE * (MAX_SAVED + BURST_WINDOW + 0.05) + 1
 
 
 def test_a_slower_pace_drains_more_slowly():
