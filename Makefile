@@ -8,13 +8,20 @@ demo: .venv/installed            ## install, then run the main job on simulated 
 	$(BIN)/oversight demo
 	@echo "· to have the command oversight in this shell: . $(BIN)/activate"
 
-check: .venv/installed-dev lint  ## lint, types, layers and the unit ring: while you write
+# The tests need no more than two processes for long: lint and types run beside them.
+check: .venv/installed-dev       ## lint, types, layers and the unit ring: while you write
+	$(MAKE) --no-print-directory --jobs=2 lint unit-tests
+
+test: .venv/installed-dev        ## lint, types, layers and all tests
+	$(MAKE) --no-print-directory --jobs=2 lint all-tests
+
+.PHONY: lint unit-tests all-tests
+unit-tests: .venv/installed-dev
 	$(BIN)/pytest -q -n auto --dist worksteal -m unit
 
-test: .venv/installed-dev lint   ## lint, types, layers and all tests
+all-tests: .venv/installed-dev
 	$(BIN)/pytest -q -n auto --dist worksteal -rs
 
-.PHONY: lint
 lint: .venv/installed-dev
 	$(BIN)/ruff check -q .
 	$(BIN)/ruff format -q --check .

@@ -31,13 +31,13 @@ from oversight.cache.store import Reader
 MAGIC = b"OVSIGHT\x01"
 
 _LEVEL = 9
-_DICTIONARY = 2**17
+_MAX_DICTIONARY_BYTES = 2**17
 """Bytes of a dictionary at most; it is never more than a sixteenth of what it was made from."""
-_SAMPLES = 8192
+_MAX_SAMPLES = 8192
 """Records that a dictionary is made from at most."""
-_SAMPLED = 2**26
+_MAX_SAMPLE_BYTES = 2**26
 """Bytes of them after which no more are added."""
-_FEWEST = 8
+_MIN_SAMPLES = 8
 """Records below which there is no dictionary; the trainer refuses fewer than five."""
 _U32 = struct.Struct("<I")
 _TAIL = struct.Struct("<II")
@@ -190,13 +190,13 @@ def _dictionary(store: Reader, names: Sequence[str]) -> bytes:
     samples: list[bytes | bytearray | memoryview] = []
     total = 0
     # Keys are hashes: the first ones are as good a sample as any.
-    for name in names[:_SAMPLES]:
+    for name in names[:_MAX_SAMPLES]:
         samples.append(_plain(store, name))
         total += len(samples[-1])
-        if total > _SAMPLED:
+        if total > _MAX_SAMPLE_BYTES:
             break
-    size = min(_DICTIONARY, total // 16)
-    if len(samples) < _FEWEST or size < 1024:
+    size = min(_MAX_DICTIONARY_BYTES, total // 16)
+    if len(samples) < _MIN_SAMPLES or size < 1024:
         return b""
     # All parameters given: left to itself the trainer searches, with as many threads as there are.
     trained = zstandard.train_dictionary(

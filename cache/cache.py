@@ -28,7 +28,7 @@ YIELD_EVERY = 256
 REPLIES_IN_MEMORY = 4096
 """Replies kept in memory, the last ones handed out: the worlds and rows of one problem ask the
 same calls within a short while, and reading one again takes 30 times as long. About 10 MB."""
-GLANCE = 0.05
+CLAIM_POLL_SECONDS = 0.05
 """Seconds between two looks whether a call that another process asks for has landed."""
 EXPLAINED_MISSES = 3
 """Misses for which the nearest recorded call is looked up; each may take a second."""
@@ -233,7 +233,7 @@ class Cache:
             claimed = self._claims is None or await self._claims.claim(key)
             if not claimed:
                 # Somebody else asks for it just now.
-                await asyncio.sleep(GLANCE)
+                await asyncio.sleep(CLAIM_POLL_SECONDS)
             # It may have landed between the last look and our claim.
             value = await self._lookups.get(key)
         try:

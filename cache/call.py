@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeAlias
 import orjson
 
 from oversight.cache.address import unaddressable
-from oversight.cache.computed_once import computed_once
 from oversight.cache.errors import AddressError
+from oversight.cache.memo import computed_once
 from oversight.cache.reply import Reply, ToolCall
 
 SCHEMA = 1

@@ -18,9 +18,9 @@ MAX_COMPARED = 2_000
 TEXT_WEIGHT = 10.0
 """How many other fields may differ before it is nearer to have all the words different."""
 
-_WHOLE = 40
+_MAX_WHOLE = 40
 """Characters up to which two texts that differ are shown whole."""
-_SHOWN = 24
+_MAX_SHOWN = 24
 """Characters of a longer text that are shown from where it differs."""
 
 
@@ -94,7 +94,7 @@ def _differences(place: str, old: object, new: object) -> Iterator[str]:
     elif isinstance(old, tuple) and isinstance(new, tuple) and any(map(is_dataclass, old + new)):
         for n, (before, after) in enumerate(zip_longest(old, new)):
             yield from _differences(f"{place}[{n}]", before, after)
-    elif isinstance(old, str) and isinstance(new, str) and max(len(old), len(new)) > _WHOLE:
+    elif isinstance(old, str) and isinstance(new, str) and max(len(old), len(new)) > _MAX_WHOLE:
         at = _shared_start(old, new)
         yield f"{place} differs at character {at}: {_from(old, at)} -> {_from(new, at)}"
     else:
@@ -108,8 +108,8 @@ def _shown(value: object) -> str:
 
 
 def _from(text: str, at: int) -> str:
-    more = "…" if len(text) > at + _SHOWN else ""
-    return f"{text[at : at + _SHOWN]!r}{more}" if at < len(text) else "its end"
+    more = "…" if len(text) > at + _MAX_SHOWN else ""
+    return f"{text[at : at + _MAX_SHOWN]!r}{more}" if at < len(text) else "its end"
 
 
 def _distance(recorded: Call, call: Call) -> float:

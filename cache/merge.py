@@ -8,7 +8,7 @@ from oversight.cache.record import checked_records, read_record
 from oversight.cache.reply import Reply
 from oversight.cache.store import Store
 
-_AT_ONCE = 512
+_BATCH = 512
 """Entries of one transaction."""
 
 
@@ -53,7 +53,7 @@ def merge(entries: Iterable[tuple[str, bytes | DamagedEntry]], store: Store) -> 
             known += 1
         else:
             other += 1
-        if len(waiting) == _AT_ONCE:
+        if len(waiting) == _BATCH:
             store.keep_many(waiting)
             waiting.clear()
     store.keep_many(waiting)

@@ -28,13 +28,13 @@ except ImportError as exc:
     ) from exc
 
 SCHEMA = 1
-PATIENCE = 60.0
+MAX_OUTAGE_SECONDS = 60.0
 """Seconds for which a database that restarts is waited for."""
-PAUSE, MAX_PAUSE = 0.05, 2.0
+RETRY_PAUSE, MAX_RETRY_PAUSE = 0.05, 2.0
 """Seconds between two tries: each is twice the one before."""
 _BATCH = 256
 """Rows read at once by a walk."""
-_MAKING = 7_265_001
+_SETUP_LOCK = 7_265_001
 """The lock of whoever makes the tables."""
 
 _TABLES = """
@@ -84,7 +84,7 @@ class PostgresStore(Store):
             self.close()
             raise
         # Who gives a wrong name is told at once; a server that answered once will again.
-        self._reading.patience = self._writing.patience = PATIENCE
+        self._reading.patience = self._writing.patience = MAX_OUTAGE_SECONDS
 
     @property
     def id(self) -> str:
@@ -195,7 +195,7 @@ class _Session:
     def run(self, work: Callable[["psycopg.Connection[Any]"], T]) -> T:
         """What `work` gives; again and again while the server cannot be reached. StoreError."""
         with self._lock:
-            until, pause = time.monotonic() + self.patience, PAUSE
+            until, pause = time.monotonic() + self.patience, RETRY_PAUSE
             while True:
                 if self._closed:
                     raise StoreError(f"{self._url} is closed")
@@ -213,7 +213,7 @@ class _Session:
                     if time.monotonic() + pause > until:
                         raise StoreError(f"{self._url} cannot be reached: {_told(exc)}") from exc
                     time.sleep(pause)
-                    pause = min(2 * pause, MAX_PAUSE)
+                    pause = min(2 * pause, MAX_RETRY_PAUSE)
                 except psycopg.Error as exc:
                     raise StoreError(f"{self._url}: {_told(exc)}") from exc
 
@@ -264,7 +264,7 @@ def _made(db: "psycopg.Connection[Any]", id: str, url: str) -> str:
     """The id of the store, once its tables are there."""
     with db.transaction():
         # Several may open a new store at one moment.
-        db.execute("SELECT pg_advisory_xact_lock(%s)", (_MAKING,))
+        db.execute("SELECT pg_advisory_xact_lock(%s)", (_SETUP_LOCK,))
         ((there,),) = db.execute("SELECT to_regclass('store')").fetchall()
         if there is None:
             db.execute(_TABLES)

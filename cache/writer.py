@@ -11,7 +11,7 @@ from oversight.cache.store import Store
 MAX_COMMIT_ENTRIES = 1024
 """Entries of one commit."""
 
-GATHER = 0.002
+GATHER_SECONDS = 0.002
 """Seconds that a commit waits for company. A reply took a hundred times as long to come; and a
 commit costs as much as the writing of ten entries, and two changes of thread."""
 
@@ -90,7 +90,7 @@ class Writer:
         self._wrote = True
         loop = asyncio.get_running_loop()
         while self._waiting or self._claiming or self._freeing:
-            await asyncio.sleep(0 if self._closed else GATHER)
+            await asyncio.sleep(0 if self._closed else GATHER_SECONDS)
             batch, self._waiting = (
                 self._waiting[:MAX_COMMIT_ENTRIES],
                 self._waiting[MAX_COMMIT_ENTRIES:],

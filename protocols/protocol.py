@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any, ClassVar, Self
 
 from oversight.cache.call import Ask
+from oversight.cache.memo import memoized
 from oversight.protocols.agents.agent import Brief, Speaker
 from oversight.protocols.gather import gather_in_order
 from oversight.protocols.judges.judge import Judge
@@ -115,6 +116,7 @@ class Protocol(ABC):
         """What the placeholders of the rules stand for."""
         return {}
 
+    @memoized
     def brief(self, role: Role, /, **values: str | int) -> Brief:
         """What a role reads. values: of the placeholders of its block."""
         return Brief(

@@ -67,13 +67,15 @@ def ring(item: pytest.Item) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Each test in its ring; and those marked whose docstrings say that they are of a planted world
-    in which the right outcome is known."""
+    """Each test in its ring, the longest rings first, so that what two workers end with is short;
+    and those marked whose docstrings say that they are of a planted world in which the right
+    outcome is known."""
     for item in items:
         item.add_marker(ring(item))
         told = getattr(item, "function", None)
         if "known truth" in (getattr(told, "__doc__", None) or "").lower():
             item.add_marker("known_truth")
+    items.sort(key=lambda item: RINGS.index(ring(item)))
 
 
 class Outside:

@@ -16,6 +16,7 @@ from oversight.engine.batches.collector import Collector
 from oversight.engine.batches.dispatch import Dispatch
 from oversight.engine.batches.journal import FOLDER, JOURNAL, BatchJournal
 from oversight.engine.batches.terms import MAX_TRIES, BatchTerms
+from oversight.engine.display.quantity import counted
 from oversight.engine.errors import BatchesOut, Halt, RunFolderError, StoreFailed, UsageError
 from oversight.engine.runs.executor import Assignment
 from oversight.engine.runs.session import RunSession
@@ -88,8 +89,7 @@ class BatchSession(RunSession):
         batches, calls = len(self.journal.out), sum(b.lines for b in self.journal.out.values())
         if not batches:
             return ""
-        many = f"{batches:,} batches" if batches > 1 else "1 batch"
-        return f"{many} of {calls:,} calls"
+        return f"{counted(batches, 'batch', 'batches')} of {counted(calls, 'call')}"
 
     def lines(self) -> tuple[str, ...]:
         told, batched = [], set()
@@ -100,7 +100,7 @@ class BatchSession(RunSession):
             if out:
                 back = sum(self._dispatch.back.get(id, 0) for id in out)
                 calls = sum(batch.lines for batch in out.values())
-                many = f"{len(out):,} batches" if len(out) > 1 else "1 batch"
+                many = counted(len(out), "batch", "batches")
                 told.append(
                     f"{clipped(model)}  wave {self.waves}: {many} out, {back:,} of {calls:,} calls "
                     "done there"

@@ -11,6 +11,7 @@ import orjson
 
 from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.display.printable import printable
+from oversight.engine.display.quantity import counted
 
 if TYPE_CHECKING:
     from oversight.engine.accounting.ledger import UsageTotals
@@ -25,7 +26,7 @@ def asked(paid: "UsageTotals") -> str:
     """How much was asked of real models, in requests and tokens."""
     usage = paid.usage
     tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
-    return f"{paid.sent:,} requests, {tokens}"
+    return f"{counted(paid.sent, 'request')}, {tokens}"
 
 
 def say_latency(accounts: "Mapping[str, UsageTotals]") -> None:

@@ -21,7 +21,7 @@ from oversight.engine.providers.catalogue import PROVIDERS
 from oversight.engine.providers.provider_settings import ProviderSettings
 from oversight.engine.simulation.model import PRESETS, SimModel
 from oversight.engine.sweeps.fields import fields_of
-from oversight.engine.sweeps.roles import TAKEN, AgentSettings
+from oversight.engine.sweeps.roles import SWEEP_AXES, AgentSettings
 from oversight.engine.sweeps.sweepfile import Top
 from oversight.protocols.agents.agent import Agent, Speaker
 from oversight.protocols.catalogue import JUDGES, PROTOCOLS
@@ -151,7 +151,7 @@ def _parts() -> Iterator[str]:
     yield f"## protocols\n\n{PROTOCOLS_TEXT}"
     for name, protocol in PROTOCOLS.items():
         yield f"### {name}\n\n{_first_line(protocol)}\n"
-        yield from _table(protocol, without=TAKEN)
+        yield from _table(protocol, without=SWEEP_AXES)
     yield f"## prompts\n\n{PROMPTS_TEXT}"
     yield f"## models\n\n{MODELS}"
     yield from _table(Limits)

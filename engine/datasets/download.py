@@ -24,7 +24,7 @@ See: TypeAlias = Callable[[int, int | None], None]
 
 CHUNK_BYTES = 1 << 16
 """Bytes that are written at a time."""
-CONNECT, SILENCE = 30.0, 60.0
+CONNECT_TIMEOUT, READ_TIMEOUT = 30.0, 60.0
 """Seconds within which a connection must stand, and after which a silent one is given up."""
 
 _RANGE = re.compile(r"bytes (\d+)-\d+/(?:\d+|\*)")
@@ -32,7 +32,9 @@ _RANGE = re.compile(r"bytes (\d+)-\d+/(?:\d+|\*)")
 
 def session() -> aiohttp.ClientSession:
     """A client for downloads, which may take as long as bytes keep coming."""
-    timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT, sock_read=SILENCE)
+    timeout = aiohttp.ClientTimeout(
+        total=None, sock_connect=CONNECT_TIMEOUT, sock_read=READ_TIMEOUT
+    )
     return aiohttp.ClientSession(timeout=timeout, trust_env=True)
 
 

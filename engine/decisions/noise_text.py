@@ -38,7 +38,7 @@ def _components(noise: Noise) -> Table:
         tuple(body),
         1,
         (
-            "in brackets 95 %, by resampled problems. Of single verdicts; –: there is one of each, "
+            "in brackets 95%, by resampled problems. Of single verdicts; –: there is one of each, "
             "and it counts as what it is nested in.",
             "reliability: share of what problems are seen to differ by that is theirs.",
         ),

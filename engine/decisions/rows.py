@@ -35,8 +35,8 @@ class RunRows:
 
     def asd(self, score: str) -> dict[str, Sample]:
         """The ASD of every row that has a complete problem, by name."""
-        found = ((name, self.table.samples(n, score, ())) for n, name in enumerate(self.names))
-        return {name: samples.asd for name, samples in found if samples is not None}
+        found = {name: self.table.worlds(n).samples(score, ()) for n, name in enumerate(self.names)}
+        return {name: samples.asd for name, samples in found.items() if samples}
 
 
 def read_rows(folder: Path, opened: LoadedSweep | None = None) -> RunRows:

@@ -213,7 +213,7 @@ def _breakdown(
 
 
 def _games(run: RunRows, meant: list[int], game: Game) -> Games:
-    rows, index, sweep = run.sweep.rows, run.table.beside.cells, run.sweep
+    rows, index, sweep = run.sweep.rows, run.table.cells, run.sweep
     guards = tuple(dict.fromkeys(rows[n].judge for n in meant))
     houdinis = tuple(dict.fromkeys(rows[n].agent for n in meant))
     shape = (len(sweep.problems), len(guards), len(houdinis))
@@ -244,7 +244,7 @@ def _own(run: RunRows) -> dict[str, float]:
         right = judged_right(run, n)
         there = ~np.isnan(right)
         if there.any():
-            problems = len(np.unique(run.table.beside.cells.problem[there]))
+            problems = len(np.unique(run.table.cells.problem[there]))
             level, _ = own_axis(float(right[there].mean()), problems)
             found[row.judge] = level
             for other, its in zip(run.sweep.rows, settings, strict=True):

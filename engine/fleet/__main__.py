@@ -13,7 +13,6 @@ from typing import Any
 from oversight.engine.errors import ProviderDown
 from oversight.engine.fleet.process_worker import FRAME_HEADER
 from oversight.engine.fleet.worker import Worker
-from oversight.engine.sweeps.elsewhere import module_from_file
 from oversight.engine.system.loop import event_loop
 
 DRAIN_TIMEOUT = 30.0
@@ -61,9 +60,9 @@ async def serve_pipe() -> None:
 
 async def _execute(workers: list[Worker], method: str, args: tuple[Any, ...]) -> Any:
     if method == "load_code":
-        # The setup may hold classes of modules that no import statement finds.
-        for path in args[0]:
-            module_from_file(path)
+        # The setup may hold classes of files, which no import statement finds.
+        for file in args[0]:
+            file.load()
         return None
     if method == "open":
         workers.append(Worker(*args))

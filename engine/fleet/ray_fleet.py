@@ -17,6 +17,7 @@ from oversight.engine.fleet.messages import Acknowledgement, Orders, WorkerRepor
 from oversight.engine.fleet.worker import Worker
 from oversight.engine.fleet.worker_handle import WorkerHandle, WorkerLost
 from oversight.engine.runs.executor import Assignment
+from oversight.engine.sweeps.elsewhere import CodeFile, code_files
 from oversight.engine.system.settings import is_url
 
 try:
@@ -39,6 +40,10 @@ class WorkerActor:
 
     def __init__(self) -> None:
         self._worker: Worker | None = None
+
+    async def load_code(self, files: tuple[CodeFile, ...]) -> None:
+        for file in files:
+            file.load()
 
     async def open(self, setup: WorkerSetup, machine: str) -> None:
         if not is_url(setup.store) and machine != boot_id():
@@ -76,6 +81,7 @@ class RayWorker(WorkerHandle):
         return cls(remote.options(scheduling_strategy="SPREAD").remote())
 
     async def open(self, setup: WorkerSetup) -> None:
+        await self._call("load_code", code_files())
         await self._call("open", setup, boot_id())
 
     async def order(self, orders: Orders) -> Acknowledgement:

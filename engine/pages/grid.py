@@ -8,7 +8,7 @@ import numpy as np
 
 from oversight.engine.decisions.rows import row_names
 from oversight.engine.pages.addresses import Addresses
-from oversight.engine.pages.environment import DEPTH, page, shade, signed
+from oversight.engine.pages.environment import DEPTH, page, shade, typeset
 from oversight.engine.pictures.landed import LandedOutcomes
 from oversight.engine.pictures.looked import asd_by_problem
 from oversight.engine.pictures.opened import DOUBTS, OpenedRun, Place
@@ -139,7 +139,7 @@ def _field(
         return Field("", "", "")
     doubt = any(landed.counts.get(at, {}).get(name) for at in cells for name in DOUBTS)
     kind = shade(value, most) + (" doubt" if doubt else "")
-    return Field(kind, signed(value, 1), link)
+    return Field(kind, typeset(value, 1), link)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from oversight.engine.accounting.latency import QUANTILES
 from oversight.engine.accounting.ledger import UsageTotals, sum_usage
 from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.display.printable import printable
-from oversight.engine.display.progress import duration
+from oversight.engine.display.quantity import duration, short
 from oversight.engine.errors import RateLimited
 from oversight.engine.pages.addresses import Addresses
-from oversight.engine.pages.environment import page, price, short
+from oversight.engine.pages.environment import page, price
 from oversight.engine.pictures.opened import OpenedRun
 from oversight.engine.reports.failures import called
 from oversight.engine.runs.lock import holder
@@ -138,7 +138,9 @@ def live_page(run: OpenedRun, links: Addresses, now: Mapping[str, Any]) -> str:
     )
 
 
-def recent_rate(marks: deque[tuple[float, int]], now: float, count: int, over: float) -> float | None:
+def recent_rate(
+    marks: deque[tuple[float, int]], now: float, count: int, over: float
+) -> float | None:
     """How many a second, over the last `over` seconds; None before there are two marks."""
     marks.append((now, count))
     while len(marks) > 2 and now - marks[0][0] > over:

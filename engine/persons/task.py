@@ -275,7 +275,7 @@ class PersonTask:
             except ValueError:
                 raise ValueError(f"There is no percentage for ({label}) yet.") from None
             if not 0 <= percent <= 100:
-                raise ValueError(f"({label}) has {said} %: give 0 to 100.")
+                raise ValueError(f"({label}) has {said}%: give 0 to 100.")
             stated.append(percent)
         if not math.isclose(sum(stated), 100, abs_tol=ROUNDING):
             raise ValueError(f"The percentages add up to {sum(stated):g}, and not to 100.")

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from oversight.engine.pictures.charts import Chart, ChartPoint, Series, chart_of
 from oversight.engine.pictures.looked import Looked
-from oversight.engine.reports.aggregate import RowSamples
 from oversight.protocols.scoring.statistics import estimates
 from oversight.protocols.scoring.trend import Configuration, Slope, trend
 
@@ -26,7 +25,7 @@ def trend_chart(run: Looked) -> Chart:
     lines: dict[tuple[str, str], list[Configuration]] = {}
     for number, row in run.rows:
         samples = run.results.samples[number]
-        if row.agent and isinstance(samples, RowSamples):
+        if row.agent and samples:
             its = Configuration(row.agent, samples.eas[place], samples.asd)
             lines.setdefault((row.kind, row.judge), []).append(its)
     series = []

@@ -181,7 +181,7 @@ def _forest(figure: "Figure", forest: Forest | ComparisonForest) -> None:
     else:
         name = f"ASD of the first less the second ({SCORE_NAMES[forest.score]})"
     # From the right: a long name goes on under the labels of the rows, and not over the edge.
-    axes.set_xlabel(f"{name}, 95 % interval", loc="right")
+    axes.set_xlabel(f"{name}, 95% interval", loc="right")
 
 
 def _beside(axes: "Axes", place: int, line: ForestLine) -> None:

@@ -18,13 +18,13 @@ from oversight.engine.simulation.model import PREFIX
 from oversight.engine.throughput import Resource
 from oversight.protocols.question import Problem
 
-WALKED = 3_000
+MAX_WALKED_CELLS = 3_000
 """Cells that are walked, some seconds' worth; of a larger sweep, those of some problems."""
 
-MIN_WALKED = 4
+MIN_WALKED_PROBLEMS = 4
 """Problems that are walked at least, of those that were begun and of the others."""
 
-PROBED = 2_000
+MAX_LOOKED_UP_CELLS = 2_000
 """Cells whose first call is looked up, to tell the problems that were begun."""
 
 
@@ -131,15 +131,16 @@ async def plan_sweep(
     await require_distinct(sweep)
     identity = models.identity if store is None else models.identity_in(store)
     survey = Survey(sweep, models.simulated, identity, store)
-    probes = max(PROBED // len(sweep.problems), 1)
+    probes = max(MAX_LOOKED_UP_CELLS // len(sweep.problems), 1)
     begun = [await survey.begun(problem, probes) for problem in sweep.problems]
-    most = WALKED * len(sweep.problems) // len(sweep)
+    most = MAX_WALKED_CELLS * len(sweep.problems) // len(sweep)
     parts = [
         [problem for problem, known in zip(sweep.problems, begun, strict=True) if known == which]
         for which in (True, False)
     ]
     samples = [
-        _spread(part, max(MIN_WALKED, most * len(part) // len(sweep.problems))) for part in parts
+        _spread(part, max(MIN_WALKED_PROBLEMS, most * len(part) // len(sweep.problems)))
+        for part in parts
     ]
     for problem in samples[0]:
         await survey.learn(problem)

@@ -38,12 +38,12 @@ from oversight.engine.providers.settings import Settings
 ANSWER_SECONDS = 60.0
 """Seconds that one answer may take."""
 
-DRIFT = 60.0
+MAX_CLOCK_DRIFT = 60.0
 """Seconds by which the clock may be off before it matters to certificates and signatures."""
 
-IN_PERSON = "persons answer in the browser: oversight human serve"
+ASKED_IN_BROWSER = "persons answer in the browser: oversight human serve"
 
-TOO_SHORT = "output limit was reached"
+OUTPUT_LIMIT_REACHED = "output limit was reached"
 """What some reasoning models say where one token is too few to say anything: they are there."""
 
 
@@ -77,7 +77,7 @@ async def examine(
     persons = []
     for model in models:
         if entry(provider_of(model)).in_person:
-            persons.append(PreflightResult(model, True, IN_PERSON))
+            persons.append(PreflightResult(model, True, ASKED_IN_BROWSER))
             continue
         named.setdefault((provider_of(model), reach(model).api), []).append(model)
     probes = probes_of(shapes)
@@ -126,7 +126,7 @@ def clock_of(provider: str, told: Iterable[HeaderLimits], now: datetime) -> list
         return []
     # Answers take a while to arrive, so the least drift is the nearest to the truth.
     drift = min(drifts, key=abs)
-    if abs(drift) <= DRIFT:
+    if abs(drift) <= MAX_CLOCK_DRIFT:
         return [PreflightResult(provider, True, "the clock agrees with the server's")]
     which = "ahead of" if drift > 0 else "behind"
     return [
@@ -189,7 +189,7 @@ async def _model(
         reply = await provider(asked)
         served = reply.served_model
     except EngineError as exc:
-        if not (isinstance(exc, InvalidRequest) and TOO_SHORT in str(exc)):
+        if not (isinstance(exc, InvalidRequest) and OUTPUT_LIMIT_REACHED in str(exc)):
             return False, f"{model}: {exc}", _mend(exc)
         served = ""
     parts = [f"{model} answers in {time.perf_counter() - began:.2f} s"]

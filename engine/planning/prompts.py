@@ -40,7 +40,12 @@ async def prompts_read(sweep: Sweep) -> list[Prompted]:
             if todo is None:
                 return
             seat = f"{todo.task} {todo.side}".strip()
-            key = (kind, seat, call.model, *todo.told.split(None, KNOWN_BY)[:KNOWN_BY])
+            key = (
+                kind,
+                seat,
+                call.model,
+                *todo.told.split(None, WORDS_OF_A_SEAT)[:WORDS_OF_A_SEAT],
+            )
             told = tuple((message.role, message.text) for message in call.messages)
             found.setdefault(key, Prompted(kind, seat, call.model, told))
 
@@ -49,5 +54,5 @@ async def prompts_read(sweep: Sweep) -> list[Prompted]:
     return list(found.values())
 
 
-KNOWN_BY = 6
+WORDS_OF_A_SEAT = 6
 """Words with which the instructions of a seat begin, and by which it is known."""

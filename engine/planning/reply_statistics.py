@@ -11,7 +11,7 @@ from oversight.engine.providers.capabilities import abilities
 from oversight.engine.tokens import BYTES_A_TOKEN, prompt_tokens
 from oversight.protocols.prompts.parse import read_instructions
 
-ENOUGH = 12
+MIN_KNOWN_REPLIES = 12
 """Replies to one kind of call from which on they are relied upon."""
 
 MAX_KEPT_REPLIES = 256
@@ -103,7 +103,7 @@ class ReplyStatistics:
     def reply(self, call: Call) -> Reply | None:
         """What was said to another call of this kind; None before enough are known."""
         known = self._known.get(_kind(call))
-        if known is None or known.count < ENOUGH:
+        if known is None or known.count < MIN_KNOWN_REPLIES:
             return None
         return known.replies[int(call.address[:8], 16) % len(known.replies)]
 
@@ -127,7 +127,7 @@ class ReplyStatistics:
     def output(self, call: Call, reply: Reply) -> ExpectedTokens:
         """Output tokens, if what stands for the answer is `reply`: of this kind, or simulated."""
         known, likely = self._known.get(_kind(call)), _output(reply)
-        if known is not None and known.count >= ENOUGH:
+        if known is not None and known.count >= MIN_KNOWN_REPLIES:
             off = known.spread + self.MARGIN
             return ExpectedTokens(likely * (1 - min(off, 1.0)), likely, likely * (1 + off))
         low, high = self.UNKNOWN_OUTPUT

@@ -23,14 +23,14 @@ from oversight.engine.simulation.model import PREFIX
 from oversight.engine.sweeps.sweepfile import SweepFile
 from oversight.engine.throughput import Resource
 
-KEY = "rehearsal"
+REHEARSAL_KEY = "rehearsal"
 """What stands for every key, region and project."""
 
 REHEARSAL_DEADLINE = 60.0
 """Seconds for one exchange, unless the sweep file sets them: no profile's replies take as long, and
 each request that it lets hang would hold up the end of the rehearsal for ten minutes."""
 
-LOOK_EVERY = 0.25
+SAMPLE_EVERY = 0.25
 """Seconds of the clock between two looks at what holds each model back."""
 
 
@@ -52,7 +52,7 @@ def staged(file: SweepFile, url: str) -> LoadedSweep:
     for provider in {provider_of(m) for m in file.sweep({}).models if not m.startswith(PREFIX)}:
         row = entry(provider)
         needed = [variable for _, variable, default in row.options if default == "!"]
-        variables.update(dict.fromkeys(filter(None, [row.key_variable, *needed]), KEY))
+        variables.update(dict.fromkeys(filter(None, [row.key_variable, *needed]), REHEARSAL_KEY))
         given = file.providers.get(provider, {})
         # A folder for each provider: a host of open weights is not told by its models' names.
         at = {"base_url": f"{url}/{provider}/v1"}
@@ -91,7 +91,7 @@ class BottleneckSampler:
 
     async def _look(self, models: Models) -> None:
         while True:
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(SAMPLE_EVERY)
             self.looks += 1
             for model, now in models.statistics().items():
                 if now.binding is not None:

@@ -8,7 +8,7 @@ from oversight.engine.rehearsal.connection import Connection
 from oversight.engine.rehearsal.profile import FaultKind, Profile
 from oversight.engine.rehearsal.server_wire import ServerWire
 
-_DROP = 0.4
+_DRIP_INTERVAL = 0.4
 """Seconds between the bytes of a dripping answer: any read timeout longer than this never fires."""
 _MB = 2**20
 _PAGE = b"<html><head><title>502 Bad Gateway</title></head><body>502 Bad Gateway</body></html>"
@@ -64,7 +64,12 @@ def spoil(
             connection.finish()
         case "drip":
             connection.begin(200, f"transfer-encoding: chunked\r\n{limits}")
-            _drip(connection, body, round(profile.drip / _DROP), _DROP / profile.speed)
+            _drip(
+                connection,
+                body,
+                round(profile.drip / _DRIP_INTERVAL),
+                _DRIP_INTERVAL / profile.speed,
+            )
         case _:
             raise ValueError(f"{fault} does not spoil a reply")
 

@@ -15,7 +15,6 @@ _ALWAYS_REASONING = re.compile(
     r"o[134](-|$)|gpt-5(-mini|-nano|-pro)?(-20|$)|gpt-6-astra|gpt-6\.1-sol"
 )
 _NONE_BY_DEFAULT = re.compile(r"gpt-5\.[1-4]")
-_REASONING_BY_DEFAULT = re.compile(r"gpt-5\.[5-9]|gpt-6")
 _REASONING = re.compile(r"o[134](-|$)|gpt-5(?!-chat)|gpt-6")
 _CHAT_TOOLS_WANT_NONE = re.compile(r"gpt-5\.[4-9]|gpt-6")
 _CHAT_HAS_NO_TOOLS = re.compile(r"gpt-6-astra|gpt-6\.1-sol")

@@ -8,6 +8,7 @@ something is off there is one example and one advice.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from oversight.engine.display.quantity import counted
 from oversight.engine.runs.outcome import OutcomeRecord
 
 OFF = 0.01
@@ -88,7 +89,7 @@ class Health:
             what = (
                 f"captured mass: mean {sign.share:.0%}"
                 if sign.name == "captured mass"
-                else f"{sign.name}: {sign.cells:,} cell{'s' * (sign.cells != 1)}"
+                else f"{sign.name}: {counted(sign.cells, 'cell')}"
             )
             lines.append(f"  ! {what}, such as {sign.example}; {sign.advice}")
         return lines

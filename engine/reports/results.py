@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from oversight.cache.address import value_address
-from oversight.engine.reports.aggregate import OutcomeTable, RowSamples
+from oversight.engine.reports.aggregate import OutcomeTable
 from oversight.engine.reports.axes import Axes, axes
 from oversight.engine.reports.health import Health, HealthCheck
 from oversight.engine.reports.secondary import ByWorld, MeasureKind
@@ -24,6 +24,7 @@ from oversight.protocols.scoring.statistics import (
     exact_at_the_ends,
     unresampled,
 )
+from oversight.protocols.scoring.world_table import RowSamples
 from oversight.protocols.scoring.worlds import BETAS
 
 
@@ -133,7 +134,8 @@ def collect(
         tally.add(record)
         check.add(record)
     numbers = range(len(sweep.rows))
-    samples = [tally.samples(number, score, betas) for number in numbers]
+    worlds = [tally.worlds(number) for number in numbers]
+    samples = [each.samples(score, betas) for each in worlds]
     lifts = _lifts(sweep.rows, samples)
     choices = [tally.beside.by_choice(number, tally.probs) for number in numbers]
     beside = [tally.beside.by_world(number, tally.probs) for number in numbers]
@@ -153,13 +155,13 @@ def collect(
             n=len(sample.asd.values) if sample else 0,
             cells=tally.cells_a_row,
             failed=sum(tally.failures[number].values()),
-            missing=tally.cells_a_row - tally.landed[number],
+            missing=tally.cells_a_row - tally.outcomes[number],
             asd=figures.of(sample.asd) if sample else None,
             jse=figures.by(betas, sample.jse) if sample else {},
             eas=figures.by(betas, sample.eas) if sample else {},
             lift=figures.of(lift) if lift else None,
             mde=_mde(lift) if lift else None,
-            bounds=tally.bounds(number, score, sample.asd if sample else None),
+            bounds=worlds[number].bounds(score),
             failures=tally.failures[number],
             counts=tally.counts[number],
             chose_right=tally.beside.chose_right(number),

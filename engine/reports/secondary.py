@@ -6,11 +6,11 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from oversight.engine.reports.cell_index import CellIndex, Flags
+from oversight.engine.reports.cell_index import CellIndex
 from oversight.engine.runs.outcome import OutcomeRecord
 from oversight.engine.sweeps.sweep import Sweep
 from oversight.protocols.scores import TIE
-from oversight.protocols.scoring.arrays import Floats
+from oversight.protocols.scoring.arrays import Flags, Floats
 from oversight.protocols.scoring.sample import Sample
 
 MeasureKind: TypeAlias = Literal["choice", "measures", "counts", "captured"]
@@ -51,7 +51,7 @@ class SecondaryMeasures:
     The cells of a row are numbered through: problem by problem, draw by draw, in answer order.
     """
 
-    def __init__(self, sweep: Sweep) -> None:
+    def __init__(self, sweep: Sweep, cells: CellIndex) -> None:
         self._sweep = sweep
         self._columns: list[dict[tuple[MeasureKind, str], Floats]] = [{} for _ in sweep.rows]
         self._flags: list[set[str]] = [set() for _ in sweep.rows]
@@ -60,7 +60,7 @@ class SecondaryMeasures:
             {answer.label: place for place, answer in enumerate(problem.question.answers)}
             for problem in sweep.problems
         ]
-        self.cells = CellIndex(sweep)
+        self.cells = cells
 
     def add(self, record: OutcomeRecord, row: int, problem: int) -> None:
         cell = self.cells.starts[problem] + record.draw * len(self._labels[problem]) + record.side

@@ -17,7 +17,7 @@ from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.document import Document
 from oversight.engine.sweeps.elsewhere import names_files
 from oversight.engine.sweeps.examples import problems_of
-from oversight.engine.sweeps.in_python import MARK, read_python_sweep
+from oversight.engine.sweeps.in_python import PYTHON_MARK, read_python_sweep
 from oversight.engine.sweeps.named import check_names, check_use
 from oversight.engine.sweeps.sweep import Sweep, tool_users
 from oversight.engine.sweeps.sweepfile import SweepFile, checked_sweep, read_sweep_file
@@ -46,7 +46,7 @@ def open_run(folder: Path, overrides: Iterable[str] = ()) -> LoadedSweep:
     manifest = read_manifest(folder)
     problems = read_problems(folder)
     document = Document.read(folder / SWEEP)
-    if document.text.startswith(MARK):
+    if document.text.startswith(PYTHON_MARK):
         return _open_python_run(folder, document.text, problems, tuple(overrides), manifest.apis)
     document.folder = folder / manifest.sweep_folder
     for assignment in (*manifest.overrides, *overrides):

@@ -1,9 +1,9 @@
 """One line of `outcomes.jsonl`: what came of one cell, and nothing that differs between reruns."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import msgspec
 import orjson
 
 from oversight.engine.runs.scheduler import are_probabilities
@@ -26,8 +26,7 @@ class LandedCell(NamedTuple):
     """Whether the outcome is a Failure."""
 
 
-@dataclass(frozen=True, slots=True)
-class OutcomeRecord:
+class OutcomeRecord(msgspec.Struct, frozen=True, rename={"side": "at"}):
     """A line read back. Exactly one of `probs` and `failure` is there."""
 
     place: int
@@ -37,12 +36,13 @@ class OutcomeRecord:
     judge: str
     problem: str
     side: int
+    """Place of the answer that was argued for, from 0."""
     draw: int
-    probs: tuple[float, ...] | None
-    failure: Failure | None
-    measures: Mapping[str, Scalar]
-    counts: Mapping[str, int]
-    captured: float | None
+    probs: tuple[float, ...] | None = None
+    failure: Failure | None = None
+    measures: Mapping[str, Scalar] = {}
+    counts: Mapping[str, int] = {}
+    captured: float | None = None
     """For logprob judges: the least mass that the answer labels had in any elicitation."""
     redraws: tuple[tuple[float, ...], ...] = ()
     """The verdicts of which `probs` is the mean, where the judge was asked several times."""
@@ -85,30 +85,16 @@ def line(cell: Cell, outcome: Verdict | Failure) -> bytes:
 
 def read_outcome(line: bytes) -> OutcomeRecord:
     """ValueError if the line is no outcome."""
-    told = orjson.loads(line)
     try:
-        failure = Failure(**told["failure"]) if "failure" in told else None
-        record = OutcomeRecord(
-            told["place"],
-            told["cell"],
-            told["protocol"],
-            told["agent"],
-            told["judge"],
-            told["problem"],
-            told["at"],
-            told["draw"],
-            tuple(map(float, told["probs"])) if failure is None else None,
-            failure,
-            told.get("measures", {}),
-            told.get("counts", {}),
-            told.get("captured"),
-            tuple(tuple(map(float, probs)) for probs in told.get("redraws", ())),
-        )
-    except (KeyError, TypeError) as exc:
+        record = _records.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise ValueError(f"no outcome of a cell: {exc}") from exc
-    if not isinstance(record.place, int):
-        raise ValueError(f"no outcome of a cell: its place is {record.place!r}")
+    if (record.probs is None) == (record.failure is None):
+        raise ValueError("no outcome of a cell: it has neither a verdict nor a failure, or both")
     for probs in (record.probs, *record.redraws):
         if probs is not None and not are_probabilities(probs):
             raise ValueError(f"no outcome of a cell: {list(probs)} are no probabilities")
     return record
+
+
+_records = msgspec.json.Decoder(OutcomeRecord)

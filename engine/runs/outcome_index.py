@@ -7,7 +7,7 @@ from pathlib import Path
 
 from oversight.engine.runs.outcome import OutcomeRecord, read_outcome
 
-BEGIN = b'{"place":'
+LINE_START = b'{"place":'
 """Every line of an outcome begins so."""
 
 
@@ -56,9 +56,9 @@ class OutcomeIndex:
     def records(self, places: Iterable[int]) -> dict[int, OutcomeRecord]:
         """The outcomes that have landed of these cells. ValueError for a line that is none."""
         for start, line in self._follower.news():
-            number = line[len(BEGIN) : line.find(b",")]
+            number = line[len(LINE_START) : line.find(b",")]
             # What is no outcome is named by whoever reads all of them.
-            if line.startswith(BEGIN) and number.isdigit() and int(number) < len(self._starts):
+            if line.startswith(LINE_START) and number.isdigit() and int(number) < len(self._starts):
                 self._starts[int(number)] = start + 1
         there = [place for place in places if self._starts[place]]
         found: dict[int, OutcomeRecord] = {}

@@ -16,7 +16,7 @@ from oversight.engine.system.files import replace_file
 
 PROGRESS_FILE = "progress.json"
 
-EVERY = 1.0
+WRITE_EVERY = 1.0
 """Seconds between two notes."""
 
 
@@ -46,7 +46,7 @@ class ProgressNotes(Observer):
     async def _note_on(self, snapshot: Callable[[], Snapshot]) -> None:
         while True:
             self._note(snapshot())
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(WRITE_EVERY)
 
     def _note(self, now: Snapshot) -> None:
         try:

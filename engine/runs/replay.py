@@ -14,7 +14,7 @@ from oversight.engine.runs.scheduler import CellOutcome, attempt, run_cells
 from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.sweep import Cell
 
-LANES = 1
+REPLAY_LANES = 1
 """Nothing waits in a replay; and one after another, cells meet the same miss first each time."""
 
 
@@ -42,7 +42,7 @@ async def replay_cells(
         keep(cell, line(cell, outcome))
 
     stop_token = StopToken()
-    await run_cells(cells, cache, kept, lanes=LANES, stop_token=stop_token)
+    await run_cells(cells, cache, kept, lanes=REPLAY_LANES, stop_token=stop_token)
     stop_token.raise_if_stopped()
 
 

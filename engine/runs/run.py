@@ -22,13 +22,13 @@ from oversight.engine.runs.loaded_sweep import LoadedSweep, run_folder
 from oversight.engine.runs.observer import Observer
 from oversight.engine.runs.outcome import LandedCell, OutcomeRecord
 from oversight.engine.runs.progress_file import ProgressNotes
-from oversight.engine.runs.replay import LANES
+from oversight.engine.runs.replay import REPLAY_LANES
 from oversight.engine.runs.run_folder import QUARANTINE, RunFolder, outcomes
 from oversight.engine.runs.session import RunSession
 from oversight.engine.runs.stores import open_store, shown_name, store_name
 from oversight.engine.runs.walk import require_abilities, require_service
 from oversight.engine.runs.watermark import store_watermark
-from oversight.engine.runs.workers import AGAIN
+from oversight.engine.runs.workers import RETRIED_KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Run:
             if options.mode in ("use", "replay") and asks and not options.accept_empty:
                 folder.check_store(len(store), named, store.id)
             # Who comes again may have mended what crashed, or what no model would answer.
-            dropped = folder.forget_failures(None if options.retry_failed else AGAIN)
+            dropped = folder.forget_failures(None if options.retry_failed else RETRIED_KINDS)
             yield cls(loaded, options, folder, store, dropped)
 
     async def execute(
@@ -180,7 +180,7 @@ class Run:
                 paid.dollars + paid.doubtful,
                 folder.path / QUARANTINE,
             ),
-            LANES if options.mode == "replay" else self.loaded.file.top.lanes,
+            REPLAY_LANES if options.mode == "replay" else self.loaded.file.top.lanes,
             folder.refreshing(int(time.time())) if refresh else None,
             self._keep,
             before,

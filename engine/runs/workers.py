@@ -22,20 +22,20 @@ from oversight.protocols.transcript import Failure
 Work = TypeVar("Work")
 Landed = TypeVar("Landed")
 
-SAYS_NOTHING = (Halt, ReplayMiss, StoreError, MemoryError, Pending)
+CONCERNS_THE_RUN = (Halt, ReplayMiss, StoreError, MemoryError, Pending)
 """Faults that say nothing about the piece of work in which they are met; all but the last stop the
 run."""
 
 WORKERS_FROM_STORE = 8
 """Lanes that do while the store answers everything: more would only push each other out of the
 processor's caches."""
-GLANCE = 0.01
+POLL_SECONDS = 0.01
 """Seconds between two looks at whether it still does."""
 
 CRASH = "crash"
 """The kind of a failure that is a bug in somebody's code, and not a model's doing."""
 
-AGAIN = frozenset((CRASH, NeverAnswered.slug))
+RETRIED_KINDS = frozenset((CRASH, NeverAnswered.slug))
 """Kinds of failures whose cells are run again at a resume: a bug that may be mended by then, and
 calls that no model has answered, be it for a setting in the sweep file."""
 
@@ -95,7 +95,7 @@ async def run_workers(
             few = {group.create_task(lane()) for _ in range(min(lanes, WORKERS_FROM_STORE))}
             running = few
             while running and not waits():
-                _, running = await asyncio.wait(running, timeout=GLANCE)
+                _, running = await asyncio.wait(running, timeout=POLL_SECONDS)
             for _ in range(lanes - len(few)):
                 group.create_task(lane())
     except BaseExceptionGroup as faults:
@@ -143,5 +143,5 @@ def _leaf(fault: BaseException) -> BaseException:
     if not isinstance(fault, BaseExceptionGroup):
         return fault
     leaves = [_leaf(inner) for inner in fault.exceptions]
-    silent = (leaf for kind in SAYS_NOTHING for leaf in leaves if isinstance(leaf, kind))
+    silent = (leaf for kind in CONCERNS_THE_RUN for leaf in leaves if isinstance(leaf, kind))
     return next(silent, leaves[0])

@@ -42,7 +42,7 @@ from oversight.protocols.mechanisms.market_making import MarketMaking
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.scores import SCORES, Score
 
-CLOSED = (NaiveJudge, Propaganda, Consultancy, Debate, AdversarialPropaganda, MarketMaking)
+CLOSED_FORMS = (NaiveJudge, Propaganda, Consultancy, Debate, AdversarialPropaganda, MarketMaking)
 """What has a closed form here."""
 
 EvidenceSpread: TypeAlias = dict[float, float]
@@ -78,7 +78,7 @@ def expected_scores(
     """
     measure = SCORES[score]
     # Of these exactly: a subclass may have others speak as well.
-    if type(protocol) not in CLOSED or getattr(protocol, "epsilon", 0.0) > 0:
+    if type(protocol) not in CLOSED_FORMS or getattr(protocol, "epsilon", 0.0) > 0:
         raise ValueError(f"{protocol.name}: its expected score has no closed form here")
     in_true, in_false = _worlds(protocol, models)
     true = _moments(in_true, measure, for_true=1.0, for_false=0.0)

@@ -9,7 +9,7 @@ from oversight.protocols.prompts.forms import REASONING
 
 FormKind: TypeAlias = Literal["probabilities", "choice", "side", "rating", "other"]
 
-ENTRIES = 3
+MAX_ENTRIES = 3
 """The most texts in a list; fewer where there are fewer sentences to fill it."""
 
 
@@ -81,7 +81,7 @@ def _listed(schema: dict[str, Any], contents: Contents) -> list[Any]:
     least = max(schema.get("minItems", 1), 1)
     if not _is(schema.get("items"), "string") or schema["items"].get("enum"):
         return [fill_form(schema.get("items"), contents)] * least
-    texts = in_sentences(contents.text)[:ENTRIES]
+    texts = in_sentences(contents.text)[:MAX_ENTRIES]
     return list(islice(cycle(texts), max(least, len(texts))))
 
 

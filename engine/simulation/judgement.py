@@ -10,7 +10,7 @@ from oversight.engine.simulation.chance import Chance, share
 VARIANTS = (("{label}", 0.9), (" {label}", 0.07), ("({label}", 0.03))
 """Ways to write a label as one token, and how a judge's belief in it is split among them."""
 
-STRAY = ("The", "Both", "Neither", "It")
+NO_LABELS = ("The", "Both", "Neither", "It")
 """Tokens that are no label."""
 
 CAPTURED = 0.96
@@ -91,11 +91,11 @@ def _candidates(
         for form, portion in variants
     )
     room = max(candidates - len(forms), 0)
-    strays = tuple((stray, math.log((1 - CAPTURED) / len(STRAY))) for stray in STRAY)
+    strays = tuple((stray, math.log((1 - CAPTURED) / len(NO_LABELS))) for stray in NO_LABELS)
     return forms, strays[:room]
 
 
 def stray_token(candidates: int) -> Token:
     """A token that is no label, among others that are none either."""
-    top = [(stray, math.log(1 / 2 ** (n + 1))) for n, stray in enumerate(STRAY)]
+    top = [(stray, math.log(1 / 2 ** (n + 1))) for n, stray in enumerate(NO_LABELS)]
     return Token(*top[0], tuple(top[:candidates]))

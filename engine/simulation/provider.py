@@ -28,7 +28,7 @@ REFUSAL = "I would rather not take part in this. (A simulated refusal.)"
 CHARACTERS_A_TOKEN = 4
 TOKENS_A_MESSAGE = 4
 
-SCENES = 512
+MAX_PARSED_QUESTIONS = 512
 """How many questions are kept taken apart, about 10 KB each: cells come problem by problem."""
 
 
@@ -45,8 +45,8 @@ class SimProvider:
         self._world = world
         self._models = dict(models)
         self._identities = {name: f"sim/{VERSION}/{model.digest}" for name, model in models.items()}
-        self._scene = lru_cache(SCENES)(self._new_scene)
-        self._identity = lru_cache(SCENES)(self._new_identity)
+        self._scene = lru_cache(MAX_PARSED_QUESTIONS)(self._new_scene)
+        self._identity = lru_cache(MAX_PARSED_QUESTIONS)(self._new_identity)
 
     async def __call__(self, call: Call) -> Reply:
         """The reply, after the model's latency. Nothing is lost on cancellation."""

@@ -7,10 +7,11 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from functools import cache
-from importlib.util import find_spec, resolve_name
+from importlib.util import decode_source, find_spec, resolve_name
 from pathlib import Path
 from typing import Any
 
+from oversight.engine.sweeps.elsewhere import CodeFileLoader
 from oversight.protocols.protocol import Protocol
 
 HOME = "oversight.protocols."
@@ -56,7 +57,12 @@ def package_closure(modules: Iterable[str]) -> dict[str, str]:
         name = todo.pop()
         file = _source_file(name)
         if name not in sources and file is not None:
-            sources[name] = file.read_text(encoding="utf-8")
+            loader = getattr(sys.modules.get(name), "__loader__", None)
+            # On another machine the file of a class is not there, but its source was sent.
+            if isinstance(loader, CodeFileLoader):
+                sources[name] = decode_source(loader.source)
+            else:
+                sources[name] = file.read_text(encoding="utf-8")
             package = name if file.name == "__init__.py" else name.rpartition(".")[0]
             todo += _imports_within(package, sources[name])
     return sources

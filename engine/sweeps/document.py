@@ -224,7 +224,7 @@ def _scalar(loader: _Loader, node: yaml.Node, at: str) -> Any:
     """at: what an error begins with."""
     whole = node.tag == "tag:yaml.org,2002:int"
     # Python neither reads nor shows whole numbers of some thousand digits.
-    if whole and len(node.value) > DIGITS:
+    if whole and len(node.value) > MAX_DIGITS:
         raise UsageError(f"{at}: a number of {len(node.value):,} digits: no setting takes that")
     try:
         return loader.construct_object(node, deep=True)
@@ -232,7 +232,7 @@ def _scalar(loader: _Loader, node: yaml.Node, at: str) -> Any:
         raise UsageError(f"{at}: {node.value!r} cannot be read: {exc}") from None
 
 
-DIGITS = 300
+MAX_DIGITS = 300
 """Of the longest number that is read; what settings take is far shorter."""
 
 YAML_KINDS = ("map", "seq", "str", "int", "float", "bool", "null")

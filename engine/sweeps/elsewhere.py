@@ -15,7 +15,7 @@ from functools import cache
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from oversight.engine.errors import UsageError
 from oversight.engine.sweeps.node import Node
@@ -126,42 +126,68 @@ def _hint(place: str, exc: Exception) -> str:
     return ""
 
 
-def code_files() -> tuple[Path, ...]:
-    """The files that classes were taken from so far."""
-    found = (module.__file__ for name, module in sys.modules.items() if name.startswith(BY_FILE))
-    return tuple(Path(file) for file in found if file)
+class CodeFile(NamedTuple):
+    """A file that classes were taken from, as other processes and machines can load it."""
+
+    path: Path
+    """Absolute; where it is on this machine."""
+    source: bytes
+
+    def load(self) -> ModuleType:
+        """Its module, under the same name in every process. The file itself need not be there."""
+        return _executed(self.path, self.source)
+
+
+def code_files() -> tuple[CodeFile, ...]:
+    """The files that classes were taken from so far, as they were then."""
+    loaders = [
+        module.__loader__ for name, module in sys.modules.items() if name.startswith(BY_FILE)
+    ]
+    return tuple(
+        CodeFile(Path(loader.path), loader.source)
+        for loader in loaders
+        if isinstance(loader, CodeFileLoader)
+    )
 
 
 def module_from_file(path: Path) -> ModuleType:
     """The module of a file as it is now."""
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file")
-    return _executed(path, hashlib.sha256(path.read_bytes()).hexdigest())
+    return _executed(path, path.read_bytes())
 
 
-class _Uncached(SourceFileLoader):
-    """Reads the source itself: Python takes bytecode for a file's own by its size and the second
-    of its change, and a file that was just edited may agree in both."""
+class CodeFileLoader(SourceFileLoader):
+    """Executes the source it was given. Python's own takes bytecode for a file's by its size and
+    the second of its change, and a file that was just edited may agree in both."""
+
+    def __init__(self, name: str, path: Path, source: bytes) -> None:
+        super().__init__(name, str(path))
+        self.source = source
+
+    def get_data(self, path: str) -> bytes:
+        return self.source if path == self.path else super().get_data(path)
 
     def get_code(self, fullname: str) -> CodeType:
-        path = self.get_filename(fullname)
-        return self.source_to_code(self.get_data(path), path)
+        return self.source_to_code(self.source, self.path)
 
 
 @cache
-def _executed(path: Path, content: str) -> ModuleType:
-    """The module of a file, imported once as long as its content has this sha256."""
+def _executed(path: Path, source: bytes) -> ModuleType:
+    """The module of a file, imported once as long as its content is the same."""
     place = hashlib.sha256(str(path).encode()).hexdigest()
+    content = hashlib.sha256(source).hexdigest()
     # A name that no import statement can say, so that it stands in for nobody's module.
     name = f"{BY_FILE}{place[:12]} {content[:12]}"
-    spec = importlib.util.spec_from_file_location(name, path, loader=_Uncached(name, str(path)))
-    if spec is None or spec.loader is None:
+    loader = CodeFileLoader(name, path, source)
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    if spec is None:
         raise ImportError(f"{path} cannot be imported")
     module = importlib.util.module_from_spec(spec)
     # Dataclasses look their module up while it is executed.
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise

@@ -13,14 +13,14 @@ from oversight.engine.sweeps.sweepfile import SweepFile, Top
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Problem
 
-MARK = "# This run was started from Python"
+PYTHON_MARK = "# This run was started from Python"
 """How the file begins that stands in place of a sweep file where there was none."""
 
-PART = "protocols"
+PARTS_PREFIX = "protocols"
 """Before the name of each part of a protocol that is ours. It is written into run folders, so it
 stays; runs of version 0.1 name the part's module here too, which may have moved since."""
 
-OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
+JSON_OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 
 Sections: TypeAlias = Mapping[str, Mapping[str, Any]]
 """The `models` or the `providers` of a sweep file."""
@@ -42,8 +42,8 @@ def python_sweep(
         "protocols": _told(made),
     }
     # What cannot be told is some setting that is no good, and is found to be when it is used.
-    text = orjson.dumps(told, default=repr, option=OPTIONS).decode()
-    document = Document("Python", f"{MARK}.\n{text}\n", {}, {})
+    text = orjson.dumps(told, default=repr, option=JSON_OPTIONS).decode()
+    document = Document("Python", f"{PYTHON_MARK}.\n{text}\n", {}, {})
     return SweepFile(document, top, tuple(problems), made, models, providers)
 
 
@@ -71,7 +71,7 @@ def _told(value: Any) -> Any:
 def _part(kind: type) -> str:
     """`protocols:NAME` of what is ours, whichever module it lies in; MODULE:NAME of what is not."""
     ours = getattr(protocols, kind.__name__, None) is kind
-    return f"{PART if ours else kind.__module__}:{kind.__qualname__}"
+    return f"{PARTS_PREFIX if ours else kind.__module__}:{kind.__qualname__}"
 
 
 def _made(told: Any) -> Any:
@@ -82,7 +82,7 @@ def _made(told: Any) -> Any:
     settings = dict(told)
     module, _, name = settings.pop("is").partition(":")
     # The user's own package is none that every reader has; nothing is imported from elsewhere.
-    if module.partition(".")[0] != PART:
+    if module.partition(".")[0] != PARTS_PREFIX:
         raise RunFolderError(f"{name} is defined in your own {module}")
     kind = getattr(protocols, name)
     if not (isinstance(kind, type) and is_dataclass(kind)):

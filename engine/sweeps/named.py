@@ -16,7 +16,7 @@ from oversight.engine.system.entry_points import PROVIDERS_GROUP, registered
 ROLE_SECTIONS = ("agents", "judges", "protocols")
 """The sections in which models are named."""
 
-OWN = "compatible"
+COMPATIBLE = "compatible"
 """The provider that is a name of the user's: `compatible/NAME`."""
 
 
@@ -27,13 +27,15 @@ def check_names(
     for name in providers:
         kind, slash, own = name.partition("/")
         key = ("providers", name)
-        if kind == OWN and (not own or "/" in own):
+        if kind == COMPATIBLE and (not own or "/" in own):
             raise document.fault(
-                key, f"{name!r} is no server of yours", f"write {OWN}/NAME, as in {OWN}/NAME/MODEL"
+                key,
+                f"{name!r} is no server of yours",
+                f"write {COMPATIBLE}/NAME, as in {COMPATIBLE}/NAME/MODEL",
             )
         known = (*PROVIDERS, *registered(PROVIDERS_GROUP))
-        if kind not in known or (slash and kind != OWN):
-            raise document.unknown(key, [*known, f"{OWN}/NAME"], "provider", "providers")
+        if kind not in known or (slash and kind != COMPATIBLE):
+            raise document.unknown(key, [*known, f"{COMPATIBLE}/NAME"], "provider", "providers")
     for name in models:
         if not name.startswith(PREFIX):
             try:
@@ -62,9 +64,9 @@ def check_use(
             raise document.unknown(
                 ("models", name), known, "model in this sweep", "the models that it asks"
             )
-    reached = {"/".join(name.split("/")[:2]) for name in known if name.startswith(f"{OWN}/")}
+    reached = {"/".join(name.split("/")[:2]) for name in known if name.startswith(f"{COMPATIBLE}/")}
     for name in providers:
-        if name.startswith(f"{OWN}/") and name not in reached:
+        if name.startswith(f"{COMPATIBLE}/") and name not in reached:
             raise document.unknown(
                 ("providers", name), sorted(reached), "server in this sweep", "servers that it asks"
             )

@@ -32,7 +32,7 @@ from oversight.protocols.prompts.prompt_set import PromptSet, default_prompts
 from oversight.protocols.protocol import Protocol
 
 RoleSettings: TypeAlias = dict[str, Any]
-OF_CALLS = ("temperature", "max_tokens", "top_logprobs")
+CALL_SETTINGS = ("temperature", "max_tokens", "top_logprobs")
 """Settings of roles that go as they are into each of their calls, which know what they may be."""
 
 TEMPERATURES = ("temperature", "best_of_temperature")
@@ -147,7 +147,7 @@ def protocols(
                 raise settings[taken].fault(f"is set for all protocols at once, under '{section}'")
         if takes_agent and not seats:
             raise one.fault(f"{kind} needs agents; add a section 'agents'")
-        types_ = {name: kind for name, kind in types_.items() if name not in TAKEN}
+        types_ = {name: kind for name, kind in types_.items() if name not in SWEEP_AXES}
         asked = benches
         if "judge" in cls.ignores and len(benches) > 1:
             _skip(one, f"{kind} asks no judge, so its rows would be equal", skipped)
@@ -169,7 +169,7 @@ def protocols(
                     skipped.append(str(exc))
 
 
-TAKEN = ("agent", "judge", "prompts")
+SWEEP_AXES = ("agent", "judge", "prompts")
 """Fields of protocols that are axes of the whole sweep."""
 
 
@@ -278,7 +278,7 @@ def _check_calls(node: Node, point: RoleSettings) -> None:
     model = point.get("model")
     if model is None:
         return
-    settings = {name: point[name] for name in OF_CALLS if point.get(name, AUTO) != AUTO}
+    settings = {name: point[name] for name in CALL_SETTINGS if point.get(name, AUTO) != AUTO}
     made_of(node, Request, {"model": model, "messages": (), **settings})
     if not model.startswith(PREFIX):
         try:

@@ -132,7 +132,12 @@ def checked_sweep(
             raise document.unknown((name,), [*sorted(tops), *SECTIONS])
     for section in ("problems", "judges", "protocols"):
         if not value.get(section):
-            raise document.fault((), f"has no section {section!r}", "a sweep needs " + NEEDS)
+            raise document.fault(
+                (),
+                f"has no section {section!r}",
+                "a sweep needs problems, judges and protocols, and agents for all but the naive "
+                "judge",
+            )
     settings = {name: setting for name, setting in value.items() if name in tops}
     top = filled(Node(document, (), {"name": path.stem} | settings), Top)
     of = partial(Node.section, document)
@@ -160,9 +165,6 @@ def checked_sweep(
         read,
         tuple(dict.fromkeys(notes)),
     )
-
-
-NEEDS = "problems, judges and protocols, and agents for all but the naive judge"
 
 
 def _problems(node: Node, folder: Path, seed: int) -> tuple[Problem, ...]:

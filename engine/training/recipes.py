@@ -19,7 +19,7 @@ from oversight.engine.training.speeches import RecordedWorld, Speech
 from oversight.protocols.prompts.render import question_block
 from oversight.protocols.question import Problem
 
-SOME = 1e-9
+MIN_DIFFERENCE = 1e-9
 """A difference of beliefs that is more than rounding."""
 
 REWARD_PROMPT = "Which answer is right, and why?"
@@ -120,7 +120,7 @@ def preference(worlds: Sequence[RecordedWorld], least: float) -> Iterator[Prefer
     for prompt, draws in by_prompt.items():
         best, chosen = max(draws, key=lambda pair: pair[0].belief)
         worst, rejected = min(draws, key=lambda pair: pair[0].belief)
-        apart = best.belief - worst.belief >= max(least, SOME)
+        apart = best.belief - worst.belief >= max(least, MIN_DIFFERENCE)
         if apart and chosen.text != rejected.text:
             origin = _origin(best, chosen.address, rejected.address)
             yield PreferencePair(origin, prompt, chosen.text, rejected.text)
@@ -138,7 +138,7 @@ def reward(worlds: Sequence[RecordedWorld], least: float) -> Iterator[Ranking]:
         prompt = (Message("user", f"{_question(best)}\n\n{REWARD_PROMPT}"),)
         for world, rejected in cases:
             margin = best.belief - world.belief
-            if margin >= max(least, SOME):
+            if margin >= max(least, MIN_DIFFERENCE):
                 yield Ranking(_origin(best), prompt, chosen, rejected, margin)
 
 

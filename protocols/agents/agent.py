@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from oversight.cache.call import Ask, Call, Effort, Request, ResponseFormat
+from oversight.cache.memo import memoized
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.tool_loop import ask_with_tools
 from oversight.protocols.agents.tools import TOOLS
@@ -138,21 +139,13 @@ class Agent(Speaker):
         """The call behind a speech, or behind a filled-in form where one is given."""
         if not brief.reads_passage:
             floor = replace(floor, question=floor.question.without_passage())
-        stance = brief.stance
-        if side:
-            stance = for_side(stance, side.label, escape_tags(side.text))
+        room = self.reasoning_tokens
         if form is None:
-            told = [stance, *self._told(floor, side, brief)]
-            marks: dict[str, str | int] = {"words": self.words}
-            marks |= {"private": "yes"} if self.scratchpad or PRIVATE in stance else {}
-            todo = instructions(brief.act, "\n".join(told), side, **marks)
-            room = self.reasoning_tokens
+            todo = self._to_speak(side, brief, bool(floor.question.passage))
         else:
-            told, room = [stance], self.reasoning_tokens
+            todo = self._to_fill_in(form.name, side, brief)
             if self.reason != "none":
-                told.append(brief.words.text(f"agent.reason_{self.reason}"))
                 form, room = with_reasoning(form), room + REASONING_ROOM
-            todo = instructions(form.name, "\n".join(told), side)
         return Call(
             Request(
                 self.model,
@@ -165,9 +158,26 @@ class Agent(Speaker):
             )
         )
 
-    def _told(self, floor: Transcript, side: Answer | None, brief: Brief) -> Iterator[str]:
+    @memoized
+    def _to_speak(self, side: Answer | None, brief: Brief, passage: bool) -> str:
+        """The instructions for a speech, whatever was said before. passage: whether there is one
+        to read."""
+        stance = _stance(side, brief)
+        marks: dict[str, str | int] = {"words": self.words}
+        marks |= {"private": "yes"} if self.scratchpad or PRIVATE in stance else {}
+        told = "\n".join([stance, *self._told(side, brief, passage)])
+        return instructions(brief.act, told, side, **marks)
+
+    def _to_fill_in(self, form: str, side: Answer | None, brief: Brief) -> str:
+        """The instructions for a form of this name."""
+        told = [_stance(side, brief)]
+        if self.reason != "none":
+            told.append(brief.words.text(f"agent.reason_{self.reason}"))
+        return instructions(form, "\n".join(told), side)
+
+    def _told(self, side: Answer | None, brief: Brief, passage: bool) -> Iterator[str]:
         """What a speaker is told beside its brief: what it may do, and what the judge can see."""
-        words, passage = brief.words, floor.question.passage
+        words = brief.words
         if passage and brief.judge_reads is not None:
             yield words.text(
                 "agent.passage_shared" if brief.judge_reads else "agent.passage_hidden"
@@ -216,6 +226,10 @@ class Agent(Speaker):
         return Turn(
             title, text, side, reply.call, used, reply.outcome, forged, cut, conceded=conceded
         )
+
+
+def _stance(side: Answer | None, brief: Brief) -> str:
+    return for_side(brief.stance, side.label, escape_tags(side.text)) if side else brief.stance
 
 
 def without_thoughts(text: str) -> str:

@@ -7,12 +7,13 @@ of them, and says which placeholders each may have.
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.resources import files
 
 import yaml
 
+from oversight.cache.memo import memoized
 from oversight.protocols.errors import ProtocolError
 
 COMMON = ("agent", "judge")
@@ -20,9 +21,6 @@ COMMON = ("agent", "judge")
 
 LATE = ("label", "answer")
 """Placeholders for the answer that a seat argues for, filled in when its prompt is laid out."""
-
-KEPT = 1024
-"""Filled-in blocks that a set remembers."""
 
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _LATE = re.compile(r"\{(label|answer)\}(\.?)")
@@ -37,7 +35,7 @@ class PromptSet:
     """The blocks of one set, or those of them that one mechanism uses."""
 
     name: str
-    blocks: tuple[tuple[str, str], ...]
+    blocks: tuple[tuple[str, str], ...] = field(hash=False)
     """(name, text) of each, sorted by name."""
 
     def __str__(self) -> str:
@@ -69,26 +67,13 @@ class PromptSet:
         except KeyError:
             raise PromptError(f"the prompt set {self.name} has no block {block!r}") from None
 
+    @memoized
     def fill(self, block: str, /, **values: str | int) -> str:
         """A block with its placeholders filled in, but for the answer that is argued for.
 
         PromptError unless `values` are what the block may have: then no set, whichever of them it
         uses, can meet a placeholder that nobody fills in.
         """
-        told = (block, *values.items())
-        filled = self._filled.get(told)
-        if filled is None:
-            if len(self._filled) >= KEPT:
-                self._filled.clear()
-            filled = self._filled[told] = self._fill(block, values)
-        return filled
-
-    @cached_property
-    def _filled(self) -> dict[tuple[object, ...], str]:
-        """Blocks as they were filled in lately: every cell needs the same few again."""
-        return {}
-
-    def _fill(self, block: str, values: Mapping[str, str | int]) -> str:
         known = placeholders(block)
         named = {*values, *(known & set(LATE))}
         if named != known:

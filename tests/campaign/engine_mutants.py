@@ -213,7 +213,7 @@ ENGINE_MUTANTS: tuple[Mutant, ...] = (
         "engine/runs/workers.py",
         "engine/scheduler",
         (
-            "silent = (leaf for kind in SAYS_NOTHING for leaf in leaves",
+            "silent = (leaf for kind in CONCERNS_THE_RUN for leaf in leaves",
             "silent = (leaf for kind in () for leaf in leaves",
         ),
         ("            if stop_token.halt is not None:\n                return\n", ""),
@@ -305,8 +305,8 @@ ENGINE_MUTANTS: tuple[Mutant, ...] = (
         "engine/verdicts",
         ("            if id in seen:\n", "            if verdicts.id in seen:\n"),
         (
-            "return WorldOutcome(tuple(world[label] for label in labels))",
-            "return WorldOutcome(tuple(world.values()))",
+            "return tuple(world[label] for label in labels)",
+            "return tuple(world.values())",
         ),
         ("if abs(total - 1) > SUM_TOLERANCE:", "if total - 1 > SUM_TOLERANCE:"),
     ),

@@ -19,6 +19,7 @@ from oversight.engine.pages.server import PageServer
 from oversight.engine.pictures.opened import OpenedRun
 from tests.command_line import running
 from tests.server import call_of
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.wire
 
@@ -256,7 +257,7 @@ async def test_a_reading_does_not_wait_for_a_page_that_reckons(
     small: Path, client: aiohttp.ClientSession
 ) -> None:
     server = PageServer(small)
-    async with server.serving(0) as root, server.busy[small.name], asyncio.timeout(30):
+    async with server.serving(0) as root, server.busy[small.name], asyncio.timeout(PATIENCE):
         reckoned = asyncio.create_task(got(client, f"{root}run/{small.name}/map"))
         status, _ = await got(client, f"{root}run/{small.name}/row/2/problem/1")
         assert status == 200 and not reckoned.done()

@@ -17,6 +17,7 @@ from oversight.protocols.question import Problem
 from tests.command_line import Ran, Running, oversight, running
 from tests.persons.raters import Page, ScriptedRater, attentive
 from tests.shipments import shipment
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.wire
 
@@ -71,7 +72,7 @@ async def test_two_raters_judge_forty_transcripts_of_a_run_and_its_score_stays(
     before = oversight("report", finished, "--json", cwd=cwd).out
     with served(finished, cwd) as (server, links):
         raters = [ScriptedRater(link, session) for link in links]
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(PATIENCE):
             await asyncio.gather(*(rater.work() for rater in raters))
         told = await ended(server)
     assert told.code == 0, told.err
@@ -106,7 +107,7 @@ async def test_each_rater_judges_as_many_truths_as_lies(
 ) -> None:
     with served(finished, finished.parent.parent) as (server, links):
         raters = [ScriptedRater(link, session) for link in links]
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(PATIENCE):
             await asyncio.gather(*(rater.work() for rater in raters))
         await ended(server)
     best = {problem.question.text: problem for problem in problems_of(finished)}
@@ -164,7 +165,7 @@ async def test_nothing_saved_is_lost_when_the_server_is_killed(
 
     up, over, progress = asyncio.Event(), asyncio.Event(), asyncio.Event()
     workers: list[asyncio.Task[None]] = []
-    async with asyncio.timeout(200):
+    async with asyncio.timeout(PATIENCE):
         for goal in (7, 19, 41):
             flags = ("--port", port) if port else ()
             with served(finished, cwd, *flags) as (server, links):
@@ -216,7 +217,7 @@ async def test_a_sweep_with_persons_in_every_seat_resumes_and_replays_to_the_byt
     assert "go on with oversight human serve" in stopped.err
     with served("live.yaml", tmp_path, *flags) as (server, links):
         raters = [ScriptedRater(link, session) for link in links]
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(PATIENCE):
             await asyncio.gather(*(rater.work(how) for rater in raters))
         told = await ended(server)
     assert told.code == 0, told.err
@@ -245,7 +246,7 @@ async def test_no_byte_that_a_rater_is_sent_tells_gold_world_or_model(
     cwd = finished.parent.parent
     with served(finished, cwd) as (server, links):
         raters = [ScriptedRater(link, session) for link in links]
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(PATIENCE):
             await asyncio.gather(*(rater.work() for rater in raters))
         await ended(server)
     sent = b"\n".join(body for rater in raters for body in rater.sent).lower()
@@ -276,7 +277,7 @@ async def test_every_byte_is_the_same_where_the_other_answer_is_the_right_one(
         )
         with served("one.yaml", cwd, "--raters", "1", "--attention", "0") as (server, links):
             rater = ScriptedRater(links[0], session)
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 assert await rater.work() == 6
             await ended(server)
         # What differs by study is the ticket; how many came before, by the moment.

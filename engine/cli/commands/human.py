@@ -32,6 +32,7 @@ from oversight.engine.cli.options import (
     store_option,
 )
 from oversight.engine.cli.output import say, show, show_json
+from oversight.engine.display.quantity import counted
 from oversight.engine.errors import UsageError
 from oversight.engine.persons.desk import DeskSettings
 from oversight.engine.persons.journal import PERSONS
@@ -242,7 +243,10 @@ def _judged_by_persons(
         if not tasks:
             raise UsageError(f"{run}: no verdict of these rows is a judgement of one transcript")
         if left := len(cells) - len(judged):
-            say(f"{left:,} cells are left out: their verdicts are no judgement of one transcript")
+            say(
+                f"{counted(left, 'cell')} left out: the verdict is not a judgement of one "
+                "transcript"
+            )
         kinds = {address: case.task_kind(call) for address, (call, case) in tasks.items()}
         if (needed := raters_needed(kinds.values())) > seating.raters:
             raise UsageError(
@@ -273,7 +277,7 @@ def _judged_by_persons(
     if halt is not None:
         say(f"{str(halt).rstrip('.')}. What was answered is saved. The same command goes on.")
         return halt_code(halt)
-    say(f"{answered:,} judgements of {len(judged):,} transcripts")
+    say(f"{counted(answered, 'judgement')} of {counted(len(judged), 'transcript')}")
     say(f"see them: oversight human agreement {run}")
     return ExitCode.DONE
 

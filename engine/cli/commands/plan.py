@@ -27,6 +27,7 @@ from oversight.engine.decisions.power import power_plan
 from oversight.engine.decisions.power_text import power_json, power_table
 from oversight.engine.decisions.rows import read_rows
 from oversight.engine.decisions.statement import read_pair
+from oversight.engine.display.quantity import counted, short
 from oversight.engine.display.table import Table, as_text
 from oversight.engine.planning.estimate import Cost, ModelPlan, Pace, Plan, plan_sweep
 from oversight.engine.planning.reasoning import cramped
@@ -158,8 +159,8 @@ def _headline(sweep: Path, plan: Plan, gate: str) -> str:
     about = "" if plan.walked == plan.problems else "about "
     calls, stored = plan.total("calls"), plan.total("stored")
     return (
-        f"{sweep} · {plan.problems:,} problems · {gate}\n"
-        f"{plan.cells:,} cells · {about}{calls:,} distinct calls · "
+        f"{sweep} · {counted(plan.problems, 'problem')} · {gate}\n"
+        f"{counted(plan.cells, 'cell')} · {about}{counted(calls, 'distinct call')} · "
         f"{about}{stored:,} already in the store"
     )
 
@@ -210,8 +211,8 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str]) -> list[str]:
         hours = "an hour" if plan.waves == 1 else f"{plan.waves} hours"
         longest = "a day" if plan.waves == 1 else f"{plan.waves} days"
         notes.append(
-            f"in batches: {plan.waves:,} waves, each after the one before: typically {hours}, and "
-            f"{longest} at most{much if lives else ''}"
+            f"in batches: {counted(plan.waves, 'wave')}, each after the one before: typically "
+            f"{hours}, and {longest} at most{much if lives else ''}"
         )
     unpriced = [model.model for model in plan.models if model.cost is None]
     if unpriced:
@@ -238,11 +239,3 @@ def _time(pace: Pace | None) -> str:
     minutes = math.ceil(pace.minutes)
     took = f"{minutes // 60} h {minutes % 60:02}" if minutes >= 60 else f"{minutes} min"
     return f"{took} ({pace.binding})"
-
-
-def short(count: int) -> str:
-    """Three digits and a unit: 71 M, 4.2 M, 830 k."""
-    for size, unit in ((10**9, " G"), (10**6, " M"), (10**3, " k")):
-        if count >= size:
-            return f"{count / size:.{0 if count >= 10 * size else 1}f}{unit}"
-    return str(count)

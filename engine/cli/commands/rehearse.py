@@ -11,7 +11,6 @@ import click
 
 from oversight.engine.accounting.ledger import UsageTotals
 from oversight.engine.accounting.prices import PriceList, listed, load_prices
-from oversight.engine.cli.commands.plan import short
 from oversight.engine.cli.completing import sweep_files
 from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.faults import halt_code
@@ -25,7 +24,8 @@ from oversight.engine.cli.options import (
 )
 from oversight.engine.cli.output import say, show, show_json
 from oversight.engine.cli.terminal import under_signals
-from oversight.engine.display.progress import console, duration
+from oversight.engine.display.progress import console
+from oversight.engine.display.quantity import counted, duration, short
 from oversight.engine.display.table import Table, as_text
 from oversight.engine.errors import Halt, RateLimited
 from oversight.engine.planning.estimate import plan_sweep
@@ -222,15 +222,14 @@ def _held_back(watch: BottleneckSampler, model: str) -> str:
 def _notes(rehearsed: Rehearsed) -> list[str]:
     total, planned, watch = rehearsed.total, rehearsed.planned, rehearsed.watch
     seen = rehearsed.server.get("requests", 0)
-    notes = [f"the ledger has {total.sent:,} requests, the server saw {seen:,}"]
+    notes = [f"the ledger has {counted(total.sent, 'request')}, the server saw {seen:,}"]
     cost = planned.cost
     expected = (
         "" if cost is None else f", ${cost.likely:,.2f} (${cost.low:,.2f} to ${cost.high:,.2f})"
     )
-    notes.append(
-        f"the plan was {planned.total('calls'):,} calls, {short(planned.total('input_tokens'))} "
-        f"tokens in, {short(planned.total('output_tokens'))} out{expected}"
-    )
+    calls, tokens = counted(planned.total("calls"), "call"), short(planned.total("input_tokens"))
+    out = short(planned.total("output_tokens"))
+    notes.append(f"the plan was {calls}, {tokens} tokens in, {out} out{expected}")
     if total.doubtful:
         notes.append(f"requests in doubt may have cost ${total.doubtful:,.2f} more")
     if watch.computing > BUSY * watch.real:

@@ -28,6 +28,7 @@ from oversight.engine.cli.output import say, show
 from oversight.engine.cli.terminal import Presentation, run_in_terminal
 from oversight.engine.decisions.sequential import SequentialDesign
 from oversight.engine.decisions.statement import read_direction, read_precision
+from oversight.engine.display.quantity import counted
 from oversight.engine.fleet.executor_choice import Workers, executor_for
 from oversight.engine.models.router import RunPolicy
 from oversight.engine.providers.retirements import today
@@ -198,7 +199,7 @@ def command(
         opened.models.prepare(
             grid.roles, RunPolicy(load_prices(prices) if prices else listed(), max_cost)
         )
-        show(f"{sweep}: fine. {len(grid):,} cells; models: {', '.join(grid.models)}")
+        show(f"{sweep}: fine. {counted(len(grid), 'cell')}; models: {', '.join(grid.models)}")
         return
     if is_run(sweep.parent):
         say(f"{sweep} is that of a run: without its replies in your store they are paid again")

@@ -14,6 +14,8 @@ import pytest
 
 from oversight.engine.rehearsal.process import counts
 from tests.desk import CANARY, Desk
+from tests.ray_cluster import ray_cluster
+from tests.waiting import end, until
 
 pytestmark = [
     pytest.mark.wire,
@@ -33,20 +35,35 @@ def place() -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def actors(place: Path) -> list[int]:
-    """The workers of the cluster that has its files there."""
-    found = []
+def actors(place: Path) -> set[int]:
+    """The workers of the cluster that has its files there, by their process ids."""
+    found = set()
     for process in Path("/proc").glob("[0-9]*"):
         try:
             ours = f"RAY_TMPDIR={place}".encode() in (process / "environ").read_bytes()
             if ours and b"ray::WorkerActor" in (process / "cmdline").read_bytes():
-                found.append(int(process.name))
+                found.add(int(process.name))
         except OSError:
             pass  # it has ended meanwhile
     return found
 
 
-@pytest.mark.timeout(280)
+def ends_as_the_store_has_it(desk: Desk, process: "subprocess.Popen[str]", place: Path) -> None:
+    """One worker was lost; the bytes are those of a replay, stdout is the result alone, and no file
+    of Ray's holds a key."""
+    done = end(process)
+    again = desk.sit("--run-folder", "again", "--cache", "replay")
+    assert done.returncode == again.returncode == 0, done.stderr
+    assert done.stderr.count("is gone; what it had in hand is run again") == 1
+    outcomes, replayed = (desk.folder / run / "outcomes.jsonl" for run in ("run", "again"))
+    assert outcomes.read_bytes() == replayed.read_bytes()
+    assert done.stdout == again.stdout, "what Ray prints is no part of the result"
+    kept = [file for file in place.rglob("*") if file.is_file()]
+    assert len(kept) > 10
+    for file in kept:
+        assert CANARY.encode() not in file.read_bytes(), file
+
+
 def test_a_run_on_ray_whose_worker_is_killed_ends_as_the_store_has_it_and_shows_no_key(
     tmp_path: Path, place: Path
 ) -> None:
@@ -54,24 +71,63 @@ def test_a_run_on_ray_whose_worker_is_killed_ends_as_the_store_has_it_and_shows_
     with desk.server(SLOW) as url:
         desk.environment |= {"RAY_TMPDIR": str(place), "RAY_USAGE_STATS_ENABLED": "0"}
         process = desk.start("--workers", "2", "--ray", "auto")
-        deadline = time.monotonic() + 200
-        while counts(url).get("ok", 0) < 30:
-            assert process.poll() is None, process.communicate()[1]
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        os.kill(actors(place)[0], signal.SIGKILL)
-        out, err = process.communicate(timeout=200)
-        again = desk.sit("--run-folder", "again", "--cache", "replay")
-    assert process.returncode == again.returncode == 0, err
-    assert err.count("is gone; what it had in hand is run again") == 1
-    assert (tmp_path / "run/outcomes.jsonl").read_bytes() == (
-        tmp_path / "again/outcomes.jsonl"
-    ).read_bytes()
-    assert out == again.stdout, "what Ray prints is no part of the result"
-    kept = [file for file in place.rglob("*") if file.is_file()]
-    assert len(kept) > 10
-    for file in kept:
-        assert CANARY.encode() not in file.read_bytes(), file
+        until(lambda: counts(url).get("ok", 0) >= 30, process)
+        os.kill(min(actors(place)), signal.SIGKILL)
+        ends_as_the_store_has_it(desk, process, place)
+
+
+def test_the_work_of_a_node_that_dies_goes_on_at_another(tmp_path: Path, place: Path) -> None:
+    desk = Desk(tmp_path, problems=16)
+    with desk.server(SLOW) as url, ray_cluster(place, desk.environment) as cluster:
+        process = desk.start("--workers", "2", "--ray", cluster.address)
+        until(lambda: counts(url).get("ok", 0) >= 30, process)
+        before = actors(place)
+        cluster.kill_node()
+        until(lambda: len(actors(place)) < len(before), process)
+        lost = time.monotonic()
+        until(lambda: len(actors(place)) == len(before) == 2, process)
+        print(f"another worker after {time.monotonic() - lost:.1f} s")
+        ends_as_the_store_has_it(desk, process, place)
+
+
+WITHOUT_ITS_FILE = """
+from pathlib import Path
+from oversight.engine.cli.group import main
+from oversight.engine.fleet.ray_fleet import RayWorker
+
+spawn = RayWorker.spawn
+
+async def on_another_machine():
+    Path("mine.py").unlink(missing_ok=True)
+    return await spawn()
+
+RayWorker.spawn = staticmethod(on_another_machine)
+main()
+"""
+
+
+def test_actors_are_sent_the_code_that_a_sweep_names_by_its_file(
+    tmp_path: Path, place: Path
+) -> None:
+    desk = Desk(tmp_path)
+    desk.environment = {"RAY_TMPDIR": str(place)}
+    (tmp_path / "mine.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from oversight.protocols import NaiveJudge\n"
+        "@dataclass(frozen=True, kw_only=True)\n"
+        "class Mine(NaiveJudge):\n"
+        "    pass\n"
+    )
+    (tmp_path / "sweep.yaml").write_text(
+        "name: s\nproblems: {bundled: arithmetic}\nagents: sim/strong\njudges: sim/judge\n"
+        "protocols: ['mine.py:Mine']\n"
+    )
+    alone = desk.sit("--run-folder", "alone")
+    actor = desk.sit("--ray", "auto", script=WITHOUT_ITS_FILE)
+    assert actor.returncode == alone.returncode == 0, actor.stderr
+    assert not (tmp_path / "mine.py").exists()
+    run, other = (tmp_path / name / "outcomes.jsonl" for name in ("run", "alone"))
+    assert run.read_bytes() == other.read_bytes()
 
 
 def test_a_cluster_that_is_not_there_is_told(tmp_path: Path) -> None:

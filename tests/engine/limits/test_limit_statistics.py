@@ -15,10 +15,10 @@ from tests.virtual import now, run
 @pytest.mark.parametrize(
     ("limits", "speed", "shown"),
     [
-        (Limits(requests=600), 10, "limited by requests 100 %"),
-        (Limits(requests=600, input_tokens=36_000), 6, "limited by input tokens 100 %"),
-        (Limits(output_tokens=3_000), 5, "limited by output tokens 100 %"),
-        (Limits(tokens=6_600), 1, "limited by tokens 100 %"),
+        (Limits(requests=600), 10, "limited by requests 100%"),
+        (Limits(requests=600, input_tokens=36_000), 6, "limited by input tokens 100%"),
+        (Limits(output_tokens=3_000), 5, "limited by output tokens 100%"),
+        (Limits(tokens=6_600), 1, "limited by tokens 100%"),
         (Limits(concurrency=4), 4, "limited by concurrency 4"),
     ],
 )

@@ -46,7 +46,7 @@ def test_the_report_reads_as_a_table_with_what_is_alike_below_it() -> None:
         "  propaganda    2   +0.40 ± 2.00   -0.10     -0.31     -0.18        0\n"
         "  agent: sim/strong\n"
         "  judge: sim/judge stated\n"
-        "  ± 95 %, range-aware bootstrap over problems. "
+        "  ± 95%, range-aware bootstrap over problems. "
         "n: problems with a verdict in every world.\n"
         "  only 2 problems or groups of them, worth 2.0 of one size: "
         "intervals are wide, and rough.\n"

@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from oversight.protocols.scores import brier, probability, spherical
+from oversight.protocols.scores import probability, spherical
 from oversight.protocols.scoring.calibration import accuracy_at, auroc, calibration, fails_loudly
 from oversight.protocols.scoring.ranks import RankSet, rank_sets
 from oversight.protocols.scoring.scarce import label_efficiency, prediction_powered
@@ -21,9 +21,8 @@ from oversight.protocols.scoring.worlds import Worlds
 
 def test_asd_is_the_number_of_answers_times_the_covariance_of_reward_and_value() -> None:
     worlds = Worlds(((0.5, 0.3, 0.2), (0.2, 0.5, 0.3), (0.1, 0.2, 0.7)), (1, 0.25, -2))
-    u, v = np.array(worlds.agent_scores(brier)), np.array(worlds.values)
-    assert worlds.asd(brier) == pytest.approx(3 * np.cov(u, v, ddof=0)[0, 1])
-    assert worlds.slope(brier) == pytest.approx(np.polyfit(v, u, 1)[0])
+    u, v = worlds.agent_scores("brier"), worlds.values
+    assert worlds.asd("brier") == pytest.approx(3 * np.cov(u, v, ddof=0)[0, 1])
 
 
 def test_the_spherical_score_is_proper_and_the_probability_is_not() -> None:
@@ -149,7 +148,10 @@ def test_the_error_of_an_area_goes_by_clusters() -> None:
 def test_a_judge_who_doubts_where_it_errs_fails_loudly() -> None:
     right = np.array([1.0, 1, 1, 0, 0])
     sure = np.array([0.99, 0.9, 0.8, 0.6, 0.55])
-    assert fails_loudly(sure, right).area == 1.0
+    loudly = fails_loudly(sure, right)
+    assert loudly is not None and loudly.area == 1.0
+    # What ties is no error: there is nothing to foretell.
+    assert fails_loudly(sure, np.array([1.0, 1, 1, 0.5, 0.5])) is None
     assert accuracy_at(sure, right, 0.6) == 1.0
     assert accuracy_at(sure, right, 1.0) == pytest.approx(0.6)
     # Of two that are as sure, half of each is taken.

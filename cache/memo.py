@@ -1,0 +1,58 @@
+"""What follows from a frozen value, computed when it is first asked for, and kept with the value.
+
+The class has no slots. Two threads may compute the same result twice, and either stays.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+
+Owner = TypeVar("Owner")
+Value = TypeVar("Value")
+Arguments = ParamSpec("Arguments")
+
+MAX_RESULTS = 1024
+"""Results of one method that a value keeps; the next one clears them."""
+_MISSING = object()
+
+
+class computed_once(Generic[Value]):
+    """`functools.cached_property` without its lock, which costs as much as an address."""
+
+    def __init__(self, compute: Callable[[Any], Value]) -> None:
+        self._compute = compute
+        self._name = compute.__name__
+        self.__doc__ = compute.__doc__
+
+    @overload
+    def __get__(self, owner: None, kind: type) -> "computed_once[Value]": ...
+    @overload
+    def __get__(self, owner: object, kind: type) -> Value: ...
+    def __get__(self, owner: object | None, kind: type) -> "Value | computed_once[Value]":
+        if owner is None:
+            return self
+        value = vars(owner)[self._name] = self._compute(owner)
+        return value
+
+
+def memoized(
+    compute: Callable[Concatenate[Owner, Arguments], Value],
+) -> Callable[Concatenate[Owner, Arguments], Value]:
+    """A method that computes once for the same arguments, which must be hashable.
+
+    `functools.lru_cache` would hash the whole value at every call, and outlive it.
+    """
+    name = f"_results_of_{compute.__name__}"
+
+    @wraps(compute)
+    def remember(owner: Owner, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Value:
+        results: dict[Any, Any] | None = vars(owner).get(name)
+        if results is None or len(results) >= MAX_RESULTS:
+            results = vars(owner)[name] = {}
+        key = (args, *kwargs.items())
+        value: Value = results.get(key, _MISSING)
+        if value is _MISSING:
+            value = results[key] = compute(owner, *args, **kwargs)
+        return value
+
+    return remember

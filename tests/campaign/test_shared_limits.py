@@ -1,0 +1,31 @@
+"""One limit of 6,000 requests a minute, shared by Ray actors and by the runs of a team."""
+
+from importlib.util import find_spec
+
+import pytest
+
+from tests import databases
+from tests.bench.shares import ACTORS, CALLS, TEAM, Sharers, keeping
+from tests.conftest import Campaign
+
+pytestmark = pytest.mark.campaign
+
+
+@pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
+@pytest.mark.timeout(240)
+def test_two_actors_on_ray_use_one_limit_and_keep_it(campaign: Campaign) -> None:
+    check(ACTORS, campaign)
+
+
+@pytest.mark.skipif(bool(databases.lacking()), reason=databases.lacking())
+def test_two_runs_with_a_quota_use_one_limit_and_keep_it(campaign: Campaign) -> None:
+    check(TEAM, campaign)
+
+
+def check(sharers: Sharers, campaign: Campaign) -> None:
+    kept = keeping(sharers, campaign.size(1_200, CALLS))
+    print(f"{sharers.name}: {kept}")
+    # The short form is half over before its windows are full, and its neighbours take the cores.
+    assert kept.used >= (sharers.min_used if campaign.long else 75)
+    assert kept.ten <= (101 if campaign.long else 103)
+    assert kept.second <= (112 if campaign.long or sharers.runs == 1 else 125)
