@@ -77,6 +77,6 @@ def _row_game(run: RunRows, drawn: OutcomeTable, row: int, score: str, seed: int
 def _gains(run: RunRows, row: int) -> list[Sample]:
     """What the agent gains by choosing alone, where it argues for the truth and where it does
     not."""
-    told = run.table.beside.by_world(row, run.table.probs)
+    told = run.table.secondary.by_world(row, run.table.probs)
     gain = next(each for each in told if each.name == AGENT_GAIN)
     return [sample for sample in (gain.truth, gain.lie) if sample is not None]
