@@ -15,7 +15,7 @@ from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.sweep import Cell
 
 REPLAY_LANES = 1
-"""Nothing waits in a replay; and one after another, cells meet the same miss first each time."""
+"""Nothing waits in a replay, and one cell after the other meets the same first miss each time."""
 
 
 async def unreachable(call: Call) -> Reply:
@@ -31,7 +31,7 @@ def replay_cache(store: Reader, identity: Identity, *, explained: int = EXPLAINE
 async def replay_cells(
     cells: Iterable[Cell], store: Reader, identity: Identity, keep: Callable[[Cell, bytes], None]
 ) -> None:
-    """Run cells again, and hand over the line of each outcome.
+    """Run cells again, and pass the line of each outcome to `keep`.
 
     ReplayMiss at the first call that was never recorded; StoreFailed at the first record that is
     damaged: a replay of a part must not pass for one of the whole.
@@ -66,7 +66,7 @@ async def keys_of(
 
 @dataclass(slots=True)
 class _Keys:
-    """An `Ask` that notes the key of whatever its inner one answers."""
+    """An `Ask` that collects the keys of the calls that `inner` answers."""
 
     inner: Ask
     identity: Identity

@@ -74,30 +74,30 @@ on both sides.
 
 @dataclass(frozen=True, slots=True)
 class TrainingSource:
-    """What was exported, and how."""
+    """The source and settings of an export."""
 
     name: str
-    """Of the run."""
+    """Name of the run."""
     identity: str
-    """Of its sweep."""
+    """Identity of its sweep."""
     version: str
-    """Of the program that made the run."""
+    """Version of the program that made the run."""
     worlds: int
-    """How many with a verdict were read."""
+    """Number of worlds with a verdict."""
     recipe: str
     least: float
     """The recipe's threshold."""
     seed: int
-    """Of the split."""
+    """Seed of the split."""
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What an export came to."""
+    """The result of an export."""
 
     source: TrainingSource
     checked: int
-    """How many different questions, passages and groups were compared across the split."""
+    """Number of distinct questions, passages and groups compared across the split."""
     splits: Mapping[str, Sequence[Example]]
     """By name, in the order of the card; none is empty."""
 

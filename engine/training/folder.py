@@ -51,7 +51,7 @@ def write_training(
 
 
 def _checked(splits: Mapping[str, Sequence[Example]]) -> int:
-    """How many signs were compared across the splits; UsageError if one stands on both sides."""
+    """Number of texts and groups compared across the splits; UsageError if one is on both sides."""
     sides = {name: set(_signs(split)) for name, split in splits.items()}
     if found := leaks(sides[TRAIN], sides.get(EVAL, ())):
         kind, text = found[0]

@@ -20,21 +20,21 @@ class Speech:
     """The reply as the model wrote it, hidden reasoning included."""
     address: str
     drafts: tuple[str, ...]
-    """What other draws of the same call gave, and was not spoken; each once."""
+    """Distinct replies of other draws of the same call, which were not spoken."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedWorld:
-    """One cell that has a verdict, with all that was asked in it."""
+    """A cell with a verdict, and all its calls."""
 
     cell: Cell
     verdict: Verdict
     asked: dict[str, tuple[Call, Reply]]
-    """By the address of the call."""
+    """Address -> call and reply."""
 
     @property
     def belief(self) -> float:
-        """What the judge came to believe of the answer that the agent argued for, in [0, 1]."""
+        """The judge's final belief in the answer that the agent argued for, in [0, 1]."""
         return self.verdict.probs[self.cell.side]
 
     def speeches(self) -> Iterator[Speech]:
@@ -82,7 +82,7 @@ async def worlds(cells: Iterable[Cell], ask: Ask) -> list[RecordedWorld]:
 
 @dataclass(slots=True)
 class _Listener:
-    """An `Ask` that remembers what its inner one was asked, and what it answered."""
+    """An `Ask` that records the calls and replies of its inner one."""
 
     inner: Ask
     asked: dict[str, tuple[Call, Reply]] = field(default_factory=dict)
