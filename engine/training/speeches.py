@@ -1,10 +1,11 @@
 """What agents said in a run: each speech with the prompt that it answers and what came of it."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from oversight.cache.call import Ask, Call
 from oversight.cache.reply import Reply
+from oversight.engine.runs.replay import CallRecorder
 from oversight.engine.runs.scheduler import attempt
 from oversight.engine.sweeps.sweep import Cell
 from oversight.protocols.agents.agent import Speaker
@@ -73,21 +74,8 @@ async def worlds(cells: Iterable[Cell], ask: Ask) -> list[RecordedWorld]:
     is no fault of a cell passes: ReplayMiss where a reply was never recorded."""
     found = []
     for cell in cells:
-        listener = _Listener(ask)
-        outcome = await attempt(cell, listener)
+        recorder = CallRecorder(ask)
+        outcome = await attempt(cell, recorder)
         if not isinstance(outcome, Failure):
-            found.append(RecordedWorld(cell, outcome, listener.asked))
+            found.append(RecordedWorld(cell, outcome, recorder.answered))
     return found
-
-
-@dataclass(slots=True)
-class _Listener:
-    """An `Ask` that records the calls and replies of its inner one."""
-
-    inner: Ask
-    asked: dict[str, tuple[Call, Reply]] = field(default_factory=dict)
-
-    async def __call__(self, call: Call) -> Reply:
-        reply = await self.inner(call)
-        self.asked[call.address] = (call, reply)
-        return reply
