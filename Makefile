@@ -1,6 +1,9 @@
 # Everything that this file makes lies in .venv and in runs/.
 PYTHON ?= python3
 BIN := .venv/bin
+# The bytecode of tests is kept, also where it is set that none be: compiling them, with their
+# assertions written out, is half of the time that collecting them takes.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo check test docs pictures campaign mutants real audit clean
 
@@ -8,13 +11,20 @@ demo: .venv/installed            ## install, then run the main job on simulated 
 	$(BIN)/oversight demo
 	@echo "· to have the command oversight in this shell: . $(BIN)/activate"
 
-check: .venv/installed-dev lint  ## lint, types, layers and the unit ring: while you write
+# The tests need no more than two processes for long: lint and types run beside them.
+check: .venv/installed-dev       ## lint, types, layers and the unit ring: while you write
+	$(MAKE) --no-print-directory --jobs=2 lint unit-tests
+
+test: .venv/installed-dev        ## lint, types, layers and all tests
+	$(MAKE) --no-print-directory --jobs=2 lint all-tests
+
+.PHONY: lint unit-tests all-tests
+unit-tests: .venv/installed-dev
 	$(BIN)/pytest -q -n auto --dist worksteal -m unit
 
-test: .venv/installed-dev lint   ## lint, types, layers and all tests
+all-tests: .venv/installed-dev
 	$(BIN)/pytest -q -n auto --dist worksteal -rs
 
-.PHONY: lint
 lint: .venv/installed-dev
 	$(BIN)/ruff check -q .
 	$(BIN)/ruff format -q --check .

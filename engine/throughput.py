@@ -56,7 +56,7 @@ class Bottleneck:
             return "waiting for calls in flight to leave room in the budget"
         if self.resource == "concurrency":
             return f"limited by concurrency {self.amount:.0f}"
-        return f"limited by {self.resource} {self.share:.0%}".replace("%", " %")
+        return f"limited by {self.resource} {self.share:.0%}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from functools import cache
 from itertools import count
 from pathlib import Path
 
+from tests.waiting import PATIENCE
+
 SYSTEM_USER = "postgres"
 """Who runs the server where the tests run as root, whom PostgreSQL refuses."""
 
@@ -56,7 +58,7 @@ class Server:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
         )
         assert done.returncode == 0, done.stderr
 

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from oversight.engine.accounting.ledger import UsageTotals, sum_usage
 from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.errors import RunFolderError
 from oversight.engine.rehearsal.process import serving
+from tests.waiting import end, until
 
 ROOT = Path(__file__).parents[1]
 CANARY = "sk-canary-91d0c3b5e7f24a68"
@@ -94,12 +94,7 @@ class Desk:
     def sit(self, *flags: str, script: str = "") -> "subprocess.CompletedProcess[str]":
         """A sitting to its end."""
         with self.start(*flags, script=script) as process:
-            try:
-                out, err = process.communicate(timeout=240)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                raise
-        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+            return end(process)
 
     def status(self) -> dict[str, Any]:
         result = subprocess.run(
@@ -118,12 +113,11 @@ class Desk:
 
     def until(self, requests: int) -> None:
         """Wait until the ledger in the folder has so many requests, and the run goes on."""
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
+
+        def noted() -> bool:
             try:
-                if self.account().sent >= requests:
-                    return
+                return self.account().sent >= requests
             except RunFolderError:
-                pass  # there is no folder yet
-            time.sleep(0.02)
-        raise AssertionError(f"{requests} requests were never noted")
+                return False  # there is no folder yet
+
+        until(noted)

@@ -76,16 +76,16 @@ class Report:
 
         polars, pandas and DuckDB take them without copying. UsageError without the extra `frames`.
         """
-        prices = self._run().prices
-        source = FrameSource(self.folder, self.opened, prices, self.results.score)
-
-        def read() -> "dict[str, pa.Table]":
-            with closing(open_for_reading(self.store)) as replies:
-                return asyncio.run(arrow_frames(source, replies))
-
+        source = FrameSource(
+            self.folder,
+            self.opened,
+            self._run().prices,
+            lambda: closing(open_for_reading(self.store)),
+            self.results.score,
+        )
         # In a thread of its own, because in a notebook a loop is running in this one.
         with ThreadPoolExecutor(1) as other:
-            return other.submit(read).result()
+            return other.submit(arrow_frames, source).result()
 
     def _repr_html_(self) -> str:
         """The overview, as a page in a frame of its own."""

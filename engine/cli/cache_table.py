@@ -14,6 +14,7 @@ from oversight.cache.record import Record
 from oversight.cache.reply import Reply, ToolCall
 from oversight.cache.stats import ReplyCounts, StoreStatistics
 from oversight.engine.display.printable import printable
+from oversight.engine.display.quantity import counted
 
 ADDRESS = 12
 """Digits of an address that are shown; they tell a million calls apart."""
@@ -22,21 +23,21 @@ SHORTEST = 8
 """Columns of a reply that are shown on the narrowest terminal."""
 
 
-def print_census(store: str, size: int, counted: StoreStatistics) -> None:
-    total = counted.total
-    parts = [f"store {store}", f"{total.replies:,} replies"]
+def print_statistics(store: str, size: int, statistics: StoreStatistics) -> None:
+    total = statistics.total
+    parts = [f"store {store}", counted(total.replies, "reply", "replies")]
     if size:
         parts.append(f"{decimal(size)} ({total.plain_size / size:.1f} × compressed)")
     for outcome in ("refused", "truncated", "empty"):
         if count := total.outcomes.get(outcome, 0):
             parts.append(f"{count:,} {outcome}")
-    if counted.damaged:
-        parts.append(f"{counted.damaged:,} damaged: oversight cache verify")
+    if statistics.damaged:
+        parts.append(f"{statistics.damaged:,} damaged: oversight cache verify")
     console = _console()
     console.print(" · ".join(parts), soft_wrap=True)
     if total.replies:
-        console.print(_tallies("by model", counted.models))
-        console.print(_tallies("by month", counted.months))
+        console.print(_counts("by model", statistics.models))
+        console.print(_counts("by month", statistics.months))
 
 
 def print_list(chosen: Iterable[Record]) -> None:
@@ -124,15 +125,15 @@ def _settings(call: Call) -> dict[str, str]:
     return changed | ({"draw": str(call.draw)} if call.draw else {})
 
 
-def _tallies(title: str, tallies: Mapping[str, ReplyCounts]) -> Table:
+def _counts(title: str, counts: Mapping[str, ReplyCounts]) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column(title)
     for name in ("replies", "refused", "truncated", "empty", "uncompressed"):
         table.add_column(name, justify="right")
-    for name, tally in tallies.items():
-        endings = (tally.outcomes.get(o, 0) for o in ("refused", "truncated", "empty"))
-        counts = (f"{count:,}" if count else "" for count in endings)
-        table.add_row(printable(name), f"{tally.replies:,}", *counts, decimal(tally.plain_size))
+    for name, each in counts.items():
+        outcomes = (each.outcomes.get(o, 0) for o in ("refused", "truncated", "empty"))
+        figures = (f"{count:,}" if count else "" for count in outcomes)
+        table.add_row(printable(name), f"{each.replies:,}", *figures, decimal(each.plain_size))
     return table
 
 

@@ -12,6 +12,7 @@ import click
 import orjson
 from click.shell_completion import CompletionItem
 
+from oversight.engine.display.quantity import counted
 from oversight.engine.errors import EngineError
 from oversight.engine.runs.listing import RUNS, folder_named, is_run, newest_first, run_folders
 from oversight.engine.runs.manifest import read_manifest
@@ -45,7 +46,7 @@ def run_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
             manifest = read_manifest(run)
         except EngineError:
             continue
-        about = f"{manifest.cells:,} cells of {manifest.name}"
+        about = f"{counted(manifest.cells, 'cell')} of {manifest.name}"
         offered.append(CompletionItem(f"{folder}{slash}{run.name}", help=about))
     return offered + sweep_files(ctx, param, incomplete)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from oversight.engine.display.quantity import counted
 from oversight.engine.display.table import Table, as_text
 from oversight.protocols.datasets.inventory import Inventory
 from oversight.protocols.datasets.leak import MATERIAL, LeakGate, RuleAccuracy, power
@@ -51,7 +52,8 @@ def _notes(held: Inventory) -> Iterator[str]:
     if not held.duplicates:
         yield "duplicates: none"
         return
-    yield f"duplicates: {len(held.duplicates):,} questions stand more than once:"
+    stand = "stands" if len(held.duplicates) == 1 else "stand"
+    yield f"duplicates: {counted(len(held.duplicates), 'question')} {stand} more than once:"
     for ids in held.duplicates[:LISTED]:
         yield f"  {', '.join(ids)}"
     if len(held.duplicates) > LISTED:
@@ -60,7 +62,7 @@ def _notes(held: Inventory) -> Iterator[str]:
 
 def _skipped(faults: Sequence[DatasetError]) -> Iterator[str]:
     if faults:
-        yield f"skipped: {len(faults):,} rows that are wrong:"
+        yield f"skipped: {counted(len(faults), 'invalid row')}:"
     for fault in faults[:LISTED]:
         yield f"  {fault}"
     if len(faults) > LISTED:

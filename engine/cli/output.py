@@ -11,6 +11,7 @@ import orjson
 
 from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.display.printable import printable
+from oversight.engine.display.quantity import counted
 
 if TYPE_CHECKING:
     from oversight.engine.accounting.ledger import UsageTotals
@@ -25,7 +26,7 @@ def asked(paid: "UsageTotals") -> str:
     """How much was asked of real models, in requests and tokens."""
     usage = paid.usage
     tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
-    return f"{paid.sent:,} requests, {tokens}"
+    return f"{counted(paid.sent, 'request')}, {tokens}"
 
 
 def say_latency(accounts: "Mapping[str, UsageTotals]") -> None:
@@ -36,9 +37,9 @@ def say_latency(accounts: "Mapping[str, UsageTotals]") -> None:
 
 
 def say(text: str) -> None:
-    """One line about what is going on."""
+    """One line about what is going on; an empty text is an empty line."""
     # Not click's echo: it finds the stream beneath, and would write across a live line.
-    print(f"· {printable(text)}", file=sys.stderr, flush=True)
+    print(f"· {printable(text)}" if text else "", file=sys.stderr, flush=True)
 
 
 def show(text: str) -> None:

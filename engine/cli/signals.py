@@ -9,6 +9,7 @@ from types import FrameType
 
 from oversight.engine.cli.output import say
 from oversight.engine.display.progress import Snapshot
+from oversight.engine.display.quantity import counted
 from oversight.engine.errors import Interrupted
 from oversight.engine.stop import StopToken
 
@@ -35,7 +36,7 @@ def obey_signals(stop_token: StopToken, snapshot: Callable[[], Snapshot]) -> Non
         stop_token.stop(Interrupted(number))
         now = snapshot()
         most = f", at most ${now.at_risk:.2f}" if now.at_risk else ""
-        flights = f"{now.in_flight:,} calls in flight{most}"
+        flights = f"{counted(now.in_flight, 'call')} in flight{most}"
         say(f"stopping: {flights}; Ctrl-C again to abandon them")
 
     def handle(number: int, frame: FrameType | None) -> None:

@@ -14,6 +14,7 @@ from oversight.engine.cli.output import asked, say, say_latency, show, width
 from oversight.engine.cli.signals import obey_signals
 from oversight.engine.decisions.sequential import SequentialDesign, save_decision
 from oversight.engine.display.progress import Snapshot, console
+from oversight.engine.display.quantity import counted
 from oversight.engine.errors import (
     AllRefused,
     AuthenticationFailed,
@@ -82,7 +83,7 @@ def _run(
 ) -> int:
     before = run.folder.finished
     if run.run_again:
-        say(f"{run.run_again:,} failed cells are run again")
+        say(f"running {counted(run.run_again, 'failed cell')} again")
     say(_headline(run))
     if not run.folder.finished:
         say(_leaks(run.loaded.sweep.problems))
@@ -171,9 +172,8 @@ def _finished(run: Run, shown: Presentation, ran: bool, before: int) -> ExitCode
     if shown.design is not None:
         decision = shown.design.decision(folder.path)
         save_decision(folder.path, decision)
-        now = run.snapshot()
-        cells = now.finished - before
-        for told in decision.lines((now.calls - now.shared) / cells if cells else 0.0):
+        calls, cells = run.calls, run.folder.finished - before
+        for told in decision.lines((calls.asked - calls.shared) / cells if cells else 0.0):
             say(told)
     say(f"run folder  {folder.path}")
     if not all(model.startswith(PREFIX) for model in sweep.models):
@@ -187,7 +187,7 @@ def _finished(run: Run, shown: Presentation, ran: bool, before: int) -> ExitCode
     _why_failed(run)
     if again := passing(run.outcomes()) if folder.failed else 0:
         retrying = shown.again if run.options.retry_failed else f"{shown.again} --retry-failed"
-        say(f"once more   {retrying}   ({again:,} cells whose fault may have passed)")
+        say(f"once more   {retrying}   ({counted(again, 'cell')} whose fault may have passed)")
     return ExitCode.FAILED if folder.failed else ExitCode.DONE
 
 
@@ -218,9 +218,8 @@ def _leaks(problems: Sequence[Problem]) -> str:
 def _headline(run: Run) -> str:
     sweep = run.loaded.sweep
 
-    def distinct(names: Iterable[str], what: str) -> str:
-        count = len(set(names) - {""})
-        return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+    def distinct(names: Iterable[str], noun: str) -> str:
+        return counted(len(set(names) - {""}), noun)
 
     axes = [
         distinct((problem.id for problem in sweep.problems), "problem"),
@@ -228,7 +227,7 @@ def _headline(run: Run) -> str:
         distinct((row.agent for row in sweep.rows), "agent"),
         distinct((row.judge for row in sweep.rows), "judge"),
     ]
-    parts = [f"sweep {sweep.name}", " × ".join(axes), f"{len(sweep):,} cells"]
+    parts = [f"sweep {sweep.name}", " × ".join(axes), counted(len(sweep), "cell")]
     if run.folder.finished:
         parts.append(f"{run.folder.finished:,} done before")
     if all(model.startswith(PREFIX) for model in sweep.models):

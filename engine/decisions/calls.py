@@ -7,6 +7,7 @@ from oversight.cache.reply import Usage
 from oversight.cache.store import Reader
 from oversight.engine.reports.replayed import replayed_cells
 from oversight.engine.runs.loaded_sweep import LoadedSweep
+from oversight.engine.runs.run_folder import outcomes
 from oversight.engine.sweeps.sweep import Sweep
 from oversight.engine.system.garbage import gc_relaxed
 from oversight.protocols.transcript import Verdict
@@ -61,8 +62,10 @@ async def calls_of_run(
     at; None for all."""
     numbers = {row.address: n for n, row in enumerate(opened.sweep.rows)}
     found = RunCalls(asked=[0] * len(numbers), problems=problems)
+    landed = {record.place for record in outcomes(folder)}
+    cells = (cell for cell in opened.sweep.cells(problems) if cell.place in landed)
     with gc_relaxed():
-        async for replayed in replayed_cells(opened, folder, store, problems):
+        async for replayed in replayed_cells(opened, cells, store):
             number = numbers[replayed.cell.row.address]
             found.asked[number] += len(replayed.calls)
             row = 1 << number

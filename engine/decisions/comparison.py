@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from oversight.engine.decisions.instruments import instrument_notes
-from oversight.engine.decisions.row_verdicts import RowVerdicts
+from oversight.engine.decisions.row_verdicts import DifferenceBounds, RowVerdicts
 from oversight.engine.decisions.rows import (
     RunRows,
     against_naive,
@@ -27,7 +27,6 @@ from oversight.engine.errors import UsageError
 from oversight.protocols.scores import TIE
 from oversight.protocols.scoring.clustered import by_cluster, codes, few_clusters
 from oversight.protocols.scoring.contrasts import Contrast, contrasts
-from oversight.protocols.scoring.difference_bounds import DifferenceBounds
 from oversight.protocols.scoring.families import Family
 from oversight.protocols.scoring.ranks import RankSet, rank_sets
 from oversight.protocols.scoring.resamples import resampled_means, together
@@ -43,7 +42,7 @@ CallShare: TypeAlias = Callable[[RowPlace, RowPlace], float | None]
 DETAILED = 100
 """Contrasts for which the questions that differ most are named; of more, nobody reads them."""
 
-MOST_DIFFERENT = 3
+MAX_DIFFERENT = 3
 
 RESAMPLES = 1_000
 """For ranks, which look at all pairs in every one."""
@@ -256,7 +255,7 @@ def _compared(
     needed = sorted({place for pair in places for place in pair})
     samples: dict[str, Sample] = {}
     for of, row in needed:
-        found = runs[of].table.samples(row, score, ())
+        found = runs[of].table.worlds(row).samples(score, ())
         if found is not None:
             samples[names[number((of, row))]] = found.asd
     complete = [
@@ -352,4 +351,4 @@ def _apart(samples: Mapping[str, Sample], pair: tuple[str, str]) -> tuple[tuple[
     each = sorted(
         zip(apart.questions, apart.values, strict=True), key=lambda one: (-abs(one[1]), one[0])
     )
-    return tuple(one for one in each[:MOST_DIFFERENT] if abs(one[1]) > TIE)
+    return tuple(one for one in each[:MAX_DIFFERENT] if abs(one[1]) > TIE)

@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 
 from oversight.engine.decisions.comparison import Compared, Comparison
+from oversight.engine.display.quantity import signed
 from oversight.engine.display.table import Table, as_csv, formatted
 from oversight.engine.reports.tables import SCORE_NAMES
 from oversight.protocols.scoring.clustered import FEW
@@ -105,20 +106,20 @@ def _contrasts_table(comparison: Comparison) -> Table:
     called = any(one.equal_calls is not None for one in comparison.contrasts)
     several = len(each) > 1
     head = ["first", "second", "n", *["clusters"] * clustered, "mean 1st", "mean 2nd"]
-    head += ["difference", "95 %", "p", *["p_family"] * several, "verdict"]
+    head += ["difference", "95%", "p", *["p_family"] * several, "verdict"]
     head += ["win/tie/loss", *["bounds"] * doubtful, "pairing", *["equal calls"] * called]
     body = []
     for compared in comparison.contrasts:
         one, bounds = compared.contrast, compared.bounds
         cells = [one.first, one.second, str(one.n)]
         cells += [f"{one.clusters} (worth {one.effective:.0f})"] * clustered
-        cells += [f"{one.means[0]:+.3f}", f"{one.means[1]:+.3f}", f"{one.estimate:+.3f}"]
-        cells += [f"[{one.interval[0]:+.3f}, {one.interval[1]:+.3f}]", _p(one.p)]
+        cells += [signed(one.means[0], 3), signed(one.means[1], 3), signed(one.estimate, 3)]
+        cells += [f"[{signed(one.interval[0], 3)}, {signed(one.interval[1], 3)}]", _p(one.p)]
         cells += [_p(one.p_family)] * several
         undecided = one.verdict == "not determined"
         cells.append(f"not determined at MDE {one.mde:.2f}" if undecided else one.verdict)
         cells.append(f"{one.wins}/{one.ties}/{one.losses}")
-        cells += [f"[{bounds.low:+.2f}, {bounds.high:+.2f}]"] * doubtful
+        cells += [f"[{signed(bounds.low)}, {signed(bounds.high)}]"] * doubtful
         cells.append(f"×{one.pairing:.2f}")
         if called:
             cells.append("–" if compared.equal_calls is None else f"{compared.equal_calls:.0%}")
@@ -139,7 +140,7 @@ def _notes(comparison: Comparison, clustered: bool, doubtful: bool) -> list[str]
     notes = [comparison.multiplicity]
     notes.append(
         f"p: sign flips of problems{' or groups of them' if clustered else ''}; "
-        "95 %: CR3 t with pseudo-clusters at the ends of the range."
+        "95%: CR3 t with pseudo-clusters at the ends of the range."
     )
     if any(one.p_family < 0.05 and one.interval[0] < 0 < one.interval[1] for one in each):
         notes.append(
@@ -147,8 +148,9 @@ def _notes(comparison: Comparison, clustered: bool, doubtful: bool) -> list[str]
             "about problems that were not drawn, too."
         )
     notes.append(
-        f"equivalent: the 90 % interval lies within ±{comparison.equivalence:g}. MDE: what this "
-        "many problems find with power .8."
+        f"equivalent: the 90% interval lies within ±{comparison.equivalence:g}. MDE: what this "
+        "many problems find with power .8, by the spread that they show; the interval allows for "
+        "more."
     )
     if rough.effective < FEW:
         notes.append(
@@ -164,7 +166,7 @@ def _notes(comparison: Comparison, clustered: bool, doubtful: bool) -> list[str]
     if len(each) <= NAMED:
         for one in comparison.contrasts:
             if one.apart:
-                apart = ", ".join(f"{id} ({value:+.2f})" for id, value in one.apart)
+                apart = ", ".join(f"{id} ({signed(value)})" for id, value in one.apart)
                 of = f" of {one.contrast.first} and {one.contrast.second}" * (len(each) > 1)
                 notes.append(f"problems that differ most{of}: {apart}")
     return notes
@@ -199,9 +201,9 @@ def _powered_table(comparison: Comparison) -> Table | None:
             one.contrast.first,
             one.contrast.second,
             f"{one.contrast.n}",
-            f"{one.contrast.means[0]:+.3f}",
-            f"{powered.mean:+.3f}",
-            f"[{powered.interval[0]:+.3f}, {powered.interval[1]:+.3f}]",
+            signed(one.contrast.means[0], 3),
+            signed(powered.mean, 3),
+            f"[{signed(powered.interval[0], 3)}, {signed(powered.interval[1], 3)}]",
             f"×{powered.label_efficiency:.2f}",
         )
         for one in comparison.contrasts
@@ -211,7 +213,7 @@ def _powered_table(comparison: Comparison) -> Table | None:
         return None
     return Table(
         "prediction-powered: the first row over the problems of the second, which guesses it",
-        ("first", "second", "n of 1st", "mean 1st", "powered", "95 %", "worth"),
+        ("first", "second", "n of 1st", "mean 1st", "powered", "95%", "worth"),
         tuple(body),
         2,
         (
@@ -227,7 +229,7 @@ def _ranks_table(comparison: Comparison) -> Table | None:
         return None
     ordered = sorted(comparison.ranks, key=lambda each: (each[1].best, each[1].worst, each[0]))
     return Table(
-        "ranks: the places that each row may have, all of them right at once (95 %)",
+        "ranks: the places that each row may have, all of them right at once (95%)",
         ("row", "best", "worst"),
         tuple((name, str(ranks.best), str(ranks.worst)) for name, ranks in ordered),
         1,

@@ -14,9 +14,8 @@ from oversight.engine.accounting.prices import PriceList
 from oversight.engine.decisions.calls import PaidCall, RunCalls
 from oversight.engine.decisions.rows import RunRows, against_naive
 from oversight.engine.errors import UsageError
-from oversight.engine.reports.cell_index import Flags, Places
 from oversight.protocols.mechanisms.baselines import NaiveJudge
-from oversight.protocols.scoring.arrays import Floats
+from oversight.protocols.scoring.arrays import Flags, Floats
 from oversight.protocols.scoring.resamples import Rows, resampled_means, together
 from oversight.protocols.scoring.sample import Sample
 from oversight.protocols.scoring.statistics import Estimate, estimates
@@ -80,8 +79,7 @@ def row_costs(run: RunRows, found: RunCalls, prices: PriceList) -> Costs:
     prices = run.opened.models.priced(prices)
     rows = len(run.sweep.rows)
     alone, marginal = spent_by_row(found, rows, prices)
-    index = run.table.beside.cells
-    ran = [_problems(run, row, index.places(row), found.problems) for row in range(rows)]
+    ran = [_problems(run, row, found.problems) for row in range(rows)]
     models = dict.fromkeys(call.model for call in found.calls.values())
     return Costs(
         tuple(RowCost(*each) for each in zip(run.names, ran, alone, marginal, strict=True)),
@@ -106,10 +104,8 @@ def spent_by_row(found: RunCalls, rows: int, prices: PriceList) -> tuple[list[Sp
     return [_spent(each, prices) for each in alone], [_spent(each, prices) for each in marginal]
 
 
-def _problems(run: RunRows, row: int, places: Places, among: Collection[str] | None) -> int:
-    landed = ~np.isnan(run.table.probs[places, 0])
-    landed |= np.isin(places, list(run.table.doubts(row)))
-    ran = np.unique(run.table.beside.cells.problem[landed]).tolist()
+def _problems(run: RunRows, row: int, among: Collection[str] | None) -> int:
+    ran = np.unique(run.table.cells.problem[run.table.landed(row)]).tolist()
     return sum(among is None or run.sweep.problems[n].id in among for n in ran)
 
 

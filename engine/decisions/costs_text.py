@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from oversight.engine.decisions.costs import Costs, Frontier, FrontierPoint, RowCost, Spent
+from oversight.engine.display.quantity import signed
 from oversight.engine.display.table import Table, error_text
 from oversight.engine.reports.tables import SCORE_NAMES
 
@@ -128,4 +129,4 @@ def _amount(cost: float, axis: str) -> str:
 
 def _pm(point: FrontierPoint) -> str:
     half = point.worth.half_width
-    return f"{point.worth.mean:+.2f}" + (f" ± {error_text(half)}" if half else "")
+    return signed(point.worth.mean) + (f" ± {error_text(half)}" if half else "")

@@ -10,9 +10,8 @@ import numpy as np
 
 from oversight.engine.decisions.row_verdicts import judged_right
 from oversight.engine.decisions.rows import RunRows, against_naive
-from oversight.engine.reports.cell_index import Flags
 from oversight.protocols.scores import RANGES, applicable
-from oversight.protocols.scoring.arrays import Floats
+from oversight.protocols.scoring.arrays import Flags, Floats
 from oversight.protocols.scoring.calibration import (
     Auroc,
     Calibration,
@@ -87,27 +86,26 @@ def verdict_measures(run: RunRows, score: str = "brier", *, seed: int = 0) -> li
 
 
 def _measured(run: RunRows, row: int, naive: int | None, score: str, seed: int) -> VerdictMeasures:
-    index, sweep = run.table.beside.cells, run.sweep
+    index = run.table.cells
     verdicts = run.table.probs[index.places(row)]
     there: Flags = ~np.isnan(verdicts[:, 0])
     rewards = _rewards(run, row, score)
     right = judged_right(run, row)
     of = _clusters(run)
     rewarded = ~np.isnan(rewards)
-    us, vs, squares, gained = [], [], 0.0, 0.0
-    for n, problem in enumerate(sweep.problems):
-        weights = asd_weights(problem.values)
-        start, answers = index.starts[n], len(problem.values)
-        for draw in range(sweep.draws):
-            cells = slice(start + draw * answers, start + (draw + 1) * answers)
-            if rewarded[cells].all():
-                us.append(rewards[cells].tolist())
-                vs.append(problem.values)
-                gained += float(np.dot(weights, rewards[cells]))
-                squares += float(np.dot(weights, weights))
+    us: list[list[float]] = []
+    vs: list[list[float]] = []
+    squares = gained = 0.0
+    for block in run.table.worlds(row).admitting(score):
+        earned = block.worlds.agent_scores(score)[block.whole]
+        values = np.broadcast_to(block.worlds.values, block.doubtful.shape)[block.whole]
+        weights = asd_weights(values)
+        us += earned.tolist()
+        vs += values.tolist()
+        gained += float((weights * earned).sum())
+        squares += float(np.square(weights).sum())
     largest = np.fmax.reduce(verdicts, axis=1, initial=-np.inf)
     told = there.any()
-    wrong_too = told and 0 < right[there].mean() < 1
     true = _belief(run, verdicts)
     return VerdictMeasures(
         run.names[row],
@@ -116,7 +114,7 @@ def _measured(run: RunRows, row: int, naive: int | None, score: str, seed: int) 
         concordance(us, vs) if us else None,
         _efficiency(rewards[rewarded], index.value[rewarded]),
         calibration(largest[there], right[there]) if told else None,
-        fails_loudly(largest[there], right[there], of[there]) if wrong_too else None,
+        fails_loudly(largest[there], right[there], of[there]),
         accuracy_at(largest[there], right[there], COVERAGE) if told else None,
         _first_label(run, rewards),
         None if naive is None else _against(run, row, naive, right, true, score, seed),
@@ -126,7 +124,7 @@ def _measured(run: RunRows, row: int, naive: int | None, score: str, seed: int) 
 def _against(
     run: RunRows, row: int, naive: int, right: Floats, true: Floats, score: str, seed: int
 ) -> AgainstNaive | None:
-    index = run.table.beside.cells
+    index = run.table.cells
     alone = judged_right(run, naive)
     both = ~np.isnan(right) & ~np.isnan(alone)
     if not both.any():
@@ -146,7 +144,7 @@ def _against(
 
 
 def _gap(run: RunRows, row: int, naive: int, score: str, seed: int) -> Ratio | None:
-    ours, theirs = (run.table.samples(n, score, ()) for n in (row, naive))
+    ours, theirs = (run.table.worlds(n).samples(score, ()) for n in (row, naive))
     if ours is None or theirs is None or not set(ours.asd.questions) & set(theirs.asd.questions):
         return None
     rows = together({"row": ours.asd, "naive": theirs.asd})
@@ -162,22 +160,16 @@ def _gap(run: RunRows, row: int, naive: int, score: str, seed: int) -> Ratio | N
 
 def _rewards(run: RunRows, row: int, score: str) -> Floats:
     """What arguing for its side earned in each cell; not a number without a verdict."""
-    index = run.table.beside.cells
-    found: Floats = np.full(len(index.problem), np.nan)
-    verdicts = run.table.probs[index.places(row)].tolist()
-    scores = [applicable(len(problem.values)).get(score) for problem in run.sweep.problems]
-    cells = zip(index.problem.tolist(), index.side.tolist(), verdicts, strict=True)
-    for cell, (problem, side, probs) in enumerate(cells):
-        measure = scores[problem]
-        if measure is not None and probs[0] == probs[0]:
-            answers = len(run.sweep.problems[problem].values)
-            found[cell] = measure(tuple(probs[:answers]), side)
+    found: Floats = np.full(len(run.table.cells.problem), np.nan)
+    for block, cells in zip(run.table.worlds(row).blocks, run.table.cells.blocks, strict=True):
+        if score in applicable(cells.values.shape[1]):
+            found[cells.cells] = block.worlds.agent_scores(score)
     return found
 
 
 def _belief(run: RunRows, verdicts: Floats) -> Floats:
     """The probability that each verdict gives to the best answers together."""
-    index = run.table.beside.cells
+    index = run.table.cells
     found: Floats = np.where(index.best[index.problem], verdicts, 0.0).sum(axis=1)
     return found
 
@@ -186,7 +178,7 @@ def _clusters(run: RunRows) -> Codes:
     """The cluster of each cell: the group of its problem, or the problem itself."""
     problems = run.sweep.problems
     keys = [(problem.group, "") if problem.group else ("", problem.id) for problem in problems]
-    of: Codes = codes(keys)[run.table.beside.cells.problem]
+    of: Codes = codes(keys)[run.table.cells.problem]
     return of
 
 
@@ -198,7 +190,7 @@ def _efficiency(rewards: Floats, values: Floats) -> float | None:
 
 
 def _first_label(run: RunRows, rewards: Floats) -> Apart | None:
-    index = run.table.beside.cells
+    index = run.table.cells
     pairs = (index.answers[index.problem] == 2) & (index.side == 0)
     first = np.flatnonzero(pairs)
     whole = first[~np.isnan(rewards[first]) & ~np.isnan(rewards[first + 1])]

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from oversight.engine.decisions.measures import COVERAGE, VerdictMeasures
+from oversight.engine.display.quantity import signed
 from oversight.engine.display.table import Table, error_text
 from oversight.protocols.scoring.ratios import Ratio
 from oversight.protocols.scoring.verdict_measures import Apart
@@ -25,13 +26,13 @@ def _alone(rows: Sequence[VerdictMeasures]) -> Table:
         (
             row.name,
             str(row.verdicts),
-            _signed(row.slope),
+            signed(row.slope, 3),
             _share(row.concordance.by_questions if row.concordance else None),
             _plain(row.label_efficiency, "×"),
             _plain(row.calibration.reliability if row.calibration else None),
             _plain(row.calibration.resolution if row.calibration else None),
             _plain(row.calibration.debiased_error if row.calibration else None),
-            _signed(row.calibration.overconfidence if row.calibration else None),
+            signed(row.calibration.overconfidence if row.calibration else None, 3),
             _plain(row.auroc.area if row.auroc else None),
             _share(row.accuracy_when_sure),
             _apart(row.first_label),
@@ -58,7 +59,7 @@ def _alone(rows: Sequence[VerdictMeasures]) -> Table:
         1,
         (
             "slope: ASD for each unit of value. concordance: pairs of answers that rewards order "
-            "as values do; 50 % is chance.",
+            "as values do; 50% is chance.",
             "label eff.: gold labels alone over labels with the reward as control variate. cal. "
             "error: debiased. overconf.: largest probability - accuracy.",
             f"AUROC: of the judge's doubt, for its errors. right at {COVERAGE:.0%}: accuracy over "
@@ -75,11 +76,11 @@ def _against(rows: Sequence[VerdictMeasures]) -> Table | None:
             row.name,
             _share(found.flips.misled),
             _share(found.flips.corrected),
-            _signed(found.lift_where_right),
-            _signed(found.lift_where_wrong),
+            signed(found.lift_where_right, 3),
+            signed(found.lift_where_wrong, 3),
             _ratio(found.gap_recovered),
-            _signed(found.truth_moved),
-            _signed(found.lie_moved),
+            signed(found.truth_moved, 3),
+            signed(found.lie_moved, 3),
         )
         for row in rows
         if (found := row.naive)
@@ -103,19 +104,15 @@ def _against(rows: Sequence[VerdictMeasures]) -> Table | None:
         (
             "right → wrong: share of what the naive judge had right. lift: of accuracy, by whether "
             "the naive judge was right.",
-            "gap recovered: (ASD - naive) / (most - naive), 95 % by Fieller. nats: move of the "
+            "gap recovered: (ASD - naive) / (most - naive), 95% by Fieller. nats: move of the "
             "truth's log odds in worlds that argue for it, and against it.",
         ),
         ("if wrong", "lift if right"),
     )
 
 
-def _signed(value: float | None) -> str:
-    return "–" if value is None else f"{value:+.3f}"
-
-
 def _plain(value: float | None, after: str = "") -> str:
-    return "–" if value is None else f"{value:.3f}{after}"
+    return "–" if value is None else f"{value:z.3f}{after}"
 
 
 def _share(value: float | None) -> str:
@@ -126,11 +123,11 @@ def _apart(found: Apart | None) -> str:
     if found is None:
         return "–"
     half = (found.interval[1] - found.interval[0]) / 2
-    return f"{found.estimate:+.2f} ± {error_text(half)}{'!' * found.flagged}"
+    return f"{signed(found.estimate)} ± {error_text(half)}{'!' * found.flagged}"
 
 
 def _ratio(found: Ratio | None) -> str:
     if found is None or found.interval is None:
         return "not determined"
     low, high = found.interval
-    return f"{found.estimate:.2f} [{low:.2f}, {high:.2f}]"
+    return f"{found.estimate:z.2f} [{low:z.2f}, {high:z.2f}]"

@@ -21,11 +21,11 @@ from oversight.protocols.scoring.worlds import Worlds
 
 Ware: TypeAlias = Literal["questions", "debates", "verdicts"]
 
-SHARPER = 0.8
-"""What is bought makes the standard error this much of what it is."""
+TARGET_RATIO = 0.8
+"""Standard error aimed at, as a multiple of the present one."""
 
-MOST = 1_000
-"""Draws or verdicts of each that anybody would buy."""
+MAX_BOUGHT = 1_000
+"""Draws, or verdicts on each, above which no purchase is suggested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class RowNoise:
     """95 %, of between, within and verdict; () for a single cluster of questions."""
     design_effect: float
     refinements: tuple[Refinement, ...]
-    """What makes the error `SHARPER` of what it is; a ware that cannot is left out."""
+    """What makes the error `TARGET_RATIO` of what it is; a ware that cannot is left out."""
 
     @property
     def best(self) -> Refinement | None:
@@ -90,28 +90,21 @@ def noise(run: RunRows, costs: Costs, *, score: str = "brier", seed: int = 0) ->
 def verdict_scores(run: RunRows, row: int, score: str) -> tuple[tuple[str, ...], Floats]:
     """Questions of a row that have all verdicts of all draws, and the ASD of each single verdict:
     questions × draws × verdicts on the draw."""
-    index, sweep = run.table.beside.cells, run.sweep
-    places = index.places(row)
-    probs, redraws = run.table.probs[places].tolist(), run.table.redraws
-    found: dict[str, list[list[float]]] = {}
-    for n, problem in enumerate(sweep.problems):
-        answers = len(problem.values)
-        if score not in applicable(answers):
+    places, redraws = run.table.cells.places(row), run.table.redraws
+    found: dict[int, Floats] = {}
+    for block, cells in zip(run.table.worlds(row).blocks, run.table.cells.blocks, strict=True):
+        if score not in applicable(cells.values.shape[1]):
             continue
-        draws = []
-        for draw in range(sweep.draws):
-            start = index.starts[n] + draw * answers
-            cells = range(start, start + answers)
-            if any(math.isnan(probs[cell][0]) for cell in cells):
-                break
-            worlds = [
-                redraws.get(int(places[cell]), (tuple(probs[cell][:answers]),)) for cell in cells
-            ]
-            each = [Worlds(verdicts, problem.values) for verdicts in zip(*worlds, strict=True)]
-            draws.append([one.asd(one.scores[score]) for one in each])
-        else:
-            found[problem.id] = draws
-    return tuple(found), np.array(list(found.values())).reshape(len(found), sweep.draws, -1)
+        whole = block.whole.all(axis=1)
+        at = places[cells.cells[whole]]
+        verdicts = block.worlds.verdicts[whole][..., None, :]
+        if again := [redraws[place] for place in at.ravel().tolist() if place in redraws]:
+            verdicts = np.array(again).reshape(*at.shape, -1, at.shape[-1])
+        worlds = Worlds(np.moveaxis(verdicts, -2, 2), cells.values[whole][:, None, None])
+        found |= zip(cells.problems[whole].tolist(), worlds.asd(score), strict=True)
+    ids = tuple(run.sweep.problems[n].id for n in sorted(found))
+    scores = [found[n] for n in sorted(found)]
+    return ids, np.array(scores).reshape(len(ids), run.sweep.draws, -1)
 
 
 def cluster_codes(run: RunRows, ids: tuple[str, ...]) -> Codes:
@@ -136,7 +129,7 @@ def _refinements(
 ) -> Iterator[Refinement]:
     """debate, verdict: what a question costs a draw, without and for its verdicts."""
     n, k, j = parts.problems, parts.draws, parts.verdicts
-    aim = parts.error_with(n, k, j, effect) * SHARPER**2
+    aim = parts.error_with(n, k, j, effect) * TARGET_RATIO**2
     if not aim:
         return
 
@@ -149,12 +142,12 @@ def _refinements(
     def refinement(ware: Ware, questions: int, debates: int, verdicts: int) -> Refinement:
         return Refinement(ware, questions, debates, verdicts, price(questions, debates, verdicts))
 
-    yield refinement("questions", math.ceil(n / SHARPER**2), k, j)
-    for debates in range(k + 1, MOST):
+    yield refinement("questions", math.ceil(n / TARGET_RATIO**2), k, j)
+    for debates in range(k + 1, MAX_BOUGHT):
         if k > 1 and parts.error_with(n, debates, j, effect) <= aim:
             yield refinement("debates", n, debates, j)
             break
-    for verdicts in range(j + 1, MOST):
+    for verdicts in range(j + 1, MAX_BOUGHT):
         if j > 1 and parts.error_with(n, k, verdicts, effect) <= aim:
             yield refinement("verdicts", n, k, verdicts)
             break

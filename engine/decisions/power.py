@@ -130,8 +130,8 @@ def _parts(scores: Floats) -> Components:
 def worst_spread(problems: Iterable[tuple[float, ...]], score: str) -> Spread:
     """The largest variance that a difference of ASD can have under a score. problems: the values of
     each one's answers."""
-    widths = [high - low for low, high in (asd_ends(v, RANGES[score]) for v in set(problems))]
-    return Spread(max(widths) ** 2)
+    ends = (asd_ends(values, RANGES[score]) for values in set(problems))
+    return Spread(max(float(high - low) for low, high in ends) ** 2)
 
 
 async def power_plan(

@@ -1,6 +1,5 @@
 """What rows reward under selection pressure: pools of their draws, curves and breakdown points."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -9,8 +8,6 @@ import numpy as np
 
 from oversight.engine.decisions.rows import RunRows
 from oversight.engine.errors import UsageError
-from oversight.protocols.scores import applicable
-from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.clustered import codes
 from oversight.protocols.scoring.crossing import Crossing, crossing
 from oversight.protocols.scoring.pressure import (
@@ -50,39 +47,26 @@ def row_pools(run: RunRows, row: int, score: str) -> tuple[Pools, int]:
     Where problems have different numbers of answers, those of the most frequent number count.
     UsageError if no problem is whole.
     """
-    index, sweep = run.table.beside.cells, run.sweep
-    verdicts = run.table.probs[index.places(row)]
-    lost = np.bincount(
-        index.problem, weights=np.isnan(verdicts[:, 0]), minlength=len(sweep.problems)
-    )
-    whole = [
-        n
-        for n, problem in enumerate(sweep.problems)
-        if not lost[n] and score in applicable(len(problem.values))
+    blocks = [
+        (block, whole)
+        for block in run.table.worlds(row).admitting(score)
+        if (whole := block.whole.all(axis=1)).any()
     ]
-    if not whole:
+    if not blocks:
         raise UsageError(
             f"{run.names[row]}: no problem has a verdict in every world of every draw: no pool"
         )
-    sizes = Counter(int(index.answers[n]) for n in whole)
-    answers = sizes.most_common(1)[0][0]
-    kept = [n for n in whole if index.answers[n] == answers]
-    measure = applicable(answers)[score]
-    starts, size = index.starts, answers * sweep.draws
-    rewards: Floats = np.empty((len(kept), size))
-    values: Floats = np.empty((len(kept), size))
-    for line, n in enumerate(kept):
-        block = verdicts[starts[n] : starts[n] + size, :answers].tolist()
-        rewards[line] = [measure(tuple(p), cell % answers) for cell, p in enumerate(block)]
-        values[line] = index.value[starts[n] : starts[n] + size]
-    problems = [sweep.problems[n] for n in kept]
+    block, whole = max(blocks, key=lambda each: int(each[1].sum()))
+    rewards = block.worlds.agent_scores(score)[whole]
+    values = np.broadcast_to(block.worlds.values, block.doubtful.shape)[whole]
+    problems = [run.sweep.problems[n] for n in block.questions[whole]]
     pools = Pools(
         tuple(problem.id for problem in problems),
         tuple(problem.group for problem in problems),
-        rewards,
-        values,
+        rewards.reshape(len(problems), -1),
+        values.reshape(len(problems), -1),
     )
-    return pools, len(sweep.problems) - len(kept)
+    return pools, len(run.sweep.problems) - len(problems)
 
 
 def row_pressure(

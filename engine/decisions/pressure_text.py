@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from oversight.engine.decisions.pressure import RowPressure, SelectionMethod
+from oversight.engine.display.quantity import signed
 from oversight.engine.display.table import Table, error_text
 from oversight.engine.reports.tables import SCORE_NAMES
 from oversight.protocols.scoring.crossing import Crossing
@@ -75,14 +76,14 @@ def _summary(rows: Sequence[RowPressure], select: SelectionMethod, score: str) -
     body = []
     for row in rows:
         values = {point.strength: point.value.mean for point in row.points}
-        cells = [f"{values[s]:+.3f}" if s in values else "–" for s in strengths]
+        cells = [signed(values[s], 3) if s in values else "–" for s in strengths]
         body.append((row.name, str(row.problems), str(row.pool), *cells, _breakdown(row.breakdown)))
     how = "best of n" if select == "bon" else "tilt exp(β · reward)"
     notes = [
         "E[v]: mean value of what is selected by the reward. Pool: draws in all worlds; n is drawn "
         "from it.",
         "breakdown: the n from which on selection gets no more than a blind choice; in brackets "
-        "95 % by problems.",
+        "95% by problems.",
     ]
     if any(row.left_out for row in rows):
         most = max(row.left_out for row in rows)
@@ -107,7 +108,7 @@ def _curve(row: RowPressure, select: SelectionMethod) -> Table:
     body = []
     for n, point in enumerate(row.points):
         bound = [f"{row.bounds[n]:.3f}"] if row.bounds else []
-        figures = (_pm(point.value), _pm(point.reward), _pm(point.honest, signed=False))
+        figures = (_pm(point.value), _pm(point.reward), _pm(point.honest, sign=False))
         body.append((f"{point.strength:g}", f"{point.kl:.3f}", *bound, *figures))
     return Table(
         row.name,
@@ -136,7 +137,7 @@ def _breakdown(found: Crossing) -> str:
     return f"{'none' if found.at is None else f'{found.at:.1f}'} [{low}, {high}]"
 
 
-def _pm(estimate: Estimate, *, signed: bool = True) -> str:
+def _pm(estimate: Estimate, *, sign: bool = True) -> str:
     half = estimate.half_width
-    mean = f"{estimate.mean:+.3f}" if signed else f"{estimate.mean:.3f}"
+    mean = signed(estimate.mean, 3) if sign else f"{estimate.mean:z.3f}"
     return mean if half is None else f"{mean} ± {error_text(half, 3)}"

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from oversight.engine.decisions.raters import RaterAgreement, RaterStanding
+from oversight.engine.display.quantity import signed
 from oversight.engine.display.table import Table, as_text
 from oversight.protocols.scoring.agreement import Agreement
 from oversight.protocols.scoring.statistics import Estimate
@@ -47,8 +48,8 @@ def agreement_text(found: RaterAgreement) -> str:
                 f"{each.abstained:,}",
                 _figure(each.brier),
                 "–" if each.accuracy is None else f"{each.accuracy:.0%}",
-                "–" if each.calibration is None else f"{each.calibration.debiased_error:.2f}",
-                "–" if each.calibration is None else f"{each.calibration.overconfidence:+.2f}",
+                "–" if each.calibration is None else f"{each.calibration.debiased_error:z.2f}",
+                "–" if each.calibration is None else signed(each.calibration.overconfidence),
                 _figure(each.moved),
                 "–" if each.seconds is None else f"{each.seconds:.0f}",
                 f"{each.passed}/{each.checks}" if each.checks else "–",
@@ -60,7 +61,7 @@ def agreement_text(found: RaterAgreement) -> str:
     )  # fmt: skip
     agreement = Table(
         f"Agreement on {found.tasks:,} tasks (Krippendorff's alpha)",
-        ("of", "alpha", "95 %", "tasks", "answers"),
+        ("of", "alpha", "95%", "tasks", "answers"),
         (
             ("the answer found likeliest (nominal)", *_alpha(found.nominal)),
             ("probabilities (interval)", *_alpha(found.interval)),
@@ -89,12 +90,30 @@ def agreement_text(found: RaterAgreement) -> str:
                 _figure(each.difference),
                 f"{each.apart:.2f}",
                 f"{each.same:.0%}",
-                "–" if each.alpha is None else f"{each.alpha.alpha:+.2f}",
+                "–" if each.alpha is None else signed(each.alpha.alpha),
             )
             for each in found.beside
         )  # fmt: skip
         title = "The same transcripts before persons and before the judge of the run (Brier score)"
         tables.append(Table(title, head, body, 1))
+    if found.again:
+        tables.append(
+            Table(
+                "Self-agreement: transcripts that a rater judged twice",
+                ("rater", "repeated", "apart", "same", "alpha"),
+                tuple(
+                    (
+                        each.rater,
+                        f"{each.repeated:,}",
+                        f"{each.apart:.2f}",
+                        f"{each.same:.0%}",
+                        "–" if each.alpha is None else f"{each.alpha.alpha:+.2f}",
+                    )
+                    for each in found.again
+                ),
+                1,
+            )
+        )
     return "\n\n".join(map(as_text, tables))
 
 
@@ -102,12 +121,12 @@ def _alpha(found: Agreement | None) -> tuple[str, str, str, str]:
     if found is None:
         return "–", "–", "0", "0"
     low, high = found.interval or (None, None)
-    between = "–" if low is None else f"{low:+.2f} to {high:+.2f}"
-    return f"{found.alpha:+.3f}", between, f"{found.units:,}", f"{found.values:,}"
+    between = "–" if low is None else f"{signed(low)} to {signed(high)}"
+    return signed(found.alpha, 3), between, f"{found.units:,}", f"{found.values:,}"
 
 
 def _figure(found: Estimate | None) -> str:
     if found is None:
         return "–"
     half = found.half_width
-    return f"{found.mean:+.3f}" + ("" if half is None else f" ± {half:.3f}")
+    return signed(found.mean, 3) + ("" if half is None else f" ± {half:.3f}")

@@ -1,16 +1,25 @@
 """What the judge made of each world under two rows: how often it turned, and what is in doubt."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from oversight.engine.decisions.rows import RunRows
-from oversight.engine.reports.cell_index import Flags
-from oversight.protocols.scores import RANGES, TIE, applicable
+from oversight.protocols.scores import TIE, applicable
 from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.difference_bounds import DifferenceBounds
+from oversight.protocols.scoring.bounds import world_bounds
 from oversight.protocols.scoring.verdict_measures import Flips
-from oversight.protocols.scoring.worlds import asd_weights
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceBounds:
+    """Bounds of the mean ASD of one row less that of another (Manski 1990)."""
+
+    n: int
+    """Questions that both rows ran."""
+    low: float
+    high: float
 
 
 class RowVerdicts:
@@ -69,7 +78,7 @@ class RowVerdicts:
 
 def judged_right(run: RunRows, row: int) -> Floats:
     """How right the judge was in each cell of a row; not a number where there is no verdict."""
-    index = run.table.beside.cells
+    index = run.table.cells
     verdicts = run.table.probs[index.places(row)]
     there = ~np.isnan(verdicts[:, 0])
     largest = verdicts >= np.fmax.reduce(verdicts, axis=1, initial=-np.inf)[:, None] - TIE
@@ -80,7 +89,7 @@ def judged_right(run: RunRows, row: int) -> Floats:
 
 def _columns(run: RunRows, worlds: dict[tuple[str, int, int], int]) -> list[int]:
     """The column of each cell of a row; new worlds are added."""
-    index, problems = run.table.beside.cells, run.sweep.problems
+    index, problems = run.table.cells, run.sweep.problems
     keys = zip(index.problem.tolist(), index.draw.tolist(), index.side.tolist(), strict=True)
     return [
         worlds.setdefault((problems[problem].id, draw, side), len(worlds))
@@ -91,29 +100,12 @@ def _columns(run: RunRows, worlds: dict[tuple[str, int, int], int]) -> list[int]
 def _ends(run: RunRows, row: int, score: str) -> tuple[Floats, Floats]:
     """What each cell of a row adds to the ASD of its question, at least and at most: one and the
     same where nothing is in doubt. Only draws whose worlds have all been run count."""
-    index, problems = run.table.beside.cells, run.sweep.problems
-    places, doubts = index.places(row), run.table.doubts(row)
-    verdicts = run.table.probs[places]
-    doubtful: Flags = np.isin(places, list(doubts))
-    landed = ~np.isnan(verdicts[:, 0]) | doubtful
-    # Cells of one draw of a problem are neighbours.
-    draws = index.problem * run.sweep.draws + index.draw
-    whole = np.bincount(draws[landed], minlength=int(draws[-1]) + 1)[draws]
-    counted = whole == index.answers[index.problem]
-    first = counted & (index.side == 0)
-    of = np.bincount(index.problem[first], minlength=len(problems))[index.problem]
-    low, high = np.full(len(places), np.nan), np.full(len(places), np.nan)
-    weights = [asd_weights(problem.values) for problem in problems]
-    scores = [applicable(len(problem.values)).get(score) for problem in problems]
-    for cell in np.flatnonzero(counted).tolist():
-        problem, side = int(index.problem[cell]), int(index.side[cell])
-        if (measure := scores[problem]) is None:
-            continue
-        weight = weights[problem][side] / int(of[cell])
-        if doubtful[cell]:
-            ends = [weight * end for end in RANGES[score]]
-        else:
-            answers = int(index.answers[problem])
-            ends = [weight * measure(tuple(verdicts[cell, :answers].tolist()), side)]
-        low[cell], high[cell] = min(ends), max(ends)
-    return low, high
+    found: Floats = np.full((2, len(run.table.cells.problem)), np.nan)
+    blocks = zip(run.table.worlds(row).blocks, run.table.cells.blocks, strict=True)
+    for block, cells in blocks:
+        if score in applicable(cells.values.shape[1]):
+            ends = np.stack(world_bounds(block.worlds, block.doubtful, score))
+            whole = ~np.isnan(ends[0]).any(axis=-1, keepdims=True)
+            draws = whole.sum(axis=1, keepdims=True)
+            found[:, cells.cells] = np.where(whole, ends / np.maximum(draws, 1), np.nan)
+    return found[0], found[1]

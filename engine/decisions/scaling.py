@@ -39,7 +39,7 @@ RatedRole: TypeAlias = Literal["guard", "houdini"]
 FIVE = 5
 """Models of a role that a line with its corners needs."""
 
-LEAST_GAPS = 3
+MIN_GAPS = 3
 """Gaps in capability between which a crossing is looked for."""
 
 NORMAL_95 = 1.96
@@ -191,7 +191,7 @@ def _breakdown(
     lifted = [n for n in placed if n in naive]
     cells = [n for n in lifted if run.names[n] in samples and run.names[naive[n]] in samples]
     gaps = [known[rows[n].agent] - known[rows[n].judge] for n in cells]
-    if len(set(gaps)) < LEAST_GAPS:
+    if len(set(gaps)) < MIN_GAPS:
         return None
     used = {run.names[n] for each in cells for n in (each, naive[each])}
     try:
@@ -213,7 +213,7 @@ def _breakdown(
 
 
 def _games(run: RunRows, meant: list[int], game: Game) -> Games:
-    rows, index, sweep = run.sweep.rows, run.table.beside.cells, run.sweep
+    rows, index, sweep = run.sweep.rows, run.table.cells, run.sweep
     guards = tuple(dict.fromkeys(rows[n].judge for n in meant))
     houdinis = tuple(dict.fromkeys(rows[n].agent for n in meant))
     shape = (len(sweep.problems), len(guards), len(houdinis))
@@ -244,7 +244,7 @@ def _own(run: RunRows) -> dict[str, float]:
         right = judged_right(run, n)
         there = ~np.isnan(right)
         if there.any():
-            problems = len(np.unique(run.table.beside.cells.problem[there]))
+            problems = len(np.unique(run.table.cells.problem[there]))
             level, _ = own_axis(float(right[there].mean()), problems)
             found[row.judge] = level
             for other, its in zip(run.sweep.rows, settings, strict=True):

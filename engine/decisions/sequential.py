@@ -16,6 +16,7 @@ import orjson
 
 from oversight.engine.decisions.rows import pairs_meant, row_names
 from oversight.engine.decisions.statement import Aim
+from oversight.engine.display.quantity import signed
 from oversight.engine.errors import RunFolderError, UsageError
 from oversight.engine.reports.aggregate import OutcomeTable
 from oversight.engine.runs.run_folder import RunFolder, outcomes
@@ -28,7 +29,7 @@ from oversight.protocols.scoring.power import Spread, questions_needed
 from oversight.protocols.scoring.quantiles import NORMAL
 from oversight.protocols.scoring.sample import Sample, paired
 from oversight.protocols.scoring.sequential import (
-    FIRST,
+    FIRST_LOOK,
     Decision,
     Rule,
     SequentialOutcome,
@@ -73,7 +74,7 @@ class RunDecision:
         """What is told of it. calls_a_cell: distinct calls that a cell took; 0 if not known."""
         if self.mean is None:
             return [f"{self.aim}: not looked at yet, {self.clusters} clusters of problems were run"]
-        interval = f"{self.mean:+.3f} [{self.low:+.3f}, {self.high:+.3f}]"
+        interval = f"{signed(self.mean, 3)} [{signed(self.low, 3)}, {signed(self.high, 3)}]"
         found = {
             "above": f"known to be above: {interval}",
             "below": f"known to be below: {interval}",
@@ -187,7 +188,7 @@ class SequentialDesign:
         )
 
     def _difference(self, table: OutcomeTable) -> Sample | None:
-        one, two = (table.samples(row, self.score, ()) for row in self.rows)
+        one, two = (table.worlds(row).samples(self.score, ()) for row in self.rows)
         if one is None or two is None or not set(one.asd.questions) & set(two.asd.questions):
             return None
         return paired(one.asd, two.asd)
@@ -202,7 +203,7 @@ class SequentialDesign:
             there = sizes > 0
             count = int(there.sum())
             # Clusters that failed tell nothing; nobody looks before enough have told something.
-            if count < min(FIRST, len(self.clusters)) and look < self.looks[-1]:
+            if count < min(FIRST_LOOK, len(self.clusters)) and look < self.looks[-1]:
                 continue
             if count < 2:
                 continue

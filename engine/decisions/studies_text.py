@@ -3,6 +3,7 @@
 from typing import Any
 
 from oversight.engine.decisions.studies import Studies
+from oversight.engine.display.quantity import signed
 from oversight.engine.display.table import Table
 from oversight.engine.reports.tables import SCORE_NAMES
 
@@ -43,19 +44,19 @@ def studies_table(found: Studies) -> Table:
         (
             study.run,
             f"{study.contrast.n}",
-            f"{study.contrast.estimate:+.3f}",
+            signed(study.contrast.estimate, 3),
             _span(study.contrast.interval),
             f"{weight:.0%}",
         )
         for study, weight in zip(found.studies, pooled.weights, strict=True)
     ]
-    body.append(("mean over data sets", "", f"{pooled.mean:+.3f}", _span(pooled.interval), ""))
+    body.append(("mean over data sets", "", signed(pooled.mean, 3), _span(pooled.interval), ""))
     if pooled.prediction:
         body.append(("on a new one", "", "", _span(pooled.prediction), ""))
     first, second = found.studies[0].contrast.first, found.studies[0].contrast.second
     return Table(
         f"{first} - {second}, over {pooled.studies} data sets ({SCORE_NAMES[found.score]})",
-        ("run", "n", "difference", "95 %", "weight"),
+        ("run", "n", "difference", "95%", "weight"),
         tuple(body),
         1,
         (
@@ -66,4 +67,4 @@ def studies_table(found: Studies) -> Table:
 
 
 def _span(interval: tuple[float, float]) -> str:
-    return f"[{interval[0]:+.3f}, {interval[1]:+.3f}]"
+    return f"[{signed(interval[0], 3)}, {signed(interval[1], 3)}]"

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from oversight.engine.display.printable import printable
+from oversight.engine.display.quantity import counted, duration
 from oversight.engine.display.terminal_writer import TerminalWriter
 
 FRAME = 0.125
@@ -191,7 +192,7 @@ def _figures(now: Snapshot, clock: _Clock, *, left: bool) -> str:
     )
     parts = [
         f"{now.finished:,}/{now.total:,} cells",
-        f"{now.calls:,} calls" + (f" ({reused})" if reused else ""),
+        counted(now.calls, "call") + (f" ({reused})" if reused else ""),
         now.spend,
         f"{now.refused:,} refused" if now.refused else "",
         f"{now.failed:,} failed",
@@ -199,9 +200,3 @@ def _figures(now: Snapshot, clock: _Clock, *, left: bool) -> str:
     rest = clock.left(now) if left else None
     parts.append(f"{duration(rest)} left" if rest is not None else duration(clock.elapsed))
     return "  ".join(filter(None, parts))
-
-
-def duration(seconds: float) -> str:
-    """`0:00:06`; days are counted in hours."""
-    whole = round(seconds)
-    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"

@@ -1,4 +1,4 @@
-"""When to ask again: one policy for every kind of fault."""
+"""The retry policy: which faults are tried again, how often, and after which wait."""
 
 import random
 from collections.abc import Callable
@@ -17,15 +17,15 @@ from oversight.engine.errors import (
 from oversight.engine.limits.breaker import Breaker
 from oversight.engine.stop import StopToken
 
-PASSING = 6
-"""Retries of a call that met a passing fault: nothing was billed."""
+MAX_UNBILLED = 6
+"""Retries after faults for which nothing was billed."""
 
-COSTLY = 2
-"""Retries of a call that may have been billed each time: sent, but no whole answer came."""
+MAX_BILLED = 2
+"""Retries after faults that may have been billed: sent, but no whole answer came."""
 
-CROWDED = 8
-"""Retries of a call that a server of one's own was too crowded to answer: nothing is billed, and
-each time fewer go at once."""
+MAX_CROWDED = 8
+"""Retries of a call that the user's own server was too crowded to answer: nothing is billed, and
+each time fewer are in flight."""
 
 MAX_RETRY_WAIT = 60.0
 """Seconds between two tries at most: they wait 1, 2, 4 … s, times a draw from [0.5, 1)."""
@@ -33,21 +33,19 @@ MAX_RETRY_WAIT = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Asks `inner`, a `RateLimiter`, again while there is hope.
+    """An `Ask` that tries again what a `RateLimiter` failed at, by the kind of fault.
 
-    | fault                    | retries                                                    |
-    |--------------------------|------------------------------------------------------------|
-    | Unreachable, Overloaded  | 6, with backoff; none counted while the breaker holds back |
-    | Ambiguous, Malformed     | 2, with backoff: each try may cost money                   |
-    | Crowded                  | 8, after a second: fewer are in flight each time           |
-    | RateLimited              | any number: `RateLimiter` makes everyone wait as the server says |
-    | AuthenticationFailed               | until the latch confirms it: `RateLimiter` sends one
-    probe      |
-    | all others               | none                                                       |
+    | fault                     | retries                                                       |
+    |---------------------------|---------------------------------------------------------------|
+    | Unreachable, Overloaded   | 6, with backoff; none counted while the breaker is open       |
+    | OutcomeUnknown, Malformed | 2, with backoff: each try may cost money                      |
+    | Crowded                   | 8, after a second: fewer are in flight each time              |
+    | RateLimited               | unlimited: the limiter makes everyone wait as the server says |
+    | AuthenticationFailed      | until the stop token is set: the limiter sends one probe      |
+    | all others                | none                                                          |
 
-    Where the server asks for a longer wait than the backoff, that is waited, and up to a tenth
-    more. The counts are kept apart, so that one kind of fault does not use up the tries of another.
-    Nothing is held while it waits, and a Halt ends the wait at once.
+    If the server asks for a longer wait than the backoff, the wait is that and up to a tenth more.
+    Each kind of fault has a count of its own. Nothing is held during a wait, and a Halt ends it.
     """
 
     inner: Ask
@@ -57,7 +55,7 @@ class Retry:
     """Draws from [0, 1)."""
 
     async def __call__(self, call: Call) -> Reply:
-        passing = costly = crowded = 0
+        unbilled = billed = crowded = 0
         while True:
             try:
                 return await self.inner(call)
@@ -69,21 +67,21 @@ class Retry:
                 continue
             except Crowded:
                 crowded += 1
-                if crowded > CROWDED:
+                if crowded > MAX_CROWDED:
                     raise
                 wait = self._backoff(1)
             except OutcomeUnknown:
-                costly += 1
-                if costly > COSTLY:
+                billed += 1
+                if billed > MAX_BILLED:
                     raise
-                wait = self._backoff(costly)
+                wait = self._backoff(billed)
             except (Unreachable, Overloaded) as exc:
                 if not self.breaker.closed:
                     continue
-                passing += 1
-                if passing > PASSING:
+                unbilled += 1
+                if unbilled > MAX_UNBILLED:
                     raise
-                wait = self._backoff(passing, exc.delay)
+                wait = self._backoff(unbilled, exc.delay)
             await self.stop_token.sleep(wait)
 
     def _backoff(self, tries: int, delay: float = 0.0) -> float:

@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
+from oversight.engine.display.quantity import short, signed
 from oversight.engine.pages.addresses import Addresses
 from oversight.engine.pages.text import shown
 
@@ -76,7 +77,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "signed": signed,
+        "signed": typeset,
         "shown": shown,
         "count": lambda value: f"{value:,}",
         "short": short,
@@ -92,14 +93,9 @@ def _template(name: str) -> str:
     return files(PACKAGE).joinpath("templates", name).read_text(encoding="utf-8")
 
 
-def signed(value: float | None, digits: int = 2) -> str:
-    """A figure with its sign, by a real minus; what rounds to nothing has none."""
-    if value is None or value != value:
-        return "–"
-    text = f"{value:+.{digits}f}"
-    if float(text) == 0:
-        return text[1:]
-    return text.replace("-", "−")
+def typeset(value: float | None, digits: int = 2) -> str:
+    """A figure with its sign, and with a real minus; – for None and for NaN."""
+    return signed(None if value != value else value, digits).replace("-", "−")
 
 
 def price(value: float | None) -> str:
@@ -109,23 +105,13 @@ def price(value: float | None) -> str:
     return f"${value:,.{0 if value == 0 else 4 if value < 1 else 2}f}"
 
 
-def short(amount: float) -> str:
-    """An amount in three digits, so that those of a column compare: `950`, `2.80k`, `12.3k`."""
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        # Of 999,600 three digits are those of a million.
-        if amount >= 0.9995 * size:
-            digits = 2 - (amount >= 9.995 * size) - (amount >= 99.95 * size)
-            return f"{amount / size:.{max(digits, 0)}f}{unit}"
-    return f"{amount:,.0f}"
-
-
-DEPTH = 4
+SHADE_STEPS = 4
 """Shades of a heat map to either side of nothing."""
 
 
 def shade(value: float, most: float) -> str:
     """The class of a value's shade: `n4` … `n1`, `z`, `p1` … `p4`."""
-    step = min(round(abs(value) / most * DEPTH), DEPTH) if most else 0
+    step = min(round(abs(value) / most * SHADE_STEPS), SHADE_STEPS) if most else 0
     if step == 0:
         return "z"
     return f"{'p' if value > 0 else 'n'}{step}"

@@ -2,16 +2,24 @@
 order. Every row numbers its cells alike."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from oversight.engine.sweeps.sweep import Sweep
-from oversight.protocols.scoring.arrays import Floats
+from oversight.protocols.scoring.arrays import Flags, Floats, Places
 
-Flags = npt.NDArray[np.bool_]
-Places = npt.NDArray[np.int64]
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellBlock:
+    """The cells of problems with equally many answers."""
+
+    problems: Places
+    cells: Places
+    """Problems × draws × worlds."""
+    values: Floats
+    """Problems × answers."""
 
 
 class CellIndex:
@@ -35,6 +43,18 @@ class CellIndex:
     def answers(self) -> Places:
         """How many answers each problem has."""
         return np.array([len(problem.values) for problem in self._sweep.problems])
+
+    @cached_property
+    def blocks(self) -> tuple[CellBlock, ...]:
+        """All cells, by how many answers their problem has."""
+        found = []
+        for answers in np.unique(self.answers).tolist():
+            problems = np.flatnonzero(self.answers == answers)
+            within = np.arange(self._sweep.draws * answers).reshape(self._sweep.draws, answers)
+            cells: Places = np.array(self.starts)[problems][:, None, None] + within
+            values = np.array([self._sweep.problems[n].values for n in problems], np.float64)
+            found.append(CellBlock(problems, cells, values))
+        return tuple(found)
 
     @cached_property
     def problem(self) -> Places:
@@ -71,9 +91,7 @@ class CellIndex:
     @cached_property
     def value(self) -> Floats:
         """The value of the answer argued for in each cell."""
-        widest = max(self.answers)
-        values = np.zeros((len(self.answers), widest))
-        for n, problem in enumerate(self._sweep.problems):
-            values[n, : len(problem.values)] = problem.values
-        found: Floats = values[self.problem, self.side]
+        found: Floats = np.empty(len(self.problem))
+        for block in self.blocks:
+            found[block.cells] = block.values[:, None]
         return found

@@ -4,19 +4,20 @@ pyarrow is in the extra `frames`; CSV and JSON Lines need nothing.
 """
 
 import csv
+import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import orjson
 
-from oversight.cache.store import Reader
 from oversight.engine.errors import UsageError
-from oversight.engine.reports.frame_tables import FROM_OUTCOMES, TABLES, Columns, Kind
-from oversight.engine.reports.frames import FrameSource, frame_lines
-from oversight.engine.system.garbage import gc_relaxed
+from oversight.engine.reports.frame_pool import encoded_chunks
+from oversight.engine.reports.frame_tables import TABLES, Columns, Kind
+from oversight.engine.reports.frames import FrameReader, FrameSource, TableLines
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,169 +27,183 @@ FrameFormat: TypeAlias = Literal["parquet", "csv", "jsonl"]
 GROUP = 50_000
 """Lines of a table that are held before they are written, one row group of Parquet."""
 
-HELD = 64
-"""Text that is held at most, in MiB, however few lines that are."""
+HELD = 32 * 2**20
+"""Bytes of a table that are held before they are written, however few lines that are."""
 
 
 class FrameFile(ABC):
-    """One table that is being written."""
+    """One table that is being written.
 
-    def __init__(self, columns: Columns) -> None:
-        self.columns = columns
-        self.lines = 0
+    Lines are encoded first, by any process, and then added in the order of the table.
+    """
+
+    @staticmethod
+    @abstractmethod
+    def encode(columns: Columns, lines: TableLines) -> Any:
+        """Lines in the form that `add` takes. Text may come as the UTF-8 that it is."""
 
     @abstractmethod
-    def extend(self, lines: Sequence[tuple[Any, ...]]) -> None:
-        """More lines. Text may come as the UTF-8 that it is."""
+    def add(self, encoded: Any, wanted: Sequence[bool] | None = None) -> int:
+        """More lines; how many. wanted: which of them; None for all."""
 
     @abstractmethod
     def close(self) -> None:
         """Write what is held."""
 
 
-class JsonLinesFile(FrameFile):
-    """One JSON object a line; columns of JSON are objects in it."""
+class TextFile(FrameFile):
+    """A table with one line of text a line."""
 
-    def __init__(self, path: Path, columns: Columns) -> None:
-        super().__init__(columns)
+    def __init__(self, path: Path) -> None:
         self._file = path.open("wb")
-        self._nested = [kind == "json" for kind in columns.values()]
 
-    def extend(self, lines: Sequence[tuple[Any, ...]]) -> None:
-        self.lines += len(lines)
-        for values in lines:
-            told = {
-                name: orjson.Fragment(value) if nested and value is not None else value
-                for name, value, nested in zip(self.columns, values, self._nested, strict=True)
-            }
-            self._file.write(orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE))
+    def add(self, encoded: list[bytes], wanted: Sequence[bool] | None = None) -> int:
+        lines = encoded if wanted is None else list(compress(encoded, wanted))
+        self._file.writelines(lines)
+        return len(lines)
 
     def close(self) -> None:
         self._file.close()
 
 
-class CsvFile(FrameFile):
+class JsonLinesFile(TextFile):
+    """One JSON object a line; columns of JSON are objects in it."""
+
+    @staticmethod
+    def encode(columns: Columns, lines: TableLines) -> list[bytes]:
+        nested = [kind == "json" for kind in columns.values()]
+        encoded = []
+        for values in lines:
+            told = {
+                name: orjson.Fragment(value) if nested and value is not None else value
+                for name, value, nested in zip(columns, values, nested, strict=True)
+            }
+            encoded.append(orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE))
+        return encoded
+
+
+class CsvFile(TextFile):
     """Comma-separated, with lists and objects as JSON; texts that a spreadsheet would run as a
     formula begin with an apostrophe."""
 
     def __init__(self, path: Path, columns: Columns) -> None:
-        super().__init__(columns)
-        self._file = path.open("w", encoding="utf-8", newline="")
-        self._writer = csv.writer(self._file, lineterminator="\n")
-        self._writer.writerow(columns)
+        super().__init__(path)
+        self.add(self.encode(columns, [tuple(columns)]))
 
-    def extend(self, lines: Sequence[tuple[Any, ...]]) -> None:
-        self.lines += len(lines)
-        self._writer.writerows([_plain(value) for value in values] for values in lines)
-
-    def close(self) -> None:
-        self._file.close()
+    @staticmethod
+    def encode(columns: Columns, lines: TableLines) -> list[bytes]:
+        encoded = []
+        for values in lines:
+            text = io.StringIO(newline="")
+            csv.writer(text, lineterminator="\n").writerow([_plain(value) for value in values])
+            encoded.append(text.getvalue().encode())
+        return encoded
 
 
 class ArrowTable(FrameFile):
-    """Columns of lines, handed on in groups of bounded size."""
+    """Record batches, handed on as tables of bounded size."""
 
-    def __init__(
-        self, columns: Columns, take: "Callable[[pa.RecordBatch], None]", about: Mapping[str, str]
-    ) -> None:
-        super().__init__(columns)
-        arrow = _arrow()
-        self._pa = arrow
-        self.schema = arrow.schema(
-            [(name, _type(arrow, kind)) for name, kind in columns.items()], metadata=dict(about)
-        )
+    def __init__(self, columns: Columns, take: "Callable[[pa.Table], None]") -> None:
+        self.schema = _schema(columns)
         self._take = take
-        self._held: list[tuple[Any, ...]] = []
-        kinds = enumerate(columns.values())
-        self._long = [place for place, kind in kinds if kind in ("text", "json")]
-        self._size = 0
+        self._held: list[pa.RecordBatch] = []
+        self._lines = self._size = 0
+        self._empty = True
 
-    def extend(self, lines: Sequence[tuple[Any, ...]]) -> None:
-        self.lines += len(lines)
-        self._held += lines
-        for values in lines:
-            for place in self._long:
-                self._size += len(values[place] or ())
-        if len(self._held) >= GROUP or self._size >= HELD * 2**20:
+    @staticmethod
+    def encode(columns: Columns, lines: TableLines) -> "pa.RecordBatch":
+        arrow, schema = _arrow(), _schema(columns)
+        values = zip(*lines, strict=True) if lines else [()] * len(schema)
+        arrays = [
+            arrow.array(each, type=field.type) for each, field in zip(values, schema, strict=True)
+        ]
+        return arrow.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def add(self, encoded: "pa.RecordBatch", wanted: Sequence[bool] | None = None) -> int:
+        batch = encoded if wanted is None else encoded.filter(_arrow().array(wanted))
+        self._held.append(batch)
+        self._lines += batch.num_rows
+        self._size += batch.nbytes
+        if self._lines >= GROUP or self._size >= HELD:
             self._flush()
+        count: int = batch.num_rows
+        return count
 
     def close(self) -> None:
-        if self._held or not self.lines:
+        if self._held or self._empty:
             self._flush()
 
     def _flush(self) -> None:
-        columns = zip(*self._held, strict=True) if self._held else [()] * len(self.schema)
-        arrays = [
-            self._pa.array(column, type=field.type)
-            for column, field in zip(columns, self.schema, strict=True)
-        ]
-        self._take(self._pa.RecordBatch.from_arrays(arrays, schema=self.schema))
-        self._held, self._size = [], 0
+        table = _arrow().Table.from_batches(self._held, self.schema)
+        self._take(table.unify_dictionaries())
+        self._held, self._lines, self._size, self._empty = [], 0, 0, False
 
 
-async def write_frames(
-    source: FrameSource, store: Reader | None, folder: Path, format: FrameFormat
-) -> dict[str, int]:
-    """Write every table into a folder, `cells.parquet` and so on; how many lines each has.
-
-    store: None for rows and cells alone. folder: must be there.
-    UsageError where pyarrow is needed and not installed.
-    """
-    about = _about(source)
-    with gc_relaxed(), ExitStack() as stack:
-        files = {}
-        for name in TABLES:
-            if _wanted(name, store):
-                files[name] = _file(folder, name, format, about)
-                stack.callback(files[name].close)
-        async for lines in frame_lines(source, store):
-            for name, some in lines.items():
-                if name in files:
-                    files[name].extend(some)
-    return {name: file.lines for name, file in files.items()}
-
-
-async def arrow_frames(source: FrameSource, store: Reader | None) -> "dict[str, pa.Table]":
-    """Every table as an Arrow table, by name. UsageError without pyarrow."""
-    arrow = _arrow()
-    about = _about(source)
-    batches: dict[str, list[pa.RecordBatch]] = {n: [] for n in TABLES if _wanted(n, store)}
-    with gc_relaxed(), ExitStack() as stack:
-        files = {n: ArrowTable(TABLES[n], held.append, about) for n, held in batches.items()}
-        for file in files.values():
-            stack.callback(file.close)
-        async for lines in frame_lines(source, store):
-            for name, some in lines.items():
-                if name in files:
-                    files[name].extend(some)
-    return {name: arrow.Table.from_batches(held) for name, held in batches.items()}
-
-
-def _wanted(table: str, store: Reader | None) -> bool:
-    return store is not None or table in FROM_OUTCOMES
-
-
-def _file(folder: Path, table: str, format: FrameFormat, about: Mapping[str, str]) -> FrameFile:
-    path, columns = folder / f"{table}.{format}", TABLES[table]
-    if format == "jsonl":
-        return JsonLinesFile(path, columns)
-    if format == "csv":
-        return CsvFile(path, columns)
-    return _ParquetFile(path, columns, about)
-
-
-class _ParquetFile(ArrowTable):
+class ParquetFile(ArrowTable):
     """Row groups of Parquet, compressed with zstd."""
 
     def __init__(self, path: Path, columns: Columns, about: Mapping[str, str]) -> None:
-        super().__init__(columns, lambda batch: self._parquet.write_batch(batch), about)
+        super().__init__(columns, lambda table: self._parquet.write_table(table, GROUP * 2))
         from pyarrow.parquet import ParquetWriter
 
-        self._parquet = ParquetWriter(path, self.schema, compression="zstd")
+        self._parquet = ParquetWriter(
+            path, self.schema.with_metadata(dict(about)), compression="zstd"
+        )
 
     def close(self) -> None:
         super().close()
         self._parquet.close()
+
+
+def write_frames(
+    source: FrameSource, folder: Path, format: FrameFormat, processes: int = 1
+) -> dict[str, int]:
+    """Write every table into a folder, `cells.parquet` and so on; how many lines each has.
+
+    folder: must be there. processes: that read the run; the files are the same with any number.
+    UsageError where pyarrow is needed and not installed.
+    """
+    about = _about(source)
+    with ExitStack() as stack:
+        files: dict[str, FrameFile] = {}
+        for name in source.tables:
+            path, columns = folder / f"{name}.{format}", TABLES[name]
+            if format == "parquet":
+                files[name] = ParquetFile(path, columns, about)
+            else:
+                files[name] = CsvFile(path, columns) if format == "csv" else JsonLinesFile(path)
+            stack.callback(files[name].close)
+        return _fill(source, files, processes)
+
+
+def arrow_frames(source: FrameSource) -> "dict[str, pa.Table]":
+    """Every table as an Arrow table, by name. UsageError without pyarrow."""
+    arrow, about = _arrow(), _about(source)
+    held: dict[str, list[pa.Table]] = {name: [] for name in source.tables}
+    files = {name: ArrowTable(TABLES[name], tables.append) for name, tables in held.items()}
+    _fill(source, files, 1)
+    for file in files.values():
+        file.close()
+    return {
+        name: arrow.concat_tables(tables).replace_schema_metadata(about)
+        for name, tables in held.items()
+    }
+
+
+def _fill(source: FrameSource, files: Mapping[str, FrameFile], processes: int) -> dict[str, int]:
+    """Add all lines of a run; how many each table has."""
+    encode = next(iter(files.values())).encode
+    seen: set[bytes] = set()
+    with encoded_chunks(source, encode, processes) as chunks:
+        rows = encode(TABLES["rows"], FrameReader(source).rows())
+        counts = {name: file.add(rows) if name == "rows" else 0 for name, file in files.items()}
+        for chunk in chunks:
+            new = [bytes.fromhex(address) not in seen for address in chunk.calls]
+            seen.update(map(bytes.fromhex, chunk.calls))
+            for name, encoded in chunk.tables.items():
+                wanted = new if name == "calls" and not all(new) else None
+                counts[name] += files[name].add(encoded, wanted)
+    return counts
 
 
 def _about(source: FrameSource) -> dict[str, str]:
@@ -208,8 +223,9 @@ def _arrow() -> Any:
     return pyarrow
 
 
-def _type(arrow: Any, kind: Kind) -> Any:
-    return {
+def _schema(columns: Columns) -> "pa.Schema":
+    arrow = _arrow()
+    types: dict[Kind, pa.DataType] = {
         "text": arrow.large_string(),
         "json": arrow.large_string(),
         "word": arrow.dictionary(arrow.int32(), arrow.string()),
@@ -218,7 +234,8 @@ def _type(arrow: Any, kind: Kind) -> Any:
         "flag": arrow.bool_(),
         "floats": arrow.list_(arrow.float64()),
         "time": arrow.timestamp("s", tz="UTC"),
-    }[kind]
+    }
+    return arrow.schema([(name, types[kind]) for name, kind in columns.items()])
 
 
 def _plain(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A run as five tables: rows, cells, turns, judgements and calls, one pass over the run for all.
+"""A run as five tables: rows, cells, turns, judgements and calls, read some problems at a time.
 
     rows         one a line of the report, with its axes and its figures
     cells        one a world of a problem under a row, failed and missing ones too
@@ -9,22 +9,24 @@
 `row, problem, world, draw` is the key of cells, turns and judgements; `call` that of calls.
 """
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import orjson
 
 from oversight.cache.errors import ReplayMiss
 from oversight.cache.store import Reader
 from oversight.engine.accounting.prices import PriceList
-from oversight.engine.reports.frame_tables import SPENT
+from oversight.engine.reports.frame_tables import FROM_OUTCOMES, SPENT, TABLES
 from oversight.engine.reports.replayed import Recorded, ReplayedCell, replayed_cells
 from oversight.engine.reports.results import collect
 from oversight.engine.runs.loaded_sweep import LoadedSweep
 from oversight.engine.runs.outcome import OutcomeRecord
-from oversight.engine.runs.run_folder import outcomes
+from oversight.engine.runs.outcome_index import OutcomeIndex
+from oversight.engine.runs.run_folder import OUTCOMES, outcomes
 from oversight.engine.sweeps.rows import Row
 from oversight.engine.sweeps.sweep import Cell
 from oversight.protocols.agents.agent import Speaker
@@ -32,8 +34,11 @@ from oversight.protocols.scores import SCORES, applicable
 from oversight.protocols.scoring.worlds import BETAS
 from oversight.protocols.transcript import Verdict
 
-Lines: TypeAlias = Mapping[str, Sequence[tuple[Any, ...]]]
-"""Some lines of each table, by its name; one value a column, None where there is nothing."""
+TableLines: TypeAlias = Sequence[tuple[Any, ...]]
+"""Some lines of a table; one value a column, None where there is nothing."""
+
+Lines: TypeAlias = Mapping[str, TableLines]
+"""Some lines of each table, by its name."""
 
 
 WITHOUT_REPLIES = "--no-replies writes the tables of rows and cells, which need none"
@@ -46,44 +51,73 @@ class FrameSource:
     folder: Path
     opened: LoadedSweep
     prices: PriceList
+    replies: Callable[[], AbstractContextManager[Reader]] | None
+    """Opens the store of its replies; None for the tables of outcomes alone."""
     score: str = "brier"
 
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The tables that there will be."""
+        return tuple(TABLES) if self.replies else FROM_OUTCOMES
 
-async def frame_lines(source: FrameSource, store: Reader | None) -> AsyncIterator[Lines]:
-    """All tables line by line, some of each at a time, those of each in its order. store: of
-    replies; None for the tables of outcomes alone. ReplayMiss where it lacks those of an outcome
-    that followed from replies."""
-    sweep = source.opened.sweep
-    axes = [_axes(row, sweep.seed) for row in sweep.rows]
-    yield {"rows": list(_rows(source, axes))}
-    numbers = {row.address: n for n, row in enumerate(sweep.rows)}
-    records = {record.place: record for record in outcomes(source.folder)}
-    seen: set[str] = set()
-    spent = _Spent(source.prices)
-    replays = replayed_cells(source.opened, source.folder, store) if store is not None else None
-    for cell in sweep.cells():
-        record = records.get(cell.place)
-        replayed = await anext(replays, None) if record and replays is not None else None
-        if record and record.from_replies and replayed and (miss := replayed.missed):
-            raise ReplayMiss(miss.model, miss.address, WITHOUT_REPLIES)
-        row = numbers[cell.row.address]
-        if replayed is None:
-            yield {"cells": [_cell(source, cell, row, axes[row], record, NOTHING_SPENT)]}
-            continue
-        new = [each for each in replayed.calls if each not in seen]
-        seen.update(new)
-        key = (row, cell.problem.id, cell.problem.question.answers[cell.side].label, cell.draw)
-        verdict = replayed.outcome if isinstance(replayed.outcome, Verdict) else None
-        yield {
-            "cells": [_cell(source, cell, row, axes[row], record, spent.of_cell(replayed))],
-            "turns": _turns(key, verdict) if verdict else (),
-            "judgements": _judgements(key, verdict) if verdict else (),
-            "calls": [
-                _call(address, one, spent.of_call(one))
-                for address in new
-                for one in [replayed.calls[address]]
-            ],
-        }
+
+class FrameReader:
+    """Reads the tables of a run, some problems at a time; as a context manager it holds the store
+    open."""
+
+    def __init__(self, source: FrameSource) -> None:
+        self._source = source
+        sweep = source.opened.sweep
+        self._axes = [_axes(row, sweep.seed) for row in sweep.rows]
+        self._numbers = {row.address: n for n, row in enumerate(sweep.rows)}
+        self._outcomes = OutcomeIndex(source.folder / OUTCOMES, len(sweep))
+        self._store: Reader | None = None
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        if self._source.replies:
+            self._store = self._open.enter_context(self._source.replies())
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._open.close()
+
+    def rows(self) -> TableLines:
+        """The lines of the table of rows."""
+        return list(_rows(self._source, self._axes))
+
+    async def problems(self, numbers: range) -> Lines:
+        """The lines of all other tables that are of some problems, by their numbers; of calls each
+        one once. ReplayMiss where the store lacks a call of an outcome that followed from replies.
+        """
+        sweep, opened = self._source.opened.sweep, self._source.opened
+        records = self._outcomes.records(
+            range(sweep.span(numbers[0]).start, sweep.span(numbers[-1]).stop)
+        )
+        lines: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES if name != "rows"}
+        calls: dict[str, Recorded] = {}
+        spent = _Spent(self._source.prices)
+        landed = (cell for n in numbers for cell in sweep.cells_of(n) if cell.place in records)
+        store = self._store
+        replays = None if store is None else replayed_cells(opened, landed, store)
+        for cell in (cell for n in numbers for cell in sweep.cells_of(n)):
+            record = records.get(cell.place)
+            replayed = await anext(replays) if record and replays else None
+            if record and record.from_replies and replayed and (miss := replayed.missed):
+                raise ReplayMiss(miss.model, miss.address, WITHOUT_REPLIES)
+            row = self._numbers[cell.row.address]
+            told = spent.of_cell(replayed) if replayed else NOTHING_SPENT
+            lines["cells"].append(_cell(self._source, cell, row, self._axes[row], record, told))
+            if replayed is None:
+                continue
+            calls |= replayed.calls
+            if isinstance(replayed.outcome, Verdict):
+                label = cell.problem.question.answers[cell.side].label
+                key = (row, cell.problem.id, label, cell.draw)
+                lines["turns"] += _turns(key, replayed.outcome)
+                lines["judgements"] += _judgements(key, replayed.outcome)
+        lines["calls"] = [_call(address, one, spent.of_call(one)) for address, one in calls.items()]
+        return lines
 
 
 def _axes(row: Row, seed: int) -> tuple[Any, ...]:
@@ -194,13 +228,9 @@ class _Spent:
     def __init__(self, prices: PriceList) -> None:
         self._prices = prices
         self._known: dict[str, tuple[int, int, int, float | None]] = {}
-        self._problem = ""
 
     def of_cell(self, replayed: ReplayedCell) -> tuple[Any, ...]:
         """Calls, tokens in, out and cached, dollars."""
-        if replayed.cell.problem.id != self._problem:
-            self._problem = replayed.cell.problem.id
-            self._known.clear()
         read = wrote = cached = 0
         dollars: float | None = 0.0
         for one in replayed.calls.values():

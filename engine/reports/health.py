@@ -8,6 +8,7 @@ something is off there is one example and one advice.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from oversight.engine.display.quantity import counted
 from oversight.engine.runs.outcome import OutcomeRecord
 
 OFF = 0.01
@@ -16,7 +17,7 @@ OFF = 0.01
 CAPTURED = 0.9
 """Mean mass of the answer labels below which a logprob judge is worth a word."""
 
-SHOWN = 100
+MAX_QUOTE = 100
 """Characters of an example."""
 
 ADVICE: Mapping[str, str] = {
@@ -88,7 +89,7 @@ class Health:
             what = (
                 f"captured mass: mean {sign.share:.0%}"
                 if sign.name == "captured mass"
-                else f"{sign.name}: {sign.cells:,} cell{'s' * (sign.cells != 1)}"
+                else f"{sign.name}: {counted(sign.cells, 'cell')}"
             )
             lines.append(f"  ! {what}, such as {sign.example}; {sign.advice}")
         return lines
@@ -147,7 +148,7 @@ class HealthCheck:
 
 
 def _cell(record: OutcomeRecord, said: str) -> str:
-    text = said if len(said) <= SHOWN else said[: SHOWN - 1] + "…"
+    text = said if len(said) <= MAX_QUOTE else said[: MAX_QUOTE - 1] + "…"
     return f"{record.protocol}, {record.problem}" + (f": {text!r}" if text else "")
 
 

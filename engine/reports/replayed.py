@@ -1,8 +1,7 @@
 """A run read again from its store, cell by cell, with the calls that each cell asks."""
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from oversight.cache.address import store_key
 from oversight.cache.call import Call, Identity
@@ -11,7 +10,6 @@ from oversight.cache.record import stored_at, stored_reply
 from oversight.cache.reply import Reply
 from oversight.cache.store import Reader
 from oversight.engine.runs.loaded_sweep import LoadedSweep
-from oversight.engine.runs.run_folder import outcomes
 from oversight.engine.runs.scheduler import CellOutcome, attempt
 from oversight.engine.sweeps.sweep import Cell
 
@@ -29,7 +27,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class ReplayedCell:
-    """A cell that has an outcome."""
+    """A cell as it was run again."""
 
     cell: Cell
     outcome: CellOutcome | None
@@ -41,18 +39,14 @@ class ReplayedCell:
 
 
 async def replayed_cells(
-    opened: LoadedSweep, folder: Path, store: Reader, problems: Collection[str] | None = None
+    opened: LoadedSweep, cells: Iterable[Cell], store: Reader
 ) -> AsyncIterator[ReplayedCell]:
-    """The cells of a run folder that have an outcome, in the order of the sweep. problems: ids of
-    those to look at; None for all.
+    """Cells run again from a store, in the order given, which is best that of the sweep.
 
     DamagedEntry becomes StoreFailed, as in a run.
     """
-    done = {record.place for record in outcomes(folder)}
     recorded = _Store(store, opened.models.identity_in(store))
-    for cell in opened.sweep.cells(problems):
-        if cell.place not in done:
-            continue
+    for cell in cells:
         recorded.begin(cell)
         outcome: CellOutcome | None = None
         missed: ReplayMiss | None = None

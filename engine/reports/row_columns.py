@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from oversight.engine.display.columns import Column
+from oversight.engine.display.quantity import signed
 from oversight.engine.display.table import error_text
 from oversight.engine.reports.axes import Axes
 from oversight.engine.reports.results import ByChoice, Mean, Results, RowResult
@@ -203,7 +204,7 @@ def _pm(figure: Estimate | None) -> str:
         return "–"
     if figure.half_width is None:
         return _signed(figure)
-    return f"{_number(figure.mean)} ± {error_text(figure.half_width)}"
+    return f"{signed(figure.mean)} ± {error_text(figure.half_width)}"
 
 
 def _lift(figure: Estimate | None) -> str:
@@ -224,14 +225,4 @@ def _share(figure: Estimate | None) -> str:
 
 
 def _signed(figure: Estimate | None) -> str:
-    return value_text(figure.mean if figure else None)
-
-
-def value_text(value: float | None) -> str:
-    return "–" if value is None else _number(value)
-
-
-def _number(value: float) -> str:
-    text = f"{value:+.2f}"
-    # What rounds to nothing has no sign.
-    return text[1:] if float(text) == 0 else text
+    return signed(figure.mean if figure else None)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from oversight.engine.display.columns import Column, as_table
+from oversight.engine.display.quantity import counted, signed
 from oversight.engine.display.table import Table, error_text
 from oversight.engine.reports.results import Results
 from oversight.protocols.scores import Compat
@@ -34,8 +35,8 @@ MEASURES: tuple[Column[MeasureLine], ...] = (
     Column("score", lambda line: line.score, words=True),
     Column("measure", lambda line: line.measure, words=True),
     Column("n", lambda line: str(line.estimate.n)),
-    Column("mean", lambda line: f"{line.estimate.mean:+.3f}"),
-    Column("± 95 %", lambda line: _error(line.estimate.half_width)),
+    Column("mean", lambda line: signed(line.estimate.mean, 3)),
+    Column("± 95%", lambda line: _error(line.estimate.half_width)),
     Column("std", lambda line: f"{line.estimate.std:.3f}"),
 )
 
@@ -43,9 +44,9 @@ EXTREMES: tuple[Column[BoundsLine], ...] = (
     Column("score", lambda line: line.score, words=True),
     Column("measure", lambda line: "ASD", words=True),
     Column("n", lambda line: str(line.bounds.n)),
-    Column("dropped", lambda line: _signed(line.bounds.drop)),
-    Column("worst", lambda line: _signed(line.bounds.worst)),
-    Column("best", lambda line: _signed(line.bounds.best)),
+    Column("dropped", lambda line: signed(line.bounds.drop, 3)),
+    Column("worst", lambda line: signed(line.bounds.worst, 3)),
+    Column("best", lambda line: signed(line.bounds.best, 3)),
 )
 
 
@@ -59,15 +60,15 @@ def scored_tables(
     file = next(iter(by_score.values())).name
     without = f", {lost} left out because a world has no verdict" if lost else ""
     ties = ", ties as in SOlib" if compat == "solib" else ""
-    title = f"{file}: {questions} question{'s' * (questions != 1)}{without}{ties}"
+    title = f"{file}: {counted(questions, 'question')}{without}{ties}"
     lines = [line for results in by_score.values() for line in _lines(results)]
     tables = []
     if lines:
         most = max((line.estimate for line in lines), key=lambda each: each.n)
         worth = f" (worth {most.effective:.1f} of one size)" if most.clusters < most.n else ""
         notes = (
-            f"± half the 95 % interval, {most.method or 'bootstrap'} over "
-            f"{most.clusters} questions or groups of them{worth}.",
+            f"± half the 95% interval, {most.method or 'bootstrap'} over "
+            f"{counted(most.clusters, 'question')} or groups of them{worth}.",
             "std over questions, of the population.",
         )
         tables.append(as_table(title, MEASURES, lines, notes))
@@ -95,10 +96,6 @@ def _lines(results: Results) -> Iterator[MeasureLine]:
     for name, by_beta in (("JSE", row.jse), ("EAS", row.eas)):
         for beta, estimate in by_beta.items():
             yield MeasureLine("", f"{name} {beta_name(beta)}", estimate)
-
-
-def _signed(figure: float | None) -> str:
-    return "–" if figure is None else f"{figure:+.3f}"
 
 
 def _error(half_width: float | None) -> str:

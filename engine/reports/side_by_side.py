@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from oversight.engine.display.printable import controls, printable
+from oversight.engine.display.quantity import signed
 from oversight.engine.reports.failures import called
 from oversight.engine.runs.lookup import ShownWorld
 from oversight.engine.runs.scheduler import CellOutcome
@@ -39,7 +40,7 @@ def side_by_side(
             )
             if isinstance(outcome, Verdict)
         )
-        foot = Text(f"ASD for the truth ({score}): {asd:+.2f}")
+        foot = Text(f"ASD for the truth ({score}): {signed(asd)}")
     lines = -(-len(outcomes) // max(1, (width + GAP) // (COLUMN + GAP)))
     abreast = -(-len(outcomes) // lines)
     parts: list[RenderableType] = []
@@ -185,4 +186,4 @@ def _turn(turn: Turn) -> Text:
 def _score(outcome: CellOutcome, place: int, score: str) -> Text:
     if isinstance(outcome, Failure):
         return Text("no agent score")
-    return Text(f"agent score ({score}) {ALL_SCORES[score](outcome.probs, place):+.2f}")
+    return Text(f"agent score ({score}) {signed(ALL_SCORES[score](outcome.probs, place))}")

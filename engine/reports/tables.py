@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from oversight.engine.display.columns import as_table
+from oversight.engine.display.quantity import signed
 from oversight.engine.display.table import Table, error_text
-from oversight.engine.reports.aggregate import RowSamples
 from oversight.engine.reports.failures import OFTEN
 from oversight.engine.reports.results import Results, RowResult
 from oversight.engine.reports.row_columns import (
@@ -14,7 +14,6 @@ from oversight.engine.reports.row_columns import (
     n_text,
     naming_columns,
     naming_words,
-    value_text,
 )
 from oversight.protocols.judges.logprob import ENOUGH
 from oversight.protocols.scoring.clustered import FEW
@@ -57,7 +56,7 @@ def _notes(results: Results, words: Sequence[str]) -> Iterable[str]:
         if column not in words and names:
             yield f"{column}: {', '.join(sorted(names))}"
     found = [row.asd for row in results.rows if row.asd]
-    yield f"± 95 %, {_method(found)} over problems. n: problems with a verdict in every world."
+    yield f"± 95%, {_method(found)} over problems. n: problems with a verdict in every world."
     rough = min(
         (each for each in found if each.method), key=lambda each: each.effective, default=None
     )
@@ -124,7 +123,11 @@ def _precision(results: Results) -> Iterable[str]:
     if found := [row.mde for row in results.rows if row.mde]:
         least, most = min(found), max(found)
         span = f"{least:.2f}" if most - least < 0.005 else f"{least:.2f} to {most:.2f}"
-        yield f"MDE: with power .8 so many problems find a lift of {span}."
+        wider = any(
+            row.mde and row.lift and (row.lift.half_width or 0.0) > row.mde for row in results.rows
+        )
+        seen = ", by the spread that they show; ± allows for more than that" if wider else ""
+        yield f"MDE: with power .8 so many problems find a lift of {span}{seen}."
     if len(found) > 1:
         yield (
             f"{len(found)} lifts were looked at, each ± by itself; all together: oversight compare."
@@ -142,8 +145,8 @@ def choices_table(results: Results) -> Table | None:
         [*naming_columns(results), *CHOICE_COLUMNS],
         rows,
         (
-            "agent right, wrong: problems. In brackets 95 %, range-aware bootstrap over problems; "
-            "exact binomial at 0 % and 100 %.",
+            "agent right, wrong: problems. In brackets 95%, range-aware bootstrap over problems; "
+            "exact binomial at 0% and 100%.",
         ),
     )
 
@@ -156,7 +159,7 @@ def bounds_table(results: Results) -> Table | None:
             *_called(row, words),
             str(row.bounds.n),
             str(row.bounds.doubtful),
-            *map(value_text, (row.bounds.drop, row.bounds.keep, row.bounds.worst, row.bounds.best)),
+            *map(signed, (row.bounds.drop, row.bounds.keep, row.bounds.worst, row.bounds.best)),
         )
         for row in results.rows
         if row.bounds and row.bounds.doubtful
@@ -197,7 +200,7 @@ def measures_table(results: Results) -> Table | None:
         tuple(body),
         len(words) + 1,
         (
-            "n: problems. ± 95 % over problems: range-aware bootstrap for shares and scores, CR3 t "
+            "n: problems. ± 95% over problems: range-aware bootstrap for shares and scores, CR3 t "
             "for the others. What is counted has no interval.",
         ),
     )
@@ -209,7 +212,7 @@ def trend_table(results: Results) -> Table | None:
     place = results.betas.index(beta)
     lines: dict[tuple[str, str], list[Configuration]] = {}
     for row, samples in zip(results.rows, results.samples, strict=True):
-        if row.agent and isinstance(samples, RowSamples):
+        if row.agent and samples:
             line = lines.setdefault((row.kind, row.judge), [])
             line.append(Configuration(row.agent, samples.eas[place], samples.asd))
     body = []
@@ -242,11 +245,11 @@ def _plain(figure: Estimate | None) -> str:
     if figure is None:
         return "–"
     half = figure.half_width
-    return f"{figure.mean:.2f}" if half is None else f"{figure.mean:.2f} ± {error_text(half)}"
+    return f"{figure.mean:z.2f}" if half is None else f"{figure.mean:z.2f} ± {error_text(half)}"
 
 
 def _slope(line: Slope | NoSlope) -> str:
-    return f"{line.slope:+.2f} ± {error_text(line.error)}" if isinstance(line, Slope) else "–"
+    return f"{signed(line.slope)} ± {error_text(line.error)}" if isinstance(line, Slope) else "–"
 
 
 def _listed(counts: Mapping[str, int]) -> str:

@@ -18,7 +18,6 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from oversight.engine.errors import UsageError
-from oversight.protocols.scoring.bounds import WorldOutcome, WorldOutcomes
 
 SUM_TOLERANCE = 1e-6
 """How far the probabilities of a world may be from 1 in sum. They are scored as given."""
@@ -62,7 +61,10 @@ class Verdicts:
     """One question's verdicts, as read."""
 
     id: str | int
-    endings: WorldOutcomes
+    values: tuple[float, ...]
+    """One an answer, in the order of the line."""
+    worlds: tuple[tuple[float, ...] | None, ...]
+    """One an answer argued: a probability an answer; None where there is no verdict."""
     group: str
     """What the question shares with others; "" if nothing."""
 
@@ -133,14 +135,16 @@ def _verdicts(row: VerdictLine) -> Verdicts:
             "give the true one a higher value"
         )
     _same_labels("worlds", row.worlds, labels, "a world, or null where it has no verdict")
-    worlds = tuple(_ending(label, row.worlds[label], labels) for label in labels)
+    worlds = tuple(_world(label, row.worlds[label], labels) for label in labels)
     group = "" if row.group is None else str(row.group)
-    return Verdicts(row.id, WorldOutcomes(worlds, tuple(row.values.values())), group)
+    return Verdicts(row.id, tuple(row.values.values()), worlds, group)
 
 
-def _ending(argued: str, world: dict[str, float] | None, labels: tuple[str, ...]) -> WorldOutcome:
+def _world(
+    argued: str, world: dict[str, float] | None, labels: tuple[str, ...]
+) -> tuple[float, ...] | None:
     if world is None:
-        return WorldOutcome(None, "failed")
+        return None
     place = f"worlds.{argued}"
     _same_labels(place, world, labels, "a probability")
     for label, p in world.items():
@@ -152,7 +156,7 @@ def _ending(argued: str, world: dict[str, float] | None, labels: tuple[str, ...]
             f"{place}: {_shown(world)}: probabilities sum to {total:.9g}, not to 1; "
             "divide each by their sum, or write null if this is no verdict"
         )
-    return WorldOutcome(tuple(world[label] for label in labels))
+    return tuple(world[label] for label in labels)
 
 
 def _same_labels(place: str, found: dict[str, Any], labels: tuple[str, ...], wanted: str) -> None:

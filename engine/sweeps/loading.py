@@ -3,16 +3,17 @@
 from dataclasses import replace
 from pathlib import Path
 
-from oversight.engine.errors import UsageError
 from oversight.engine.sweeps.elsewhere import class_named
 from oversight.engine.sweeps.fields import fields_of
 from oversight.engine.sweeps.node import Node
-from oversight.engine.sweeps.originals import originals
+from oversight.engine.sweeps.originals import missing_file_hint
 from oversight.engine.system.entry_points import DATASETS_GROUP
 from oversight.protocols.datasets.catalogue import LOADERS, loader
 from oversight.protocols.datasets.loader import Loader
 from oversight.protocols.errors import DatasetError
 from oversight.protocols.question import Problem
+
+RELATIVE = "; a relative path starts at the folder of the sweep file"
 
 
 def load_problems(node: Node, folder: Path | None, seed: int = 0) -> tuple[Problem, ...]:
@@ -39,10 +40,9 @@ def load_named(node: Node, folder: Path | None, seed: int = 0) -> tuple[tuple[Pr
         made = loader(name, settings, kind)
         if "seed" not in given:
             made = replace(made, seed=seed)
-        return made.load(_root(node, made, folder)), made.names_rows
-    except DatasetError as exc:
-        if name in originals() and not Path(exc.file).exists():
-            raise UsageError(f"{exc}\n  to have it: oversight dataset fetch {name}") from None
+        with missing_file_hint(name, RELATIVE):
+            return made.load(_root(node, made, folder)), made.names_rows
+    except DatasetError:
         raise
     except ValueError as exc:
         setting, _, message = str(exc).removeprefix(f"{name}.").partition(": ")

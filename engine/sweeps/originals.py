@@ -1,14 +1,18 @@
 """Where the original files of data sets are: a table, and what a user adds to it."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 from pydantic import TypeAdapter
+
+from oversight.engine.errors import UsageError
+from oversight.protocols.errors import DatasetError
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +48,18 @@ def originals() -> Mapping[str, Originals]:
     """All data sets that can be downloaded, or be had on request, by name."""
     text = files("oversight.engine").joinpath("data", "datasets.toml").read_text(encoding="utf-8")
     return TypeAdapter(dict[str, Originals]).validate_python(tomllib.loads(text))
+
+
+@contextmanager
+def missing_file_hint(name: str, where: str = "") -> Iterator[None]:
+    """Raise UsageError, with the command that fetches the data set, for a file that is missing.
+
+    name: of the data set. where: what to say of the place that was looked in.
+    """
+    try:
+        yield
+    except DatasetError as exc:
+        if Path(exc.file).exists() or not str(exc).endswith("no such file"):
+            raise
+        fetch = f"\n  to have it: oversight dataset fetch {name}" if name in originals() else ""
+        raise UsageError(f"{exc}{where}{fetch}") from None

@@ -246,4 +246,4 @@ def _in_words(rule: RuleAccuracy) -> str:
     return (
         f"{rule.rule}, {rule.accuracy:.0%} right ({rule.low:.0%} to {rule.high:.0%}; it applies to "
         f"{rule.applicable:,})"
-    ).replace("%", " %")
+    )

@@ -54,9 +54,7 @@ def read_bytes(path: Path) -> bytes:
     try:
         return regular(path).read_bytes()
     except FileNotFoundError as exc:
-        raise DatasetError(
-            str(path), 0, "no such file; a relative path starts at the folder of the sweep file"
-        ) from exc
+        raise DatasetError(str(path), 0, "no such file") from exc
     except OSError as exc:
         raise DatasetError(str(path), 0, f"cannot be read: {exc.strerror}") from exc
 

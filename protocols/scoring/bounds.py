@@ -7,52 +7,15 @@ two are the bounds of Manski (1990): they assume nothing of what the missing ver
 been.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Literal, TypeAlias
 
-from oversight.protocols.scores import RANGES, Compat, applicable
-from oversight.protocols.scoring.worlds import Worlds, asd_weights
+import numpy as np
 
-Flag: TypeAlias = Literal["", "failed", "refused", "conceded", "off side", "guess"]
-
-
-@dataclass(frozen=True, slots=True)
-class WorldOutcome:
-    """How one world ended. ValueError if it has no verdict and yet did not fail, or the reverse."""
-
-    verdict: tuple[float, ...] | None
-    """A probability per answer; None if the world failed."""
-    doubt: Flag = ""
-    """Why the verdict is missing (`failed`) or may not count (a speaker refused to argue, gave up
-    its side or failed the side check, `off side`; or the labels had too little of the probability,
-    `guess`); "" if nothing speaks against it."""
-
-    def __post_init__(self) -> None:
-        if (self.verdict is None) != (self.doubt == "failed"):
-            raise ValueError(f"a world with verdict {self.verdict} and doubt {self.doubt!r}")
-
-
-@dataclass(frozen=True, slots=True)
-class WorldOutcomes:
-    """How the worlds of one question (or of one draw of it) ended."""
-
-    worlds: tuple[WorldOutcome, ...]
-    """One for each answer argued, in the order of the answers."""
-    values: tuple[float, ...]
-
-    @property
-    def doubts(self) -> tuple[Flag, ...]:
-        """What speaks against a world, for each world that has anything."""
-        return tuple(world.doubt for world in self.worlds if world.doubt)
-
-    def complete(self, compat: Compat = "none") -> Worlds | None:
-        """The paired worlds, doubtful verdicts included; None if one has no verdict."""
-        verdicts = tuple(w.verdict for w in self.worlds if w.verdict is not None)
-        if len(verdicts) < len(self.worlds):
-            return None
-        return Worlds(verdicts, self.values, compat)
+from oversight.protocols.scores import RANGES
+from oversight.protocols.scoring.arrays import Flags, Floats
+from oversight.protocols.scoring.worlds import Worlds, asd_weights, world_ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,69 +36,58 @@ class Bounds:
     """The same, with the agent score that raises it most."""
 
 
-def bounds(questions: Sequence[WorldOutcomes], score: str, compat: Compat = "none") -> Bounds:
-    """Bounds of the mean ASD under `score`, by its name. ValueError if there is no question."""
-    return over_questions([bounds_of_one([each], score, compat) for each in questions])
+def world_bounds(worlds: Worlds, doubtful: Flags, score: str) -> tuple[Floats, Floats]:
+    """The least and the most that each world may add to the ASD of its draw: one and the same where
+    nothing is in doubt; not a number where it was not run. Both … × worlds, as `doubtful`."""
+    weights = asd_weights(worlds.values, worlds.compat)
+    known = weights * worlds.agent_scores(score)
+    low, high = world_ends(weights, RANGES[score])
+    return np.where(doubtful, low, known), np.where(doubtful, high, known)
 
 
-def bounds_of_one(draws: Sequence[WorldOutcomes], score: str, compat: Compat = "none") -> Bounds:
-    """Bounds of one question's ASD, the mean over its draws, each of which may have gone wrong.
+def bounds(blocks: Iterable[tuple[Worlds, Flags]], score: str) -> Bounds | None:
+    """Bounds of the mean ASD under `score`, by its name; None if no draw of a question was run in
+    every world.
 
-    ValueError if there is no draw.
+    blocks: of questions with equally many answers: their worlds, questions × draws × worlds ×
+    answers, and which of these failed or are in doubt, questions × draws × worlds. A question
+    counts with the mean over its draws.
     """
-    if not draws:
-        raise ValueError("bounds of a question need at least one draw")
-    kept, dropped, worst, best = [], [], [], []
-    for draw in draws:
-        if worlds := draw.complete(compat):
-            asd = worlds.asd(worlds.scores[score])
-            kept.append(asd)
-            if not draw.doubts:
-                dropped.append(asd)
-        low, high = _extremes(draw, score, compat)
-        worst.append(low)
-        best.append(high)
+    columns: list[Floats] = [np.empty((5, 0))]
+    for worlds, doubtful in blocks:
+        low, high = (ends.sum(axis=-1) for ends in world_bounds(worlds, doubtful, score))
+        landed, doubts = ~np.isnan(low), doubtful.any(axis=-1)
+        asd = worlds.asd(score)
+        kept = landed & ~np.isnan(asd)
+        each = (
+            (landed & doubts).any(axis=1),
+            over_draws(asd, kept & ~doubts),
+            over_draws(asd, kept),
+            over_draws(low, landed),
+            over_draws(high, landed),
+        )
+        columns.append(np.stack(each)[:, landed.any(axis=1)])
+    lines = np.concatenate(columns, axis=1)
+    doubtful, drop, keep, worst, best = (line[~np.isnan(line)].tolist() for line in lines)
+    if not worst:
+        return None
     return Bounds(
-        1,
-        int(any(draw.doubts for draw in draws)),
-        fmean(dropped) if dropped else None,
-        fmean(kept) if kept else None,
+        len(worst),
+        int(sum(doubtful)),
+        fmean(drop) if drop else None,
+        fmean(keep) if keep else None,
         fmean(worst),
         fmean(best),
     )
 
 
-def certain(asd: float, n: int = 1) -> Bounds:
-    """Bounds of the mean of `n` questions in which nothing is in doubt."""
-    return Bounds(n, 0, asd, asd, asd, asd)
+def over_draws(measures: Floats, of: Flags) -> Floats:
+    """The mean of each question over some of its draws; not a number where there is none.
 
-
-def over_questions(each: Sequence[Bounds]) -> Bounds:
-    """Bounds of the mean over questions, from those of each. ValueError if there is none."""
-    if not each:
-        raise ValueError("bounds need at least one question")
-    dropped = [one.drop for one in each if one.drop is not None]
-    kept = [one.keep for one in each if one.keep is not None]
-    return Bounds(
-        len(each),
-        sum(one.doubtful for one in each),
-        fmean(dropped) if dropped else None,
-        fmean(kept) if kept else None,
-        fmean(one.worst for one in each),
-        fmean(one.best for one in each),
-    )
-
-
-def _extremes(question: WorldOutcomes, score: str, compat: Compat) -> tuple[float, float]:
-    """The lowest and the highest ASD that the sound worlds leave possible."""
-    of = applicable(len(question.values), compat)[score]
-    low = high = 0.0
-    weights = asd_weights(question.values, compat)
-    for place, (world, weight) in enumerate(zip(question.worlds, weights, strict=True)):
-        if world.verdict is None or world.doubt:
-            ends = [weight * end for end in RANGES[score]]
-        else:
-            ends = [weight * of(world.verdict, place)]
-        low += min(ends)
-        high += max(ends)
-    return low, high
+    measures, of: questions × draws. Each draw pairs the d-th sample of every world and is measured
+    by itself: averaging the verdicts first would measure a judge who is less certain than any that
+    was asked.
+    """
+    sums, counts = np.where(of, measures, 0.0).sum(axis=1), of.sum(axis=1)
+    found: Floats = np.where(counts, sums / np.maximum(counts, 1), np.nan)
+    return found

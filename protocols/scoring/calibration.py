@@ -106,9 +106,11 @@ def auroc(scores: Floats, positive: Floats, of: Codes | None = None, level: floa
     return Auroc(area, error, (max(0.0, area - half), min(1.0, area + half)), m, n)
 
 
-def fails_loudly(largest: Floats, right: Floats, of: Codes | None = None) -> Auroc:
-    """How well a judge's doubt, 1 less its largest probability, foretells its errors."""
-    return auroc(1 - largest, 1 - right, of)
+def fails_loudly(largest: Floats, right: Floats, of: Codes | None = None) -> Auroc | None:
+    """How well a judge's doubt, 1 less its largest probability, foretells its errors; None where
+    it made none, or nothing else. A tie for the largest probability is no error."""
+    wrong = 1 - right
+    return auroc(1 - largest, wrong, of) if 0 < (wrong > 0.5).sum() < len(wrong) else None
 
 
 def accuracy_at(largest: Floats, right: Floats, coverage: float) -> float:

@@ -9,6 +9,7 @@ from oversight.cache.disk import DiskStore
 from oversight.cache.errors import StoreError, StoreFull
 from oversight.cache.store import MemoryStore
 from oversight.cache.writer import MAX_COMMIT_ENTRIES, Writer
+from tests.waiting import PATIENCE
 
 
 class Slow(MemoryStore):
@@ -25,7 +26,7 @@ class Slow(MemoryStore):
         entries = list(entries)
         self.commits.append([key for key, _ in entries])
         self.begun.set()
-        assert self.go.wait(60)
+        assert self.go.wait(PATIENCE)
         return super().keep_many(entries)
 
     def close_thread(self) -> None:

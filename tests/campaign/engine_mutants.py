@@ -298,8 +298,8 @@ ENGINE_MUTANTS: tuple[Mutant, ...] = (
         "engine/verdicts",
         ("            if id in seen:\n", "            if verdicts.id in seen:\n"),
         (
-            "return WorldOutcome(tuple(world[label] for label in labels))",
-            "return WorldOutcome(tuple(world.values()))",
+            "return tuple(world[label] for label in labels)",
+            "return tuple(world.values())",
         ),
         ("if abs(total - 1) > SUM_TOLERANCE:", "if total - 1 > SUM_TOLERANCE:"),
     ),

@@ -19,6 +19,7 @@ from oversight.cache.disk import ReadOnlyStore
 from oversight.cache.record import read_record
 from oversight.cache.rows import STORE_FILE
 from tests.campaign.vendor import Prompt, prompt_of
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 CONCURRENCY = 8
@@ -148,7 +149,7 @@ class Sitting:
                 line, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, **self.place
             )
 
-    def wait(self, seconds: float = 120.0) -> int:
+    def wait(self, seconds: float = PATIENCE) -> int:
         """The exit code; a process that does not end in time is a failure, and is killed."""
         try:
             return self.process.wait(seconds)

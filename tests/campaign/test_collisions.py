@@ -11,6 +11,7 @@ from oversight.engine.rehearsal import Profile
 from tests.campaign.sweeps import Bench
 from tests.campaign.vendor import Vendor, moody
 from tests.conftest import Campaign
+from tests.waiting import PATIENCE
 
 SLOW = Profile(latency=0.1, spread=0.3)
 
@@ -32,7 +33,7 @@ def test_a_second_run_at_one_folder_names_the_first_and_touches_nothing(
             vendor.on_request = lambda count, arrived=arrived: arrived.set()
             bench = Bench(tmp_path / f"{n}", vendor.url)
             first = bench.start()
-            assert arrived.wait(30)
+            assert arrived.wait(PATIENCE)
             second = bench.start()
             assert second.wait() == 2
             assert f"pid {first.process.pid}" in second.told
@@ -93,11 +94,11 @@ def test_questions_of_ten_megabytes_are_asked_stored_and_resumed(
         vendor.on_request = lambda count: arrived.set() if count > 4 else None
         bench = Bench(tmp_path / "large", vendor.url, problems=2, text=text, lanes=2)
         sitting = bench.start()
-        assert arrived.wait(120)
+        assert arrived.wait(PATIENCE)
         sitting.signal(signal.SIGINT)
-        assert sitting.wait(300) in (0, 130), sitting.told
+        assert sitting.wait() in (0, 130), sitting.told
         stored, seen = bench.stored(), len(vendor.book)
-        assert bench.start().wait(300) == 0
+        assert bench.start().wait() == 0
         assert not stored & set(vendor.prompts(seen))
         assert len(vendor.book) == len(set(vendor.prompts()))
-        assert bench.start(command=("replay",)).wait(300) == 0
+        assert bench.start(command=("replay",)).wait() == 0

@@ -20,6 +20,7 @@ from oversight.engine.rehearsal import Profile
 from tests.campaign.sweeps import Bench, Sitting
 from tests.campaign.vendor import Vendor
 from tests.conftest import Campaign
+from tests.waiting import PATIENCE
 
 SLOW = Profile(latency=0.05)
 
@@ -29,7 +30,7 @@ def _interrupted(bench: Bench, vendor: Vendor, requests: int = 60) -> None:
     last, reached = len(vendor.book) + requests, threading.Event()
     vendor.on_request = lambda count: reached.set() if count >= last else None
     sitting = bench.start()
-    assert reached.wait(60)
+    assert reached.wait(PATIENCE)
     sitting.signal(signal.SIGINT)
     assert sitting.wait() == 130, sitting.told
 
@@ -159,7 +160,7 @@ def test_a_store_that_has_lost_replies_is_refused_until_told_otherwise(
                     reached.set() if count >= last else None
                 )
                 sitting = bench.start()
-                assert reached.wait(60)
+                assert reached.wait(PATIENCE)
                 sitting.signal(signal.SIGKILL)
                 sitting.wait()
             else:

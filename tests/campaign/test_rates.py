@@ -135,13 +135,9 @@ def test_a_budget_is_used_evenly_and_nobody_starves(counted: str, campaign: Camp
 
 async def rates(url: str, seconds: float) -> list[float]:
     """Replies a second of twenty lanes, in windows of a second. Any call that fails raises."""
-    endpoint = ModelClient(
-        MODEL,
-        connect(Settings("compatible/lab", f"{url}/v1", "lab")),
-        Limits(concurrency=20),
-        StopToken(),
-        Accounting(Ledger(), listed()),
-    )
+    provider = connect(Settings("compatible/lab", f"{url}/v1", "lab"))
+    limits, accounting = Limits(concurrency=20), Accounting(Ledger(), listed())
+    endpoint = ModelClient(MODEL, provider, limits, StopToken(), accounting)
     clock = asyncio.get_running_loop().time
     began, back = clock(), list[float]()
 
@@ -155,7 +151,7 @@ async def rates(url: str, seconds: float) -> list[float]:
     async with asyncio.TaskGroup() as group:
         for first in range(20):
             group.create_task(lane(first))
-    await endpoint.close()
+    await provider.close()
     return [float(sum(at <= each < at + 1 for each in back)) for at in range(int(seconds))]
 
 

@@ -4,7 +4,6 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,34 +12,12 @@ from oversight.engine.rehearsal import Profile
 from tests.campaign.sweeps import Bench, Sitting
 from tests.campaign.vendor import Vendor
 from tests.conftest import Campaign
+from tests.waiting import PATIENCE, Lag, until
 
 SLOW = Profile(latency=0.1, spread=0.3)
 ENDLESS = Profile(latency=300.0)
 QUIET = 0.1
 """Seconds after a signal until nothing more goes out."""
-
-
-class Lag:
-    """How late this machine wakes a thread just now: what it adds to any bound on time."""
-
-    def __init__(self) -> None:
-        self.most = 0.0
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def __enter__(self) -> "Lag":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._over.is_set():
-            start = time.monotonic()
-            self._over.wait(0.005)
-            self.most = max(self.most, time.monotonic() - start - 0.005)
 
 
 @pytest.mark.campaign
@@ -67,7 +44,7 @@ def test_p6_a_signal_saves_every_flight_and_lets_nothing_more_out(
                     before = len(vendor.book)
                     at = time.monotonic()
                     sitting.signal(number)
-                    code = sitting.wait(30)
+                    code = sitting.wait()
                     assert code in (0, 128 + number), sitting.told
                     late += [answered.at - at for answered in vendor.book[before:]]
                     signals += code != 0
@@ -112,22 +89,15 @@ def test_p6_a_second_signal_abandons_flights_and_keeps_what_landed(
             arrived = _after(stuck, chance.randrange(1, 4))
             bench = Bench(tmp_path / f"{n}", stuck.url, problems=4)
             sitting = bench.start()
-            assert arrived.wait(30)
+            assert arrived.wait(PATIENCE)
             first, second = chance.choices((signal.SIGINT, signal.SIGTERM), k=2)
             sitting.signal(first)
-            _until(lambda told=sitting: "Ctrl-C again" in told.told)
+            until(lambda told=sitting: "Ctrl-C again" in told.told)
             sitting.signal(second)
-            assert sitting.wait(15) == 128 + first, sitting.told
+            assert sitting.wait() == 128 + first, sitting.told
             assert "abandoned" in sitting.told and "go on with" in sitting.told
             assert landed and bench.stored() == landed
             assert bench.lines(), "cells that the store could answer were finished"
-
-
-def _until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 15
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @pytest.mark.campaign
@@ -144,7 +114,7 @@ def test_a_process_that_sleeps_for_a_while_goes_on_as_if_nothing_had_been(
             reached = _after(vendor, chance.randrange(1, 60))
             bench = Bench(tmp_path / f"{n}", vendor.url)
             sitting = bench.start()
-            assert reached.wait(30)
+            assert reached.wait(PATIENCE)
             sitting.signal(signal.SIGSTOP)
             time.sleep(chance.uniform(0.2, 2.0))
             sitting.signal(signal.SIGCONT)

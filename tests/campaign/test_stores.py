@@ -15,6 +15,7 @@ from tests.campaign.sweeps import CONCURRENCY, Bench
 from tests.campaign.test_full_disks import small_disk
 from tests.campaign.vendor import Vendor, moody
 from tests.disks import MOUNTS, read_only
+from tests.waiting import PATIENCE
 
 SLOW = Profile(latency=0.3, spread=0.3)
 MODELS = 2
@@ -39,7 +40,7 @@ def test_a_store_that_goes_under_a_run_stops_it_and_nothing_more_is_paid(
         begun = len(vendor.book)
         reached = after(vendor, begun + 30)
         sitting = bench.start()
-        assert reached.wait(60)
+        assert reached.wait(PATIENCE)
         gone = len(vendor.book)
         bench.store.rename(tmp_path / "gone")
         if replaced:
@@ -70,7 +71,7 @@ def test_another_store_is_refused_before_the_first_call(tmp_path: Path) -> None:
         bench = Bench(tmp_path / "bench", vendor.url)
         reached = after(vendor, len(vendor.book) + 25)
         sitting = bench.start()
-        assert reached.wait(60)
+        assert reached.wait(PATIENCE)
         sitting.signal(signal.SIGINT)
         assert sitting.wait() == 130
         asked = len(vendor.book)
@@ -92,7 +93,7 @@ def test_a_refresh_that_is_stopped_goes_on_with_what_it_has_refreshed(tmp_path: 
         bench.run = tmp_path / "fresh"
         reached = after(vendor, first + 40)
         sitting = bench.start("--cache", "refresh")
-        assert reached.wait(60)
+        assert reached.wait(PATIENCE)
         sitting.signal(signal.SIGINT)
         assert sitting.wait() == 130, sitting.told
         assert len(vendor.book) < 2 * first
@@ -110,7 +111,7 @@ def test_what_a_full_disk_costs_is_told(tmp_path: Path) -> None:
         bench = Bench(tmp_path / "bench", vendor.url, problems=20, store=disk / "store")
         reached = after(vendor, 40)
         sitting = bench.start()
-        assert reached.wait(60)
+        assert reached.wait(PATIENCE)
         fill(disk)
         assert sitting.wait() == 3, sitting.told
         stored = bench.stored()

@@ -13,6 +13,7 @@ from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.engine.rehearsal import PROFILES, MockServer, Profile
 from oversight.protocols.prompts.parse import read_instructions
+from tests.waiting import PATIENCE
 
 Prompt = tuple[str, ...]
 """The texts of a call: what tells the calls of these sweeps apart."""
@@ -66,7 +67,7 @@ class Vendor:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        assert self._ready.wait(30)
+        assert self._ready.wait(PATIENCE)
         return self
 
     def __exit__(self, *exc: object) -> None:

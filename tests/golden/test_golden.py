@@ -74,7 +74,7 @@ def test_an_export_tells_so_too_and_writes_no_bundle(
 def test_every_reply_is_sound_under_its_address(age: str, command: Command) -> None:
     verified = command("cache", "verify")
     assert verified.code == 0, verified.err
-    assert f"{REPLIES[age]} replies are sound, 0 damaged" in verified.err + verified.out
+    assert f"{REPLIES[age]} sound replies, 0 damaged" in verified.err + verified.out
 
 
 @each_age

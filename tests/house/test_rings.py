@@ -1,9 +1,34 @@
-"""Every marker but that of known truths is a ring: none lets a test fall into the unit ring."""
+"""The rings of tests: every marker but `known_truth` is one, and the unit ring is watched."""
 
+import socket
 import tomllib
+from collections.abc import Iterator
+
+import pytest
 
 from tests.conftest import RINGS
 from tests.house.test_names import ROOT
+
+
+def opened() -> None:
+    with socket.socket() as ours:
+        ours.bind(("127.0.0.1", 0))
+
+
+@pytest.fixture
+def server() -> Iterator[None]:
+    """Stands for the server of other tests, which ends with the last test of a session."""
+    yield
+    opened()
+
+
+def test_a_server_of_others_may_end_with_a_unit_test(server: None) -> None:
+    pass
+
+
+def test_a_unit_test_that_leaves_its_process_fails() -> None:
+    with pytest.raises(AssertionError, match="a test that leaves its process is marked `wire`"):
+        opened()
 
 
 def test_every_marker_is_a_ring() -> None:

@@ -21,6 +21,7 @@ from oversight.protocols.quotes import Quote
 from oversight.protocols.transcript import ToolUse, Transcript, Turn
 from tests.persons.desks import MODEL, PLAIN, judgement
 from tests.shipments import shipment
+from tests.waiting import PATIENCE
 
 FORM = """{"type": "object", "properties": {"reasoning": {"type": "string"},
 "question": {"type": "string"}, "steps": {"type": "array", "items": {"type": "string"}},
@@ -55,7 +56,7 @@ def at_desk(
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
     try:
-        assert ready.wait(20)
+        assert ready.wait(PATIENCE)
         yield made[0], links
     finally:
         ended.set()

@@ -4,32 +4,13 @@ from collections import deque
 
 import pytest
 
-from oversight.engine.pages.environment import short, signed
+from oversight.engine.pages.environment import typeset
 from oversight.engine.pages.live import recent_rate
 from oversight.engine.pictures.data import Axis
 
 
-@pytest.mark.parametrize(
-    ("amount", "told"),
-    [
-        (0, "0"),
-        (999, "999"),
-        (999.6, "1.00k"),
-        (2_800, "2.80k"),
-        (9_996, "10.0k"),
-        (43_600, "43.6k"),
-        (99_960, "100k"),
-        (999_400, "999k"),
-        (999_600, "1.00M"),
-        (2.5e9, "2.50G"),
-    ],
-)
-def test_amounts_have_three_digits_whatever_their_size(amount: float, told: str) -> None:
-    assert short(amount) == told
-
-
 def test_a_figure_that_rounds_to_nothing_has_no_sign() -> None:
-    assert (signed(-0.001), signed(-0.25), signed(None)) == ("0.00", "−0.25", "–")
+    assert (typeset(-0.001), typeset(-0.25), typeset(None)) == ("0.00", "−0.25", "–")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ from html import unescape
 
 import aiohttp
 
+from tests.waiting import PATIENCE
+
 Answer = Callable[["Page"], dict[str, str]]
 
 
@@ -114,7 +116,7 @@ class ScriptedRater:
     async def news(self) -> None:
         """Wait as the page does."""
         async with (
-            asyncio.timeout(20),
+            asyncio.timeout(PATIENCE),
             self.session.get(f"{self.root}events", headers=self.headers) as stream,
         ):
             async for line in stream.content:

@@ -156,8 +156,8 @@ def test_a_conversation_goes_on_where_more_was_said_in_the_same_part_of_it() -> 
         ({"p0": "80"}, "There is no percentage for (B) yet."),
         ({"p0": "", "p1": "20"}, "There is no percentage for (A) yet."),
         ({"p0": "80", "p1": "30"}, "add up to 110"),
-        ({"p0": "nan", "p1": "20"}, "(A) has nan %"),
-        ({"p0": "140", "p1": "-40"}, "(A) has 140 %"),
+        ({"p0": "nan", "p1": "20"}, "(A) has nan%"),
+        ({"p0": "140", "p1": "-40"}, "(A) has 140%"),
         ({"p0": "80", "p1": "20", "reason": "x" * 60_000}, "longer than 50,000"),
     ],
 )

@@ -8,6 +8,7 @@ import click
 from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.options import output_option, recorded_option
 from oversight.engine.cli.output import say, show
+from oversight.engine.display.quantity import counted
 
 READINGS = 200
 SAID_EVERY = 500
@@ -59,7 +60,7 @@ def command(
             )
         )
     size = f"{written.bytes / 1e6:.1f} MB"
-    say(f"{written.readings:,} transcripts in {written.files:,} files, {size}")
+    say(f"{counted(written.readings, 'transcript')} in {counted(written.files, 'file')}, {size}")
     if zipped:
         file = zip_bundle(output)
         say(f"{file}: {file.stat().st_size / 1e6:.1f} MB")

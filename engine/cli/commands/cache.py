@@ -32,6 +32,7 @@ from oversight.engine.cli.options import (
 )
 from oversight.engine.cli.output import say, show, show_json, show_json_line
 from oversight.engine.cli.selection import Selection, selected_entry, selecting
+from oversight.engine.display.quantity import counted
 from oversight.engine.runs.stores import open_for_reading, open_store, store_name
 from oversight.engine.system.files import sync_folder
 from oversight.engine.system.settings import is_url, store_path
@@ -54,13 +55,13 @@ def command() -> None:
 def stats(store: str | None, as_json: bool) -> None:
     """Count what is stored: replies, bytes, outcomes, by model and by month."""
     with _reading(store) as (place, replies):
-        counted, size = store_statistics(records(replies.items())), _size(place)
+        statistics, size = store_statistics(records(replies.items())), _size(place)
     if as_json:
-        show_json({"store": place, "size": size, **asdict(counted)})
+        show_json({"store": place, "size": size, **asdict(statistics)})
         return
-    from oversight.engine.cli.cache_table import print_census  # rich is for tables alone
+    from oversight.engine.cli.cache_table import print_statistics  # rich is for tables alone
 
-    print_census(place, size, counted)
+    print_statistics(place, size, statistics)
 
 
 @command.command("list")
@@ -123,7 +124,7 @@ def show_(address: str, store: str | None, as_json: bool) -> None:
 @store_option
 @json_option
 def explain(first: str, second: str, store: str | None, as_json: bool) -> None:
-    """Say why two stored calls are not one: what differs from FIRST to SECOND."""
+    """Print what differs between two stored calls, from FIRST to SECOND."""
     with _reading(store) as (_, replies):
         one, other = selected_entry(replies, first), selected_entry(replies, second)
     lines = list(differences(one.call(), other.call()))
@@ -158,7 +159,10 @@ def verify(store: str | None, as_json: bool) -> None:
             show(f"{damage.key}  {damage.reason}")
         for fault in faults:
             show(f"{place}: {fault}")
-        say(f"{sound:,} replies are sound, {len(damaged):,} damaged, {len(faults):,} other faults")
+        say(
+            f"{counted(sound, 'sound reply', 'sound replies')}, {len(damaged):,} damaged, "
+            f"{counted(len(faults), 'other fault')}"
+        )
         if damaged:
             say("to have the damaged ones asked for again: oversight cache prune --damaged")
         if faults:
@@ -231,7 +235,7 @@ def export(
     with _reading(store) as (_, replies):
         keys = [record.key for record in _selected(replies, selection)]
         count = export_bundle(replies, keys, output)
-    show(f"{count:,} replies in {output} ({output.stat().st_size:,} bytes)")
+    show(f"{counted(count, 'reply', 'replies')} in {output} ({output.stat().st_size:,} bytes)")
 
 
 @command.command("import")
@@ -251,10 +255,10 @@ def import_(source: Path, store: str | None) -> None:
 def salvage(store: Path | None) -> None:
     """Save what can be read of a damaged store into a new one in its place.
 
-    The damaged one is kept beside it, as NAME.damaged: nothing of it is changed or removed. While
-    a run is using it, it is refused. Cut off at any moment, the same command goes on. A run that
-    knows of more replies than could be saved is not gone on with, and nothing is paid again, unless
-    it is told --accept-empty. Exit code 1 if anything was lost.
+    The damaged store is kept beside it, unchanged, as NAME.damaged. The command is refused while a
+    run uses the store; if it is cut off, run it again. A run that knew of more replies than could
+    be saved does not resume, and so pays for nothing again, without --accept-empty. Exit code 1 if
+    anything was lost.
     """
     path = store_path(store)
     aside = path.with_name(f"{path.name}.damaged")
@@ -312,8 +316,9 @@ def _merged(source: Path, named: str) -> MergeStatistics:
 def _tell(merged: MergeStatistics, path: Path | str) -> None:
     """What became of the entries that came in; leaves with DAMAGED if any was left out."""
     show(
-        f"{merged.new:,} replies added to {path}; {merged.known:,} were there already, "
-        f"{merged.other:,} differ and were not replaced, {len(merged.damaged):,} damaged"
+        f"{counted(merged.new, 'reply', 'replies')} added to {path}; already there: "
+        f"{merged.known:,}; different and not replaced: {merged.other:,}; damaged: "
+        f"{len(merged.damaged):,}"
     )
     for damage in merged.damaged:
         say(f"left out {damage.key}: {damage.reason}")
@@ -352,7 +357,10 @@ def _selected(replies: Reader, selection: Selection) -> Iterator[Record]:
         elif record in selection:
             yield record
     if damaged:
-        say(f"{damaged:,} damaged entries are left out; list them: oversight cache verify")
+        say(
+            f"{counted(damaged, 'damaged entry', 'damaged entries')} left out; list with: "
+            "oversight cache verify"
+        )
 
 
 def _size(named: str) -> int:

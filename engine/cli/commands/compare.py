@@ -25,6 +25,7 @@ from oversight.engine.decisions.rows import RunRows, read_rows
 from oversight.engine.decisions.statement import Condition, read_condition
 from oversight.engine.decisions.studies import Studies, over_runs
 from oversight.engine.decisions.studies_text import studies_json, studies_table
+from oversight.engine.display.quantity import counted
 from oversight.engine.display.table import as_csv, formatted
 from oversight.engine.runs.recorded import recorded
 from oversight.protocols.scoring.families import Family
@@ -174,5 +175,8 @@ def _calls(run: RunRows, store: str | None) -> RunCalls:
     with recorded(run.folder, store) as replies:
         calls = asyncio.run(calls_of_run(run.opened, run.folder, replies))
     if calls.missing:
-        say(f"{calls.missing:,} cells of {run.folder} have calls that the store does not hold")
+        say(
+            f"{counted(calls.missing, 'cell')} of {run.folder} left out: the store lacks some of "
+            "their calls"
+        )
     return calls

@@ -20,6 +20,7 @@ from oversight.engine.cli.output import show, show_json
 from oversight.engine.errors import UsageError
 from oversight.engine.runs.stores import store_name
 from oversight.engine.sweeps.document import Document
+from oversight.engine.sweeps.originals import missing_file_hint, originals
 from oversight.protocols.datasets.bundled import BUNDLED
 from oversight.protocols.datasets.catalogue import LOADERS, loader
 from oversight.protocols.datasets.generation import Generator
@@ -55,18 +56,21 @@ def command() -> None:
 @loader_option
 @json_option
 def check(spec: str, settings: tuple[str, ...], as_json: bool) -> None:
-    """Say what is in a data set, and whether the form of an answer tells if it is true.
+    """Print what is in a data set, and whether the form of an answer gives away its value.
 
     \b
       oversight dataset check mine.jsonl
-      oversight dataset check gsm8k --set folder=data/gsm8k --set limit=200
+      oversight dataset check gsm8k --set limit=200
+
+    A data set is read from where `oversight dataset fetch` puts it, unless --set says otherwise.
 
     A rule of form never reads the question: it picks the longest answer, or the one with the most
     numbers. Where its picks are off chance by more than luck and by 3 points or more, a judge
     could do the same, and exit code 1 says so.
     """
     made = _loader(spec, settings)
-    problems, skipped = made.load(), made.skipped()
+    with missing_file_hint(spec):
+        problems, skipped = made.load(), made.skipped()
     held, gate = inventory(problems), leak_gate(problems)
     if as_json:
         show_json(_plain(held, gate) | {"skipped": [str(fault) for fault in skipped]})
@@ -153,7 +157,8 @@ def generate_wrong(
 
     mend = "take another model, or more --drafts"
     wish = Wish(str(file), output, store_name(store), seed, lanes, max_cost, "a wrong answer", mend)
-    known = known_questions(file)[:limit]
+    with missing_file_hint(file.parent.name):
+        known = known_questions(file)[:limit]
     raise SystemExit(generate_all(wish, Generation(known, Generator(model, drafts, temperature))))
 
 
@@ -185,7 +190,7 @@ def generate_rewritten(
     """Have one model write every worked solution anew, right and wrong ones alike.
 
     \b
-      oversight dataset generate-rewritten gsm8k --set folder=data/gsm8k --model … -o new.jsonl
+      oversight dataset generate-rewritten gsm8k --model … -o new.jsonl
 
     Where different hands wrote right and wrong answers, a judge can tell them by their wording;
     `oversight dataset check` says how well. The model sees one solution at a time, and neither the
@@ -201,13 +206,14 @@ def generate_rewritten(
 
     mend = "take another model, or data with worked solutions"
     wish = Wish(spec, output, store_name(store), 0, lanes, max_cost, "its solutions anew", mend)
-    problems = _loader(spec, settings).load()
+    with missing_file_hint(spec):
+        problems = _loader(spec, settings).load()
     raise SystemExit(generate_all(wish, Rewriting(problems, Rewriter(model, temperature))))
 
 
 def _loader(spec: str, settings: tuple[str, ...]) -> Loader:
-    """The loader of that name with these settings, or else that of our own format for a file."""
-    document = Document.parse("", "--set")
+    """The loader of that name with these settings, or the loader of our own format for a file."""
+    document = Document.parse(_fetched(spec), "--set")
     for assignment in settings:
         document.set(assignment)
     try:
@@ -226,6 +232,14 @@ def _loader(spec: str, settings: tuple[str, ...]) -> Loader:
     raise UsageError(
         f"{spec}: no such file, and no loader is called so; there are: {', '.join(LOADERS)}{meant}"
     )
+
+
+def _fetched(spec: str) -> str:
+    """Settings, as YAML, that read the data set from where `dataset fetch` puts it."""
+    if spec not in originals():
+        return ""
+    _, _, settings = originals()[spec].loader.format(folder=f"data/{spec}").partition(": ")
+    return settings
 
 
 def _plain(held: Inventory, gate: LeakGate) -> dict[str, Any]:

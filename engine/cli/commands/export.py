@@ -1,6 +1,9 @@
 """`oversight export`: the recorded replies of a run as one file, or the run as tables."""
 
 import asyncio
+import os
+import sys
+from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -11,13 +14,16 @@ from oversight.engine.accounting.prices import listed, load_prices
 from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.options import output_option, prices_option, recorded_option, score_option
 from oversight.engine.cli.output import say
+from oversight.engine.display.quantity import counted
 from oversight.engine.reports.frame_files import FrameFormat, write_frames
 from oversight.engine.reports.frames import FrameSource
 from oversight.engine.runs.loaded_sweep import open_run
 from oversight.engine.runs.recorded import recorded
 from oversight.engine.runs.replay import keys_of
 from oversight.engine.runs.run_folder import outcomes
-from oversight.engine.system.loop import event_loop
+
+MIN_CELLS = 1_000
+"""Cells for each process that reads a run, at least; fewer do not pay for its start."""
 
 
 @click.command()
@@ -46,7 +52,7 @@ def command(
     prices: Path | None,
     score: str,
 ) -> None:
-    """Write every reply that the folder RUN rests on into one file; or the run as tables.
+    """Write every reply that RUN used into one file, or the run as tables.
 
     With the file anyone can replay the run: oversight replay RUN --store FILE. The same run gives
     the same bytes. A call that the store does not hold, as where the run was made with other words,
@@ -63,17 +69,20 @@ def command(
         return
     opened = open_run(run)
     known = opened.models.priced(load_prices(prices) if prices else listed())
-    source = FrameSource(run, opened, known, score)
+    replies = None if no_replies else partial(recorded, run, store)
     folder = output or run / "frames"
     folder.mkdir(parents=True, exist_ok=True)
-    with asyncio.Runner(loop_factory=event_loop()) as runner:
-        if no_replies:
-            lines = runner.run(write_frames(source, None, folder, format))
-        else:
-            with recorded(run, store) as replies:
-                lines = runner.run(write_frames(source, replies, folder, format))
+    source = FrameSource(run, opened, known, replies, score)
+    lines = write_frames(source, folder, format, _processes(len(opened.sweep)))
     told = ", ".join(f"{count:,} {name}" for name, count in lines.items())
     say(f"{told} in {folder}, as {format}")
+
+
+def _processes(cells: int) -> int:
+    """How many read a run of so many cells: one for each core that this process may use. Only on
+    Linux, since elsewhere a fork is not safe."""
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
+    return min(cores, cells // MIN_CELLS)
 
 
 def _bundle(run: Path, path: Path, store: str | None) -> None:
@@ -83,5 +92,5 @@ def _bundle(run: Path, path: Path, store: str | None) -> None:
     with recorded(run, store) as replies:
         keys = asyncio.run(keys_of(cells, replies, opened.models.identity_in(replies)))
         export_bundle(replies, keys, path)
-    say(f"{len(keys):,} replies in {path} ({path.stat().st_size:,} bytes)")
+    say(f"{counted(len(keys), 'reply', 'replies')} in {path} ({path.stat().st_size:,} bytes)")
     say(f"replay it anywhere: oversight replay {run} --store {path}")

@@ -9,6 +9,7 @@ from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.number import Number
 from oversight.engine.cli.options import output_option, recorded_option, row_options, seed_option
 from oversight.engine.cli.output import say, show
+from oversight.engine.display.quantity import counted
 from oversight.engine.errors import UsageError
 from oversight.engine.runs.loaded_sweep import open_run
 from oversight.engine.runs.lookup import Parts
@@ -92,5 +93,5 @@ def command(
     folder = output or run / "training" / recipe
     written = write_training(folder, source, opened.sweep.problems, found, eval_share)
     for split, count in written.items():
-        say(f"{count:,} examples in {folder / split}.jsonl")
+        say(f"{counted(count, 'example')} in {folder / split}.jsonl")
     show(str(folder / CARD))

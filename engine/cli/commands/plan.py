@@ -27,6 +27,7 @@ from oversight.engine.decisions.power import power_plan
 from oversight.engine.decisions.power_text import power_json, power_table
 from oversight.engine.decisions.rows import read_rows
 from oversight.engine.decisions.statement import read_pair
+from oversight.engine.display.quantity import counted, short
 from oversight.engine.display.table import Table, as_text
 from oversight.engine.planning.estimate import Cost, ModelPlan, Pace, Plan, plan_sweep
 from oversight.engine.planning.reasoning import cramped
@@ -93,15 +94,15 @@ def command(
     score: str,
     as_json: bool,
 ) -> None:
-    """Print what SWEEP would ask, cost and take. Nothing is sent.
+    """Estimate the calls, cost and time of SWEEP. Nothing is sent.
 
-    Replies that are already stored cost nothing again, and show how long new ones will be: run the
-    first problem or two and plan again, and the estimates are no longer guesses.
+    Stored replies cost nothing again, and show how long new ones will be: run the first problem or
+    two, plan again, and the estimates are no longer guesses.
 
-    With --contrast A,B --mde X it says how many problems and draws it takes to find a difference of
-    X in ASD, and what they cost. The spread comes from the --pilot run; without one, the worst that
-    the score allows is taken. With judges of the kind `redrawn`, a pilot also tells what more
-    verdicts on each transcript are worth.
+    --contrast A,B --mde X prints how many problems and draws it takes to find a difference of X in
+    ASD, and what they cost. The spread comes from the --pilot run; without one, it is the largest
+    that the score allows. With judges of the kind `redrawn`, a pilot also shows what more verdicts
+    on each transcript are worth.
     """
     if (contrast is None) != (difference is None):
         raise click.UsageError("--contrast A,B and --mde X belong together")
@@ -158,8 +159,8 @@ def _headline(sweep: Path, plan: Plan, gate: str) -> str:
     about = "" if plan.walked == plan.problems else "about "
     calls, stored = plan.total("calls"), plan.total("stored")
     return (
-        f"{sweep} · {plan.problems:,} problems · {gate}\n"
-        f"{plan.cells:,} cells · {about}{calls:,} distinct calls · "
+        f"{sweep} · {counted(plan.problems, 'problem')} · {gate}\n"
+        f"{counted(plan.cells, 'cell')} · {about}{counted(calls, 'distinct call')} · "
         f"{about}{stored:,} already in the store"
     )
 
@@ -210,8 +211,8 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str]) -> list[str]:
         hours = "an hour" if plan.waves == 1 else f"{plan.waves} hours"
         longest = "a day" if plan.waves == 1 else f"{plan.waves} days"
         notes.append(
-            f"in batches: {plan.waves:,} waves, each after the one before: typically {hours}, and "
-            f"{longest} at most{much if lives else ''}"
+            f"in batches: {counted(plan.waves, 'wave')}, each after the one before: typically "
+            f"{hours}, and {longest} at most{much if lives else ''}"
         )
     unpriced = [model.model for model in plan.models if model.cost is None]
     if unpriced:
@@ -238,11 +239,3 @@ def _time(pace: Pace | None) -> str:
     minutes = math.ceil(pace.minutes)
     took = f"{minutes // 60} h {minutes % 60:02}" if minutes >= 60 else f"{minutes} min"
     return f"{took} ({pace.binding})"
-
-
-def short(count: int) -> str:
-    """Three digits and a unit: 71 M, 4.2 M, 830 k."""
-    for size, unit in ((10**9, " G"), (10**6, " M"), (10**3, " k")):
-        if count >= size:
-            return f"{count / size:.{0 if count >= 10 * size else 1}f}{unit}"
-    return str(count)

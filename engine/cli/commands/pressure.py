@@ -99,7 +99,7 @@ def command(
     strengths = ns if select == "bon" else betas
     found: list[RowPressure] = []
     for row in dict.fromkeys(chosen):
-        if not run.table.landed[row]:
+        if not run.table.outcomes[row]:
             say(f"{run.names[row]}: has not been run yet")
             continue
         found.append(row_pressure(run, row, select=select, strengths=strengths, score=score))

@@ -15,6 +15,7 @@ from oversight.engine.cli.faults import halt_code
 from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.options import max_cost_option, row_options, run_store_option
 from oversight.engine.cli.output import say, show
+from oversight.engine.display.quantity import counted
 from oversight.engine.runs.loaded_sweep import LoadedSweep, open_run
 from oversight.engine.runs.lock import locked
 from oversight.engine.runs.lookup import Parts, cells_with_verdict
@@ -63,7 +64,8 @@ def command(
         recorded = replay_cache(replies, opened.models.identity_in(replies))
         probes = asyncio.run(belief_probes(cells, recorded))
         if dry_run:
-            show(f"{len(probes):,} questions about {len(cells):,} cells; nothing was sent")
+            about = counted(len(cells), "cell")
+            show(f"{counted(len(probes), 'question')} about {about}; nothing was sent")
             return
         raise SystemExit(_asked(opened, run, replies, probes, max_cost))
 
@@ -89,7 +91,8 @@ def _asked(
             opened, file.folder, replies, work, lambda: (len(probes), len(file.known)), max_cost
         )
     cost = f", {dollars(paid.dollars)}" if paid.dollars else ""
-    say(f"{len(file.known) - known:,} new beliefs, {len(file.known):,} in {run / PROBES}{cost}")
+    new = counted(len(file.known) - known, "new belief")
+    say(f"{new}, {len(file.known):,} in {run / PROBES}{cost}")
     if halt is None:
         say(f"see them: oversight view {run}")
         return ExitCode.DONE

@@ -12,7 +12,6 @@ import click
 from oversight.engine.accounting.ledger import UsageTotals
 from oversight.engine.accounting.prices import PriceList, listed, load_prices
 from oversight.engine.batches.terms import BatchTerms
-from oversight.engine.cli.commands.plan import short
 from oversight.engine.cli.completing import sweep_files
 from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.faults import halt_code
@@ -27,7 +26,8 @@ from oversight.engine.cli.options import (
 )
 from oversight.engine.cli.output import say, show, show_json
 from oversight.engine.cli.terminal import under_signals
-from oversight.engine.display.progress import console, duration
+from oversight.engine.display.progress import console
+from oversight.engine.display.quantity import counted, duration, short
 from oversight.engine.display.table import Table, as_text
 from oversight.engine.errors import Halt, RateLimited
 from oversight.engine.fleet.executor_choice import executor_for
@@ -231,17 +231,18 @@ def _held_back(watch: BottleneckSampler, model: str) -> str:
 
 def _notes(rehearsed: Rehearsed) -> list[str]:
     total, planned, watch = rehearsed.total, rehearsed.planned, rehearsed.watch
-    notes = [f"the ledger has {total.sent:,} requests, the server saw {rehearsed.seen:,}"]
+    requests = counted(total.sent, "request")
+    notes = [f"the ledger has {requests}, the server saw {rehearsed.seen:,}"]
     if batches := rehearsed.server.get("batches", 0):
-        notes.append(f"{batches:,} batches of {rehearsed.server['lines']:,} calls were handed in")
+        calls = counted(rehearsed.server["lines"], "call")
+        notes.append(f"{calls} went in {counted(batches, 'batch', 'batches')}")
     cost = planned.cost
     expected = (
         "" if cost is None else f", ${cost.likely:,.2f} (${cost.low:,.2f} to ${cost.high:,.2f})"
     )
-    notes.append(
-        f"the plan was {planned.total('calls'):,} calls, {short(planned.total('input_tokens'))} "
-        f"tokens in, {short(planned.total('output_tokens'))} out{expected}"
-    )
+    calls, tokens = counted(planned.total("calls"), "call"), short(planned.total("input_tokens"))
+    out = short(planned.total("output_tokens"))
+    notes.append(f"the plan was {calls}, {tokens} tokens in, {out} out{expected}")
     if total.doubtful:
         notes.append(f"requests in doubt may have cost ${total.doubtful:,.2f} more")
     if watch.computing > BUSY * watch.real:

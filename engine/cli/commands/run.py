@@ -28,6 +28,7 @@ from oversight.engine.cli.output import say, show
 from oversight.engine.cli.terminal import Presentation, run_in_terminal
 from oversight.engine.decisions.sequential import SequentialDesign
 from oversight.engine.decisions.statement import read_direction, read_precision
+from oversight.engine.display.quantity import counted
 from oversight.engine.fleet.executor_choice import Workers, executor_for
 from oversight.engine.models.router import RunPolicy
 from oversight.engine.providers.retirements import today
@@ -160,16 +161,16 @@ def command(
     format: str,
     score: str,
 ) -> None:
-    """Start SWEEP, or go on with it, and print its report.
+    """Start SWEEP, or resume it, and print its report.
 
     The same command resumes after a stop, a crash or a kill: what was paid for is in the store,
     and cells that have an outcome are not run again.
 
     With --batch, calls are handed in at the batch endpoints of OpenAI and Anthropic, wave after
-    wave. A stop leaves them there, and the same command takes their replies home.
+    wave. A stop leaves them there, and the same command collects their replies.
 
     With --until or --stop-when, problems are run in a seeded order, and a difference of ASD is
-    looked at after fixed numbers of them, with an interval that holds at all looks at once. The
+    checked after fixed numbers of them, with an interval that holds at all looks at once. The
     same command decides the same after every stop; without the flag, it runs the rest.
 
     Exit codes: 0 complete or decided, 1 some cells failed, 2 the sweep file or a flag is wrong, 3
@@ -198,7 +199,7 @@ def command(
         opened.models.prepare(
             grid.roles, RunPolicy(load_prices(prices) if prices else listed(), max_cost)
         )
-        show(f"{sweep}: fine. {len(grid):,} cells; models: {', '.join(grid.models)}")
+        show(f"{sweep}: fine. {counted(len(grid), 'cell')}; models: {', '.join(grid.models)}")
         return
     if is_run(sweep.parent):
         say(f"{sweep} is that of a run: without its replies in your store they are paid again")

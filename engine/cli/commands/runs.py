@@ -9,6 +9,7 @@ import click
 from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.options import json_option
 from oversight.engine.cli.output import say, show, show_json, width
+from oversight.engine.display.quantity import counted
 from oversight.engine.display.table import Table, as_text
 from oversight.engine.errors import RunFolderError
 from oversight.engine.runs.listing import RUNS, RunSummary, summaries
@@ -58,7 +59,7 @@ def _table(place: Path, found: Sequence[RunSummary]) -> Table:
         )
         for each in found
     )
-    count = f"{len(found):,} {'run' if len(found) == 1 else 'runs'} in {place}"
+    count = f"{counted(len(found), 'run')} in {place}"
     head = (*RUNS_HEAD, *([SET] if told else []))
     return Table(count, head, tuple(rows), left=4, spare=("sweep", "last outcome", SET))
 

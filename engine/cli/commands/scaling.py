@@ -11,6 +11,7 @@ from oversight.engine.cli.options import json_option, one_protocol_option, score
 from oversight.engine.cli.output import show, show_json, width
 from oversight.engine.decisions.rows import read_rows
 from oversight.engine.decisions.scaling import Game, Scaling, scaling
+from oversight.engine.display.quantity import counted
 from oversight.engine.display.table import Table, as_text
 from oversight.protocols.scoring.surface import TERMS
 
@@ -174,7 +175,7 @@ def _table(found: Scaling) -> Table:
                     "–" if level is None else f"{level:g}" if abs(level) >= 100 else f"{level:.2f}",
                 )
             )
-    notes = ["95 % by clusters of problems. *: won or lost all: only a bound."]
+    notes = ["95% by clusters of problems. *: won or lost all: only a bound."]
     if found.ratings.difficulty is not None:
         notes.append(f"problems differ by {found.ratings.difficulty:.0f} points (s.d.).")
     if found.nested is None:
@@ -182,15 +183,15 @@ def _table(found: Scaling) -> Table:
     else:
         best, (low, high) = found.nested.estimate, found.nested.interval
         notes.append(
-            f"nested oversight: {best.best:.3f} [{low:.3f}, {high:.3f}] in {best.steps} "
-            f"step{'s' * (best.steps != 1)}"
+            f"nested oversight: {best.best:.3f} [{low:.3f}, {high:.3f}] in "
+            f"{counted(best.steps, 'step')}"
             + (", beyond the capabilities that were seen." if best.outside else ".")
         )
     notes += _moves(found)
     what = "worlds that argue for a wrong answer" if found.game == "lie" else "all worlds"
     return Table(
-        f"scaling: {found.protocol}, {what}, {found.problems} problems",
-        ("role", "model", "won", "rating", "95 %", "capability"),
+        f"scaling: {found.protocol}, {what}, {counted(found.problems, 'problem')}",
+        ("role", "model", "won", "rating", "95%", "capability"),
         tuple(body),
         2,
         tuple(notes),

@@ -9,7 +9,7 @@ from oversight.engine.cli.options import json_option
 from oversight.engine.cli.output import show, show_json, width
 from oversight.engine.display.table import formatted
 from oversight.engine.reports.results import Results, RowResult
-from oversight.engine.reports.scored import Scored, failed, results_by_score, score
+from oversight.engine.reports.scored import failed, results_by_score
 from oversight.engine.reports.scored_tables import scored_tables
 from oversight.engine.reports.verdicts import Verdicts, read_verdicts
 from oversight.protocols.scores import Compat
@@ -59,24 +59,27 @@ def command(verdicts: BinaryIO, as_json: bool, compat: Compat, betas: tuple[floa
     Questions with the same "group" (a shared source text) are resampled together. std is over
     questions, of the population, as in SOlib. Log odds are for questions of two answers only.
     """
-    scored = score(read_verdicts(verdicts, verdicts.name), betas, compat)
-    by_score = results_by_score(verdicts.name, scored, betas, compat)
-    lost = failed(scored)
+    questions = read_verdicts(verdicts, verdicts.name)
+    by_score = results_by_score(verdicts.name, questions, betas, compat)
+    lost = failed(questions)
     if as_json:
-        show_json(_plain(scored, by_score, lost))
+        show_json(_plain(questions, by_score, lost))
         return
-    tables = scored_tables(by_score, len(scored), len(lost), compat)
+    tables = scored_tables(by_score, len(questions), len(lost), compat)
     show(formatted(tables, "text", width()))
 
 
 def _plain(
-    scored: Sequence[Scored], by_score: Mapping[str, Results], lost: Sequence[Verdicts]
+    questions: Sequence[Verdicts], by_score: Mapping[str, Results], lost: Sequence[Verdicts]
 ) -> dict[str, Any]:
     """Questions, means, std, intervals; and, only where a world has no verdict, `failures`."""
     rows = {name: results.rows[0] for name, results in by_score.items()}
-    betas = next(iter(by_score.values())).betas
+    each = {name: _by_question(results) for name, results in by_score.items()}
     plain: dict[str, Any] = {
-        "questions": [_question(each, by_score, betas) for each in scored],
+        "questions": [
+            {"id": one.id, **{name: of.get(str(one.id)) for name, of in each.items()}}
+            for one in questions
+        ],
         "mean": {name: _of_row(row, lambda figure: figure.mean) for name, row in rows.items()},
         "std": {name: _of_row(row, lambda figure: figure.std) for name, row in rows.items()},
         "interval": {name: _of_row(row, _ends) for name, row in rows.items()},
@@ -100,15 +103,21 @@ def _bounds(bounds: Bounds | None) -> dict[str, Any] | None:
     return {"drop": bounds.drop, "worst": bounds.worst, "best": bounds.best}
 
 
-def _question(scored: Scored, names: Iterable[str], betas: Sequence[float]) -> dict[str, Any]:
-    measured = {measures.score: measures for measures in scored.measures}
-    plain: dict[str, Any] = {"id": scored.verdicts.id}
-    for name in names:
-        plain[name] = None
-        if measures := measured.get(name):
-            jse, eas = (zip(betas, of, strict=True) for of in (measures.jse, measures.eas))
-            plain[name] = _shaped(measures.asd, jse, eas)
-    return plain
+def _by_question(results: Results) -> dict[str, Any]:
+    """The measures of each question that has them, by its id."""
+    (samples,) = results.samples
+    if samples is None:
+        return {}
+    columns = [sample.values for sample in (samples.asd, *samples.jse, *samples.eas)]
+    betas, count = results.betas, len(results.betas)
+    return {
+        id: _shaped(
+            asd,
+            zip(betas, chosen[:count], strict=True),
+            zip(betas, chosen[count:], strict=True),
+        )
+        for id, asd, *chosen in zip(samples.asd.questions, *columns, strict=True)
+    }
 
 
 def _ends(figure: Estimate) -> list[float] | None:

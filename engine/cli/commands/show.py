@@ -9,6 +9,7 @@ from oversight.engine.cli.completing import cells
 from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.options import json_option, recorded_option, row_options, score_option
 from oversight.engine.cli.output import say, show_json
+from oversight.engine.display.quantity import counted
 from oversight.engine.reports.side_by_side import as_plain, side_by_side
 from oversight.engine.runs.loaded_sweep import open_run
 from oversight.engine.runs.lookup import Parts, fullest, locate
@@ -41,7 +42,7 @@ def command(
     score: str,
     as_json: bool,
 ) -> None:
-    """Print what was said in RUN about one problem, one column a world, and the verdicts.
+    """Print what was said in RUN about one problem, one column per world, and the verdicts.
 
     CELL is the id of a problem, or of a cell as outcomes.jsonl has it. Replies come from the
     store; nothing is sent.
@@ -60,5 +61,7 @@ def command(
     console.print(side_by_side(row, about, worlds, score, console.width))
     if others := [other for other in rows if other is not row]:
         names = dict.fromkeys(other.kind for other in others)
-        say(f"{len(others)} more rows fit: {', '.join(list(names)[:8])}{', …' * (len(names) > 8)}")
+        fit = "fits" if len(others) == 1 else "fit"
+        shown = f"{', '.join(list(names)[:8])}{', …' * (len(names) > 8)}"
+        say(f"{counted(len(others), 'more row')} {fit}: {shown}")
         say("choose with parts of their names: --protocol, --agent, --judge")

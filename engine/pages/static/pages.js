@@ -226,7 +226,7 @@
     function mark(at) {
       const slider = sliders[at], set = numbers[at].value !== "";
       slider.classList.toggle("untouched", !set);
-      slider.setAttribute("aria-valuetext", set ? numbers[at].value + " %" : "not set");
+      slider.setAttribute("aria-valuetext", set ? numbers[at].value + "%" : "not set");
       if (set) slider.value = numbers[at].value;
     }
     function put(at) {
@@ -236,7 +236,7 @@
       numbers.forEach((number, each) => mark(each));
       const sum = numbers.reduce((so, number) => so + Number(number.value), 0);
       const whole = numbers.every((number) => number.value !== "");
-      byId("sum").textContent = numbers.length > 2 ? "In all: " + Math.round(sum * 100) / 100 + " %" : "";
+      byId("sum").textContent = numbers.length > 2 ? "In all: " + Math.round(sum * 100) / 100 + "%" : "";
       numbers[0].setCustomValidity(whole && Math.abs(sum - 100) > 0.5 ? "The percentages add up to " + sum + ", and not to 100." : "");
     }
     sliders.forEach((slider, at) => {

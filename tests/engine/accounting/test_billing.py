@@ -31,7 +31,7 @@ async def charged(line: str, fault: FaultKind) -> tuple[float, float, float]:
         except EngineError as exc:
             assert stop_token.halt is None, exc
         assert server.counts()["requests"] == 1
-    account = endpoint.account()
+    account = endpoint.page.account()
     assert budget.reserved == 0.0
     return budget.spent, account.dollars, account.doubtful
 

@@ -56,13 +56,12 @@ def spend(server, budget, lanes=50, models=(MODEL,)):
         ends = []
 
         async def lane(n):
-            endpoint = endpoints[n % len(endpoints)]
+            model, endpoint = models[n % len(models)], endpoints[n % len(endpoints)]
             rng = random.Random(n)
             while True:
                 try:
-                    await endpoint(
-                        call_of(rng.randint(50, 4_000), n, rng.choice((50, 1_000)), endpoint.model)
-                    )
+                    size, most = rng.randint(50, 4_000), rng.choice((50, 1_000))
+                    await endpoint(call_of(size, n, most, model))
                 except OutcomeUnknown:
                     continue
                 except BudgetReached as halt:

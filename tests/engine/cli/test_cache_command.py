@@ -206,7 +206,7 @@ def test_explain_names_what_differs():
 
 
 def test_verify_is_content_with_a_sound_store():
-    assert "4 replies are sound, 0 damaged" in cache("verify").stderr
+    assert "4 sound replies, 0 damaged" in cache("verify").stderr
     assert json.loads(cache("verify", "--json").stdout)["damaged"] == []
 
 
@@ -217,7 +217,7 @@ def test_verify_names_what_is_damaged_and_prune_removes_it(folder):
     plain = json.loads(cache("verify", "--json", code=1).stdout)
     assert [damage["key"] for damage in plain["damaged"]] == [key] and plain["sound"] == 4
     assert "1 damaged" in cache("stats").stdout
-    assert "1 damaged entries are left out" in cache("list").stderr
+    assert "1 damaged entry left out" in cache("list").stderr
     cache("prune", "--damaged", "--yes")
     assert kept(folder) == {key for key, _ in ENTRIES}
     cache("verify")
@@ -336,7 +336,7 @@ def test_export_and_import_carry_replies_from_store_to_store(folder, tmp_path):
     assert "0 replies added" in cache("import", file, "--store", other).stdout
     assert kept(other) == kept(folder)
     assert cache("list", "--store", file).stdout == cache("list").stdout
-    assert "4 replies are sound" in cache("verify", "--store", file).stderr
+    assert "4 sound replies" in cache("verify", "--store", file).stderr
 
 
 def test_export_of_one_model_takes_no_others(tmp_path):

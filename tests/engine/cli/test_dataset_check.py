@@ -86,18 +86,34 @@ def test_a_loader_is_asked_for_by_name_with_its_settings():
     assert json.loads(told.stdout)["problems"] == 2
 
 
+def test_a_fetched_data_set_needs_no_setting(tmp_path, monkeypatch):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "gsm8k").symlink_to(SAMPLES)
+    monkeypatch.chdir(tmp_path)
+    told = check("gsm8k", "--set", "limit=2", "--json", code=0)
+    assert json.loads(told.stdout)["problems"] == 2
+
+
 def test_questions_that_stand_twice_are_named(tmp_path):
     path = tmp_path / "twice.jsonl"
     answers = [("pear", "", 1.0), ("plum", "", -1.0)]
     write_jsonl([labelled(f"q{n}", "Which?", answers) for n in range(3)], path)
     told = check(path, code=0).stdout
-    assert "duplicates: 1 questions stand more than once:\n    q0, q1, q2" in told
+    assert "duplicates: 1 question stands more than once:\n    q0, q1, q2" in told
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["gsm8k"], "gsm8k.folder: missing"),
+        (
+            ["gsm8k"],
+            "data/gsm8k/test.jsonl: no such file\n  to have it: oversight dataset fetch gsm8k",
+        ),
+        (
+            ["boolq"],
+            "data/boolq/dev.jsonl: no such file\n  to have it: oversight dataset fetch boolq",
+        ),
+        (["prontoqa"], "prontoqa.path: missing"),
         (["gsm8k", "--set", "folder=x", "--set", "limt=3"], "did you mean 'limit'?"),
         (["gsm8k", "--set", "folder"], "write it as --set name.of.setting=value"),
         (["gsm8"], "gsm8: no such file, and no loader is called so; there are: boolq"),

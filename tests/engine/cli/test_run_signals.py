@@ -63,7 +63,7 @@ def test_a_signal_stops_a_run_and_the_same_command_goes_on_with_it(
         process.hear(number)
         stopped = process.end()
     assert (stopped.code, stopped.out) == (128 + number, "")
-    assert "calls in flight; Ctrl-C again to abandon them" in stopped.err
+    assert " in flight; Ctrl-C again to abandon them" in stopped.err
     assert "go on with: oversight run slow.yaml" in stopped.err
     done = int(re.findall(ALL_SAVED, stopped.err)[0])
     folder = only_run(place)
@@ -138,7 +138,6 @@ def test_a_closed_terminal_stops_a_run_as_a_signal_does(stuck: Path) -> None:
     assert len_of(stuck / "store") > 0, "what was in flight has landed"
 
 
-@pytest.mark.timeout(60)
 def test_a_stopped_terminal_stalls_neither_a_run_nor_a_signal(
     place: Path, undisturbed: bytes
 ) -> None:
@@ -155,7 +154,7 @@ def test_a_stopped_terminal_stalls_neither_a_run_nor_a_signal(
         process.type(b"\x11")  # Ctrl-Q
         stopped = process.end()
     assert stopped.code == 128 + signal.SIGTERM
-    assert "calls in flight; Ctrl-C again to abandon them" in stopped.err
+    assert " in flight; Ctrl-C again to abandon them" in stopped.err
     assert re.findall(ALL_SAVED, stopped.err)
     assert oversight("run", "slow.yaml", *FAST, cwd=place).code == 0
     assert written(folder) == undisturbed

@@ -194,7 +194,7 @@ def test_the_table_shows_n_mean_interval_and_std(score: Score) -> None:
     code, out, err = score(rows, "--beta", "0.5")
     assert (code, err) == (0, "")
     table = [line.split() for line in out.splitlines()]
-    assert ["score", "measure", "n", "mean", "±", "95", "%", "std"] in table
+    assert ["score", "measure", "n", "mean", "±", "95%", "std"] in table
     (asd,) = (line for line in table if line[:2] == ["brier", "ASD"])
     assert asd[2:4] == ["4", "+0.068"]
     assert float(asd[4]) > 0

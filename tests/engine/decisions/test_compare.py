@@ -14,7 +14,7 @@ import oversight
 from oversight.engine.decisions.comparison import compare_rows
 from oversight.engine.decisions.comparison_text import comparison_tables
 from oversight.engine.decisions.row_verdicts import judged_right
-from oversight.engine.decisions.rows import read_rows, rows_meant
+from oversight.engine.decisions.rows import RunRows, read_rows, rows_meant
 from oversight.engine.decisions.statement import (
     read_condition,
     read_direction,
@@ -25,10 +25,9 @@ from oversight.engine.errors import UsageError
 from oversight.engine.pictures.comparison import comparison_forest
 from oversight.engine.pictures.opened import OpenedRun
 from oversight.protocols.datasets.bundled import bundled
-from oversight.protocols.scoring.bounds import WorldOutcome, WorldOutcomes
+from oversight.protocols.scores import brier
 from oversight.protocols.scoring.clustered import by_cluster, codes, few_clusters
 from oversight.protocols.scoring.contrasts import contrasts
-from oversight.protocols.scoring.difference_bounds import difference_bounds
 from oversight.protocols.scoring.meta import pooled_estimate
 from oversight.protocols.scoring.sample import paired
 from oversight.protocols.scoring.scarce import prediction_powered
@@ -132,19 +131,25 @@ def test_flips_and_bounds_are_those_of_the_verdicts(
             known = flips(right[0, both], right[1, both])
             assert each.flips.right_wrong == pytest.approx(known.right_wrong)
             assert each.flips.wrong_right == pytest.approx(known.wrong_right)
-        bounds = difference_bounds(_worlds(run, one), _worlds(run, two), "brier")
-        assert (each.bounds.low, each.bounds.high) == pytest.approx((bounds.low, bounds.high))
+        bounds = _difference_bounds(run, one, two)
+        assert (each.bounds.low, each.bounds.high) == pytest.approx(bounds)
 
 
-def _worlds(run: object, row: int) -> dict[str, WorldOutcomes]:
-    index, problems = run.table.beside.cells, run.sweep.problems  # type: ignore[attr-defined]
-    worlds: dict[str, list[WorldOutcome]] = {problem.id: [] for problem in problems}
-    doubts = run.table.doubts(row)  # type: ignore[attr-defined]
-    for cell, at in enumerate(index.places(row).tolist()):
-        probs = run.table.probs[at].tolist()  # type: ignore[attr-defined]
-        ending = WorldOutcome(None if np.isnan(probs[0]) else tuple(probs), doubts.get(at, ""))
-        worlds[problems[index.problem[cell]].id].append(ending)
-    return {p.id: WorldOutcomes(tuple(worlds[p.id]), p.values) for p in problems}
+def _difference_bounds(run: RunRows, one: int, two: int) -> tuple[float, float]:
+    """World by world: the first as low and the second as high as they may be, and the reverse."""
+    low = high = 0.0
+    cells = run.table.cells
+    each = (cells.places(one), cells.places(two), cells.side.tolist(), cells.value)
+    for ours, theirs, side, weight in zip(*each, strict=True):
+        ends = []
+        for place in (ours, theirs):
+            of = (-2.0, 0.0)
+            if not run.table.doubtful[place]:
+                of = (brier(tuple(run.table.probs[place]), side),) * 2
+            ends.append(sorted(weight * end for end in of))
+        low += ends[0][0] - ends[1][1]
+        high += ends[0][1] - ends[1][0]
+    return low / len(run.sweep.problems), high / len(run.sweep.problems)
 
 
 def test_a_condition_that_holds_fails_the_command(place: Path, command: Command) -> None:

@@ -56,13 +56,13 @@ def test_the_tilt_of_one_draw_a_side_is_the_propensity(place: Path, command: Com
     words = ("--select", "tilt", "--beta", "0,0.5,2", "--reward", "log")
     told = json.loads(command("pressure", run.folder, *words, "--json").out)
     for row in told["rows"]:
-        places = run.table.beside.cells.places(run.names.index(row["name"]))
+        places = run.table.cells.places(run.names.index(row["name"]))
         verdicts = run.table.probs[places].reshape(-1, 2, 2)
         for point in row["points"]:
             beta = 1 / point["strength"] if point["strength"] else math.inf
             honest = [
-                Worlds(tuple(map(tuple, each)), problem.values).propensity(beta)[problem.best]
-                for each, problem in zip(verdicts.tolist(), run.sweep.problems, strict=True)
+                Worlds(each, problem.values).propensity(beta)[problem.best]
+                for each, problem in zip(verdicts, run.sweep.problems, strict=True)
             ]
             assert point["honest"]["mean"] == pytest.approx(np.mean(honest), abs=1e-9)
 

@@ -30,7 +30,7 @@ def grid(place: Path, command: Command) -> Path:
 def test_the_games_are_the_worlds_that_argue_for_a_lie(grid: Path, command: Command) -> None:
     told = json.loads(command("scaling", grid, "--protocol", "consultancy", "--json").out)
     run = read_rows(grid)
-    lie = ~run.table.beside.cells.truth
+    lie = ~run.table.cells.truth
     rows = [n for n, row in enumerate(run.sweep.rows) if row.agent]
     won = [np.nansum(judged_right(run, n)[lie]) for n in rows]
     assert np.sum(told["wins"]) == pytest.approx(sum(won))

@@ -23,11 +23,11 @@ def test_the_measures_are_those_of_the_verdicts(place: Path, command: Command) -
         # Values of ±1: a unit of value is half of the way between them.
         assert row.slope == pytest.approx(asd.mean / 2)
         assert row.concordance is not None and row.calibration is not None
-        places = run.table.beside.cells.places(run.names.index(name))
+        places = run.table.cells.places(run.names.index(name))
         verdicts = run.table.probs[places]
         assert row.verdicts == len(verdicts) == 8
         # Of two answers the truth is paid more in its world than the lie in its own, or not.
-        truth, side = run.table.beside.cells.truth, run.table.beside.cells.side
+        truth, side = run.table.cells.truth, run.table.cells.side
         paid = verdicts[np.arange(8), side]
         won = paid[truth] > paid[~truth] + 1e-9
         tied = np.abs(paid[truth] - paid[~truth]) <= 1e-9

@@ -14,6 +14,7 @@ from oversight.engine.rehearsal.process import counts
 from oversight.engine.runs.run_folder import outcomes
 from tests.command_line import environment, fleet_of, oversight
 from tests.desk import CANARY, CONCURRENCY, MODELS, Desk
+from tests.waiting import PATIENCE, Lag, end, last_rise, until
 
 pytestmark = pytest.mark.wire
 
@@ -46,21 +47,8 @@ def written(desk: Desk) -> bytes:
     return (desk.run / "outcomes.jsonl").read_bytes()
 
 
-def until(holds, process=None) -> None:
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline, "it never came to that"
-        assert process is None or process.poll() is None, "the run ended before"
-        time.sleep(0.005)
-
-
 def gone(pids) -> bool:
     return not any(Path(f"/proc/{pid}").exists() for pid in pids)
-
-
-def end(process) -> "subprocess.CompletedProcess[str]":
-    out, err = process.communicate(timeout=120)
-    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def test_two_workers_write_the_same_bytes_as_one_process_and_pay_each_call_once(desk, undisturbed):
@@ -147,9 +135,18 @@ def test_p6_ctrl_c_to_the_whole_group_lets_all_land_and_pays_nothing_twice(desk,
     assert written(desk) == written(undisturbed)
 
 
+PATIENT = f"""
+from oversight.engine.__main__ import main
+from oversight.engine.fleet import fleet
+fleet.ABANDON_TIMEOUT = {PATIENCE}
+main()
+"""
+"""A driver that waits for what its workers abandoned, however slow this machine is."""
+
+
 def test_a_second_ctrl_c_abandons_what_is_in_flight_and_says_so(desk):
-    with desk.server({"latency": 60}) as url:
-        process = desk.start(*TWO)
+    with desk.server({"latency": 10 * PATIENCE}) as url:
+        process = desk.start(*TWO, script=PATIENT)
         until(lambda: counts(url).get("in_flight", 0) >= 2, process)
         pids = fleet_of(process)
         process.send_signal(signal.SIGINT)
@@ -187,14 +184,12 @@ def test_a_driver_that_stands_still_is_no_reason_to_go_on_sending(desk, undistur
         until(lambda: counts(url).get("ok", 0) >= 10, process)
         process.send_signal(signal.SIGSTOP)
         stopped = time.monotonic()
-        sent, last = counts(url)["requests"], stopped
-        while time.monotonic() < last + 2.5:
-            if (now := counts(url)["requests"]) > sent:
-                sent, last = now, time.monotonic()
+        with Lag() as lag:
+            last = last_rise(lambda: counts(url)["requests"], still=2.5)
         process.send_signal(signal.SIGCONT)
         done = end(process)
         seen = counts(url)
-    assert last - stopped <= LEASE_TTL + 0.5
+    assert last - stopped <= LEASE_TTL + 0.5 + lag.most
     assert done.returncode == 0, done.stderr
     assert "is gone" not in done.stderr
     assert seen["repeats"] == 0
@@ -237,7 +232,7 @@ def test_a_cell_that_kills_each_worker_fails_and_all_others_have_their_verdict(t
         env=environment(store),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     found = list(outcomes(tmp_path / done.stdout.strip()))
@@ -258,7 +253,7 @@ def test_a_protocol_that_workers_cannot_import_is_told_and_nothing_is_run(tmp_pa
         env=environment({"OVERSIGHT_STORE": str(tmp_path / "store")}),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
     )
     assert "With --workers, protocols and settings of your own must be importable" in done.stderr
     assert "UsageError" in done.stderr
@@ -295,6 +290,32 @@ def test_workers_stop_early_where_one_process_does(tmp_path):
     assert told["alone"] == told["two"]
     refused = oversight("run", "s.yaml", "--part", "1/2", *aim, cwd=tmp_path)
     assert (refused.code, "look at a whole sweep: leave out --part" in refused.err) == (2, True)
+
+
+def test_a_run_that_stops_early_decides_the_same_after_workers_and_driver_are_killed(tmp_path):
+    desk = Desk(tmp_path, problems=60)
+    (tmp_path / "sweep.yaml").write_text(
+        f"name: s\nproblems: {{bundled: arithmetic}}\nagents: {MODELS[0]}\njudges: {MODELS[2]}\n"
+        "protocols: [consultancy, debate]\nproviders: {openai: {identity: the vendor}}\n"
+    )
+    aim = ("--until", "debate - consultancy ± 0.6")
+    with desk.server({"latency": 0.1, "spread": 0.5}) as url:
+        process = desk.start(*TWO, *aim)
+        until(lambda: counts(url).get("ok", 0) >= 20, process)
+        os.kill(fleet_of(process)[0], signal.SIGKILL)
+        until(lambda: counts(url).get("ok", 0) >= 60, process)
+        pids = fleet_of(process)
+        process.kill()
+        process.communicate()
+        until(lambda: gone(pids))
+        done = desk.sit(*TWO, *aim)
+        again = desk.sit("--run-folder", "again", "--cache", "replay", *aim)
+    assert done.returncode == again.returncode == 0, done.stderr
+    assert written(desk) == (desk.folder / "again/outcomes.jsonl").read_bytes()
+    assert 0 < len(written(desk).splitlines()) < 240
+    decided = [line for line in done.stderr.splitlines() if "clusters" in line]
+    assert decided
+    assert decided == [line for line in again.stderr.splitlines() if "clusters" in line]
 
 
 def test_workers_have_the_words_and_the_code_that_a_sweep_names_by_files(tmp_path):

@@ -1,6 +1,5 @@
 """One account and several runs that know nothing of each other: together they keep its limits."""
 
-import subprocess
 import time
 
 import orjson
@@ -9,6 +8,7 @@ import pytest
 from oversight.engine.fleet.quota import CONFIRMED_FOR, SHARE_TTL, Quota, QuotaAccount, quota_shares
 from oversight.engine.rehearsal.process import counts
 from tests.desk import CONCURRENCY, MODELS, Desk
+from tests.waiting import Lag, end, last_rise, until
 
 pytest.importorskip("psycopg", reason="psycopg is not installed")
 
@@ -81,23 +81,23 @@ def test_the_share_of_a_run_that_ended_is_free_and_of_one_that_is_silent_after_a
     assert len(quota_shares(url)) == 1
     one.close()
     assert quota_shares(url) == []
-    assert renewed(silent, 100) == 1.0
-    assert renewed(later, 100) == 0.0
     began = time.monotonic()
-    while renewed(later, 100) < 0.99:
-        assert time.monotonic() - began < SHARE_TTL + 2
-        time.sleep(0.05)
-    assert time.monotonic() - began >= SHARE_TTL - 0.5
+    assert renewed(silent, 100) == 1.0
+    until(lambda: renewed(later, 100) >= 0.99)
+    assert time.monotonic() - began >= SHARE_TTL
     assert silent.share(MODEL) == 0.0, "it stopped long before"
 
 
 def test_a_share_that_nobody_confirms_ends_before_others_take_it(join):
     quota = join()
-    renewed(quota, 10)
     began = time.monotonic()
-    while quota.share(MODEL):
+    renewed(quota, 10)
+    confirmed = last = time.monotonic()
+    while (now := time.monotonic()) and quota.share(MODEL):
+        last = now
         time.sleep(0.01)
-    assert 0 < time.monotonic() - began <= CONFIRMED_FOR + 0.5
+    # Each bound holds however late this test looks.
+    assert time.monotonic() - began >= CONFIRMED_FOR >= last - confirmed
     assert CONFIRMED_FOR + 0.5 < SHARE_TTL
 
 
@@ -112,11 +112,6 @@ def test_a_quota_in_a_folder_is_refused(desk):
     done = desk.sit("--quota")
     assert done.returncode == 2
     assert "a quota is shared through a database" in done.stderr
-
-
-def end(process) -> "subprocess.CompletedProcess[str]":
-    out, err = process.communicate(timeout=120)
-    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def test_two_runs_keep_one_concurrency_and_both_end(desk, url):
@@ -149,11 +144,10 @@ def test_sending_stops_when_the_database_is_gone_and_goes_on_when_it_is_back(des
             assert process.poll() is None
         postgres.stop("immediate")
         stopped = time.monotonic()
-        sent, last = counts(server)["requests"], stopped
-        while time.monotonic() < max(last, stopped) + 2.5:
-            if (now := counts(server)["requests"]) > sent:
-                sent, last = now, time.monotonic()
+        with Lag() as lag:
+            last = last_rise(lambda: counts(server)["requests"], still=2.5)
         postgres.start()
         done = end(process)
-    assert last - stopped <= 4.0
+    print(f"last request {last - stopped:.1f} s after the database stopped")
+    assert last - stopped <= 4.0 + lag.most
     assert done.returncode == 0, done.stderr

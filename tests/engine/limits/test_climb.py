@@ -124,7 +124,7 @@ def test_a_deadline_that_passes_in_a_crowd_lowers_the_width_and_fails_no_call():
         server = Queueing(1, latency=1.0, deadline=2.5)
         one = endpoint(server)
         failed = await ask_all(one, 60)
-        return server, failed, one.account()
+        return server, failed, one.page.account()
 
     server, failed, account = run(main())
     assert failed == []
@@ -156,14 +156,15 @@ def test_what_the_sweep_file_says_of_concurrency_stands():
 async def over_the_wire(profile, count, deadline):
     async with MockServer(profile) as server:
         settings = Settings("compatible/lab", f"{server.url}/v1", "lab", deadline=deadline)
-        one = endpoint(connect(settings))
+        provider = connect(settings)
+        one = endpoint(provider)
         # The first call imports the transport and connects.
         await one(call_of(100, count, model=MODEL))
         began = now()
         failed = await ask_all(one, count)
         took = now() - began
-        await one.close()
-    return failed, took, server.counts(), one.account()
+        await provider.close()
+    return failed, took, server.counts(), one.page.account()
 
 
 @pytest.mark.wire

@@ -326,10 +326,10 @@ def test_learning_the_same_limits_again_keeps_the_budgets_as_they_are():
 @pytest.mark.parametrize(
     ("limits", "speed", "shown"),
     [
-        (Limits(requests=600), 10, "limited by requests 100 %"),
-        (Limits(requests=600, input_tokens=36_000), 6, "limited by input tokens 100 %"),
-        (Limits(output_tokens=3_000), 5, "limited by output tokens 100 %"),
-        (Limits(tokens=6_600), 1, "limited by tokens 100 %"),
+        (Limits(requests=600), 10, "limited by requests 100%"),
+        (Limits(requests=600, input_tokens=36_000), 6, "limited by input tokens 100%"),
+        (Limits(output_tokens=3_000), 5, "limited by output tokens 100%"),
+        (Limits(tokens=6_600), 1, "limited by tokens 100%"),
         (Limits(concurrency=4), 4, "limited by concurrency 4"),
     ],
 )

@@ -14,7 +14,6 @@ from oversight.cache.disk import DiskStore
 from oversight.cache.reply import Reply, Usage
 from oversight.cache.store import MemoryStore
 from oversight.engine.accounting.prices import PriceList, listed
-from oversight.engine.cli.commands.plan import short
 from oversight.engine.cli.group import oversight
 from oversight.engine.planning import estimate
 from oversight.engine.planning.estimate import plan_sweep
@@ -229,11 +228,3 @@ def test_a_name_of_ones_own_costs_what_the_model_behind_it_costs(tmp_path):
     assert costs["azure/mine"]["likely"] == pytest.approx(
         costs["openai/gpt-4.1"]["likely"], rel=0.05
     )
-
-
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [(7, "7"), (999, "999"), (1_200, "1.2 k"), (31_020, "31 k"), (71_400_000, "71 M")],
-)
-def test_tokens_are_shown_in_two_or_three_digits_and_a_unit(count, text):
-    assert short(count) == text

@@ -24,13 +24,6 @@ def now():
     return asyncio.get_running_loop().time()
 
 
-class Closable(Server):
-    closed = 0
-
-    async def close(self):
-        self.closed += 1
-
-
 def endpoint(server, limits=None, stop_token=None, budget=None):
     accounting = Accounting(Ledger(), listed(), budget)
     return ModelClient(
@@ -47,9 +40,9 @@ def test_every_try_takes_a_slot_and_is_a_line_in_the_books():
     faults = iter([Overloaded("busy")] * 3)
 
     async def main():
-        one = endpoint(Closable(fault=lambda request: next(faults, None)), Limits(requests=60))
+        one = endpoint(Server(fault=lambda request: next(faults, None)), Limits(requests=60))
         await one(call_of(10))
-        return one.account(), now()
+        return one.page.account(), now()
 
     account, at = run(main())
     assert account.faults == (("failed", "Overloaded", 3),)
@@ -81,11 +74,11 @@ def test_every_try_takes_a_slot_and_is_a_line_in_the_books():
 )
 def test_limits_that_the_server_tells_are_kept(headers, seconds):
     async def main():
-        one = endpoint(Closable(latency=0.0, tokens=lambda call: (100, 100)))
-        one.hear(headers)
+        one = endpoint(Server(latency=0.0, tokens=lambda call: (100, 100)))
+        one.adopt_limits(headers)
         for n in range(100):
             await one(call_of(100, n, 100))
-            one.hear(headers)
+            one.adopt_limits(headers)
         return now()
 
     assert run(main()) == pytest.approx(seconds, rel=0.05, abs=0.1)
@@ -94,31 +87,23 @@ def test_limits_that_the_server_tells_are_kept(headers, seconds):
 def test_a_halt_of_one_model_stops_another_that_shares_its_latch():
     async def main():
         stop_token = StopToken()
-        gone = endpoint(
-            Closable(fault=lambda request: QuotaExhausted("gone")), stop_token=stop_token
-        )
-        other = endpoint(Closable(), stop_token=stop_token)
+        gone = endpoint(Server(fault=lambda request: QuotaExhausted("gone")), stop_token=stop_token)
+        other = endpoint(Server(), stop_token=stop_token)
         with pytest.raises(QuotaExhausted):
             await gone(call_of(10))
         with pytest.raises(QuotaExhausted):
             await other(call_of(10))
-        return other.account().sent
+        return other.page.account().sent
 
     assert run(main()) == 0
 
 
-def test_closing_it_closes_the_provider():
-    server = Closable()
-    run(endpoint(server).close())
-    assert server.closed == 1
-
-
 def test_statistics_are_of_this_model():
     async def main():
-        one = endpoint(Closable(latency=1.0), Limits(concurrency=2), budget=Budget(1.0))
+        one = endpoint(Server(latency=1.0), Limits(concurrency=2), budget=Budget(1.0))
         asks = [asyncio.create_task(one(call_of(10, n))) for n in range(5)]
         await asyncio.sleep(0.5)
-        statistics = one.statistics()
+        statistics = one.limiter.statistics()
         for ask in asks:
             await ask
         return statistics
@@ -152,7 +137,7 @@ def test_what_the_wire_cannot_write_was_never_sent_and_what_the_server_rejects_w
         for call in (rejected, unwritable):
             with pytest.raises(InvalidRequest):
                 await one(call)
-        return transport.sent, one.account()
+        return transport.sent, one.page.account()
 
     sent, account = run(main())
     assert sent == account.sent == 1

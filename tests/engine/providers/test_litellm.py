@@ -19,6 +19,7 @@ import pytest
 from oversight.engine.accounting.ledger import sum_usage
 from oversight.engine.accounting.ledger_file import read_ledger
 from tests.command_line import Command
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.real
 
@@ -71,12 +72,12 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             yield url
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(PATIENCE)
 
 
 def _wait(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
     """Until it answers, which takes it some twenty seconds."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline and process.poll() is None:
         try:
             with urllib.request.urlopen(url, timeout=5):

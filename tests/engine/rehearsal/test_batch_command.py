@@ -1,23 +1,15 @@
 """`oversight run --batch` and `oversight plan --batch`, as their users see them."""
 
 import signal
-import time
-from collections.abc import Callable
 
 import orjson
 import pytest
 
 from oversight.engine.rehearsal.process import counts
 from tests.desk import Desk
+from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.wire
-
-
-def until(seen: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not seen():
-        assert time.monotonic() < deadline, "it never came to that"
-        time.sleep(0.02)
 
 
 SLOW = {"batch": {"delay": 3.0}}
@@ -33,7 +25,7 @@ def test_ctrl_c_leaves_batches_at_the_vendors_and_the_same_command_takes_them(de
         sitting = desk.start("--batch")
         until(lambda: counts(url).get("batches") == 3)
         sitting.send_signal(signal.SIGINT)
-        _, told = sitting.communicate(timeout=60)
+        _, told = sitting.communicate(timeout=PATIENCE)
         out = counts(url)["lines"]
         assert sitting.returncode == 130, told
         assert f"staying there: 3 batches of {out} calls\n" in told
@@ -52,20 +44,20 @@ def test_ctrl_c_leaves_batches_at_the_vendors_and_the_same_command_takes_them(de
     assert "requests" not in seen
     cost = desk.account().dollars
     assert 0 < cost < 0.1
-    shown, _ = desk.start_words("status", "run").communicate(timeout=60)
+    shown, _ = desk.start_words("status", "run").communicate(timeout=PATIENCE)
     assert f" out, ${cost:.4f}\n" in shown
 
 
 def test_a_plan_in_batches_costs_half_and_tells_the_waves(desk):
     desk.environment = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}
     live, batched = (
-        desk.start_words("plan", "sweep.yaml", "--json", *flags).communicate(timeout=60)[0]
+        desk.start_words("plan", "sweep.yaml", "--json", *flags).communicate(timeout=PATIENCE)[0]
         for flags in ([], ["--batch"])
     )
     half, whole = orjson.loads(batched), orjson.loads(live)
     assert half["cost"]["likely"] == pytest.approx(whole["cost"]["likely"] / 2)
     assert (whole["plan"]["waves"], half["plan"]["waves"]) == (0, 5)
-    told, _ = desk.start_words("plan", "sweep.yaml", "--batch").communicate(timeout=60)
+    told, _ = desk.start_words("plan", "sweep.yaml", "--batch").communicate(timeout=PATIENCE)
     assert "in batches: 5 waves" in told
     assert "typically 5 hours, and 5 days at most; asked live" in told
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import re
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from oversight.engine.rehearsal.clock import FastLoop
 from oversight.engine.rehearsal.process import counts, serving
 from oversight.engine.rehearsal.rehearsed import REHEARSAL_KEY, staged
 from oversight.engine.sweeps.sweepfile import read_sweep_file
+from tests.waiting import until
 
 SWEEP = """
 problems: {bundled: arithmetic}
@@ -108,7 +108,7 @@ def test_models_that_the_sweep_file_has_asked_in_batches_are_rehearsed_so(sweep)
     arguments = ["rehearse", str(sweep), "--limit", "1", "--profile", "calm"]
     result = CliRunner().invoke(oversight, arguments)
     assert result.exit_code == 0
-    assert re.search(r"^\d+ batches of \d+ calls were handed in$", result.stdout, re.M)
+    assert re.search(r"^\d+ calls went in \d+ batches$", result.stdout, re.M)
 
 
 @pytest.mark.wire
@@ -215,10 +215,7 @@ def test_the_server_ends_with_the_process_that_started_it():
         url = client.stdout.readline().decode().strip()
         assert counts(url).get("requests", 0) == 0
         client.kill()
-    until = time.monotonic() + 20
-    while _listens(url):
-        assert time.monotonic() < until, "the server outlives its client"
-        os.sched_yield()
+    until(lambda: not _listens(url))
 
 
 def _listens(url: str) -> bool:
@@ -232,16 +229,17 @@ def _listens(url: str) -> bool:
 def test_a_fast_clock_is_fast_for_timers_and_for_deadlines():
     async def main() -> float:
         loop = asyncio.get_running_loop()
-        start = loop.time()
+        start, began = loop.time(), time.monotonic()
         await asyncio.sleep(5)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(5):
                 await asyncio.sleep(600)
-        return loop.time() - start
+        real = time.monotonic() - began
+        story = loop.time() - start
+        assert story >= max(10, 100 * real)
+        return story
 
     began = time.monotonic()
     with asyncio.Runner(loop_factory=lambda: FastLoop(100)) as runner:
         story = runner.run(main())
-    real = time.monotonic() - began
-    assert story >= 10
-    assert 0.1 <= real < 5
+    assert story <= 100 * (time.monotonic() - began)

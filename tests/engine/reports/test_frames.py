@@ -2,13 +2,24 @@
 
 import csv
 import json
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 import oversight
+from oversight.cache.disk import DiskStore, ReadOnlyStore
+from oversight.cache.errors import ReplayMiss
+from oversight.engine.accounting.prices import listed
+from oversight.engine.reports import frame_pool
+from oversight.engine.reports.frame_files import FrameFormat, write_frames
 from oversight.engine.reports.frame_tables import TABLES
+from oversight.engine.reports.frames import FrameSource
+from oversight.engine.runs.loaded_sweep import open_run
+from oversight.engine.runs.recorded import recorded
 from oversight.engine.runs.run_folder import outcomes
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge
@@ -16,6 +27,10 @@ from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from tests.command_line import Command
 from tests.run_folders import only_run
 from tests.shipments import shipments
+
+
+def source(run: Path) -> FrameSource:
+    return FrameSource(run, open_run(run), listed(), partial(recorded, run, None))
 
 
 @pytest.fixture
@@ -94,6 +109,52 @@ def test_cells_that_were_not_run_are_there_as_missing(
     assert not (place / "out/turns.jsonl").exists()
     refused = command("export", run, "--no-replies")
     assert (refused.code, "--no-replies is for tables" in refused.err) == (2, True)
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize("format", ["parquet", "csv", "jsonl"])
+def test_several_processes_write_the_same_bytes_as_one(
+    run: Path, place: Path, format: FrameFormat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Every problem is a chunk of its own.
+    monkeypatch.setattr(frame_pool, "CHUNK", 1)
+    written = []
+    for processes in (1, 3):
+        folder = place / f"{format} {processes}"
+        folder.mkdir()
+        counts = write_frames(source(run), folder, format, processes)
+        written.append((counts, {file.name: file.read_bytes() for file in folder.iterdir()}))
+    assert written[0] == written[1]
+    assert written[0][0]["cells"] == 40
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_reply_that_the_store_lacks_is_the_same_error_in_any_process(
+    run: Path, place: Path, processes: int
+) -> None:
+    DiskStore(place / "empty").close()
+    lacking = replace(source(run), replies=lambda: closing(ReadOnlyStore(place / "empty")))
+    with pytest.raises(ReplayMiss, match="--no-replies writes the tables"):
+        write_frames(lacking, place, "jsonl", processes)
+
+
+def test_a_call_that_several_problems_ask_is_in_the_table_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frame_pool, "CHUNK", 1)
+    (problem,) = shipments(1)
+    report = oversight.run(
+        [NaiveJudge(StatedJudge("sim/judge"))],
+        [problem, replace(problem, id="again")],
+        store=tmp_path / "store",
+        folder=tmp_path / "run",
+        quiet=True,
+    )
+    frames = report.frames()
+    calls = frames["calls"].column("call").to_pylist()
+    assert frames["cells"].num_rows == 4 and len(calls) == 1
+    assert set(frames["judgements"].column("call").to_pylist()) == set(calls)
 
 
 def test_python_has_them_as_arrow_tables(tmp_path: Path) -> None:

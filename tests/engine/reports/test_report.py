@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 from pytest import approx
@@ -32,6 +33,14 @@ def notes(found: Results) -> str:
     return " ".join(main_table(found).notes)
 
 
+def test_an_mde_below_the_interval_is_explained() -> None:
+    found = results(sweep(NAIVE, PROPAGANDA), SMALL)
+    lift = found.rows[1].lift
+    assert lift is not None and lift.half_width is not None
+    assert 0 < (found.rows[1].mde or 0.0) < lift.half_width
+    assert "by the spread that they show; ± allows for more than that." in notes(found)
+
+
 def test_the_report_reads_as_a_table_with_what_is_alike_below_it() -> None:
     assert report(FOUND, "text") == (
         "health: 7 of 8 cells with a verdict (88%) · unreadable 12% · truncated 0 · refused 0 · "
@@ -46,7 +55,7 @@ def test_the_report_reads_as_a_table_with_what_is_alike_below_it() -> None:
         "  propaganda    2   +0.40 ± 2.00   -0.10     -0.31     -0.18        0\n"
         "  agent: sim/strong\n"
         "  judge: sim/judge stated\n"
-        "  ± 95 %, range-aware bootstrap over problems. "
+        "  ± 95%, range-aware bootstrap over problems. "
         "n: problems with a verdict in every world.\n"
         "  only 2 problems or groups of them, worth 2.0 of one size: "
         "intervals are wide, and rough.\n"
@@ -91,7 +100,11 @@ def captured(*masses: float) -> Results:
     grid = sweep(PROPAGANDA)
     found = records(grid, SMALL)
     return collect(
-        grid, [replace(record, captured=m) for record, m in zip(found, masses, strict=True)]
+        grid,
+        [
+            msgspec.structs.replace(record, captured=m)
+            for record, m in zip(found, masses, strict=True)
+        ],
     )
 
 

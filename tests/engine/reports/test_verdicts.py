@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from oversight.engine.errors import UsageError
 from oversight.engine.reports.verdicts import VerdictsError, read_verdicts
-from oversight.protocols.scoring.bounds import WorldOutcome
 
 SOUND: dict[str, Any] = {
     "id": "q1",
@@ -35,8 +34,8 @@ def without(key: str) -> bytes:
 def test_a_line_is_one_question_with_its_worlds() -> None:
     (read,) = read_verdicts(lines(SOUND), "v.jsonl")
     assert read.id == "q1"
-    assert read.endings.values == (1.0, -1.0)
-    assert read.endings.worlds == (WorldOutcome((0.8, 0.2)), WorldOutcome((0.4, 0.6)))
+    assert read.values == (1.0, -1.0)
+    assert read.worlds == ((0.8, 0.2), (0.4, 0.6))
     assert read.group == ""
 
 
@@ -50,7 +49,7 @@ def test_labels_may_stand_in_any_order() -> None:
 
 def test_a_null_world_has_failed() -> None:
     (read,) = read_verdicts([world_a(None)], "f")
-    assert read.endings.worlds == (WorldOutcome(None, "failed"), WorldOutcome((0.4, 0.6)))
+    assert read.worlds == (None, (0.4, 0.6))
 
 
 def test_ids_and_groups_may_be_numbers() -> None:
@@ -70,7 +69,7 @@ def test_blank_lines_and_a_byte_order_mark_are_no_matter() -> None:
 
 def test_probabilities_may_miss_one_by_rounding() -> None:
     (read,) = read_verdicts([world_a({"A": 0.8, "B": 0.2000009})], "f")
-    assert read.endings.worlds[0] == WorldOutcome((0.8, 0.2000009))
+    assert read.worlds[0] == (0.8, 0.2000009)
 
 
 def test_whole_characters_may_be_escaped() -> None:

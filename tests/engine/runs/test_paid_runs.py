@@ -11,6 +11,7 @@ from oversight.cache.record import Record, checked_records, records
 from oversight.engine.accounting.budget import dollars
 from oversight.engine.rehearsal.process import counts
 from tests.desk import CANARY, CONCURRENCY, MODELS, Desk
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.wire
 
@@ -45,8 +46,7 @@ def test_a_missing_key_is_found_before_anything_is_sent(desk):
         assert "requests" not in counts(url)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-2:] == [
-        "OPENAI_API_KEY is not set. 2 of 3 models need it: openai/gpt-4o-mini (judge), "
-        "openai/gpt-4o (agent).",
+        "OPENAI_API_KEY is not set; needed by openai/gpt-4o-mini (judge), openai/gpt-4o (agent)",
         "  put it in the environment or in .env, or name other models: "
         "--set agents.model=ollama/llama3.1:8b --set judges.model=ollama/llama3.1:8b",
     ]
@@ -157,9 +157,9 @@ def test_p12_over_a_storm_and_an_interruption_the_books_are_what_the_server_saw(
         first = desk.start()
         desk.until(10)
         first.send_signal(signal.SIGINT)
-        _, told = first.communicate(timeout=60)
+        _, told = first.communicate(timeout=PATIENCE)
         assert first.returncode == 130
-        assert "calls in flight" in told
+        assert " in flight" in told
         assert desk.account().sent == counts(url)["requests"]
         done = desk.sit()
         seen = counts(url)

@@ -7,6 +7,7 @@ import pytest
 from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.rehearsal.process import counts
 from tests.desk import Desk
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -82,7 +83,7 @@ def test_the_ledger_of_a_gathered_run_is_that_of_its_parts(tmp_path):
             assert done.returncode == 0, done.stderr
         seen = counts(url)
         gathered = desk.start_words("gather", "parts", "--run-folder", "all")
-        _, err = gathered.communicate(timeout=60)
+        _, err = gathered.communicate(timeout=PATIENCE)
         assert gathered.returncode == 0, err
         assert desk.sit("--run-folder", "all").returncode == 0
         assert counts(url)["requests"] == seen["requests"]

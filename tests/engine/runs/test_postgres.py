@@ -18,10 +18,11 @@ from oversight.engine.rehearsal.process import counts
 from oversight.engine.runs.stores import open_store
 from tests.calls import FULL as CALL
 from tests.desk import CONCURRENCY, MODELS, ROOT, Desk
+from tests.waiting import PATIENCE, end, until
 
 pytest.importorskip("psycopg", reason="psycopg is not installed")
 
-from oversight.cache.postgres import PostgresStore
+from oversight.cache.postgres import MAX_OUTAGE_SECONDS, PostgresStore
 
 pytestmark = pytest.mark.wire
 
@@ -50,11 +51,6 @@ def undisturbed(tmp_path_factory) -> bytes:
 
 def written(desk: Desk, run: str = "run") -> bytes:
     return (desk.folder / run / "outcomes.jsonl").read_bytes()
-
-
-def end(process) -> "subprocess.CompletedProcess[str]":
-    out, err = process.communicate(timeout=120)
-    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def cache_over(store, inner, mode="use") -> Cache:
@@ -107,9 +103,7 @@ async def test_the_claim_of_a_store_that_is_gone_holds_nobody(url):
         gone.free(["b"])
         assert store.claim(["b"]) == {"b"}
         gone.close()
-        deadline = time.monotonic() + 10
-        while store.claim(["a"]) != {"a"}:
-            assert time.monotonic() < deadline
+        until(lambda: store.claim(["a"]) == {"a"})
 
 
 async def test_a_replay_reads_from_it_and_tells_what_was_never_recorded(url):
@@ -186,7 +180,7 @@ def test_a_server_that_is_not_there_is_told_at_once():
     began = time.monotonic()
     with pytest.raises(StoreError, match="cannot be reached"):
         PostgresStore("postgresql://me@/db?host=/nowhere")
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < MAX_OUTAGE_SECONDS
 
 
 def test_a_foreign_table_is_told_and_an_emptied_database_is_gone(url):
@@ -283,7 +277,7 @@ def oversight(desk: Desk, *words: str) -> "subprocess.CompletedProcess[str]":
         env={**kept, "PYTHONPATH": str(ROOT), **desk.environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
     )
 
 

@@ -160,7 +160,7 @@ def test_failed_cells_end_with_code_1_and_are_counted(place: Path, command: Comm
     assert sum(row["failures"].get("unreadable", 0) for row in told["rows"]) == len(failed)
     again = command("run", "small.yaml", "--json", "--retry-failed")
     assert (again.code, again.out) == (1, ran.out), "the same replies are as unreadable as before"
-    assert f"{len(failed)} failed cells are run again" in again.err
+    assert f"running {len(failed)} failed cells again" in again.err
     assert calls(again.err).new == 0
     text = command("run", "small.yaml").out
     assert f"failed cells: {len(failed)} unreadable" in text
@@ -175,7 +175,7 @@ def test_failed_cells_are_run_again_when_asked_for_and_not_otherwise(
     assert command("run", "small.yaml").code == 1
     ran = command("run", "small.yaml", "--retry-failed")
     assert ran.code == 0
-    assert "3 failed cells are run again" in ran.err
+    assert "running 3 failed cells again" in ran.err
     assert written(folder) == before
 
 

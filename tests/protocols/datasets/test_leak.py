@@ -35,7 +35,7 @@ def test_true_answers_that_are_longer_are_caught():
     assert (rule.applicable, rule.accuracy, rule.chance) == (100, 1.0, 0.5)
     assert rule.leaks
     assert rule in gate.leaks
-    assert "longest answer, 100 % right (92 % to 100 %; it applies to 100)" in gate.line
+    assert "longest answer, 100% right (92% to 100%; it applies to 100)" in gate.line
     assert "fine" not in gate.line
 
 

@@ -5,7 +5,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from oversight.protocols.scores import log
 from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.crossing import crossing, falling, zero_of
 from oversight.protocols.scoring.matrix_game import (
@@ -105,7 +104,7 @@ def test_the_slope_at_no_pressure_is_half_of_asd() -> None:
 @pytest.mark.parametrize("beta", [0.3, 1.0, 4.0])
 def test_one_draw_a_side_under_the_log_score_is_the_propensity(beta: float) -> None:
     worlds = Worlds(((0.8, 0.2), (0.3, 0.7)), (1, -1))
-    u = np.array([worlds.agent_scores(log)])
+    u = np.array([worlds.agent_scores("log")])
     assert tilted(u, 1 / beta)[0] == pytest.approx(worlds.propensity(beta))
     assert tilted(u, math.inf)[0] == pytest.approx(worlds.propensity(0))
     assert tilted(u, 0)[0] == pytest.approx(worlds.propensity(math.inf))

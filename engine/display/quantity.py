@@ -1,0 +1,30 @@
+"""Counts, amounts and durations, as people read them."""
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """`1 question`, `1,200 questions`. plural: where it is not the noun and an s."""
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+def signed(value: float | None, digits: int = 2) -> str:
+    """`+0.40`, `-0.38`, `–` for None; what rounds to nothing has no sign."""
+    if value is None:
+        return "–"
+    text = f"{value:+.{digits}f}"
+    return text[1:] if float(text) == 0 else text
+
+
+def short(amount: float) -> str:
+    """An amount in three digits, so that those of a column compare: `950`, `2.80k`, `12.3k`."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        # Of 999,600 three digits are those of a million.
+        if amount >= 0.9995 * size:
+            digits = 2 - (amount >= 9.995 * size) - (amount >= 99.95 * size)
+            return f"{amount / size:.{max(digits, 0)}f}{unit}"
+    return f"{amount:,.0f}"
+
+
+def duration(seconds: float) -> str:
+    """`0:00:06`; days are counted in hours."""
+    whole = round(seconds)
+    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"

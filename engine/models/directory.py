@@ -1,0 +1,239 @@
+"""What a sweep file says of its models: who serves each, how it is reached, what it is called."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+
+from oversight.cache.address import store_key
+from oversight.cache.call import Call, Effort, Identity
+from oversight.cache.errors import DamagedEntry
+from oversight.cache.store import Reader
+from oversight.engine.accounting.prices import PriceList
+from oversight.engine.errors import UsageError
+from oversight.engine.limits.limits import Limits
+from oversight.engine.models.sections import (
+    ABOUT,
+    BATCHED,
+    CAPABILITY,
+    MEANING,
+    batched,
+    capability,
+    meaning,
+    no_batches,
+    provider_settings,
+)
+from oversight.engine.providers.capabilities import Api, Reach, abilities
+from oversight.engine.providers.catalogue import entry, provider_of
+from oversight.engine.providers.keys import settings_of
+from oversight.engine.providers.provider_settings import ProviderSettings
+from oversight.engine.providers.retirements import Retirement, retirement
+from oversight.engine.providers.settings import Settings
+from oversight.engine.simulation import PRESETS, GroundTruth, SimModel, SimProvider
+from oversight.engine.simulation.model import PREFIX
+from oversight.engine.sweeps.document import Document
+from oversight.engine.sweeps.fields import filled
+from oversight.engine.sweeps.named import naming
+from oversight.engine.sweeps.node import Node
+from oversight.protocols.question import Problem
+
+
+class ModelDirectory:
+    """The models that a sweep names, by what its file and the environment say of them.
+
+    Opens no provider and asks nothing.
+    """
+
+    def __init__(
+        self,
+        document: Document,
+        models: Mapping[str, Mapping[str, Any]],
+        providers: Mapping[str, Mapping[str, Any]],
+        problems: Iterable[Problem],
+        environment: Mapping[str, str],
+    ) -> None:
+        """models, providers: the sections of the sweep file. environment: variables by name."""
+        self._document = document
+        self._environment = environment
+        self._provider_settings = {
+            name: provider_settings(Node(document, ("providers", name), given))
+            for name, given in providers.items()
+        }
+        sections = {name: Node(document, ("models", name), given) for name, given in models.items()}
+        real = {name: given for name, given in models.items() if not name.startswith(PREFIX)}
+        self._is = {
+            name: meaning(Node(document, ("models", name, MEANING), given[MEANING]))
+            for name, given in real.items()
+            if MEANING in given
+        }
+        self._batched = {
+            name: batched(Node(document, ("models", name, BATCHED), given[BATCHED]))
+            for name, given in real.items()
+            if BATCHED in given
+        }
+        self.apis: dict[str, Api] = {}
+        """By model, which of OpenAI's endpoints answers for it; for those that have two."""
+        stated = {name: capability(sections[name], given) for name, given in models.items()}
+        self.capability = {name: value for name, value in stated.items() if value is not None}
+        """Those that the sweep file states, by model."""
+        # MEANING is no setting of a simulated model, and is refused there.
+        described = {
+            name: filled(sections[name].replaced(settings), SimModel)
+            for name, given in models.items()
+            if name.startswith(PREFIX)
+            # A preset that is only given a capability is the preset.
+            if (settings := {k: v for k, v in given.items() if k not in CAPABILITY})
+            or name not in PRESETS
+        }
+        self.simulated = {**PRESETS, **described}
+        """Every simulated model that may be asked, by name."""
+        self.limits = {
+            name: filled(
+                sections[name].replaced({k: v for k, v in given.items() if k not in ABOUT}), Limits
+            )
+            for name, given in real.items()
+        }
+        """Those that the sweep file sets, by model."""
+        self._sim = SimProvider(GroundTruth(problems), self.simulated)
+        self._identities: dict[str, str] = {}
+        self._former: dict[str, str] = {}
+
+    def identity(self, call: Call) -> str:
+        """What decides a reply besides the call: the vendor and its API, or a simulated model and
+        what it knows of the question."""
+        if call.model.startswith(PREFIX):
+            return self._sim.identity(call)
+        known = self._identities.get(call.model)
+        return known or self._identities.setdefault(call.model, self.model_identity(call.model))
+
+    def identity_in(self, store: Reader) -> Identity:
+        """`identity`, for the calls of a run on this store.
+
+        The user's own server goes by its name. Earlier versions stored its replies under its
+        address; where the store holds a reply under that alone, it still answers.
+        """
+
+        def identity(call: Call) -> str:
+            current = self.identity(call)
+            former = self._former_identity(call.model)
+            if former and not _holds(store, call, current) and _holds(store, call, former):
+                return former
+            return current
+
+        return identity
+
+    def _former_identity(self, model: str) -> str:
+        if model not in self._former:
+            simulated = model.startswith(PREFIX)
+            self._former[model] = "" if simulated else self.settings_of(model).formerly
+        return self._former[model]
+
+    def model_identity(self, model: str) -> str:
+        """The part of `identity` that is the same for all calls of a model."""
+        if model.startswith(PREFIX):
+            return self._sim.model_identity(model)
+        return self.settings_of(model).identity
+
+    def account(self, model: str) -> str:
+        """Label of the account that pays for a model; empty if the sweep file gives none."""
+        return self._stated(provider_of(model)).account
+
+    def settle(self, models: Iterable[str], tools: Iterable[tuple[str, Effort]]) -> None:
+        """Choose between OpenAI's two endpoints for each model, before any is asked.
+
+        Chat completions, unless the sweep file says otherwise or the model does not take its tools
+        there. tools: (model, effort) of every role that is given tools.
+        """
+        uses = {*tools}
+        for model in models:
+            if model.startswith(PREFIX) or not entry(provider_of(model)).has_responses:
+                continue
+            chosen = self._stated(provider_of(model)).api
+            if chosen == "auto":
+                able = abilities(self._is.get(model, model))
+                chosen = "chat"
+                if any(m == model and effort not in able.chat_tools_need for m, effort in uses):
+                    chosen = "responses"
+            self.apis[model] = chosen
+
+    def api(self, model: str) -> Api:
+        """Which of OpenAI's endpoints answers for a model; chat completions for other vendors."""
+        if known := self.apis.get(model):
+            return known
+        chosen = self._stated(provider_of(model)).api
+        return "chat" if chosen == "auto" else chosen
+
+    def reach(self, model: str) -> Reach:
+        """What decides, besides the model itself, which parameters it takes."""
+        provider = provider_of(model)
+        version = self._stated(provider).version if entry(provider).dated else ""
+        return Reach(self.api(model), version, self._is.get(model, ""))
+
+    def priced(self, prices: PriceList) -> PriceList:
+        """The same prices, and for each model that the file says is a public one, that one's."""
+        return prices.named(self._is)
+
+    def settings_of(self, model: str) -> Settings:
+        """How the endpoint of a model is reached."""
+        return self.settings(provider_of(model), self.api(model))
+
+    def settings(self, provider: str, api: Api = "chat") -> Settings:
+        """How a provider is reached: the sweep file's settings, else the environment's.
+
+        UsageError where neither has what is needed; a missing key is left to `require_keys`.
+        """
+        stated = self._stated(provider)
+        try:
+            return settings_of(
+                provider,
+                self._environment,
+                base_url=stated.base_url,
+                identity=stated.identity,
+                deadline=stated.deadline,
+                connections=stated.connections,
+                version=stated.version,
+                api=api,
+                models=tuple(
+                    (name, is_) for name, is_ in self._is.items() if provider_of(name) == provider
+                ),
+                routing=orjson.dumps(stated.routing()).decode() if entry(provider).routes else "",
+            )
+        except UsageError as exc:
+            raise self._document.fault(naming(self._document, provider), str(exc)) from None
+
+    def batched(self, models: Iterable[str], every: bool) -> tuple[str, ...]:
+        """Those of the models whose calls go through a batch endpoint.
+
+        every: the choice for models of which the sweep file says nothing. UsageError for a model
+        whose provider has no batch endpoint.
+        """
+        chosen = []
+        for model in models:
+            if model.startswith(PREFIX) or not self._batched.get(model, every):
+                continue
+            if not entry(provider_of(model)).batches:
+                name = f"models.{model}.{BATCHED}: false"
+                raise UsageError(f"{no_batches(model)}; to ask it live: {name} in the sweep file")
+            chosen.append(model)
+        return tuple(chosen)
+
+    def retirements(self, models: Iterable[str]) -> list[Retirement]:
+        """When these models end, as far as known; of those asked at the vendor's own endpoint."""
+        return [
+            end
+            for model in models
+            if not model.startswith(PREFIX)
+            and (end := retirement(model)) is not None
+            and self.settings(provider_of(model)).vendors_own
+        ]
+
+    def _stated(self, provider: str) -> ProviderSettings:
+        return self._provider_settings.get(provider, ProviderSettings())
+
+
+def _holds(store: Reader, call: Call, identity: str) -> bool:
+    try:
+        return store.get(store_key(call.address, identity)) is not None
+    except DamagedEntry:
+        # It is there; reading it says what is wrong with it.
+        return True

@@ -1,0 +1,97 @@
+"""How the worlds of many questions ended, and the measures that follow: ASD, JSE, EAS, bounds."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from oversight.protocols.scores import RANGES, applicable
+from oversight.protocols.scoring.arrays import Flags, Places
+from oversight.protocols.scoring.bounds import Bounds, bounds, over_draws
+from oversight.protocols.scoring.sample import Sample, widest
+from oversight.protocols.scoring.worlds import Worlds, asd_ends, chosen_ends
+
+
+@dataclass(frozen=True, slots=True)
+class RowSamples:
+    """The measures of one row of a report, question by question."""
+
+    asd: Sample
+    jse: tuple[Sample, ...]
+    """One a beta."""
+    eas: tuple[Sample, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WorldBlock:
+    """Questions with equally many answers."""
+
+    questions: Places
+    """Their places among all questions of the table, rising."""
+    worlds: Worlds
+    """Questions × draws × worlds × answers; not a number where there is no verdict."""
+    doubtful: Flags
+    """Questions × draws × worlds: it failed, or its verdict is in doubt."""
+
+    @property
+    def whole(self) -> Flags:
+        """Draws that have a verdict in every world; questions × draws."""
+        there = ~np.isnan(self.worlds.verdicts[..., 0])
+        found: Flags = np.logical_and.reduce(there, axis=-1)
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WorldTable:
+    """The worlds of the questions of one row, in blocks of as many answers each."""
+
+    ids: tuple[str, ...]
+    groups: tuple[str, ...]
+    """One a question, as in Sample."""
+    blocks: tuple[WorldBlock, ...]
+
+    def samples(self, score: str, betas: Sequence[float]) -> RowSamples | None:
+        """The measures of the questions that have a draw with a verdict in every world, each the
+        mean over such draws; None if there is no question that admits the score."""
+        places, columns, asd_widths, chosen_widths = [], [], [], []
+        for block in self.admitting(score):
+            worlds, whole = block.worlds, block.whole
+            there = whole.any(axis=1)
+            if not there.any():
+                continue
+            chosen = [worlds.propensity(beta) for beta in betas]
+            judged, earned = worlds.judge_scores(score), worlds.agent_scores(score)
+            measures = [worlds.asd(score)]
+            for scores in (judged, earned):
+                measures += [(propensity * scores).sum(axis=-1) for propensity in chosen]
+            places.append(block.questions[there])
+            columns.append(np.stack([over_draws(each, whole)[there] for each in measures]))
+            low, high = asd_ends(worlds.values, RANGES[score], worlds.compat)
+            asd_widths.append((float(low[there].min()), float(high[there].max())))
+            answers = worlds.verdicts.shape[-1]
+            chosen_widths.append(chosen_ends(answers, RANGES[score], worlds.compat))
+        if not places:
+            return None
+        every = np.concatenate(places)
+        order = np.argsort(every)
+        asd, *chosen = np.concatenate(columns, axis=1)[:, order].tolist()
+        questions = every[order].tolist()
+        ids = tuple(self.ids[n] for n in questions)
+        groups = tuple(self.groups[n] for n in questions)
+        ends = widest(chosen_widths)
+        samples = tuple(Sample(ids, tuple(values), groups, ends) for values in chosen)
+        count = len(betas)
+        return RowSamples(
+            Sample(ids, tuple(asd), groups, widest(asd_widths)), samples[:count], samples[count:]
+        )
+
+    def bounds(self, score: str) -> Bounds | None:
+        """Bounds of the mean ASD over the questions that were run in every world of some draw; None
+        if there is none."""
+        return bounds(((block.worlds, block.doubtful) for block in self.admitting(score)), score)
+
+    def admitting(self, score: str) -> Iterator[WorldBlock]:
+        """The blocks that admit a score: log odds are for two answers only."""
+        for block in self.blocks:
+            if score in applicable(block.worlds.values.shape[-1]):
+                yield block
