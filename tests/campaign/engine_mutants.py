@@ -213,8 +213,8 @@ ENGINE_MUTANTS: tuple[Mutant, ...] = (
         "engine/runs/workers.py",
         "engine/scheduler",
         (
-            "silent = (leaf for kind in CONCERNS_THE_RUN for leaf in leaves",
-            "silent = (leaf for kind in () for leaf in leaves",
+            "graver = (leaf for kind in CONCERNS_THE_RUN for leaf in leaves",
+            "graver = (leaf for kind in () for leaf in leaves",
         ),
         ("            if stop_token.halt is not None:\n                return\n", ""),
     ),
