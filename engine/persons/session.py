@@ -35,16 +35,16 @@ class PersonsSession(RunSession):
         )
 
     async def _attempt(self, cell: Cell) -> CellOutcome:
-        return await attempt(cell, announced(cell, self._pool, self.cache))
+        return await attempt(cell, expecting(cell, self._pool, self.cache))
 
 
-def announced(cell: Cell, pool: TaskPool, ask: Ask) -> Ask:
+def expecting(cell: Cell, pool: TaskPool, ask: Ask) -> Ask:
     """The `Ask` of one cell: persons' tasks are expected in the pool before they come."""
     row, world = cell.row.address[:12], f"{cell.problem.values[cell.side]:+g}"
 
-    async def told(call: Call) -> Reply:
+    async def expect_and_ask(call: Call) -> Reply:
         if call.model.startswith(PERSON):
             pool.expect(call.address, row, world)
         return await ask(call)
 
-    return told
+    return expect_and_ask
