@@ -48,12 +48,14 @@ def export_bundle(store: Reader, keys: Iterable[str], file: Path) -> int:
     """Write what `store` holds under `keys` to `file`, whole or not at all; how many records.
 
     DamagedEntry for a record that is not what was stored; BundleError for a key that has none,
-    and where the file cannot be written. A file that was there before is replaced.
+    and where the file cannot be written. A file that was there before is replaced; a
+    folder that is missing is made.
     """
     names = sorted(set(keys))
     unfinished = file.with_name(f".{file.name}.{os.getpid()}")
     checksum = hashlib.sha256()
     try:
+        file.parent.mkdir(parents=True, exist_ok=True)
         with unfinished.open("wb") as out:
             for part in _parts(store, names):
                 checksum.update(part)
@@ -63,7 +65,7 @@ def export_bundle(store: Reader, keys: Iterable[str], file: Path) -> int:
             os.fsync(out.fileno())
         unfinished.replace(file)
     except OSError as exc:
-        raise BundleError(f"{file} cannot be written: {exc}") from exc
+        raise BundleError(f"{file} cannot be written: {exc.strerror}") from exc
     finally:
         if unfinished.exists():
             unfinished.unlink()

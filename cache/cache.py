@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
@@ -159,6 +159,22 @@ class Cache:
         key = store_key(call.address, identity)
         if not (self._may_read(key) and self._store.get(key) is not None):
             await self._kept(call, key, call.address, identity, reply)
+
+    async def reserve(self, calls: Sequence[Call], owner: str, seconds: float) -> set[str]:
+        """The addresses of those calls that are the owner's to ask in a batch: other processes
+        neither have stored replies to them, nor have them out. StoreError."""
+        store = self._store
+        if self._mode != "use" or not (isinstance(store, Store) and store.claims):
+            return {call.address for call in calls}
+        keys = {store_key(call.address, self._identity(call)): call.address for call in calls}
+        granted = await asyncio.to_thread(store.reserve, list(keys), owner, seconds)
+        return {keys[key] for key in granted}
+
+    async def release(self, calls: Sequence[Call], owner: str) -> None:
+        """Give reservations back. StoreError."""
+        if isinstance(self._store, Store) and self._store.claims:
+            keys = [store_key(call.address, self._identity(call)) for call in calls]
+            await asyncio.to_thread(self._store.release, keys, owner)
 
     @property
     def statistics(self) -> CacheStatistics:

@@ -1,7 +1,8 @@
 """The store that a team shares: PostgreSQL, from any number of machines at once.
 
-    replies    key (bytes in order), value (sealed, as in SQLite), stored_at
-    store      one row: the version of these tables, and the id of the store
+    replies        key (bytes in order), value (sealed, as in SQLite), stored_at
+    reservations   key, owner, until: calls that are out in some run's batch; made when first used
+    store          one row: the version of these tables, and the id of the store
 
 What is stored first stays, whoever comes second. Calls in flight are told by advisory locks of the
 writing session: they end with it, however it ends, so that no dead process holds a call.
@@ -54,6 +55,17 @@ _GET = "SELECT key, value FROM replies WHERE key = ANY(%s)"
 _DELETE = "DELETE FROM replies WHERE key = ANY(%s)"
 _RANGE = "FROM replies WHERE key {} %s AND key < %s ORDER BY key LIMIT %s"
 _CLAIM = "SELECT n FROM unnest(%s::bigint[]) AS n WHERE pg_try_advisory_lock(n)"
+_RESERVATIONS = """
+CREATE TABLE IF NOT EXISTS reservations (
+    key text COLLATE "C" PRIMARY KEY, owner text NOT NULL, until timestamptz NOT NULL
+)"""
+_RESERVE = """INSERT INTO reservations (key, owner, until)
+SELECT key, %s, now() + make_interval(secs => %s) FROM unnest(%s::text[]) AS key
+WHERE NOT EXISTS (SELECT FROM replies WHERE replies.key = key.key)
+ON CONFLICT (key) DO UPDATE SET owner = excluded.owner, until = excluded.until
+WHERE reservations.owner = excluded.owner OR reservations.until < now()
+RETURNING key"""
+_RELEASE = "DELETE FROM reservations WHERE key = ANY(%s) AND owner = %s"
 _FREE = "SELECT pg_advisory_unlock(n) FROM unnest(%s::bigint[]) AS n"
 
 T = TypeVar("T")
@@ -139,6 +151,21 @@ class PostgresStore(Store):
     def free(self, keys: Sequence[str]) -> None:
         numbers = [self._number(key) for key in keys]
         self._writing.run(lambda db: _rows(db, _FREE, numbers))
+
+    def reserve(self, keys: Sequence[str], owner: str, seconds: float) -> set[str]:
+        # In one order everywhere, so that no two runs deadlock.
+        given = (owner, seconds, sorted(map(checked_key, keys)))
+
+        def reserve(db: "psycopg.Connection[Any]") -> set[str]:
+            with db.transaction():
+                db.execute("SELECT pg_advisory_xact_lock(%s)", (_SETUP_LOCK,))
+                db.execute(_RESERVATIONS)
+            return {key for (key,) in db.execute(_RESERVE, given).fetchall()}
+
+        return self._writing.run(reserve)
+
+    def release(self, keys: Sequence[str], owner: str) -> None:
+        self._writing.run(lambda db: db.execute(_RELEASE, (list(keys), owner)))
 
     def keys(self, prefix: str = "") -> Iterator[str]:
         return (key for key, _ in self._pages("key, NULL", prefix))

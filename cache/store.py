@@ -98,6 +98,15 @@ class Store(Reader):
         """Give claims back."""
         return None
 
+    def reserve(self, keys: Sequence[str], owner: str, seconds: float) -> set[str]:
+        """Those of the keys that have no value and that no other owner has reserved: they are this
+        owner's for so long, or until `release`. Unlike claims they outlive the process."""
+        return set(keys)
+
+    def release(self, keys: Sequence[str], owner: str) -> None:
+        """Give an owner's reservations back."""
+        return None
+
     @abstractmethod
     def delete_many(self, keys: Iterable[str]) -> int:
         """Remove entries in one transaction; how many there were."""

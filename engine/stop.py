@@ -1,9 +1,12 @@
 """The moment after which nothing more is asked: a `Halt` that everyone who waits hears at once."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 from oversight.engine.errors import Halt
+
+T = TypeVar("T")
 
 
 class StopToken:
@@ -34,6 +37,22 @@ class StopToken:
         if self.halt is not None:
             # One exception reaches thousands of callers; their tracebacks must not pile up on it.
             raise self.halt.with_traceback(None)
+
+    async def until_stopped(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of some work; at a stop the work is cancelled, and this raises the Halt."""
+        self.raise_if_stopped()
+        task = asyncio.ensure_future(work)
+        alarm = task.get_loop().create_future()
+        self._alarms.add(alarm)
+        try:
+            await asyncio.wait((task, alarm), return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                self.raise_if_stopped()
+            return task.result()
+        finally:
+            self._alarms.discard(alarm)
+            if task.cancel():
+                await asyncio.wait((task,))
 
     async def sleep(self, seconds: float) -> None:
         """Sleep so long; raises the Halt the moment the latch is pulled. Cancellation-safe."""

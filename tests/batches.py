@@ -28,6 +28,7 @@ from tests.engine.sweep_files import sweep_file
 from tests.shipments import shipments
 
 BATCHED = BatchTerms(every=True)
+WAIT = replace(BATCHED, then="wait")
 MODELS = {
     "openai": ("openai/gpt-4o", "openai/gpt-4o-mini"),
     "anthropic": ("anthropic/claude-sonnet-4-6", "anthropic/claude-haiku-4-5"),
@@ -43,6 +44,8 @@ providers:
   openai: {{identity: the vendor}}
   anthropic: {{identity: the other vendor}}
 """
+DEPTH = 3
+"""Waves of this sweep: two speeches one after the other, and the verdict."""
 
 
 @dataclass(frozen=True)
@@ -107,13 +110,14 @@ class BatchBench:
         name: str = "run",
         terms: BatchTerms = BATCHED,
         loaded: LoadedSweep | None = None,
+        store: str = "",
         **options: Any,
     ) -> RunEnd:
-        """Start a run, or go on with it."""
+        """Start a run, or go on with it. store: its URL; empty for a folder of the run's own."""
         loaded = loaded or self.loaded(server.url)
         folder = self.folder / name
         made: list[Executor] = []
-        store = str(self.folder / f"{name}-store")
+        store = store or str(self.folder / f"{name}-store")
         executor = executor_for(1, loaded, store, batch=terms)
 
         def make(assignment: Assignment) -> Executor:

@@ -12,7 +12,7 @@ TICK = 1e-9
 that waits for a hair more than a float can hold would otherwise turn for ever."""
 
 
-class _Jump(selectors.SelectSelector):
+class _Jump(selectors.DefaultSelector):
     """Takes the time that a selector would wait off the clock, and does not wait."""
 
     def __init__(self) -> None:

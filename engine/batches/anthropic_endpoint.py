@@ -1,4 +1,4 @@
-"""Anthropic's Message Batches: one request holds all calls, one file of results comes down."""
+"""Anthropic's Message Batches API: one request holds all calls, one file holds all results."""
 
 from collections.abc import AsyncIterator, Collection, Iterable
 from datetime import datetime
@@ -19,7 +19,7 @@ from oversight.engine.providers.payload import text
 
 PATH = "/v1/messages/batches"
 MAX_CLOCK_SKEW = 3600.0
-"""Seconds by which the vendor's clock and ours may differ, and a request may take."""
+"""Seconds by which the clocks may differ, including the time of a request."""
 _STATUS = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -33,13 +33,13 @@ _STATUS = {
     "api_error": 500,
     "overloaded_error": 529,
 }
-"""What a live call would be answered with; of an error that is not here, 500."""
+"""HTTP status of a live call with this error; 500 for others."""
 _NOT_RUN: dict[str, Lost] = {"expired": "Expired", "canceled": "Cancelled"}
 
 
 class AnthropicEndpoint(BatchEndpoint):
-    """Its list of batches does not show what is in them: one that was made, and whose id never
-    reached us, is known by its age and size, and for sure by its results alone."""
+    """The list of batches does not show their contents: a batch whose id never reached us is found
+    by age and size, and confirmed by the custom ids of its results."""
 
     caps = Caps(100_000, 256 * 10**6)
     shows_marks = False

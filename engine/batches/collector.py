@@ -1,4 +1,4 @@
-"""Who takes the calls of a model that is asked in batches: what is missing is noted, not asked."""
+"""Stands in for a model that is asked in batches: missing calls are noted, not asked."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -15,11 +15,11 @@ from oversight.engine.system.files import unwritable
 
 
 class Collector:
-    """An `Ask` for one model, behind the cache: whoever gets here needs a reply that is not stored.
+    """An `Ask` for one model, behind the cache: it gets the calls that have no stored reply.
 
-    Raises Pending for a call that is out or noted, the vendor's own fault for one that is never
-    served, and what the wire raises for one that it has no words for. Notes are kept on disk: a
-    wave may lack more calls than memory should hold.
+    Raises Pending for a call that is out or noted, the vendor's fault for one that can never be
+    served, and what the wire raises for one that it cannot express. Notes are kept on disk: a wave
+    may lack more calls than memory should hold.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Collector:
         live: Ask,
         goes_live: Callable[[str], bool],
     ) -> None:
-        """live: who is asked in place of a batch where goes_live says so of a call's address."""
+        """live: asked in place of a batch where goes_live says so of a call's address."""
         self._journal = journal
         self._model = model
         self._wire = wire
@@ -41,8 +41,8 @@ class Collector:
         self._out: set[bytes] = set()
         self._file: BinaryIO | None = None
 
-    def begin(self) -> None:
-        """Forget what was noted, as a walk begins; and see what is out."""
+    def reset(self) -> None:
+        """Begin a walk: forget the notes, and read which calls are out."""
         self._noted.clear()
         self._out.clear()
         batches = (*self._journal.intended.values(), *self._journal.out.values())
@@ -60,7 +60,7 @@ class Collector:
             return self._wire.reply(fault[0], {}, fault[1])
         if self._goes_live(address):
             return await self._live(call)
-        # What it has no words for fails here, as it would live, and not in the middle of a batch.
+        # A call that the wire cannot express fails here, as it would live, not inside a batch.
         self._wire.body(call)
         try:
             if self._file is None:
@@ -76,38 +76,42 @@ class Collector:
         return len(self._noted)
 
     def calls(self) -> Iterator[Call]:
-        """Those that are noted, in the order in which they were asked."""
+        """The noted calls, in the order in which they were asked."""
         if self._file is None:
             return
         try:
             self._file.flush()
         except OSError as exc:
             raise unwritable(self._path, exc) from exc
-        for _, line in lines_at(self._path):
-            yield read_call("", line)
+        yield from calls_in(self._path)
 
     def close(self) -> None:
-        """Take the notes away."""
+        """Delete the notes."""
         if self._file is not None:
             self._file.close()
             self._file = None
             self._path.unlink(missing_ok=True)
 
 
+def calls_in(path: Path) -> Iterator[Call]:
+    """The calls of a file of canonical JSON, one a line."""
+    return (read_call("", line) for _, line in lines_at(path))
+
+
 def lines_at(path: Path) -> Iterator[tuple[int, bytes]]:
-    """(where it begins, line) of each line of a file, without its end."""
-    at = 0
+    """(offset, line) of each line of a file, without newlines."""
+    offset = 0
     with path.open("rb") as file:
         for line in file:
-            yield at, line.rstrip(b"\n")
-            at += len(line)
+            yield offset, line.rstrip(b"\n")
+            offset += len(line)
+
+
+def offsets(path: Path) -> dict[bytes, int]:
+    """Where each call of a file begins, by the bytes of its address."""
+    return {_digest(line): offset for offset, line in lines_at(path)}
 
 
 def _digest(canonical: bytes) -> bytes:
-    """The address of a call, by its canonical JSON, in half of the room."""
+    """The address of a call as bytes, from its canonical JSON."""
     return hashlib.sha256(canonical).digest()
-
-
-def places(path: Path) -> dict[bytes, int]:
-    """Where each call of a file begins, by the bytes of its address."""
-    return {_digest(line): at for at, line in lines_at(path)}

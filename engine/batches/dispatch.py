@@ -1,19 +1,24 @@
-"""Batches handed in, asked after and taken home, whatever goes wrong on the way."""
+"""Batches of one run: submits calls, polls the vendors, and collects results."""
 
-import random
+import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from typing import Any, TypeVar
+from itertools import islice
+from pathlib import Path
+from typing import Any
 
 from oversight.cache.cache import Cache
+from oversight.cache.call import Call
+from oversight.cache.errors import StoreError
 from oversight.engine.accounting.prices import Price, PriceList
-from oversight.engine.batches.collector import Collector
+from oversight.engine.batches.collector import Collector, calls_in
 from oversight.engine.batches.endpoint import BatchEndpoint, BatchState, Submission, batch_endpoint
 from oversight.engine.batches.journal import BatchJournal
 from oversight.engine.batches.packing import BODY, BatchPacker
 from oversight.engine.batches.results import BatchResults
+from oversight.engine.batches.retrying import INCONCLUSIVE, T, backoff, retried
 from oversight.engine.errors import (
     BatchRefused,
     BudgetReached,
@@ -22,33 +27,31 @@ from oversight.engine.errors import (
     ModelNotFound,
     ProviderDown,
     RateLimited,
+    StoreFailed,
     TransientError,
     Unreachable,
 )
+from oversight.engine.limits.breaker import GIVE_UP
 from oversight.engine.models.router import Models
 from oversight.engine.providers.catalogue import batch_wire
 from oversight.engine.providers.fault import ErrorAnswer
 from oversight.engine.stop import StopToken
 
 SETTLE = 60.0
-"""Seconds after which a vendor lists a batch that was handed in just before an answer was lost."""
-GIVE_UP = 1800.0
-"""Seconds without an answer after which a vendor counts as down."""
-MAX_WAIT = 60.0
-"""Seconds between two tries at most."""
+"""Seconds after which a vendor lists a batch whose submission was not answered."""
 QUEUE_FULL = "token_limit_exceeded"
 """OpenAI's code for a queue that has no room for a batch just now."""
-
 MAX_SUBMISSIONS = 6
-"""Times that one batch is handed in, as long as none of them is known to have made it."""
-INCONCLUSIVE = (TransientError, LookupError, TypeError, ValueError, AttributeError)
-"""What passes, or is the answer of a vendor that we cannot read."""
-
-Told = TypeVar("Told")
+"""Attempts to submit one batch, as long as none is known to have made it."""
+RESERVED_FOR = 25 * 3600.0
+"""Seconds for which other runs of a database leave a call to the run that has it out. By then its
+batch has ended, and if the run has not collected it, nobody will."""
+RESERVED_TOGETHER = 1_000
+"""Calls reserved in one round trip."""
 
 
 class Dispatch:
-    """All batches of one run. What is raised is a Halt, or a RunFolderError."""
+    """All batches of one run. Raises only Halts and RunFolderErrors."""
 
     def __init__(
         self,
@@ -61,19 +64,19 @@ class Dispatch:
     ) -> None:
         self.journal = journal
         self.back: dict[str, int] = {}
-        """By batch that is out, how many of its lines are done."""
+        """Of each batch that is out, how many lines are done."""
         self._models = models
         self._cache = cache
         self._prices = prices
         self._stop = stop_token
         self._max_lines = max_lines
+        self._owner = f"{socket.gethostname()}:{journal.folder.resolve()}"
         self._endpoints: dict[str, BatchEndpoint] = {}
         self._cancelled: set[str] = set()
         self._full = 0
         """How often in a row a queue had no room."""
 
     def endpoint(self, model: str) -> BatchEndpoint:
-        """Where the calls of a model are handed in."""
         settings = self._models.settings_of(model)
         name = f"{settings.provider} {settings.api}"
         if name not in self._endpoints:
@@ -85,8 +88,8 @@ class Dispatch:
             await endpoint.close()
 
     def restore_accounting(self, counted: Mapping[str, int]) -> None:
-        """Count in what earlier sittings landed and did not live to enter, and hold back dollars
-        for what is out. counted: by model, batches that are in the ledger."""
+        """Enter batches that landed earlier and are missing from the ledger, and reserve dollars
+        for those that are out. counted: batches in the ledger, by model."""
         for model, landed in self.journal.landed.items():
             for account in landed[counted.get(model, 0) :]:
                 spent = account.dollars + account.doubtful
@@ -97,69 +100,75 @@ class Dispatch:
             self._reserve(batch.worst)
 
     async def recover(self) -> None:
-        """Find out what became of batches whose handing in was cut off."""
+        """Find out what became of batches whose submission was cut off."""
         for lost in list(self.journal.intended.values()):
-            if await self._recovered(lost):
+            if await self._found(lost):
                 continue
             if time.time() - lost.at < GIVE_UP:
-                # What a dying process sent may have been on its way still.
+                # The request of a process that died may still have been on its way.
                 await self._stop.sleep(SETTLE)
-            if not await self._recovered(lost):
+            if not await self._found(lost):
                 self.journal.dropped(lost.mark)
-                self._discard(lost, 0.0)
+                await self._discard(lost, 0.0)
 
-    async def submit(self, collector: Collector, model: str) -> None:
-        """Hand in the calls that are noted, as far as queue and budget have room.
+    async def submit(self, collector: Collector, model: str) -> int:
+        """Submit the noted calls, as far as queue and budget have room; how many were left to other
+        runs of the store that have them out.
 
-        BudgetReached where they have none for one, and nothing is out that may leave some.
+        BudgetReached where they have room for none, and nothing is out that may leave some.
         """
         endpoint, budget = self.endpoint(model), self._models.budget
         caps = endpoint.caps
         if self._max_lines is not None:
             caps = replace(caps, lines=min(caps.lines, self._max_lines))
+        elsewhere = await self._reserved_elsewhere(collector)
+        calls = (call for call in collector.calls() if call.address not in elsewhere)
         packer = BatchPacker(
-            model,
-            endpoint,
-            self.journal.folder,
-            collector.calls(),
-            caps,
-            self._price(model),
-            budget,
+            model, endpoint, self.journal.folder, calls, caps, self._price(model), budget
         )
-        while not packer.empty:
-            self._stop.raise_if_stopped()
-            batch = packer.cut(self._room(model), time.time)
-            if batch is None:
-                break
-            self.journal.intend(batch)
-            self._reserve(batch.worst)
-            await self._submit(endpoint, batch)
+        try:
+            while not packer.empty:
+                self._stop.raise_if_stopped()
+                batch = packer.pack(self._room(model), time.time)
+                if batch is None:
+                    break
+                self.journal.intend(batch)
+                self._reserve(batch.worst)
+                await self._submit(endpoint, batch)
+        finally:
+            await self._release(packer.rest())
         if packer.lacked and budget is not None and not self.journal.out:
             raise BudgetReached(budget.reached(packer.lacked))
+        return len(elsewhere)
 
     async def poll(self) -> bool:
-        """Look after every batch that is out, and land those that have ended.
+        """Check every batch that is out, and collect those that have ended.
 
         Whether there is anything new: replies, or calls that are free again and could go out now.
         """
         news, stops = False, None
+        down = set[BatchEndpoint]()
         for id, batch in list(self.journal.out.items()):
             endpoint = self.endpoint(batch.model)
+            if endpoint in down:
+                continue
             try:
-                state = await self._of_batch(id, endpoint.state, id)
+                state = await self._about(id, endpoint.state, id)
                 self.back[id] = state.done
                 if not state.ended:
                     continue
                 del self.back[id]
                 if state.fault is None:
-                    await self._land(endpoint, id, batch, state)
+                    await self._collect(endpoint, id, batch, state)
                     news = True
                 else:
                     news = await self._refused(id, batch, state.fault) or news
             except Halt as halt:
-                # What else is back is taken home before the run stops.
+                # Other batches that have ended are collected before the run stops.
                 self._stop.raise_if_stopped()
                 stops = stops or halt
+                if isinstance(halt, ProviderDown):
+                    down.add(endpoint)
         if stops is not None:
             raise stops
         return news
@@ -168,9 +177,9 @@ class Dispatch:
         """Have the vendors stop what is out. Until a batch has ended, its calls stay with it."""
         for id, batch in list(self.journal.out.items()):
             if id not in self._cancelled:
-                # One that has ended meanwhile cannot be cancelled; the next look says so.
+                # One that has ended meanwhile cannot be cancelled; the next poll says so.
                 with suppress(InvalidRequest, ModelNotFound):
-                    await self._retried(self.endpoint(batch.model).cancel, id)
+                    await retried(self._stop, self.endpoint(batch.model).cancel, id)
                 self._cancelled.add(id)
 
     async def _submit(self, endpoint: BatchEndpoint, batch: Submission) -> None:
@@ -184,59 +193,59 @@ class Dispatch:
                 tries += 1
                 if tries > MAX_SUBMISSIONS:
                     raise ProviderDown(f"{exc}; a batch could not be handed in") from exc
-                # Only its answer would have said whether a batch was made of it.
+                # A lost answer would have said whether a batch was made.
                 unsent = isinstance(exc, (RateLimited, Unreachable))
-                await self._stop.sleep(max(_backoff(tries, exc), 0.0 if unsent else SETTLE))
-                if not unsent and await self._recovered(batch):
+                await self._stop.sleep(max(backoff(tries, exc), 0.0 if unsent else SETTLE))
+                if not unsent and await self._found(batch):
                     body.unlink()
                     return
             except (InvalidRequest, ModelNotFound) as exc:
                 self.journal.dropped(batch.mark)
-                self._discard(batch, 0.0)
+                await self._discard(batch, 0.0)
                 raise BatchRefused(f"{exc}; no call of {batch.model} went out") from exc
             except Halt:
                 self.journal.dropped(batch.mark)
-                self._discard(batch, 0.0)
+                await self._discard(batch, 0.0)
                 raise
         self.journal.submitted(batch.mark, id)
         body.unlink()
 
-    async def _recovered(self, lost: Submission) -> bool:
-        """Whether the vendor has a batch, which then counts as handed in."""
+    async def _found(self, lost: Submission) -> bool:
+        """Whether the vendor has a batch, which then counts as submitted."""
         endpoint = self.endpoint(lost.model)
-        id = await self._retried(endpoint.find, lost, frozenset(self.journal.known))
+        id = await retried(self._stop, endpoint.find, lost, frozenset(self.journal.known))
         if id is not None:
             self.journal.submitted(lost.mark, id, guessed=not endpoint.shows_marks)
         return id is not None
 
-    async def _land(
+    async def _collect(
         self, endpoint: BatchEndpoint, id: str, batch: Submission, state: BatchState
     ) -> None:
-        file = self.journal.folder / f"{batch.mark}.results"
+        file, calls = self.journal.folder / f"{batch.mark}.results", self.journal.calls(batch)
         file.unlink(missing_ok=True)
         for path in state.downloads:
-            await self._of_batch(id, endpoint.http.download, path, file)
+            await self._about(id, endpoint.http.download, path, file)
         file.touch()
         results = BatchResults(batch, endpoint, self._price(batch.model), self._models.quarantine)
-        await results.read(self.journal.calls(batch), file, state, self._cache)
-        if id in self.journal.guessed and not results.met and file.stat().st_size:
+        if id in self.journal.guessed and not results.are_of(calls, file):
             # As old and as large as ours, but of other calls: ours is still to be found.
             self.journal.foreign(id)
             return await self.recover()
+        await results.store(calls, file, state, self._cache)
         account = results.page.account()
         self.journal.land(id, account, results.faults, results.again)
         self._models.ledger.page(batch.model, self._prices.find(batch.model)).land(account)
-        self._discard(batch, account.dollars + account.doubtful)
+        await self._discard(batch, account.dollars + account.doubtful)
         file.unlink()
         self._full = 0
         if results.halt is not None:
             raise results.halt
 
     async def _refused(self, id: str, batch: Submission, fault: ErrorAnswer) -> bool:
-        """A batch of which nothing was asked; whether to go on without waiting for others."""
+        """Handle a batch refused as a whole; whether to go on without waiting for others."""
         queued = self._queued(batch.model)
         self.journal.refused(id, str(fault))
-        self._discard(batch, 0.0)
+        await self._discard(batch, 0.0)
         if fault.code != QUEUE_FULL:
             try:
                 fault.reply()
@@ -250,12 +259,15 @@ class Dispatch:
             return False
         # Nothing of ours is in the queue: others fill it, or the batch alone was too large.
         self._full += 1
-        await self._stop.sleep(_backoff(self._full))
+        await self._stop.sleep(backoff(self._full))
         return True
 
-    async def _of_batch(self, id: str, errand: Callable[..., Awaitable[Told]], *args: Any) -> Told:
+    async def _about(
+        self, id: str, request: Callable[..., Coroutine[Any, Any, T]], *args: Any
+    ) -> T:
+        """A request about a batch that is out; BatchRefused if the vendor denies it."""
         try:
-            return await self._retried(errand, *args)
+            return await retried(self._stop, request, *args)
         except (InvalidRequest, ModelNotFound) as exc:
             others = len(self.journal.out) - 1
             first = (
@@ -267,23 +279,27 @@ class Dispatch:
                 f"{self.journal.folder} away{first}"
             ) from exc
 
-    async def _retried(self, errand: Callable[..., Awaitable[Told]], *args: Any) -> Told:
-        """What comes of an errand that may be done again; ProviderDown once it has failed too long.
+    async def _reserved_elsewhere(self, collector: Collector) -> set[str]:
+        """Reserve the noted calls; the addresses of those that other runs have out, or stored."""
+        calls, elsewhere = collector.calls(), set[str]()
+        async with _store_faults():
+            while part := list(islice(calls, RESERVED_TOGETHER)):
+                ours = await self._cache.reserve(part, self._owner, RESERVED_FOR)
+                elsewhere.update(call.address for call in part if call.address not in ours)
+        return elsewhere
 
-        InvalidRequest and any Halt pass.
-        """
-        waited, tries = 0.0, 0
-        while True:
-            try:
-                return await errand(*args)
-            except INCONCLUSIVE as exc:
-                fault = exc
-            tries += 1
-            wait = _backoff(tries, fault)
-            waited += wait
-            if waited > GIVE_UP:
-                raise ProviderDown(f"no answer for {GIVE_UP / 60:.0f} minutes; last: {fault!r}")
-            await self._stop.sleep(wait)
+    async def _release(self, calls: Iterator[Call]) -> None:
+        async with _store_faults():
+            while part := list(islice(calls, RESERVED_TOGETHER)):
+                await self._cache.release(part, self._owner)
+
+    async def _discard(self, batch: Submission, spent: float) -> None:
+        """Free what was held for a batch that is done with. spent: dollars."""
+        self._settle(batch.worst, spent)
+        calls = self.journal.calls(batch)
+        await self._release(calls_in(calls))
+        for file in (calls, Path(self.journal.folder, f"{batch.mark}{BODY}")):
+            file.unlink(missing_ok=True)
 
     def _price(self, model: str) -> Price | None:
         price = self._prices.find(model)
@@ -303,17 +319,14 @@ class Dispatch:
         if self._models.budget is not None:
             self._models.budget.reserve(dollars)
 
-    def _discard(self, batch: Submission, spent: float) -> None:
-        self._settle(batch.worst, spent)
-        self.journal.calls(batch).unlink(missing_ok=True)
-        (self.journal.folder / f"{batch.mark}{BODY}").unlink(missing_ok=True)
-
     def _settle(self, worst: float, spent: float) -> None:
         if self._models.budget is not None:
             self._models.budget.settle(worst, spent)
 
 
-def _backoff(tries: int, fault: Exception | None = None) -> float:
-    """Seconds before the next try, after so many that failed."""
-    asked = fault.delay if isinstance(fault, TransientError) else 0.0
-    return max(min(MAX_WAIT, 2.0 ** (tries - 1)) * random.uniform(0.5, 1.0), asked)
+@asynccontextmanager
+async def _store_faults() -> AsyncIterator[None]:
+    try:
+        yield
+    except StoreError as exc:
+        raise StoreFailed(str(exc)) from exc

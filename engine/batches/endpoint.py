@@ -1,4 +1,4 @@
-"""A vendor's batch endpoint: where calls are handed in, asked after, and collected."""
+"""The port to a vendor's batch endpoint: submit, find, poll, read results, cancel."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
@@ -12,13 +12,12 @@ from oversight.engine.providers.settings import Settings
 from oversight.engine.providers.wire import Wire
 
 Lost: TypeAlias = Literal["Expired", "Cancelled", "Missing"]
-"""Why a line has no result: the day was over or the batch was cancelled, and it is not billed; or
-nobody said a word of it, and it may be."""
+"""Why a line has no result. Expired and cancelled lines are not billed; missing ones may be."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """The most that one batch may hold."""
+    """Maximum size of one batch."""
 
     lines: int
     bytes: int
@@ -26,57 +25,56 @@ class Caps:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A batch that was handed in, or may have been."""
+    """A batch that was submitted, or may have been."""
 
     mark: str
-    """Ours, made before it is handed in."""
+    """Our own id, made before it is submitted."""
     model: str
     lines: int
     at: float
-    """Seconds since 1970, just before it was handed in."""
+    """Seconds since 1970, just before it was submitted."""
     tokens: float = 0.0
     """What it puts into the queue of the model: prompts, about, and all of max_tokens."""
     worst: float = 0.0
-    """Dollars at most."""
+    """Maximum cost in dollars."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchState:
-    """How it stands with a batch."""
+    """The state of a batch at the vendor."""
 
     done: int
-    """Lines that have a result, as far as the vendor tells before the end."""
+    """Lines with a result so far, where the vendor says so before the end."""
     ended: bool
     downloads: tuple[str, ...] = ()
-    """Paths of the results, once it has ended."""
+    """Paths of the result files, once it has ended."""
     absent: Lost = "Missing"
-    """What became of lines that the results do not mention."""
+    """Fate of lines that the results do not mention."""
     fault: ErrorAnswer | None = None
-    """Why the whole batch was turned down, and nothing of it asked."""
+    """Why the batch was refused as a whole; then no line was asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineResult:
-    """What came of one line."""
+    """The result of one line."""
 
     address: str
     status: int
-    """As the answer to a live call would have it."""
+    """HTTP status, as of a live call."""
     body: bytes
     lost: Lost | None = None
-    """Why there is neither status nor body; None where they are there."""
+    """Why there is neither status nor body; None where there are."""
 
 
 class BatchEndpoint(ABC):
-    """The batch endpoint of one provider. A call's address is the id of its line.
+    """The batch endpoint of one provider. The custom id of a line is its call's address.
 
-    Raises what calls raise. That a request failed does not say that a batch was not made of it:
-    `find` does.
+    Raises the faults of live calls. A batch may exist although its submission failed: `find` tells.
     """
 
     caps: Caps
     shows_marks: ClassVar[bool] = True
-    """Whether its list of batches tells ours from others'."""
+    """Whether its list of batches shows our marks."""
 
     def __init__(self, settings: Settings, wire: Wire) -> None:
         self.settings = settings
@@ -85,22 +83,22 @@ class BatchEndpoint(ABC):
 
     @abstractmethod
     def line(self, address: str, body: bytes) -> bytes:
-        """One call as a batch holds it. body: as it would be posted."""
+        """One call in the format of a batch. body: of the live request."""
 
     @abstractmethod
     def write(self, lines: Iterable[bytes], file: BinaryIO) -> None:
-        """A whole batch as it is handed in."""
+        """Write a whole batch as it is uploaded."""
 
     @abstractmethod
     async def submit(self, mark: str, file: Path) -> str:
-        """Hand in a batch; the vendor's id of it."""
+        """Submit a batch; the vendor's id of it."""
 
     @abstractmethod
     async def find(self, lost: Submission, known: Collection[str]) -> str | None:
-        """The id of a batch whose handing in was not answered; None if there is none such.
+        """The id of a batch whose submission was not answered; None if it does not exist.
 
-        known: ids that are of other batches. A vendor whose list does not show marks may give
-        another's batch of the same age and size: its results tell.
+        known: ids of other batches. Where the list does not show marks this may be another's batch
+        of the same age and size, which only its results show.
         """
 
     @abstractmethod
@@ -108,19 +106,18 @@ class BatchEndpoint(ABC):
 
     @abstractmethod
     def read(self, line: bytes) -> LineResult:
-        """One line of the results, in whatever order they came; LookupError, TypeError or
-        ValueError if it is none."""
+        """One line of the results; LookupError, TypeError or ValueError for any other."""
 
     @abstractmethod
     async def cancel(self, id: str) -> None:
-        """Have the vendor begin no more of its lines. What is done is billed, and comes."""
+        """Have the vendor begin no more of its lines. Finished ones are billed and have results."""
 
     async def close(self) -> None:
         await self.http.close()
 
 
 def batch_endpoint(settings: Settings, wire: Wire) -> BatchEndpoint:
-    """The endpoint of a provider that takes batches."""
+    """The batch endpoint of a provider that has one."""
     from oversight.engine.batches.anthropic_endpoint import AnthropicEndpoint
     from oversight.engine.batches.openai_endpoint import OpenAIEndpoint
 

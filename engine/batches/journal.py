@@ -1,18 +1,18 @@
-"""What a run handed in and what came back: `batches/book.jsonl` in its folder.
+"""A run's batches, submitted and collected: `batches/book.jsonl` in its folder.
 
 Append-only, and each line is durable before the next step is taken:
 
-    intend     a batch is about to be handed in; its calls lie in MARK.calls, one a line
+    intend     a batch is about to be submitted; its calls are in MARK.calls, one a line
     submitted  the vendor has it, under this id
-    foreign    what was found under this id is another's; ours is still to be found
+    foreign    the batch found under this id is another's; ours is still to be found
     dropped    it was never made: its calls are free again
-    refused    the vendor turned it down whole; its calls are free again
-    landed     its replies are in the store; what it came to, and what came of its other lines
-    room       how many tokens the queue of a model takes, as far as was found out
-    forgiven   cells that failed are run again: no fault stands any more
+    refused    the vendor refused it as a whole; its calls are free again
+    landed     its replies are in the store; its usage, and the fate of its other lines
+    room       how many tokens the queue of a model takes, as learnt so far
+    forgiven   failed cells are run again: no fault stands any more
 
 So a process may be killed between any two steps: a batch that is intended, and not submitted, is
-looked for at the vendor before anything else is handed in.
+looked for at the vendor before anything else is submitted.
 """
 
 import os
@@ -35,31 +35,35 @@ _TOTALS = TypeAdapter(UsageTotals)
 
 
 class BatchJournal:
-    """One run's; the run folder's lock is held by whoever opens it. RunFolderError."""
+    """The journal of one run. To write to it takes the lock of the run folder."""
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: Path, *, reads_only: bool = False) -> None:
+        """reads_only: leaves the folder as it is, also while another process runs it.
+        RunFolderError."""
         self.folder = run / FOLDER
         self._file = self.folder / JOURNAL
         self.began: float | None = None
-        """When the first batch was handed in, in seconds since 1970."""
+        """When the first batch was submitted, in seconds since 1970."""
         self.intended: dict[str, Submission] = {}
-        """By mark, what may have been handed in."""
+        """Batches that may have been submitted, by mark."""
         self.out: dict[str, Submission] = {}
-        """By the vendor's id, what was."""
+        """Batches that the vendor has, by its id."""
         self.known: set[str] = set()
-        """Ids of all batches of this run, and of others that were taken for one of them."""
+        """Ids of all batches of this run, and of others that were mistaken for one of them."""
         self.guessed: set[str] = set()
-        """Ids of batches that were found at a vendor whose list does not show our mark."""
+        """Ids of batches found at a vendor whose list does not show our mark."""
         self.faults: dict[str, tuple[int, bytes]] = {}
-        """By address, the answer that says why a call can never be served."""
+        """By address, (status, body) of the answer to a call that can never be served."""
         self.tries: dict[str, int] = {}
         """By address, how many batches brought no reply to a call."""
         self.landed: dict[str, list[UsageTotals]] = {}
-        """By model, what each batch came to, in the order in which they landed."""
+        """By model, the usage of each batch, in the order in which they landed."""
         self.room: dict[str, float] = {}
-        """By model, tokens in its queue at most."""
+        """By model, the tokens that its queue takes."""
         try:
-            self._open()
+            self._replay()
+            if not reads_only:
+                self._clean()
         except OSError as exc:
             raise unwritable(self._file, exc) from exc
 
@@ -71,7 +75,7 @@ class BatchJournal:
         self._write({"intend": asdict(batch)})
 
     def submitted(self, mark: str, id: str, *, guessed: bool = False) -> None:
-        """guessed: whether the batch may be another's, as its results will tell."""
+        """guessed: whether the batch may be another's, which only its results show."""
         self._write({"submitted": mark, "id": id, "guessed": guessed})
 
     def foreign(self, id: str) -> None:
@@ -90,9 +94,9 @@ class BatchJournal:
         faults: Mapping[str, tuple[int, bytes]],
         again: Iterable[str],
     ) -> None:
-        """faults: answers of lines that are never served, by address. again: those to ask again."""
-        told = {address: [status, body.decode()] for address, (status, body) in faults.items()}
-        self._write({"landed": id, "account": account, "faults": told, "again": list(again)})
+        """faults: answers to lines that can never be served, by address. again: ask once more."""
+        answers = {address: [status, body.decode()] for address, (status, body) in faults.items()}
+        self._write({"landed": id, "account": account, "faults": answers, "again": list(again)})
 
     def learn(self, model: str, tokens: float) -> None:
         self._write({"room": model, "tokens": tokens})
@@ -101,9 +105,8 @@ class BatchJournal:
         if self.faults:
             self._write({"forgiven": len(self.faults)})
 
-    def _open(self) -> None:
-        self.folder.mkdir(exist_ok=True)
-        size = 0
+    def _replay(self) -> None:
+        self._size = 0
         for line in whole_lines(self._file):
             try:
                 self._apply(orjson.loads(line))
@@ -112,26 +115,29 @@ class BatchJournal:
                     f"{self._file}: cannot be read: {exc}; with it moved away, calls that are out "
                     "in batches are asked, and paid, again"
                 ) from exc
-            size += len(line)
+            self._size += len(line)
+
+    def _clean(self) -> None:
+        """Cut a torn last line, and delete the files of batches that are not out."""
+        self.folder.mkdir(exist_ok=True)
         if self._file.exists():
-            # The last line may have been cut off.
-            os.truncate(self._file, size)
+            os.truncate(self._file, self._size)
         kept = {self.calls(batch).name for batch in (*self.intended.values(), *self.out.values())}
         for file in self.folder.iterdir():
             if file.name not in (JOURNAL, *kept):
                 file.unlink()
 
-    def _write(self, told: dict[str, Any]) -> None:
-        line = orjson.dumps(told)
+    def _write(self, step: dict[str, Any]) -> None:
+        line = orjson.dumps(step)
         append_line(self._file, line)
         self._apply(orjson.loads(line))
 
-    def _apply(self, told: dict[str, Any]) -> None:
-        match told:
-            case {"intend": batch}:
-                made = Submission(**batch)
-                self.intended[made.mark] = made
-                self.began = made.at if self.began is None else self.began
+    def _apply(self, step: dict[str, Any]) -> None:
+        match step:
+            case {"intend": fields}:
+                batch = Submission(**fields)
+                self.intended[batch.mark] = batch
+                self.began = batch.at if self.began is None else self.began
             case {"submitted": mark, "id": id, "guessed": guessed}:
                 self.out[id] = self.intended.pop(mark)
                 self.known.add(id)
@@ -155,4 +161,4 @@ class BatchJournal:
             case {"forgiven": _}:
                 self.faults.clear()
             case _:
-                raise LookupError(f"a step that this version does not know: {[*told][:1]}")
+                raise LookupError(f"a step that this version does not know: {[*step][:1]}")

@@ -1,4 +1,4 @@
-"""OpenAI's Batch API: a file of calls goes up, two files of results come down."""
+"""OpenAI's Batch API: a file of calls is uploaded, two files of results are downloaded."""
 
 from collections.abc import AsyncIterator, Collection, Iterable
 from pathlib import Path
@@ -18,9 +18,9 @@ from oversight.engine.providers.fault import ErrorAnswer
 from oversight.engine.providers.payload import text
 
 MARK = "oversight"
-"""The key of a batch's metadata that holds our mark."""
+"""Metadata key for our mark."""
 MAX_CLOCK_SKEW = 86_400.0
-"""Seconds by which the vendor's clock may be behind ours and a batch be listed as older."""
+"""Seconds by which the vendor's clock may be behind ours."""
 _ENDED: dict[str, Lost] = {
     "completed": "Missing",
     "failed": "Cancelled",
@@ -31,6 +31,8 @@ _NOT_RUN: dict[str, Lost] = {"batch_expired": "Expired", "batch_cancelled": "Can
 
 
 class OpenAIEndpoint(BatchEndpoint):
+    """Finds a batch whose id never reached us by the mark in its metadata."""
+
     caps = Caps(50_000, 200 * 10**6)
 
     def line(self, address: str, body: bytes) -> bytes:
@@ -81,7 +83,7 @@ class OpenAIEndpoint(BatchEndpoint):
         error = told["error"]
         if lost := _NOT_RUN.get(error.get("code")):
             return LineResult(address, 0, b"", lost)
-        # Nobody answered the call, and the vendor says why in words of its own.
+        # The call was not answered; the error is the batch's, not a reply of the model's endpoint.
         return LineResult(address, 500, orjson.dumps({"error": error}))
 
     async def cancel(self, id: str) -> None:

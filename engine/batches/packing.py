@@ -1,4 +1,4 @@
-"""Calls cut into batches that the vendor takes, and that the budget has room for."""
+"""Packs calls into batches within the vendor's caps, the queue's room and the budget."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -14,12 +14,12 @@ from oversight.engine.system.files import sync_folder, unwritable
 from oversight.engine.tokens import CAUTION, prompt_tokens
 
 BODY = ".body"
-"""Ending of the file that is handed in."""
+"""Suffix of the file that is uploaded."""
 
 
 @dataclass
 class BatchPacker:
-    """Cuts the calls of one model into batches."""
+    """Packs the calls of one model into batches."""
 
     model: str
     endpoint: BatchEndpoint
@@ -29,7 +29,7 @@ class BatchPacker:
     price: Price | None
     budget: Budget | None
     lacked: float = 0.0
-    """Dollars that the first call of a batch lacked which could not be made; 0 if none did."""
+    """Dollars missing for the first call that no batch had a place for; 0 if none were."""
 
     def __post_init__(self) -> None:
         self._next = next(self.calls, None)
@@ -38,11 +38,17 @@ class BatchPacker:
     def empty(self) -> bool:
         return self._next is None
 
-    def cut(self, room: float, now: Callable[[], float]) -> Submission | None:
+    def rest(self) -> Iterator[Call]:
+        """The calls that are in no batch."""
+        while (call := self._next) is not None:
+            self._next = next(self.calls, None)
+            yield call
+
+    def pack(self, room: float, now: Callable[[], float]) -> Submission | None:
         """Write the files of the next batch; None where not even its first call has a place.
 
-        room: tokens that its prompts may have; one call fits into any room but none. now: seconds
-        since 1970. The calls of it are durable when this returns. RunFolderError.
+        room: tokens that its prompts may have; any room above 0 takes one call. now: seconds since
+        1970. The calls of the batch are durable when this returns. RunFolderError.
         """
         mark = token_hex(8)
         body, calls = self.folder / f"{mark}{BODY}", self.folder / f"{mark}.calls"

@@ -1,4 +1,4 @@
-"""What comes back of a batch: replies go into the store, and the rest is told."""
+"""The results of a batch: replies go into the store, faults to the cells or to the next batch."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ from oversight.cache.reply import Reply
 from oversight.engine.accounting.ledger import Page, fate
 from oversight.engine.accounting.prices import Price
 from oversight.engine.accounting.quarantine import Quarantine
-from oversight.engine.batches.collector import lines_at, places
+from oversight.engine.batches.collector import lines_at, offsets
 from oversight.engine.batches.endpoint import BatchEndpoint, BatchState, LineResult, Submission
 from oversight.engine.errors import (
     AllRefused,
@@ -39,49 +39,54 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class BatchResults:
-    """One batch that has ended, line by line. Nothing of it is final before the book has it."""
+    """One batch that has ended, line by line. Nothing of it is final before the journal has it."""
 
     batch: Submission
     endpoint: BatchEndpoint
     price: Price | None
-    """Of calls in batches."""
+    """Price of calls in batches."""
     quarantine: Quarantine | None
     faults: dict[str, tuple[int, bytes]] = field(default_factory=dict)
-    """By address, the answers of calls that will never be served."""
+    """By address, the answers to calls that can never be served."""
     again: list[str] = field(default_factory=list)
-    """Addresses of calls that have no reply, and may have one next time."""
+    """Addresses of calls without a reply that may get one next time."""
     halt: Halt | None = None
-    """Why nothing more is to be asked, as the first line has it that says so."""
-    met: bool = False
-    """Whether any line of the results is of this batch."""
+    """The first reason in any line to ask nothing more."""
 
     def __post_init__(self) -> None:
         self.page = Page(self.batch.model, self.price)
-        """What all lines come to."""
+        """Sums over all lines."""
         self._causes: set[str] = set()
 
-    async def read(self, calls: Path, results: Path, state: BatchState, cache: Cache) -> None:
+    def are_of(self, calls: Path, results: Path) -> bool:
+        """Whether these are the results of these calls: every custom id is that of one of them.
+
+        Results without any readable line cannot tell, and count as such.
+        """
+        ours = offsets(calls)
+        return all(bytes.fromhex(result.address) in ours for result in self._lines(results))
+
+    async def store(self, calls: Path, results: Path, state: BatchState, cache: Cache) -> None:
         """Store every reply; durable when this returns. StoreFailed, KeyRepeated.
 
-        calls: the file of the batch. results: what was downloaded, in any order; lines may be
-        missing, come twice, or be of no batch of ours.
+        calls: the file of the batch. results: as downloaded, in any order; lines may be missing or
+        come twice.
         """
-        left = places(calls)
+        left = offsets(calls)
         with calls.open("rb") as asked:
             lines = self._lines(results)
             while part := list(islice(lines, STORED_TOGETHER)):
                 kept = []
                 for result in part:
-                    at = left.pop(bytes.fromhex(result.address), None)
-                    if at is None:
+                    offset = left.pop(bytes.fromhex(result.address), None)
+                    if offset is None:
                         continue
-                    self.met = True
-                    call = _call_at(asked, at)
+                    call = _call_at(asked, offset)
                     if (reply := self._reply(call, result, state)) is not None:
                         kept.append((call, reply))
                 await _keep(cache, kept)
-            for at in left.values():
-                call = _call_at(asked, at)
+            for offset in left.values():
+                call = _call_at(asked, offset)
                 self._reply(call, LineResult(call.address, 0, b"", state.absent), state)
         self._doubt_all()
 
@@ -130,7 +135,7 @@ class BatchResults:
         return None
 
     def _doubt_all(self) -> None:
-        """Where a whole batch was refused for one cause, it is not its calls that are at fault."""
+        """Where all lines of a batch were refused for one cause, the calls are not at fault."""
         if len(self.faults) == self.batch.lines >= ALIKE and len(self._causes) == 1:
             what = self.endpoint.wire.provider
             (cause,) = self._causes
@@ -153,6 +158,6 @@ async def _keep(cache: Cache, replies: list[tuple[Call, Reply]]) -> None:
         raise
 
 
-def _call_at(file: BinaryIO, at: int) -> Call:
-    file.seek(at)
+def _call_at(file: BinaryIO, offset: int) -> Call:
+    file.seek(offset)
     return read_call("", file.readline().rstrip(b"\n"))

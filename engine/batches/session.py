@@ -1,21 +1,22 @@
-"""A run in waves: every open cell goes as far as the store takes it, and what is lacking is handed
-in.
+"""A run in waves: each open cell runs as far as stored replies go; missing calls go in batches.
 
-A wave is a walk. No cell is suspended while a batch is out, so that memory does not grow with the
-cells that wait, and a process that is killed loses nothing but a walk.
+A wave is a walk over all open cells. No cell is suspended while a batch is out, so memory does not
+grow with the cells that wait, and a process that is killed loses nothing but a walk.
 """
 
 import asyncio
 import gc
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from oversight.cache.cache import CacheStatistics
 from oversight.engine.batches.collector import Collector
 from oversight.engine.batches.dispatch import Dispatch
 from oversight.engine.batches.journal import FOLDER, JOURNAL, BatchJournal
-from oversight.engine.batches.terms import MAX_TRIES, BatchTerms
+from oversight.engine.batches.terms import LIVE, MAX_TRIES, BatchTerms
 from oversight.engine.display.quantity import counted
 from oversight.engine.errors import BatchesOut, Halt, RunFolderError, StoreFailed, UsageError
 from oversight.engine.runs.executor import Assignment
@@ -24,22 +25,21 @@ from oversight.engine.sweeps.sweep import Cell
 from oversight.engine.throughput import clipped
 
 MIN_POLL, MAX_POLL = 0.5, 60.0
-"""Seconds between two looks after batches."""
+"""Seconds between two polls of batches."""
 POLL_FRACTION = 0.05
-"""A look is taken after so large a part of the time that has been waited: it is late by no more."""
+"""The next poll comes after this part of the time waited so far: it is late by no more."""
 
 
 class BatchSession(RunSession):
-    """One go at a sweep of which some models are asked in batches; the others live, as ever."""
+    """A session of a run that asks some models in batches, and the others live."""
 
     young = 5_000
-    """Few: most attempts of a walk leave garbage, and there are no calls in flight that would be
-    looked through each time."""
+    """Few: most attempts of a walk leave garbage, and no calls in flight make a collection slow."""
 
     def __init__(
         self, assignment: Assignment, *, batched: tuple[str, ...], terms: BatchTerms
     ) -> None:
-        """batched: models whose calls are handed in; those that are out are taken home anyway."""
+        """batched: models to ask in batches; batches that are out are collected in any case."""
         if assignment.mode not in ("use", "refresh"):
             raise UsageError(
                 f"what comes of a batch goes into the store, which --cache {assignment.mode} does "
@@ -52,11 +52,13 @@ class BatchSession(RunSession):
         loaded, policy = assignment.loaded, assignment.policy
         self.journal = BatchJournal(assignment.folder.path)
         self.waves = 0
-        """Walks of this sitting in which some call was lacking."""
+        """Walks of this session in which some call was missing."""
         self._terms = terms
         self._stop = loaded.stop_token
         self._patience_over = False
-        """Whether nobody waits for batches any more."""
+        """Whether batches are no longer waited for."""
+        self._idle_waits = 0
+        """Waits in a row for other runs alone."""
         self._dispatch = Dispatch(
             self.journal,
             self.models,
@@ -85,6 +87,12 @@ class BatchSession(RunSession):
         await super().close()
 
     @property
+    def statistics(self) -> CacheStatistics:
+        """Counts new replies alone: each walk asks again for what the walks before it stored."""
+        counts = super().statistics
+        return replace(counts, asked=counts.new, stored=0, shared=0)
+
+    @property
     def awaited(self) -> str:
         batches, calls = len(self.journal.out), sum(b.lines for b in self.journal.out.values())
         if not batches:
@@ -110,14 +118,14 @@ class BatchSession(RunSession):
 
     async def _run(self, cells: Iterable[Cell]) -> None:
         group = None if self._assignment.batches is None else tuple(cells)
-        try:
+        with self._halting():
             await self._dispatch.recover()
             if self.journal.out:
                 await self._dispatch.poll()
             while True:
-                self._begin()
+                self._begin_walk()
                 await super()._run(self._missing(group))
-                # Attempts that ended as Pending leave their conversations in rings of frames.
+                # Attempts that ended as Pending leave their conversations in cycles of frames.
                 gc.collect()
                 if self._stop.halt is not None:
                     return
@@ -127,9 +135,16 @@ class BatchSession(RunSession):
                     return
                 noted = {model: each for model, each in self._collectors.items() if len(each)}
                 self.waves += bool(noted)
+                elsewhere = 0
                 for model, collector in noted.items():
-                    await self._dispatch.submit(collector, model)
-                await self._wait()
+                    elsewhere += await self._dispatch.submit(collector, model)
+                await self._wait(elsewhere)
+
+    @contextmanager
+    def _halting(self) -> Iterator[None]:
+        """Stop the run for what ends the work on its batches."""
+        try:
+            yield
         except RunFolderError as fault:
             self._stop.stop(StoreFailed(str(fault)))
         except Halt as halt:
@@ -139,28 +154,40 @@ class BatchSession(RunSession):
         cells = self._assignment.loaded.sweep.cells() if group is None else group
         return (cell for cell in cells if not self._assignment.folder.has(cell.place))
 
-    def _begin(self) -> None:
+    def _begin_walk(self) -> None:
         self._patience_over = self._patience_over or self._left() <= 0
         for collector in self._collectors.values():
-            collector.begin()
+            collector.reset()
 
-    async def _wait(self) -> None:
-        """Until there is something new, or nothing is out any more."""
+    async def _wait(self, elsewhere: int) -> None:
+        """Until something is new, or nothing is out any more.
+
+        elsewhere: calls that other runs of the store have out. No poll shows their replies: the
+        next walk finds them there.
+        """
         loop = asyncio.get_running_loop()
         began = loop.time()
-        while self.journal.out and not await self._dispatch.poll():
+        if not elsewhere:
+            self._idle_waits = 0
+        while (self.journal.out or elsewhere) and not await self._dispatch.poll():
             left = self._left()
             if left <= 0:
                 await self._dispatch.cancel()
                 left = MAX_POLL
             if not self._terms.waits:
-                raise BatchesOut(f"{self.awaited} are out")
+                theirs = (
+                    f"{counted(elsewhere, 'call')} of another run's batches" if elsewhere else ""
+                )
+                raise BatchesOut(f"{' and '.join(filter(None, (self.awaited, theirs)))} are out")
+            if elsewhere and not self.journal.out:
+                self._idle_waits += 1
+                pause = min(MIN_POLL * 2**self._idle_waits, MAX_POLL, max(left, MIN_POLL))
+                return await self._stop.sleep(pause)
             pause = min(max(POLL_FRACTION * (loop.time() - began), MIN_POLL), MAX_POLL, left)
             await self._stop.sleep(pause)
 
     async def _cancel_rest(self) -> None:
-        """Cancel what is out though every cell is done, and take home what is paid for: it was
-        asked by cells that failed of something else, or another run of the store had it sooner."""
+        """Cancel what is out, and collect what is paid for."""
         if self.journal.out:
             await self._dispatch.cancel()
         while self.journal.out:
@@ -168,8 +195,8 @@ class BatchSession(RunSession):
                 await self._stop.sleep(MIN_POLL)
 
     def _left(self) -> float:
-        """Seconds for which batches are still waited for. By the clock on the wall, since they
-        count from the first batch of the run, whichever process handed it in."""
+        """Seconds of patience left. By wall-clock time, since they count from the first batch of
+        the run, whichever process submitted it."""
         if self._terms.patience is None:
             return float("inf")
         if self.journal.began is None:
@@ -181,8 +208,22 @@ class BatchSession(RunSession):
         return self._patience_over or (self._terms.then == "live" and tries >= MAX_TRIES)
 
 
+class BatchCancellation(BatchSession):
+    """Cancels the batches that a run has out, and collects what they were paid for."""
+
+    def __init__(self, assignment: Assignment) -> None:
+        super().__init__(assignment, batched=(), terms=LIVE)
+
+    async def run(self) -> Halt | None:
+        async with self.cache:
+            with self._halting():
+                await self._dispatch.recover()
+                await self._cancel_rest()
+        return self._stop.halt
+
+
 def has_batches(run: Path) -> bool:
-    """Whether a run has ever handed in a batch."""
+    """Whether a run has ever submitted a batch."""
     return (run / FOLDER / JOURNAL).exists()
 
 

@@ -1,29 +1,29 @@
-"""What a run that asks in batches is told by its user."""
+"""How a run uses batches, as its user wants it."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Then: TypeAlias = Literal["live", "wait"]
-"""How a call is asked whose line came back without a reply three times."""
+"""What becomes of a call to which `MAX_TRIES` batches brought no reply."""
 
 MAX_TRIES = 3
-"""Batches that a line goes out with before `Then` decides."""
+"""Batches without a reply to a call after which `Then` decides."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchTerms:
-    """Which calls go in batches, and how long anybody waits for them."""
+    """Which calls go in batches, and how long the run waits for them."""
 
     every: bool = False
-    """Whether those of all models do, of which the sweep file says nothing."""
+    """Whether all models do that the sweep file does not mention."""
     waits: bool = True
-    """Whether to wait for batches that are out; else what can be done now is done, and no more."""
+    """Whether to wait for batches; else the run does what can be done now, and stops."""
     patience: float | None = None
-    """Seconds from the first batch of the run on, after which batches that are out are cancelled
-    and the rest is asked live; None for as long as it takes."""
+    """Seconds from the first batch of the run to wait; then batches that are out are cancelled and
+    the rest is asked live. None: as long as it takes."""
     then: Then = "live"
     max_lines: int | None = None
-    """Calls of one batch at most; None for as many as the vendor takes."""
+    """Maximum number of calls per batch; None: the vendor's."""
 
     def __post_init__(self) -> None:
         if self.patience is not None and not self.patience >= 0:
@@ -33,4 +33,4 @@ class BatchTerms:
 
 
 LIVE = BatchTerms()
-"""Nothing goes in batches but what the sweep file says."""
+"""Only the models that the sweep file names go in batches."""

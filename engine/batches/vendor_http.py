@@ -1,4 +1,4 @@
-"""Requests to a vendor that are no calls: JSON, files up, files down."""
+"""Requests to a vendor other than calls: JSON, uploads and downloads."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     import aiohttp
 
 TRANSFER_TIMEOUT = 3600.0
-"""Seconds that a file may take, up or down."""
+"""Seconds for the transfer of one file."""
 _CAP = 32 * 2**20
-"""Bytes of an answer that is no file."""
+"""Maximum size of a JSON answer (bytes)."""
 _PIECE = 2**18
 
 
 class VendorHttp:
-    """To one provider, with the key and the headers that its calls have. Raises what calls do."""
+    """Requests to one provider with the key and headers of its calls. Raises what calls raise."""
 
     def __init__(self, settings: Settings, wire: Wire) -> None:
         self._settings = settings
@@ -44,8 +44,10 @@ class VendorHttp:
         file: Path | None = None,
         purpose: str = "",
     ) -> dict[str, Any]:
-        """The JSON object that comes of a request. path: below the provider's base URL. file: what
-        is sent, as it is; or in a form, where the form has a purpose."""
+        """The JSON object that answers a request.
+
+        path: below the provider's base URL. file: the body; with a purpose, a part of a form.
+        """
         with ExitStack() as opened:
             body: Any = None if json is None else orjson.dumps(json)
             if file is not None:
@@ -59,7 +61,7 @@ class VendorHttp:
         return tree(self.secret.hidden(told), self._settings.provider)
 
     async def download(self, path: str, into: Path) -> None:
-        """Append what stands at a path to a file, whole or not at all. RunFolderError."""
+        """Append a download to a file, whole or not at all. RunFolderError."""
         try:
             with into.open("ab") as file:
                 start = file.tell()
@@ -86,7 +88,7 @@ class VendorHttp:
         body: Any,
         form: bool = False,
     ) -> "AsyncIterator[aiohttp.ClientResponse]":
-        import aiohttp  # a run that the store answers whole has no need of it
+        import aiohttp  # not needed where the store has all replies
 
         source, url = self._settings.provider, f"{self._settings.base_url}{path}"
         try:

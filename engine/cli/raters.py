@@ -36,8 +36,9 @@ class RaterPages(Observer):
             try:
                 root = await stack.enter_async_context(self._server.serving(self._port))
             except OSError as taken:
+                host = self._server.access.host
                 raise UsageError(
-                    f"--port {self._port} of {self._server.door.host}: {taken.strerror or taken}; "
+                    f"--port {self._port} of {host}: {taken.strerror or taken}; "
                     "take another, or 0 for any"
                 ) from taken
             for rater, link in self._server.links(root):
@@ -45,7 +46,7 @@ class RaterPages(Observer):
             say("send each link to one person; whoever opens it answers in that rater's name")
             yield
             if not self.desk.stopped:
-                await self._server.farewell(LINGER)
+                await self._server.tell_the_end(LINGER)
 
 
 def seated_desk(

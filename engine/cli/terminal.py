@@ -172,9 +172,8 @@ def _finished(run: Run, shown: Presentation, ran: bool, before: int) -> ExitCode
     if shown.design is not None:
         decision = shown.design.decision(folder.path)
         save_decision(folder.path, decision)
-        now = run.snapshot()
-        cells = now.finished - before
-        for told in decision.lines((now.calls - now.shared) / cells if cells else 0.0):
+        calls, cells = run.calls, run.folder.finished - before
+        for told in decision.lines((calls.asked - calls.shared) / cells if cells else 0.0):
             say(told)
     say(f"run folder  {folder.path}")
     if not all(model.startswith(PREFIX) for model in sweep.models):

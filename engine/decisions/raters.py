@@ -16,6 +16,7 @@ from oversight.engine.persons.journal import (
     BeliefBefore,
     CheckAnswered,
     RaterEvent,
+    RepeatAnswered,
     TaskAbstained,
     TaskAnswered,
     TaskGiven,
@@ -95,6 +96,21 @@ class JudgeBeside:
 
 
 @dataclass(frozen=True, slots=True)
+class SelfAgreement:
+    """What a rater said of a transcript, and said of it again."""
+
+    rater: str
+    repeated: int
+    apart: float
+    """Mean of the largest change of a probability, in [0, 1]."""
+    same: float
+    """Share of repeats with the same answer found likeliest."""
+    alpha: Agreement | None
+    """Krippendorff's, of the two times as if they were two raters; None where all values are one.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class RaterAgreement:
     tasks: int
     """Different transcripts that were judged, or questions about them."""
@@ -104,6 +120,8 @@ class RaterAgreement:
     interval: Agreement | None
     """Of the probabilities."""
     beside: tuple[JudgeBeside, ...]
+    again: tuple[SelfAgreement, ...]
+    """Of raters who judged something twice."""
 
 
 def rater_standings(run: Path) -> list[RaterStanding]:
@@ -111,7 +129,7 @@ def rater_standings(run: Path) -> list[RaterStanding]:
     found = []
     by_rater = _by_rater(run)
     for rater, events in by_rater.items():
-        ended = (TaskAnswered, TaskAbstained, CheckAnswered, TaskReturned)
+        ended = (TaskAnswered, TaskAbstained, CheckAnswered, RepeatAnswered, TaskReturned)
         given = {each.task for each in events if isinstance(each, TaskGiven)}
         over = {each.task for each in events if isinstance(each, ended)}
         checks = [each for each in events if isinstance(each, CheckAnswered)]
@@ -157,6 +175,7 @@ def rater_agreement(run: Path, store: Path | str | None = None) -> RaterAgreemen
         krippendorff_alpha([[_likeliest(p) for p in each] for each in points], clusters),
         krippendorff_alpha(points, clusters),
         tuple(_beside(run, opened, store, units)),
+        tuple(each for rater, told in events.items() if (each := _self_agreement(rater, told))),
     )
 
 
@@ -216,6 +235,25 @@ def _quality(rater: str, events: Sequence[RaterEvent], problems: Problems) -> Ra
         median(each.seconds for each in answered) if answered else None,
         len(checks),
         sum(each.passed for each in checks),
+    )
+
+
+def _self_agreement(rater: str, events: Sequence[RaterEvent]) -> SelfAgreement | None:
+    first = {each.task: each.probs for each in events if isinstance(each, TaskAnswered)}
+    pairs = [
+        (before, each.probs)
+        for each in events
+        if isinstance(each, RepeatAnswered) and each.probs and (before := first.get(each.of))
+    ]
+    if not pairs:
+        return None
+    most = max(len(a) for a, _ in pairs)
+    return SelfAgreement(
+        rater,
+        len(pairs),
+        fmean(max(abs(p - q) for p, q in zip(a, b, strict=True)) for a, b in pairs),
+        fmean(_likeliest(a) == _likeliest(b) for a, b in pairs),
+        krippendorff_alpha([[_padded(a, most), _padded(b, most)] for a, b in pairs]),
     )
 
 

@@ -96,6 +96,24 @@ def agreement_text(found: RaterAgreement) -> str:
         )  # fmt: skip
         title = "The same transcripts before persons and before the judge of the run (Brier score)"
         tables.append(Table(title, head, body, 1))
+    if found.again:
+        tables.append(
+            Table(
+                "Self-agreement: transcripts that a rater judged twice",
+                ("rater", "repeated", "apart", "same", "alpha"),
+                tuple(
+                    (
+                        each.rater,
+                        f"{each.repeated:,}",
+                        f"{each.apart:.2f}",
+                        f"{each.same:.0%}",
+                        "–" if each.alpha is None else f"{each.alpha.alpha:+.2f}",
+                    )
+                    for each in found.again
+                ),
+                1,
+            )
+        )
     return "\n\n".join(map(as_text, tables))
 
 

@@ -19,8 +19,8 @@ from oversight.engine.pages.overview import REPORT_FILES, overview
 from oversight.engine.pages.reader import calls_page, calls_section, readers_page, section
 from oversight.engine.pages.reading import ends_of, reading_page
 from oversight.engine.pictures.costs import sampled_costs
-from oversight.engine.pictures.looked import asd_by_problem
 from oversight.engine.pictures.opened import DOUBTS, OpenedRun, Place
+from oversight.engine.pictures.scored_run import asd_by_problem
 from oversight.engine.runs.probing import read_probes
 from oversight.engine.runs.run_folder import REPORT
 from oversight.engine.system.files import replace_file, unwritable
@@ -28,7 +28,7 @@ from oversight.engine.system.files import replace_file, unwritable
 READINGS_A_FILE = 50
 
 SCORES = ("brier", "log", "accuracy")
-MARK = ".oversight-bundle"
+BUNDLE_MARKER = ".oversight-bundle"
 """In every bundle: a folder with it may be written anew."""
 
 
@@ -201,11 +201,11 @@ def _prepare(to: Path) -> None:
     try:
         to.mkdir(parents=True, exist_ok=True)
         there = list(to.iterdir())
-        if there and not (to / MARK).exists():
+        if there and not (to / BUNDLE_MARKER).exists():
             raise UsageError(f"{to} holds {there[0].name}, and is no bundle; choose another folder")
         for each in there:
             each.unlink()
-        (to / MARK).touch()
+        (to / BUNDLE_MARKER).touch()
     except OSError as exc:
         raise unwritable(to, exc) from exc
 

@@ -105,13 +105,13 @@ def price(value: float | None) -> str:
     return f"${value:,.{0 if value == 0 else 4 if value < 1 else 2}f}"
 
 
-DEPTH = 4
+SHADE_STEPS = 4
 """Shades of a heat map to either side of nothing."""
 
 
 def shade(value: float, most: float) -> str:
     """The class of a value's shade: `n4` … `n1`, `z`, `p1` … `p4`."""
-    step = min(round(abs(value) / most * DEPTH), DEPTH) if most else 0
+    step = min(round(abs(value) / most * SHADE_STEPS), SHADE_STEPS) if most else 0
     if step == 0:
         return "z"
     return f"{'p' if value > 0 else 'n'}{step}"

@@ -8,8 +8,8 @@ from oversight.engine.pictures.opened import DOUBTS, OpenedRun
 from oversight.engine.reports.failures import called, failure_lines
 from oversight.engine.runs.run_folder import outcomes
 
-LISTED = 500
-"""Cells of each kind that the page lists."""
+MAX_LISTED = 500
+"""Longest list of cells on the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,11 @@ def failures_page(run: OpenedRun, links: Addresses) -> str:
     }
     failed = [
         _listed(run, links, at, called(each.kind), f"{each.message}\n{each.raw}".strip())
-        for at, each in sorted(landed.failures.items())[:LISTED]
+        for at, each in sorted(landed.failures.items())[:MAX_LISTED]
     ]
     doubted = [
         _listed(run, links, at, ", ".join(name.replace("_", " ") for name in names), "")
-        for at, names in sorted(doubts.items())[:LISTED]
+        for at, names in sorted(doubts.items())[:MAX_LISTED]
     ]
     causes = list(failure_lines(run.sweep, outcomes(run.folder))) if landed.failures else []
     return page(

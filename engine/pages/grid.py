@@ -8,10 +8,10 @@ import numpy as np
 
 from oversight.engine.decisions.rows import row_names
 from oversight.engine.pages.addresses import Addresses
-from oversight.engine.pages.environment import DEPTH, page, shade, typeset
+from oversight.engine.pages.environment import SHADE_STEPS, page, shade, typeset
 from oversight.engine.pictures.landed import LandedOutcomes
-from oversight.engine.pictures.looked import asd_by_problem
 from oversight.engine.pictures.opened import DOUBTS, OpenedRun, Place
+from oversight.engine.pictures.scored_run import asd_by_problem
 from oversight.engine.reports.failures import called
 from oversight.engine.sweeps.rows import Row
 from oversight.protocols.scores import RANGES
@@ -20,9 +20,9 @@ from oversight.protocols.scoring.arrays import Floats
 PROBLEMS_A_PAGE, ROWS_A_PAGE = 100, 60
 
 SHADES = [
-    *(f"n{n}" for n in range(DEPTH, 0, -1)),
+    *(f"n{n}" for n in range(SHADE_STEPS, 0, -1)),
     "z",
-    *(f"p{n}" for n in range(1, DEPTH + 1)),
+    *(f"p{n}" for n in range(1, SHADE_STEPS + 1)),
 ]
 
 

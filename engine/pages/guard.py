@@ -1,4 +1,4 @@
-"""Who may ask the server what: the host it is called by, the token, and the headers it answers."""
+"""Access control of the pages: host name, origin, token, and the headers of every answer."""
 
 import hmac
 import ipaddress
@@ -15,7 +15,7 @@ Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 COOKIE = "oversight_token"
 
 TOKEN = web.RequestKey("token", str)
-"""By which token a request came in; empty where none is asked for."""
+"""The token that a request carries; empty where none is needed."""
 
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -29,7 +29,7 @@ HEADERS = {
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or an address is of this machine alone."""
+    """Whether a name or an address is loopback."""
     if host == "localhost":
         return True
     try:
@@ -39,19 +39,21 @@ def is_loopback(host: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
-    """Who may come in, and to do what."""
+class AccessRules:
+    """Whose requests a server answers, and by which methods."""
 
     host: str
     """Where the server listens."""
     tokens: tuple[str, ...] = ()
-    """One of these a request must know; none on loopback, where nobody else can ask."""
+    """A request must carry one of these; none on loopback, where nobody else can ask."""
     cookie: str = COOKIE
     """Where a browser keeps its token. Cookies know no ports: servers of one host need two."""
     methods: tuple[str, ...] = ("GET", "HEAD")
 
 
-def guard(door: Door, port: Callable[[], int]) -> Callable[..., Awaitable[web.StreamResponse]]:
+def guard(
+    access: AccessRules, port: Callable[[], int]
+) -> Callable[..., Awaitable[web.StreamResponse]]:
     """The middleware that every request passes; it puts the token under TOKEN.
 
     port: where the server listens. A request by another name than the server's own is refused: a
@@ -61,18 +63,18 @@ def guard(door: Door, port: Callable[[], int]) -> Callable[..., Awaitable[web.St
 
     @web.middleware
     async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if request.method not in door.methods:
-            raise web.HTTPMethodNotAllowed(request.method, door.methods)
-        if not _called_right(request.host, door.host, port()):
+        if request.method not in access.methods:
+            raise web.HTTPMethodNotAllowed(request.method, access.methods)
+        if not _called_right(request.host, access.host, port()):
             raise web.HTTPMisdirectedRequest(text=f"this server is not called {request.host!r}\n")
         origin = request.headers.get("Origin")
         changes = request.method not in ("GET", "HEAD")
         if (changes or origin is not None) and origin != f"http://{request.host}":
             raise web.HTTPForbidden(text="pages of other origins may not ask here\n")
-        request[TOKEN] = known = _known(request, door)
-        if door.tokens and not known:
+        request[TOKEN] = known = _known(request, access)
+        if access.tokens and not known:
             raise web.HTTPForbidden(text="open the address with ?token=… that the server printed\n")
-        if door.tokens and "token" in request.query:
+        if access.tokens and "token" in request.query:
             # Out of the address at once: it would stand in histories and be sent along with it.
             clean = request.rel_url.with_query(
                 {name: value for name, value in request.query.items() if name != "token"}
@@ -80,7 +82,7 @@ def guard(door: Door, port: Callable[[], int]) -> Callable[..., Awaitable[web.St
             answer: web.StreamResponse = web.Response(
                 status=303, headers={"Location": _own(str(clean))}
             )
-            answer.set_cookie(door.cookie, known, httponly=True, samesite="Strict", path="/")
+            answer.set_cookie(access.cookie, known, httponly=True, samesite="Strict", path="/")
         else:
             answer = await handler(request)
         return answer
@@ -99,11 +101,11 @@ def _own(path: str) -> str:
     return "/" + path.lstrip("/\\")
 
 
-def _known(request: web.Request, door: Door) -> str:
-    """The token that the request knows; empty for none."""
-    given = request.query.get("token") or request.cookies.get(door.cookie, "")
+def _known(request: web.Request, access: AccessRules) -> str:
+    """The valid token that a request carries; empty for none."""
+    given = request.query.get("token") or request.cookies.get(access.cookie, "")
     found = ""
-    for token in door.tokens:
+    for token in access.tokens:
         # All are compared, so that the time it takes tells nothing.
         if hmac.compare_digest(given.encode(), token.encode()):
             found = token

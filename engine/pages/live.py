@@ -1,4 +1,4 @@
-"""A run that is under way, as a page that goes with it: one snapshot a second."""
+"""The live page: a run under way, one snapshot a second."""
 
 import time
 from collections import deque
@@ -16,6 +16,7 @@ from oversight.engine.pages.addresses import Addresses
 from oversight.engine.pages.environment import page, price
 from oversight.engine.pictures.opened import OpenedRun
 from oversight.engine.reports.failures import called
+from oversight.engine.runs.listing import state_of
 from oversight.engine.runs.lock import holder
 from oversight.engine.runs.outcome import FAILURE_MARK, read_outcome
 from oversight.engine.runs.outcome_index import OutcomeFollower
@@ -47,12 +48,12 @@ COLUMNS = (
     "how fast, and what binds",
 )  # fmt: skip
 
-RATE_OVER, CALLS_OVER = 30.0, 5.0
-"""Seconds over which the rates of cells and of calls are measured."""
+CELL_RATE_WINDOW, CALL_RATE_WINDOW = 30.0, 5.0
+"""Seconds over which the rates of cells and of calls are averaged."""
 
 LAST_FAILURES = 20
-MAX_SAID = 300
-"""Characters of a failure that are told."""
+MAX_FAILURE_TEXT = 300
+"""Characters of a failure on the page."""
 
 
 @dataclass
@@ -71,7 +72,7 @@ class Watcher:
         self._follower = OutcomeFollower(self.run.folder / OUTCOMES, self._start_again)
 
     def snapshot(self) -> dict[str, Any]:
-        """How it stands now, ready to be shown. RunFolderError."""
+        """The figures of the page, formatted. RunFolderError."""
         self._read_on()
         now = time.monotonic()
         told = read_progress(self.run.folder)
@@ -80,15 +81,14 @@ class Watcher:
         cells = self.run.manifest.cells
         total = sum_usage(ledger.values())
         limited = sum(n for _, kind, n in total.faults if kind == RateLimited.slug)
-        rate = recent_rate(self._marks, now, self.finished, RATE_OVER)
-        calls = recent_rate(self._calls, now, told.get("calls", 0), CALLS_OVER)
+        rate = recent_rate(self._marks, now, self.finished, CELL_RATE_WINDOW)
+        calls = recent_rate(self._calls, now, told.get("calls", 0), CALL_RATE_WINDOW)
         left = (cells - self.finished) / rate if rate and running else None
-        state = "running" if running else "finished" if self.finished == cells else "stopped"
         share = self.finished / cells if cells else 1.0
         forecast = total.dollars / share if total.dollars and share > 0 else None
         return {
             "at": now,
-            "state": state,
+            "state": state_of(running, self.finished, cells),
             "cells": cells,
             "finished": self.finished,
             "cells_told": f"{self.finished:,} of {cells:,} ({share:.0%})",
@@ -157,7 +157,7 @@ def _failure(line: bytes) -> str:
     said = f"{failure.message} {failure.raw}" if failure else ""
     kind = called(failure.kind) if failure else ""
     whole = f"{record.problem} · {record.protocol} · {kind}: {' '.join(said.split())}"
-    return printable(whole if len(whole) <= MAX_SAID else f"{whole[:MAX_SAID]} …")
+    return printable(whole if len(whole) <= MAX_FAILURE_TEXT else f"{whole[:MAX_FAILURE_TEXT]} …")
 
 
 def _models(held: Sequence[str], ledger: Mapping[str, UsageTotals]) -> Iterator[list[str]]:

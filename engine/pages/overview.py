@@ -9,7 +9,8 @@ from oversight.engine.pages.addresses import Addresses
 from oversight.engine.pages.environment import page
 from oversight.engine.pictures.data import Forest, forest_of, saved_forest
 from oversight.engine.pictures.opened import OpenedRun, Place
-from oversight.engine.runs.listing import summarize, touched
+from oversight.engine.runs.listing import state_of, touched
+from oversight.engine.runs.lock import holder
 from oversight.engine.runs.run_folder import OUTCOMES, REPORT
 
 REPORT_FILES = ("csv", "tex", "json")
@@ -73,7 +74,7 @@ def _facts(run: OpenedRun, forest: Forest) -> list[tuple[str, str]]:
     failed = sum(line.failed for line in lines)
     return [
         ("sweep", manifest.name),
-        ("state", summarize(run.folder).state),
+        ("state", state_of(holder(run.folder) is not None, done, manifest.cells)),
         ("cells", f"{done:,} of {manifest.cells:,}"),
         ("failed", f"{failed:,}"),
         ("rows", f"{len(lines):,}"),

@@ -1,4 +1,4 @@
-"""The pages of raters: what one is asked now, and what is done with what is sent."""
+"""The raters' pages: the task that a rater has now, and what is done with an answer."""
 
 import asyncio
 import hmac
@@ -12,7 +12,7 @@ from aiohttp import web
 from oversight.engine.errors import EngineError
 from oversight.engine.pages.addresses import AtDesk
 from oversight.engine.pages.environment import page
-from oversight.engine.pages.guard import TOKEN, Door
+from oversight.engine.pages.guard import TOKEN, AccessRules
 from oversight.engine.pages.serving import Server, html
 from oversight.engine.persons.desk import Desk, DeskOffer, NotReady, NotTheirs, RaterProgress
 from oversight.engine.persons.panel import Rater
@@ -22,19 +22,19 @@ log = logging.getLogger(__name__)
 COOKIE = "oversight_rater"
 """Where a browser keeps a rater's key; a viewer of runs on the same machine has another one."""
 
-NAMES = re.compile(r"p\d{1,4}|f-.{1,200}|reason|text|choice")
-"""The fields of an answer; whatever else is sent is not kept."""
+FIELD_NAMES = re.compile(r"p\d{1,4}|f-.{1,200}|reason|text|choice")
+"""Names of the fields of an answer; any other field is dropped."""
 
-SCRIPT = "X-Script"
-"""With this header a form is sent by a script, which goes on by itself."""
+SCRIPT_HEADER = "X-Script"
+"""Header of a form that our script sends; it follows the answer by itself."""
 
 KEEP_ALIVE = 15.0
-"""Seconds between two signs of life to a page that waits."""
+"""Seconds between two comments that keep the connection of a waiting page open."""
 
-RETRY = 2
-"""Seconds after which a page sends an answer again that could not be taken yet."""
+RETRY_AFTER = 2
+"""Seconds after which a page sends again an answer that could not be taken yet."""
 
-SAID = {
+NOTICES = {
     "saved": "Saved.",
     "late": "The time for that one was over. It counts as no answer.",
     "none": "Kept as no answer.",
@@ -46,10 +46,10 @@ class RaterServer(Server):
 
     def __init__(self, desk: Desk, host: str = "127.0.0.1") -> None:
         keys = tuple(rater.key for rater in desk.raters.values())
-        super().__init__(Door(host, keys, COOKIE, ("GET", "HEAD", "POST")))
+        super().__init__(AccessRules(host, keys, COOKIE, ("GET", "HEAD", "POST")))
         self.desk = desk
         self._here: set[str] = set()
-        """Raters who have not been told yet that there is nothing more."""
+        """Raters whose page does not show the end yet."""
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -65,8 +65,8 @@ class RaterServer(Server):
         """The link of each rater: whoever opens it answers in this rater's name."""
         return [(rater, f"{root}?token={rater.key}") for rater in self.desk.raters.values()]
 
-    async def farewell(self, most: float) -> None:
-        """Return when all who came were told that there is nothing more, or after `most` s."""
+    async def tell_the_end(self, most: float) -> None:
+        """Return when the page of everyone who came shows the end, or after `most` seconds."""
         self.desk.finish()
         try:
             async with asyncio.timeout(most):
@@ -94,7 +94,7 @@ class RaterServer(Server):
         fault: str = "",
         posted: Mapping[str, str] | None = None,
     ) -> web.Response:
-        """What the rater has on the desk. fault: why what was sent is not taken."""
+        """The page of a rater's current task. fault: why the last answer was not accepted."""
         desk = self.desk
         self._here.add(rater.name)
         if not desk.consented(rater):
@@ -137,7 +137,7 @@ class RaterServer(Server):
             raise web.HTTPBadRequest(text="this is no form") from malformed
         form = {name: text for name, text in posted.items() if _is_text(text)}
         ticket = str(form.get("ticket", ""))
-        sent = {name: str(text) for name, text in form.items() if NAMES.fullmatch(name)}
+        sent = {name: str(text) for name, text in form.items() if FIELD_NAMES.fullmatch(name)}
         try:
             match request.path:
                 case "/believe":
@@ -154,7 +154,7 @@ class RaterServer(Server):
             return html(refusal_page(str(fault)), 409)
         except NotReady as fault:
             answer = html(refusal_page(f"{fault} Send it again in a moment."), 503)
-            answer.headers["Retry-After"] = str(RETRY)
+            answer.headers["Retry-After"] = str(RETRY_AFTER)
             return answer
         except EngineError as fault:
             return _unsaved(rater, fault)
@@ -175,12 +175,12 @@ class RaterServer(Server):
 
 
 def welcome_page(desk: Desk) -> str:
-    """What raters are told before they begin."""
+    """The information that raters agree to before they begin."""
     return page("rating", AtDesk(), title="Before you begin", stage="welcome", how=desk.settings)
 
 
 def waiting_page(progress: RaterProgress, over: bool, said: str) -> str:
-    """Nothing to do now, or nothing any more."""
+    """The page while there is no task, or after the last one."""
     title = "Thank you" if over else "Nothing to judge just now"
     stage = "over" if over else "waiting"
     return page("rating", AtDesk(), title=title, stage=stage, progress=progress, said=said)
@@ -214,7 +214,7 @@ def task_page(
 
 
 def refusal_page(said: str) -> str:
-    """What was sent is not saved."""
+    """The page that says that an answer was not saved."""
     return page("rating", AtDesk(), title="This was not saved", stage="refused", said=said)
 
 
@@ -227,14 +227,14 @@ def _unsaved(rater: Rater, fault: EngineError) -> web.Response:
 
 def _back(request: web.Request, said: str) -> web.Response:
     place = f"/?said={said}" if said else "/"
-    if SCRIPT in request.headers:
+    if SCRIPT_HEADER in request.headers:
         # A script that followed a redirect would fetch the page once for nobody to see.
         return web.Response(text=place)
     return web.Response(status=303, headers={"Location": place})
 
 
 def _said(request: web.Request) -> str:
-    return SAID.get(request.query.get("said", ""), "")
+    return NOTICES.get(request.query.get("said", ""), "")
 
 
 def _is_text(value: object) -> bool:

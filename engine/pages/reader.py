@@ -11,13 +11,13 @@ from oversight.engine.pages.reading import TURNS_A_PAGE, Reading
 from oversight.engine.pictures.costs import Asked
 from oversight.engine.pictures.opened import OpenedRun, Place
 
-ROOM_A_CALL, LEAST_A_CALL = 180_000, 2_000
-"""Bytes that the texts of a page of calls may take, and what each has at least."""
+MAX_CALLS_TEXT, MIN_CALL_TEXT = 180_000, 2_000
+"""Bytes of markup that the texts of a page of calls may take together, and each in any case."""
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
-    """What is beside a reading: links to its neighbours."""
+class Neighbours:
+    """Links from a reading to the ones beside it."""
 
     anchor: str
     problem_page: str
@@ -28,7 +28,7 @@ class Around:
     pages: tuple[tuple[str, str, bool], ...]
 
 
-def around(run: OpenedRun, links: Addresses, one: Reading) -> Around:
+def neighbours(run: OpenedRun, links: Addresses, one: Reading) -> Neighbours:
     """The neighbours of a reading that have a page."""
     place, sweep = one.place, run.sweep
 
@@ -40,7 +40,7 @@ def around(run: OpenedRun, links: Addresses, one: Reading) -> Around:
             row, problem = row + rows, problem + problems
         return ""
 
-    return Around(
+    return Neighbours(
         anchor(place, one.page),
         links.problem(place.problem),
         (
@@ -75,7 +75,7 @@ def section(run: OpenedRun, links: Addresses, one: Reading) -> Markup:
     def call_link(address: str) -> str:
         return links.calls(one.place, address)
 
-    return part("readings", "reading", one, around(run, links, one), call_link)
+    return part("readings", "reading", one, neighbours(run, links, one), call_link)
 
 
 def readers_page(run: OpenedRun, links: Addresses, sections: list[Markup], title: str) -> str:
@@ -106,7 +106,7 @@ def calls_section(one: Reading, links: Addresses, back: str = "", only: str = ""
         )
         for each in asked
     ]
-    room = None if only else max(LEAST_A_CALL, ROOM_A_CALL // max(len(first) + len(asked), 1))
+    room = None if only else max(MIN_CALL_TEXT, MAX_CALLS_TEXT // max(len(first) + len(asked), 1))
 
     def whole(each: Asked) -> str:
         """Where a call is that is cut here; empty for the others."""

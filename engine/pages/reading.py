@@ -25,17 +25,18 @@ Beliefs: TypeAlias = Mapping[int, Sequence[tuple[int, float]]]
 End: TypeAlias = tuple[CellOutcome | None, str, dict[str, Asked]]
 
 TURNS_A_PAGE = 100
-"""Of each world."""
+"""Turns of each world on one page."""
 
-ROOM = 150_000
-"""Bytes of a page that its texts may take; longer ones are cut, and are whole among its calls."""
+MAX_PAGE_TEXT = 150_000
+"""Bytes of markup that the texts of a page may take together; longer texts are cut there, and are
+whole on the page of requests and replies."""
 
-LEAST = 300
-"""Bytes that every text has."""
+MIN_TEXT = 300
+"""Bytes of markup that each text may take in any case."""
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
+class ShownTurn:
     """A turn as it is shown."""
 
     number: int
@@ -54,7 +55,7 @@ class Spoken:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ShownJudgement:
     """A judgement as it is shown."""
 
     judgement: Judgement
@@ -75,11 +76,11 @@ class World:
     missing: str
     said: Markup
     """What the failure says, if it is one."""
-    turns: tuple[Spoken, ...]
+    turns: tuple[ShownTurn, ...]
     """Of this page."""
     count: int
     """All turns."""
-    judged: tuple[Read, ...]
+    judged: tuple[ShownJudgement, ...]
     score: float | None
     asked: tuple[Asked, ...]
     path: tuple[tuple[int, float], ...]
@@ -126,7 +127,7 @@ class Reading:
     """Whether the judge was asked after each turn."""
 
     @property
-    def lines(self) -> list[tuple[Spoken | None, ...]]:
+    def lines(self) -> list[tuple[ShownTurn | None, ...]]:
         """The turns of all worlds beside each other."""
         longest = max(len(world.turns) for world in self.worlds)
         return [
@@ -186,7 +187,7 @@ def reading_page(
     windows = [turns[first : first + TURNS_A_PAGE] for turns in transcripts]
     judgements = [o.judgements if isinstance(o, Verdict) else () for o, _, _ in ends]
     texts = sum(map(len, windows)) + sum(map(len, judgements))
-    room = max(LEAST, ROOM // max(texts, 1))
+    room = max(MIN_TEXT, MAX_PAGE_TEXT // max(texts, 1))
     common = _common([set(asked) for _, _, asked in ends])
     worlds = []
     for side, (outcome, missing, asked) in enumerate(ends):
@@ -197,7 +198,7 @@ def reading_page(
             for n, turn in enumerate(windows[side])
         )
         judged = tuple(
-            Read(each, shown(each.text.strip(), most=room), asked.get(each.call))
+            ShownJudgement(each, shown(each.text.strip(), most=room), asked.get(each.call))
             for each in judgements[side]
         )
         verdict = outcome if isinstance(outcome, Verdict) else None
@@ -265,7 +266,7 @@ def _spoken(
     common: set[str],
     room: int,
     good: bool | None,
-) -> Spoken:
+) -> ShownTurn:
     text, marks = quoted(turn.text, turn.quotes)
     if other is not None and other.text != turn.text:
         marks += differing(text, quoted(other.text, other.quotes)[0])
@@ -273,7 +274,7 @@ def _spoken(
         (use.tool, shown(use.arguments, most=room), shown(use.result, most=room), use.failed)
         for use in turn.tools
     )
-    return Spoken(
+    return ShownTurn(
         at + 1,
         turn,
         shown(text, _apart(marks), room),

@@ -10,7 +10,7 @@ import orjson
 from aiohttp import web
 
 from oversight.engine.pages.addresses import Served
-from oversight.engine.pages.guard import Door
+from oversight.engine.pages.guard import AccessRules
 from oversight.engine.pages.live import Watcher, live_page
 from oversight.engine.pages.overview import REPORT_FILES, overview
 from oversight.engine.pages.queries import asked_score
@@ -23,8 +23,8 @@ from oversight.engine.runs.run_folder import REPORT
 if TYPE_CHECKING:
     from oversight.engine.pages.in_depth import PagesInDepth
 
-EVERY = 1.0
-"""Seconds between two snapshots of a run that is watched."""
+SNAPSHOT_INTERVAL = 1.0
+"""Seconds between two snapshots of a run on the live page."""
 
 
 class PageServer(Server):
@@ -39,12 +39,14 @@ class PageServer(Server):
         token: str = "",
     ) -> None:
         """place: a run folder, or a folder that has some. token: empty on loopback."""
-        super().__init__(Door(host, (token,) if token else ()), f"?token={token}" if token else "")
+        super().__init__(
+            AccessRules(host, (token,) if token else ()), f"?token={token}" if token else ""
+        )
         self.place = place
         self._store = store
         self._runs: dict[str, OpenedRun] = {}
         self.busy: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        """By name of the run: held by who reckons for it."""
+        """By name of the run: held while figures of it are computed."""
         self._loading: asyncio.Task[PagesInDepth] | None = None
         self._behind: set[asyncio.Task[object]] = set()
 
@@ -113,7 +115,7 @@ class PageServer(Server):
     async def _sent(
         self, request: web.Request, page: str, ready: Coroutine[object, object, object]
     ) -> web.Response:
-        """Send a page, and then load what those that it leads to will need."""
+        """Send a page, and then load what the pages that it links to need."""
         response = html(page)
         await response.prepare(request)
         await response.write_eof()
@@ -132,7 +134,7 @@ class PageServer(Server):
         return answer
 
     async def _in_depth(self) -> "PagesInDepth":
-        """The pages that take models and figures, which are loaded with the first of them."""
+        """The pages that need models and figures; loaded with the first of them."""
         if self._loading is None:
             self._loading = asyncio.create_task(asyncio.to_thread(self._load))
         return await asyncio.shield(self._loading)
@@ -160,7 +162,7 @@ class PageServer(Server):
                 return response
             if now["state"] != "running":
                 return response
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(SNAPSHOT_INTERVAL)
 
     async def _compare(self, request: web.Request) -> web.Response:
         names = list(self.folders())

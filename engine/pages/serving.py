@@ -1,4 +1,4 @@
-"""What servers of pages have in common: the guard at the door, faults as pages, a clean end."""
+"""What the viewer and the raters' pages share: access control, errors as pages, a clean end."""
 
 import logging
 from abc import ABC, abstractmethod
@@ -9,16 +9,16 @@ from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
 
 from oversight.engine.errors import EngineError
-from oversight.engine.pages.guard import Door, guard, headed
+from oversight.engine.pages.guard import AccessRules, guard, headed
 from oversight.engine.pages.runs import fault_page
 
 
 class Server(ABC):
-    """Serves pages behind a guarded door."""
+    """A server of pages that answers only whom its access rules let in."""
 
-    def __init__(self, door: Door, opening: str = "") -> None:
-        """opening: what the address that is to be opened ends with."""
-        self.door = door
+    def __init__(self, access: AccessRules, opening: str = "") -> None:
+        """opening: what is appended to the address that a user opens."""
+        self.access = access
         self._opening = opening
         self.port = 0
 
@@ -26,7 +26,7 @@ class Server(ABC):
     def routes(self) -> Iterable[web.AbstractRouteDef]: ...
 
     def application(self) -> web.Application:
-        app = web.Application(middlewares=[guard(self.door, lambda: self.port), _told])
+        app = web.Application(middlewares=[guard(self.access, lambda: self.port), _faults_as_pages])
         app.on_response_prepare.append(headed)
         app.add_routes(self.routes())
         return app
@@ -34,11 +34,11 @@ class Server(ABC):
     @asynccontextmanager
     async def serving(self, port: int) -> AsyncIterator[str]:
         """Serve while the body runs; the address to open. port: 0 for any. OSError if taken."""
-        logging.getLogger("aiohttp.server").addFilter(_of_ours)
+        logging.getLogger("aiohttp.server").addFilter(_is_ours)
         runner = web.AppRunner(self.application(), access_log=None, shutdown_timeout=0.5)
         await runner.setup()
         try:
-            host = self.door.host
+            host = self.access.host
             site = web.TCPSite(runner, host, port)
             await site.start()
             self.port = runner.addresses[0][1]
@@ -54,7 +54,9 @@ def html(text: str, status: int = 200) -> web.Response:
 
 
 @web.middleware
-async def _told(request: web.Request, handler: Callable[..., object]) -> web.StreamResponse:
+async def _faults_as_pages(
+    request: web.Request, handler: Callable[..., object]
+) -> web.StreamResponse:
     """Faults as pages that say what to do."""
     try:
         answer: web.StreamResponse = await handler(request)  # type: ignore[misc]
@@ -65,7 +67,7 @@ async def _told(request: web.Request, handler: Callable[..., object]) -> web.Str
         return html(fault_page("This cannot be shown", str(fault)), 500)
 
 
-def _of_ours(record: logging.LogRecord) -> bool:
-    """Whether a record is about this server, and not about a request that was no HTTP: whoever sent
-    that was told, and could fill the terminal with tracebacks otherwise."""
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Whether a log record is about this server. A request that is not HTTP is answered with 400,
+    and would otherwise fill the terminal with tracebacks."""
     return not (record.exc_info and isinstance(record.exc_info[1], BadHttpMessage))

@@ -1,4 +1,4 @@
-"""What models wrote, as markup that does nothing: escaped, controls shown, findings marked."""
+"""Model output as inert markup: escaped, control characters visible, quotes and diffs marked."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,12 +12,12 @@ from oversight.engine.display.printable import CONTROL, printable
 from oversight.protocols.quotes import Quote, marked
 
 MAX_DIFF_WORDS = 2_500
-"""Words of a speech that are compared with the other world's; longer ones are not."""
+"""Longest speech, in words, that is compared with the other world's."""
 
-ALIKE = 3
-"""Words in a row that count as the same in both."""
+MIN_COMMON_WORDS = 3
+"""Length of the shortest run of words that counts as common to both."""
 
-_FOUND = re.compile(r"<(?P<kind>verified|unverified)>(?P<text>.*?)</(?P=kind)>", re.DOTALL)
+_QUOTE = re.compile(r"<(?P<kind>verified|unverified)>(?P<text>.*?)</(?P=kind)>", re.DOTALL)
 _WORD = re.compile(r"\S+")
 
 
@@ -36,7 +36,7 @@ def quoted(text: str, quotes: Sequence[Quote]) -> tuple[str, list[TextMark]]:
     length = end = 0
     told = marked(text, quotes)
     # No model can write these tags: they are escaped before a speech is one.
-    for found in _FOUND.finditer(told) if quotes else ():
+    for found in _QUOTE.finditer(told) if quotes else ():
         parts += [told[end : found.start()], found["text"]]
         start = length + found.start() - end
         length = start + len(found["text"])
@@ -54,7 +54,7 @@ def differing(text: str, other: str) -> list[TextMark]:
     marks, done = [], 0
     for _, start, size in match.get_matching_blocks():
         # A word or two in common, such as "of the", say nothing.
-        if size >= ALIKE or start == len(ours):
+        if size >= MIN_COMMON_WORDS or start == len(ours):
             if start > done:
                 marks.append(TextMark(ours[done].start(), ours[start - 1].end(), "differs"))
             done = start + size

@@ -1,4 +1,4 @@
-"""Who is to judge which transcript, where all of them are known before the first rater comes."""
+"""Balanced assignment of transcripts to raters, where all transcripts are known beforehand."""
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
@@ -8,17 +8,17 @@ import numpy as np
 
 from oversight.protocols.question import randomness
 
-NEVER = 1e9
-"""The cost of a second transcript of one problem; all others together cost less."""
+FORBIDDEN_COST = 1e9
+"""Cost of giving a rater a second transcript of one problem; it exceeds all others together."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskKind:
-    """What of a task must not meet in one rater, and what each rater is to have equally much of."""
+    """The problem of a task, of which a rater gets one task only; and its kind, to be balanced."""
 
     problem: str
     kind: Hashable
-    """Of the transcript, such as its row and the worth of what is argued in it. Never sent."""
+    """Kind of transcript: its row, and the value of the answer argued for. Never sent."""
 
 
 def balanced_assignment(
@@ -28,8 +28,8 @@ def balanced_assignment(
     *,
     seed: int = 0,
 ) -> dict[str, str]:
-    """A rater for each task: no two tasks of a problem to one rater, all raters as much to do, and
-    of each kind as many as can be.
+    """A rater for each task: no rater gets two tasks of a problem, and loads and counts of each
+    kind are as equal as possible.
 
     taken: task -> rater of those that were given before; they stay, and count. What no rater may
     have any more has none. Problem by problem, in seeded order, by the cheapest matching.
@@ -50,7 +50,7 @@ def balanced_assignment(
         cost = np.array(
             [
                 [
-                    NEVER
+                    FORBIDDEN_COST
                     if rater in busy
                     # Of sums of squares the step: loads first, then kinds, then chance.
                     else 1e3 * load[rater] + had[rater, tasks[task].kind] + 0.1 * chance.random()
@@ -60,7 +60,7 @@ def balanced_assignment(
             ]
         ).reshape(len(free), len(raters))
         for row, column in zip(*linear_sum_assignment(cost), strict=True):
-            if cost[row, column] < NEVER:
+            if cost[row, column] < FORBIDDEN_COST:
                 task, rater = free[int(row)], raters[int(column)]
                 found[task] = rater
                 load[rater] += 1

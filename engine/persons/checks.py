@@ -1,4 +1,4 @@
-"""Attention items: tasks like any other whose answer is known, because the transcript says it.
+"""Attention items: tasks whose transcript says which answer to give.
 
 An instructed response (Meade and Craig 2012, Psychological Methods 17): who reads the transcript
 knows what to answer, and who does not can only guess.

@@ -1,4 +1,4 @@
-"""What raters were given and what they answered: appended, synced, and read again at a restart.
+"""The raters' journal: each task given and each answer, synced to disk, read again at a restart.
 
 A rater is told that an answer is saved once its line is on the disk. A reply that was not yet in
 the store when a process was killed is made again from here.
@@ -33,6 +33,10 @@ class TaskGiven:
     moment: Moment
     at: int
     """Seconds since 1970, for the record alone."""
+    kind: str = ""
+    """What raters are to have equally many of, as far as it is known; never sent."""
+    repeats: str = ""
+    """The task of which this is a repeat; empty for any other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,21 @@ class CheckAnswered:
 
 
 @dataclass(frozen=True, slots=True)
+class RepeatAnswered:
+    """A judgement that a rater gave a second time."""
+
+    what: ClassVar[str] = "repeat"
+    rater: str
+    task: str
+    of: str
+    """The task that was judged before."""
+    probs: tuple[float, ...] | None
+    """In the order of the first time; None for an abstention."""
+    seconds: float
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
 class ConsentGiven:
     what: ClassVar[str] = "consent"
     rater: str
@@ -113,6 +132,7 @@ RaterEvent: TypeAlias = (
     | TaskAbstained
     | TaskReturned
     | CheckAnswered
+    | RepeatAnswered
     | ConsentGiven
 )
 KINDS: dict[str, type[RaterEvent]] = {kind.what: kind for kind in get_args(RaterEvent)}

@@ -1,4 +1,4 @@
-"""Finished transcripts before persons: each judge's case as it stood, put to raters instead.
+"""Finished transcripts judged again by persons: the case of each judge, put to raters.
 
 The transcripts of a run are taken from its store, with the very words that its judge read. What
 persons answer is stored like any reply, and no score of the run reads it.
@@ -24,7 +24,7 @@ from oversight.protocols.transcript import Failure, Verdict
 
 
 class CaseRecorder(Judge):
-    """A judge that notes which cases it decides."""
+    """A judge that records the cases it decides."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge

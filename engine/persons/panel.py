@@ -1,4 +1,4 @@
-"""Who rates: pseudonyms, and the keys by which the server knows them again."""
+"""The raters of a study: pseudonyms, and the secret keys of their links."""
 
 import os
 import secrets
@@ -9,12 +9,13 @@ from pathlib import Path
 import orjson
 
 from oversight.engine.errors import RunFolderError
+from oversight.engine.persons.task import short_digest
 from oversight.engine.providers.catalogue import entry, provider_of
 from oversight.engine.system.files import replace_file, unwritable
 
 PANEL = "panel.json"
 PERSON = "person/"
-"""How the names of models begin that are persons."""
+"""Prefix of the models that are persons."""
 
 MAX_RATERS = 10_000
 
@@ -27,6 +28,10 @@ class Rater:
     """NAME of `person/NAME`, whose calls this rater answers."""
     key: str = field(repr=False)
     """What opens the pages for this rater."""
+
+    def ticket(self, task: str) -> str:
+        """What this rater's pages call a task. Only the server can make one: the key is in it."""
+        return short_digest(f"{self.key} {task}")
 
 
 def panels_of(models: Iterable[str]) -> tuple[str, ...]:

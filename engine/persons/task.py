@@ -38,11 +38,11 @@ PROBABLE: tuple[Way, ...] = ("percentages", "probabilities", "label")
 
 FieldKind: TypeAlias = Literal["text", "texts", "number", "whole", "choice", "flag"]
 
-ROUNDING = 0.5
-"""By how much percentages may miss 100."""
+PERCENT_TOLERANCE = 0.5
+"""Largest distance of the sum of percentages from 100."""
 
-LONGEST_ANSWER = 50_000
-"""Characters of one text that a person writes."""
+MAX_ANSWER_TEXT = 50_000
+"""Characters of the longest text that a person may send."""
 
 _MARKED = re.compile(
     r'<tool name="(?P<tool>[^"]*)">(?P<result>.*?)</tool>\n?'
@@ -217,8 +217,8 @@ class PersonTask:
         """The answer in a form as the page sends it. ValueError, in words for the person, if it is
         not whole."""
         reason = posted.get("reason", "").strip()
-        if max(map(len, posted.values()), default=0) > LONGEST_ANSWER:
-            raise ValueError(f"A text is longer than {LONGEST_ANSWER:,} characters: shorten it.")
+        if max(map(len, posted.values()), default=0) > MAX_ANSWER_TEXT:
+            raise ValueError(f"A text is longer than {MAX_ANSWER_TEXT:,} characters: shorten it.")
         match self.way:
             case "percentages":
                 probs = self._probs(posted)
@@ -277,7 +277,7 @@ class PersonTask:
             if not 0 <= percent <= 100:
                 raise ValueError(f"({label}) has {said}%: give 0 to 100.")
             stated.append(percent)
-        if not math.isclose(sum(stated), 100, abs_tol=ROUNDING):
+        if not math.isclose(sum(stated), 100, abs_tol=PERCENT_TOLERANCE):
             raise ValueError(f"The percentages add up to {sum(stated):g}, and not to 100.")
         return tuple(percent / sum(stated) for percent in stated)
 

@@ -6,7 +6,7 @@ from oversight.engine.decisions.scaling import Scaling, scaling
 from oversight.engine.errors import UsageError
 from oversight.engine.pictures.charts import Chart, ChartPoint, Series, chart_of
 from oversight.engine.pictures.data import Forest, ForestLine
-from oversight.engine.pictures.looked import Looked
+from oversight.engine.pictures.scored_run import ScoredRun
 from oversight.protocols.scoring.ratings import Rating
 
 MEAN = 1_000.0
@@ -15,7 +15,7 @@ MEAN = 1_000.0
 LIES = "worlds that argue for a wrong answer"
 
 
-def ratings_forest(run: Looked) -> Forest:
+def ratings_forest(run: ScoredRun) -> Forest:
     """Ratings of judges and agents of each protocol, in points above the mean of all of them."""
     lines = []
     for found in _ratings(run):
@@ -25,7 +25,7 @@ def ratings_forest(run: Looked) -> Forest:
     return Forest("rating, points above the mean", LIES, tuple(lines))
 
 
-def scaling_chart(run: Looked) -> Chart:
+def scaling_chart(run: ScoredRun) -> Chart:
     """Ratings over capability: the log odds of each model's own accuracy, unaided."""
     series = []
     for found in _ratings(run):
@@ -59,7 +59,7 @@ def scaling_chart(run: Looked) -> Chart:
     )
 
 
-def pressure_chart(run: Looked) -> Chart:
+def pressure_chart(run: ScoredRun) -> Chart:
     """Mean value of what best-of-n chooses by the reward; below 0, selection rewards lies."""
     rows = _rows(run)
     series, why = [], "no row has an agent"
@@ -94,7 +94,7 @@ def pressure_chart(run: Looked) -> Chart:
     )
 
 
-def _ratings(run: Looked) -> list[Scaling]:
+def _ratings(run: ScoredRun) -> list[Scaling]:
     """Of every protocol that is shown and has agents. UsageError if there is none."""
     rows = _rows(run)
     kinds = dict.fromkeys(row.kind for _, row in run.rows if row.agent)
@@ -103,7 +103,7 @@ def _ratings(run: Looked) -> list[Scaling]:
     return [scaling(rows, kind) for kind in kinds]
 
 
-def _rows(run: Looked) -> RunRows:
+def _rows(run: ScoredRun) -> RunRows:
     return read_rows(run.run.folder, run.run.opened)
 
 

@@ -7,20 +7,20 @@ import numpy as np
 from oversight.engine.errors import UsageError
 from oversight.engine.pictures.charts import Chart, ChartPoint, Series, chart_of
 from oversight.engine.pictures.data import Forest, ForestLine, Span, forest_of
-from oversight.engine.pictures.looked import Looked
+from oversight.engine.pictures.scored_run import ScoredRun
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.scoring.ratios import fieller
 from oversight.protocols.scoring.sample import Sample
 from oversight.protocols.scoring.statistics import RESAMPLES
 
 
-def asd(run: Looked) -> Forest:
+def asd(run: ScoredRun) -> Forest:
     forest = forest_of(run.results)
     fit = {number for number, _ in run.rows}
     return replace(forest, lines=tuple(line for line in forest.lines if line.row in fit))
 
 
-def lift(run: Looked) -> Forest:
+def lift(run: ScoredRun) -> Forest:
     forest = asd(run)
     lines = tuple(
         ForestLine(
@@ -34,7 +34,7 @@ def lift(run: Looked) -> Forest:
     return Forest("lift over the naive judge", forest.score, lines)
 
 
-def gap(run: Looked) -> Forest:
+def gap(run: ScoredRun) -> Forest:
     """Share of the gap between the naive judge and one who reads the passage that is recovered."""
     naive, open_book = run.baselines()
     lines = []
@@ -56,7 +56,7 @@ def gap(run: Looked) -> Forest:
     return Forest("share of the gap recovered", run.results.score, tuple(lines))
 
 
-def jse(run: Looked) -> Chart:
+def jse(run: ScoredRun) -> Chart:
     """Judge score expected over beta."""
     series = []
     for number, _ in run.rows:
@@ -71,7 +71,7 @@ def jse(run: Looked) -> Chart:
     return chart_of(run, "jse", "beta: inverse greed of the agent", "judge score expected", series)
 
 
-def asd_jse(run: Looked) -> Chart:
+def asd_jse(run: ScoredRun) -> Chart:
     by_protocol: dict[str, list[ChartPoint]] = {}
     for number, _ in run.rows:
         row = run.results.rows[number]

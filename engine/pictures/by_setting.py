@@ -3,22 +3,22 @@
 from collections.abc import Sequence
 
 from oversight.engine.pictures.charts import Chart, ChartPoint, Series, chart_of
-from oversight.engine.pictures.looked import Looked
+from oversight.engine.pictures.scored_run import ScoredRun
 from oversight.protocols.scoring.statistics import estimates
 from oversight.protocols.scoring.trend import Configuration, Slope, trend
 
 
-def rounds(run: Looked) -> Chart:
+def rounds(run: ScoredRun) -> Chart:
     """ASD over rounds or turns, for rows that differ in nothing else."""
     return _over(run, "rounds", ("rounds", "turns"), "rounds or turns")
 
 
-def bestof(run: Looked) -> Chart:
+def bestof(run: ScoredRun) -> Chart:
     """ASD over the n of best-of-n, for rows that differ in nothing else."""
     return _over(run, "bestof", ("n",), "n of best-of-n", log_x=True)
 
 
-def trend_chart(run: Looked) -> Chart:
+def trend_chart(run: ScoredRun) -> Chart:
     """ASD over expected agent score, a point an agent, with the line through them."""
     beta = 1.0 if 1.0 in run.results.betas else run.results.betas[0]
     place = run.results.betas.index(beta)
@@ -46,7 +46,7 @@ def trend_chart(run: Looked) -> Chart:
     )
 
 
-def frontier_chart(run: Looked) -> Chart:
+def frontier_chart(run: ScoredRun) -> Chart:
     """ASD against what a problem costs; without any price, against its output tokens."""
     every = run.costs()
     costs = [(every[number], run.results.rows[number]) for number, _ in run.rows]
@@ -70,7 +70,9 @@ def frontier_chart(run: Looked) -> Chart:
     return chart_of(run, "frontier", unit, "agent score difference", series, zero=True, log_x=True)
 
 
-def _over(run: Looked, kind: str, settings: Sequence[str], x: str, *, log_x: bool = False) -> Chart:
+def _over(
+    run: ScoredRun, kind: str, settings: Sequence[str], x: str, *, log_x: bool = False
+) -> Chart:
     """ASD over a setting of the protocol or of its agent."""
     lines: dict[tuple[str, ...], list[ChartPoint]] = {}
     for number, row in run.rows:

@@ -6,13 +6,13 @@ from math import isnan
 import numpy as np
 
 from oversight.engine.pictures.charts import Chart, ChartPoint, Heat, Series, chart_of
-from oversight.engine.pictures.looked import Looked
+from oversight.engine.pictures.scored_run import ScoredRun
 from oversight.protocols.scoring.calibration import BINS
 from oversight.protocols.scoring.calibration import calibration as calibrated
 from oversight.protocols.scoring.shares import wilson
 
 
-def worlds_chart(run: Looked) -> Chart:
+def worlds_chart(run: ScoredRun) -> Chart:
     """P(argued answer) where the truth is argued, against where the lie is: a point a problem."""
     series = []
     for number, row in run.rows:
@@ -35,7 +35,7 @@ def worlds_chart(run: Looked) -> Chart:
     )
 
 
-def calibration_chart(run: Looked) -> Chart:
+def calibration_chart(run: ScoredRun) -> Chart:
     """How often an answer is right of which the judge says so: ten bins, Wilson's intervals."""
     stated: dict[str, list[tuple[float, bool]]] = {}
     for number, row in run.rows:
@@ -66,7 +66,7 @@ def calibration_chart(run: Looked) -> Chart:
     )
 
 
-def heat(run: Looked) -> Heat:
+def heat(run: ScoredRun) -> Heat:
     values = run.differences()
     order = np.argsort([_mean(line) for line in values], kind="stable")
     across = sorted((n for n, _ in run.rows), key=lambda n: -_mean(values[:, n]))

@@ -9,7 +9,7 @@ from oversight.engine.pictures.data import Span, TableRows
 from oversight.engine.reports.tables import SCORE_NAMES
 
 if TYPE_CHECKING:
-    from oversight.engine.pictures.looked import Looked
+    from oversight.engine.pictures.scored_run import ScoredRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Heat:
 
 
 def chart_of(
-    run: "Looked",
+    run: "ScoredRun",
     kind: str,
     x: str,
     y: str,

@@ -28,7 +28,7 @@ class ForestLine:
     mean: float | None
     """None where no problem is complete."""
     interval: Span | None = None
-    """95 %."""
+    """95%."""
     bounds: Span | None = None
     """What worlds that failed or are in doubt could make of the mean."""
     lift: float | None = None

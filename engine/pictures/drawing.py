@@ -4,8 +4,8 @@ from oversight.engine.display.table import as_csv
 from oversight.engine.errors import UsageError
 from oversight.engine.pictures.comparison import comparison_forest
 from oversight.engine.pictures.kinds import KINDS, Picture
-from oversight.engine.pictures.looked import Looked
 from oversight.engine.pictures.opened import OpenedRun
+from oversight.engine.pictures.scored_run import ScoredRun
 from oversight.engine.runs.lookup import Parts
 from oversight.protocols.scoring.worlds import BETAS
 
@@ -39,8 +39,8 @@ def pictured(
         raise UsageError(f"{kind!r} is no kind of picture; there are {', '.join(ALL_KINDS)}")
     if score not in run.scores:
         raise UsageError(f"{score!r} is no score of this run; there are {', '.join(run.scores)}")
-    looked = Looked(run, score, CURVE if kind == "jse" else BETAS, parts)
-    return KINDS[kind](looked)
+    scored = ScoredRun(run, score, CURVE if kind == "jse" else BETAS, parts)
+    return KINDS[kind](scored)
 
 
 def data_of(picture: Picture) -> str:

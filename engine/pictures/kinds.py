@@ -10,11 +10,11 @@ from oversight.engine.pictures.by_verdict import calibration_chart, heat, worlds
 from oversight.engine.pictures.charts import Chart, Heat
 from oversight.engine.pictures.comparison import ComparisonForest
 from oversight.engine.pictures.data import Forest
-from oversight.engine.pictures.looked import Looked
+from oversight.engine.pictures.scored_run import ScoredRun
 
 Picture: TypeAlias = Forest | Chart | Heat | ComparisonForest
 
-KINDS: Mapping[str, Callable[[Looked], Picture]] = {
+KINDS: Mapping[str, Callable[[ScoredRun], Picture]] = {
     "asd": asd,
     "lift": lift,
     "worlds": worlds_chart,

@@ -1,14 +1,17 @@
 """What has landed of a run: verdicts, failures and counts by place, and their figures."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
-import numpy as np
-
-from oversight.engine.reports.results import Results, collect
-from oversight.engine.runs.outcome import OutcomeRecord
-from oversight.engine.runs.run_folder import outcomes
+from oversight.engine.errors import RunFolderError
+from oversight.engine.reports.aggregate import OutcomeTable
+from oversight.engine.reports.health import HealthCheck
+from oversight.engine.reports.results import Results, score_rows
+from oversight.engine.runs.outcome import read_outcome
+from oversight.engine.runs.outcome_index import OutcomeFollower
+from oversight.engine.runs.run_folder import OUTCOMES, outcomes
 from oversight.engine.sweeps.sweep import Sweep
 from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.transcript import Failure
@@ -28,25 +31,63 @@ class LandedOutcomes:
     """With JSE and EAS at beta 1 alone."""
 
 
-def landed_outcomes(folder: Path, sweep: Sweep, score: str) -> LandedOutcomes:
-    """The outcomes in a run folder, and their figures under one score. RunFolderError."""
-    most = max(len(problem.values) for problem in sweep.problems)
-    probs: Floats = np.full((len(sweep), most), np.nan)
-    failures: dict[int, Failure] = {}
-    counts: dict[int, Mapping[str, int]] = {}
-    finished = 0
+class OutcomeTally:
+    """The outcomes of one run folder, which reads no line twice while the run goes on.
 
-    def seen() -> Iterator[OutcomeRecord]:
-        nonlocal finished
-        for record in outcomes(folder):
-            finished += 1
-            if record.failure is not None:
-                failures[record.place] = record.failure
-            if record.counts:
-                counts[record.place] = record.counts
-            if record.probs is not None:
-                probs[record.place, : len(record.probs)] = record.probs
-            yield record
+    Threads may share it: pages of one run are made in several.
+    """
 
-    results = collect(sweep, seen(), score=score, betas=(1.0,), intervals=False)
-    return LandedOutcomes(probs, failures, counts, finished, results)
+    def __init__(self, folder: Path, sweep: Sweep) -> None:
+        self._folder, self._sweep = folder, sweep
+        self._lock = Lock()
+        self._follower = OutcomeFollower(folder / OUTCOMES, self._start_again)
+        self._known: dict[str, LandedOutcomes] = {}
+        """By score, of the outcomes that are read."""
+        self._start_again()
+
+    def landed(self, score: str) -> LandedOutcomes:
+        """What has landed by now, and its figures under one score. RunFolderError."""
+        with self._lock:
+            self._read_on()
+            if score not in self._known:
+                self._known[score] = LandedOutcomes(
+                    self._table.probs.copy(),
+                    dict(self._failures),
+                    dict(self._counts),
+                    len(self._places),
+                    score_rows(
+                        self._table, self._check, score=score, betas=(1.0,), intervals=False
+                    ),
+                )
+            return self._known[score]
+
+    def _start_again(self, shorter: bool = False) -> None:
+        self._table, self._check = OutcomeTable(self._sweep), HealthCheck()
+        self._failures: dict[int, Failure] = {}
+        self._counts: dict[int, Mapping[str, int]] = {}
+        self._places: set[int] = set()
+        self._known.clear()
+
+    def _read_on(self) -> None:
+        try:
+            for _, line in self._follower.news():
+                self._add(line)
+        except ValueError as exc:
+            # Begun anew next time; whoever reads all of them names the line and the mend.
+            self._follower = OutcomeFollower(self._folder / OUTCOMES, self._start_again)
+            for _ in outcomes(self._folder):
+                pass
+            raise RunFolderError(f"{self._folder / OUTCOMES}: {exc}") from exc
+
+    def _add(self, line: bytes) -> None:
+        record = read_outcome(line)
+        if record.place in self._places:
+            raise ValueError(f"cell {record.cell} stands there twice")
+        self._known.clear()
+        self._places.add(record.place)
+        self._table.add(record)
+        self._check.add(record)
+        if record.failure is not None:
+            self._failures[record.place] = record.failure
+        if record.counts:
+            self._counts[record.place] = record.counts

@@ -1,7 +1,7 @@
-"""A run that is looked into: the sweep, what has landed, its figures, and its transcripts.
+"""A run folder opened for reading: sweep, outcomes, figures and transcripts.
 
-Opened, nothing is read yet. What takes the models, the figures or all outcomes is loaded with the
-first look that needs it: the first page of a large run is there before they are.
+Opening reads nothing. Models, figures and outcomes are loaded when they are first needed, so that
+the first page of a large run does not wait for them.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from oversight.cache.cache import Cache
     from oversight.cache.store import Reader
     from oversight.engine.accounting.prices import PriceList
-    from oversight.engine.pictures.landed import LandedOutcomes
+    from oversight.engine.pictures.landed import LandedOutcomes, OutcomeTally
     from oversight.engine.runs.loaded_sweep import LoadedSweep
 
 DOUBTS = ("refused", "conceded", "off_side", "forged", "truncated")
@@ -52,7 +52,6 @@ class OpenedRun:
     """Its sweep, where somebody has it: one that was made from Python cannot always be made again
     from its folder."""
     _held: ExitStack = field(default_factory=ExitStack, repr=False)
-    _landed: "dict[str, tuple[object, LandedOutcomes]]" = field(default_factory=dict, repr=False)
 
     def __enter__(self) -> "OpenedRun":
         return self
@@ -113,7 +112,7 @@ class OpenedRun:
 
     @property
     def stamp(self) -> object:
-        """Equal as long as no outcome has landed in between."""
+        """A value that changes whenever an outcome lands."""
         try:
             stat = (self.folder / OUTCOMES).stat()
         except FileNotFoundError:
@@ -122,13 +121,13 @@ class OpenedRun:
 
     def landed(self, score: str = "brier") -> "LandedOutcomes":
         """What has landed by now, and its figures under one score. RunFolderError."""
-        from oversight.engine.pictures.landed import landed_outcomes
+        return self._tally.landed(score)
 
-        stamp = self.stamp
-        known = self._landed.get(score)
-        if known is None or known[0] != stamp:
-            known = self._landed[score] = (stamp, landed_outcomes(self.folder, self.sweep, score))
-        return known[1]
+    @cached_property
+    def _tally(self) -> "OutcomeTally":
+        from oversight.engine.pictures.landed import OutcomeTally
+
+        return OutcomeTally(self.folder, self.sweep)
 
     def recorded(self, places: Iterable[int]) -> dict[int, OutcomeRecord]:
         """The outcomes of a few cells, by place in the sweep, without a look at the others."""

@@ -133,6 +133,19 @@ def collect(
     for record in records:
         table.add(record)
         check.add(record)
+    return score_rows(tally, check, score=score, betas=betas, intervals=intervals)
+
+
+def score_rows(
+    tally: OutcomeTable,
+    check: HealthCheck,
+    *,
+    score: str,
+    betas: Sequence[float] = BETAS,
+    intervals: bool = True,
+) -> Results:
+    """`collect` for outcomes that are in a table already, each of them in both arguments."""
+    sweep = tally.sweep
     numbers = range(len(sweep.rows))
     worlds = [table.worlds(number) for number in numbers]
     samples = [each.samples(score, betas) for each in worlds]

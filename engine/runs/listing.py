@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from oversight.engine.errors import RunFolderError
 from oversight.engine.runs.lock import holder
@@ -15,6 +15,9 @@ RUNS = Path("runs")
 
 MAX_NAMED = 8
 """Folders that are named where a word may mean several, or none."""
+
+
+RunState: TypeAlias = Literal["running", "finished", "stopped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +38,14 @@ class RunSummary:
     """The `--set` flags that it was started with."""
 
     @property
-    def state(self) -> Literal["running", "finished", "stopped"]:
-        if self.running is not None:
-            return "running"
-        return "finished" if self.finished == self.cells else "stopped"
+    def state(self) -> RunState:
+        return state_of(self.running is not None, self.finished, self.cells)
+
+
+def state_of(running: bool, finished: int, cells: int) -> RunState:
+    if running:
+        return "running"
+    return "finished" if finished == cells else "stopped"
 
 
 def run_folders(place: Path) -> Iterator[Path]:

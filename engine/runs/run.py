@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from oversight.cache.cache import Mode
+from oversight.cache.cache import CacheStatistics, Mode
 from oversight.cache.store import Store
 from oversight.engine.accounting.budget import dollars
 from oversight.engine.accounting.ledger import UsageTotals, sum_usage
@@ -150,6 +150,11 @@ class Run:
             spend=self._spend(paid.dollars),
             halt=self.loaded.stop_token.halt,
         )
+
+    @property
+    def calls(self) -> CacheStatistics:
+        """How the calls of this session were answered; unlike a snapshot it needs no event loop."""
+        return self._executor.statistics if self._executor else CacheStatistics(0, 0, 0, 0)
 
     @property
     def awaited(self) -> str:

@@ -1,5 +1,6 @@
 """Debian's Chromium under Playwright, for tests and for pictures."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,8 @@ from tests.waiting import PATIENCE
 
 PATIENCE_MS = 1000 * PATIENCE
 CHROMIUM = which("chromium") or which("chromium-browser") or which("google-chrome") or ""
+
+AXE = Path(__file__).parent / "vendored" / "axe.min.js"
 
 QUIET = (
     "--no-sandbox",
@@ -51,10 +54,49 @@ def chromium() -> Iterator[Any]:
 
 
 @contextmanager
+def opened(browser: Any, **how: Any) -> Iterator[Any]:
+    """A new page, in a window of its own."""
+    context = browser.new_context(**{"reduced_motion": "reduce", **how})
+    yield context.new_page()
+    context.close()
+
+
+def faults_in(page: Any) -> list[str]:
+    """All that goes wrong in a page from now on, as its console tells it."""
+    faults: list[str] = []
+    page.on("pageerror", lambda fault: faults.append(str(fault)))
+    page.on(
+        "console",
+        lambda told: faults.append(told.text) if told.type in ("error", "warning") else 0,
+    )
+    return faults
+
+
+def violations(page: Any) -> list[str]:
+    """What axe finds: by all of its rules in the light, and in the dark by that of contrast, the
+    only one that looks at colours. It is put in by the driver: the policy would refuse it."""
+    page.evaluate(AXE.read_text())
+    tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+    found = []
+    for scheme, rules in (
+        ("dark", {"type": "rule", "values": ["color-contrast"]}),
+        ("light", {"type": "tag", "values": tags}),
+    ):
+        page.emulate_media(color_scheme=scheme)
+        told = page.evaluate(
+            "rules => axe.run(document, {resultTypes: ['violations'], runOnly: rules})", rules
+        )
+        found += [
+            f"{scheme}, {each['id']}: {each['nodes'][0]['html'][:200]} "
+            f"{each['nodes'][0]['failureSummary'][:300]}"
+            for each in told["violations"]
+        ]
+    return found
+
+
+@contextmanager
 def served(place: Path, *flags: str) -> Iterator[str]:
     """The address of a server of pages in a process of its own."""
-    import re
-
     from tests.command_line import running
 
     words = ("view", place, "--port", "0", "--no-open", *flags)

@@ -173,7 +173,7 @@ def test_a_probe_that_was_torn_off_is_asked_again(mine: Path) -> None:
     whole = file.read_bytes()
     file.write_bytes(whole[:-20])
     assert len(read_probes(mine)) == 8
-    assert "1 new beliefs, 16 in" in within(*words, cwd=place).err
+    assert "1 new belief, 16 in" in within(*words, cwd=place).err
     assert sorted(file.read_bytes().splitlines()) == sorted(whole.splitlines())
 
 

@@ -3,6 +3,7 @@
 import re
 import signal
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,9 @@ from oversight.protocols.question import Answer, Question
 from oversight.protocols.quotes import Quote
 from oversight.protocols.transcript import ToolUse, Transcript, Turn
 from tests.command_line import running
+from tests.pages.browser import faults_in, opened, violations
 from tests.pages.rated import TASKS, at_desk, begin, filled
 from tests.pages.speaking import BIDI, LONG, MARKUP
-from tests.pages.test_browser import violations
 from tests.persons.desks import MODEL, PLAIN, judgement
 from tests.shipments import shipment
 
@@ -28,33 +29,18 @@ pytestmark = pytest.mark.browser
 AFTER = replace(PLAIN, before=True, budget=600.0)
 
 
-@pytest.fixture(params=["light", "dark"])
-def context(request: pytest.FixtureRequest, browser: Any) -> Iterator[Any]:
-    made = browser.new_context(color_scheme=request.param, reduced_motion="reduce")
-    yield made
-    made.close()
-
-
 @pytest.fixture
-def light(browser: Any) -> Iterator[Any]:
-    made = browser.new_context(reduced_motion="reduce")
-    yield made
-    made.close()
+def page(browser: Any) -> Iterator[Any]:
+    with opened(browser) as made:
+        yield made
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_axe_finds_nothing_to_mend_in_any_task(task: str, context: Any, tmp_path: Path) -> None:
+def test_axe_finds_nothing_to_mend_in_any_task(task: str, page: Any, tmp_path: Path) -> None:
     with at_desk(tmp_path, [TASKS[task]], AFTER) as (_, links):
-        page = context.new_page()
-        faults: list[str] = []
-        page.on("pageerror", lambda fault: faults.append(str(fault)))
-        page.on(
-            "console",
-            lambda told: faults.append(told.text) if told.type in ("error", "warning") else 0,
-        )
+        faults = faults_in(page)
         page.goto(links[0])
         assert "token" not in page.url
-        assert violations(page) == []
         page.get_by_role("button", name="I agree, and begin").click()
         page.locator("#task").wait_for()
         assert violations(page) == []
@@ -70,15 +56,15 @@ def test_axe_finds_nothing_to_mend_in_any_task(task: str, context: Any, tmp_path
         page.get_by_role("button", name="Save").click()
         page.get_by_text("This page goes on by itself").wait_for()
         assert page.get_by_text("Saved.").is_visible()
-        assert violations(page) == []
         assert faults == []
 
 
 def test_axe_finds_nothing_to_mend_where_something_is_refused_or_over(
-    context: Any, tmp_path: Path
+    page: Any, tmp_path: Path
 ) -> None:
     with at_desk(tmp_path, [TASKS["two answers"]]) as (desk, links):
-        page = context.new_page()
+        page.goto(links[0])
+        assert violations(page) == []
         begin(page, links[0])
         page.evaluate("document.querySelectorAll('[required]').forEach(e => e.required = false)")
         page.get_by_role("button", name="Save").click()
@@ -90,15 +76,19 @@ def test_axe_finds_nothing_to_mend_where_something_is_refused_or_over(
         page.get_by_role("button", name="Save").click()
         page.get_by_text("This is not on your desk").wait_for()
         assert violations(page) == []
+        page.goto(links[0])
+        filled(page)
+        page.get_by_role("button", name="Save").click()
+        page.get_by_text("This page goes on by itself").wait_for()
+        assert violations(page) == []
         desk.over = True
         page.goto(links[0])
         page.get_by_text("That was the last one").wait_for()
         assert violations(page) == []
 
 
-def test_a_task_is_done_by_keys_alone(light: Any, tmp_path: Path) -> None:
+def test_a_task_is_done_by_keys_alone(page: Any, tmp_path: Path) -> None:
     with at_desk(tmp_path, [TASKS["two answers"]]) as (_, links):
-        page = light.new_page()
         begin(page, links[0])
         first, second = page.locator("#p0"), page.locator("#p1")
         assert first.input_value() == second.input_value() == "", "nothing is filled in"
@@ -122,10 +112,9 @@ def test_a_task_is_done_by_keys_alone(light: Any, tmp_path: Path) -> None:
 
 
 def test_percentages_of_several_answers_are_sent_when_they_add_up(
-    light: Any, tmp_path: Path
+    page: Any, tmp_path: Path
 ) -> None:
     with at_desk(tmp_path, [TASKS["four answers"]]) as (_, links):
-        page = light.new_page()
         begin(page, links[0])
         for n, value in enumerate(("10", "20", "30", "30")):
             page.locator(f"#p{n}").fill(value)
@@ -142,8 +131,8 @@ def test_percentages_of_several_answers_are_sent_when_they_add_up(
 def test_two_raters_at_once_get_different_worlds(browser: Any, tmp_path: Path) -> None:
     question = shipment(0).question
     calls = [judgement(question, 0), judgement(question, 1)]
-    with at_desk(tmp_path, calls, raters=2) as (_, links):
-        pages = [browser.new_context().new_page() for _ in links]
+    with ExitStack() as windows, at_desk(tmp_path, calls, raters=2) as (_, links):
+        pages = [windows.enter_context(opened(browser)) for _ in links]
         for page, link in zip(pages, links, strict=True):
             begin(page, link)
         said = [page.locator(".turn .text").inner_text() for page in pages]
@@ -154,23 +143,22 @@ def test_two_raters_at_once_get_different_worlds(browser: Any, tmp_path: Path) -
             page.get_by_role("button", name="Save").dblclick()
         for page in pages:
             page.get_by_text("Saved.").wait_for()
-            page.context.close()
     answered = [each for each in read_journal(tmp_path) if isinstance(each, TaskAnswered)]
     assert {each.rater for each in answered} == {"raters-1", "raters-2"}
     assert len(answered) == 2
 
 
 def test_without_scripts_everything_can_be_done(browser: Any, tmp_path: Path) -> None:
-    with at_desk(tmp_path, [TASKS["two answers"]], replace(PLAIN, before=True)) as (_, links):
-        context = browser.new_context(java_script_enabled=False)
-        page = context.new_page()
+    with (
+        at_desk(tmp_path, [TASKS["two answers"]], replace(PLAIN, before=True)) as (_, links),
+        opened(browser, java_script_enabled=False) as page,
+    ):
         begin(page, links[0])
         for name in ("Show what was said", "Save"):
             page.locator("#p0").fill("80")
             page.locator("#p1").fill("20")
             page.get_by_role("button", name=name).click()
         page.get_by_text("Saved.").wait_for()
-        context.close()
     assert [each.what for each in read_journal(tmp_path)] == [
         "consent",
         "given",
@@ -179,26 +167,27 @@ def test_without_scripts_everything_can_be_done(browser: Any, tmp_path: Path) ->
     ]
 
 
-def test_the_clock_runs_down_to_no_answer(light: Any, tmp_path: Path) -> None:
-    with at_desk(tmp_path, [TASKS["two answers"]], replace(PLAIN, budget=2.0)) as (_, links):
-        page = light.new_page()
+def test_the_clock_runs_down_to_no_answer(page: Any, tmp_path: Path) -> None:
+    with at_desk(tmp_path, [TASKS["two answers"]], AFTER) as (_, links):
+        page.clock.install()
         begin(page, links[0])
         page.locator("#p0").fill("80")
+        page.locator("#p1").fill("20")
+        page.clock.fast_forward(601_000)
         page.get_by_text("The time for that one was over").wait_for()
     [event] = [each for each in read_journal(tmp_path) if each.what == "abstained"]
     assert event.why == "time"  # type: ignore[union-attr]
 
 
-def test_no_answer_is_an_answer(light: Any, tmp_path: Path) -> None:
+def test_no_answer_is_an_answer(page: Any, tmp_path: Path) -> None:
     with at_desk(tmp_path, [TASKS["a speech"]]) as (_, links):
-        page = light.new_page()
         begin(page, links[0])
         page.get_by_role("button", name="No answer").click()
         page.get_by_text("Kept as no answer").wait_for()
 
 
 def test_what_is_sent_while_the_server_is_dead_is_saved_when_it_is_back(
-    light: Any, tmp_path: Path
+    page: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "one.yaml").write_text(
         "problems: {bundled: {name: arithmetic, limit: 2}}\n"
@@ -208,7 +197,6 @@ def test_what_is_sent_while_the_server_is_dead_is_saved_when_it_is_back(
     with running(*words, "--port", "0", cwd=tmp_path) as server:
         server.until("send each link")
         link = re.findall(r"http://\S+\?token=\S+", server.err)[0]
-        page = light.new_page()
         begin(page, link)
         page.locator("#p0").fill("83")
         server.process.send_signal(signal.SIGKILL)
@@ -229,7 +217,7 @@ def test_what_is_sent_while_the_server_is_dead_is_saved_when_it_is_back(
     assert kept == ["83", "17"]
 
 
-def test_hostile_transcripts_do_nothing(light: Any, tmp_path: Path) -> None:
+def test_hostile_transcripts_do_nothing(page: Any, tmp_path: Path) -> None:
     question = Question(f"Which? {MARKUP} {BIDI}", (Answer("A", MARKUP), Answer("B", BIDI, MARKUP)))
     tool = ToolUse("calc</p><script>window.broken=7</script>", MARKUP, BIDI)
     floor = Transcript(question).then(
@@ -240,7 +228,6 @@ def test_hostile_transcripts_do_nothing(light: Any, tmp_path: Path) -> None:
     judge = DistributionJudge(MODEL)
     call = Call(judge.compose(judge.shown(Case(floor), range(2))).request, (0,))
     with at_desk(tmp_path, [call]) as (_, links):
-        page = light.new_page()
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
         begin(page, links[0])

@@ -188,7 +188,7 @@ def test_what_is_of_this_machine_alone(host: str, here: bool) -> None:
 
 SLOW = """\
 name: slow
-problems: {bundled: {name: arithmetic, limit: 60}}
+problems: {bundled: {name: arithmetic, limit: 40}}
 agents: sim/strong
 judges: sim/slow
 protocols: {naive_judge: , debate: {rounds: 1}}
@@ -216,9 +216,9 @@ async def test_a_run_under_way_is_told_once_a_second_until_it_ends(
     assert len(told) > 2
     assert [each["state"] for each in told[:-1]] == ["running"] * (len(told) - 1)
     last = told[-1]
-    assert (last["state"], last["finished"], last["cells"]) == ("finished", 240, 240)
+    assert (last["state"], last["finished"], last["cells"]) == ("finished", 160, 160)
     finished = [each["finished"] for each in told]
-    assert finished == sorted(finished) and finished[0] < 240
+    assert finished == sorted(finished) and finished[0] < 160
     assert any(each["left"] != "–" for each in told[:-1])
     assert last["failures"] and all("debate" in f or "naive" in f for f in last["failures"])
     assert int(told[1]["calls"].replace(",", "")) > 0

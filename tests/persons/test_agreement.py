@@ -1,6 +1,8 @@
 """Figures of raters against what is reckoned by hand from what they answered."""
 
+from dataclasses import replace
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
@@ -9,6 +11,7 @@ from oversight.engine.persons.journal import (
     BeliefBefore,
     CheckAnswered,
     RaterJournal,
+    RepeatAnswered,
     TaskAbstained,
     TaskAnswered,
     TaskGiven,
@@ -18,7 +21,7 @@ from oversight.engine.persons.task import Moment, answer_digests
 from oversight.engine.runs.loaded_sweep import open_run
 from oversight.protocols.question import Problem
 from oversight.protocols.scoring.agreement import krippendorff_alpha
-from tests.command_line import oversight
+from tests.command_line import within
 
 pytestmark = pytest.mark.wire
 
@@ -32,7 +35,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "problems: {bundled: {name: arithmetic, limit: 3}}\njudges: sim/judge\n"
         "protocols: naive_judge\n"
     )
-    assert oversight("run", "rated.yaml", cwd=place).code == 0
+    assert within("run", "rated.yaml", cwd=place).code == 0
     return next((place / "runs").glob("rated-*"))
 
 
@@ -94,5 +97,32 @@ def test_every_figure_is_that_of_the_answers_in_whatever_order_they_were_shown(r
     standing = {each.rater: each for each in rater_standings(run)}
     assert (standing[one].answered, standing[one].abstained, standing[one].under_way) == (2, 1, 0)
     assert (standing[two].answered, standing[two].under_way) == (3, 1)
-    told = oversight("human", "agreement", run, cwd=run.parent.parent)
+    told = within("human", "agreement", run, cwd=run.parent.parent)
     assert told.code == 0 and "Krippendorff's alpha" in told.out and "1/2" in told.out
+
+
+def test_self_agreement_is_of_what_a_rater_judged_twice(run: Path, tmp_path: Path) -> None:
+    mine = Path(copytree(run, tmp_path / run.name, ignore=lambda *_: ["persons"]))
+    seated_raters(mine / "persons", ["raters"], 2)
+    journal, one = RaterJournal(mine / "persons"), "raters-1"
+    first = [answered(one, problem, 0.9) for problem in open_run(mine).sweep.problems]
+    for event in first:
+        journal.append(event)
+    pairs = []
+    for n, (event, shift) in enumerate(zip(first, (0.1, -0.2, 0.0), strict=True)):
+        assert event.probs
+        probs = (event.probs[0] + shift * (1 if event.probs[0] < 0.5 else -1), 0.0)
+        probs = (probs[0], 1 - probs[0])
+        pairs.append((event.probs, probs))
+        journal.append(RepeatAnswered(one, f"again {n}", event.task, probs, 9.0, 0))
+    journal.append(RepeatAnswered(one, "again 3", first[0].task, None, 9.0, 0))
+    journal.append(replace(first[0], rater="raters-2", task="another's"))
+    found = rater_agreement(mine)
+    [again] = found.again
+    by_hand = krippendorff_alpha(pairs)
+    assert (again.rater, again.repeated, again.same) == (one, 3, 1.0)
+    assert again.apart == pytest.approx(0.1)
+    assert by_hand and again.alpha and again.alpha.alpha == pytest.approx(by_hand.alpha)
+    assert (found.tasks, found.raters[0].judged) == (3, 3), "a repeat is no other judgement"
+    told = within("human", "agreement", mine, cwd=run.parent.parent)
+    assert told.code == 0 and "Self-agreement" in told.out

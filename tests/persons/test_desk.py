@@ -49,7 +49,7 @@ async def test_raters_have_as_many_of_each_kind_however_fast_they_are(tmp_path: 
     async with work(tmp_path) as desk:
         calls = worlds(20)
         kinds = kinds_of(calls)
-        desk.desk.assign(kinds)
+        desk.desk.pool.assign(kinds)
         await desk.put(calls)
         turns = randomness(0, "turns", "test")
         had: dict[int, list[object]] = {1: [], 2: []}
@@ -89,12 +89,12 @@ def test_loads_and_kinds_are_as_equal_as_numbers_allow(raters: int, each: int) -
 async def test_more_raters_than_before_share_what_is_left(tmp_path: Path) -> None:
     calls = worlds(12)
     async with work(tmp_path) as desk:
-        desk.desk.assign(kinds_of(calls))
+        desk.desk.pool.assign(kinds_of(calls))
         await desk.put(calls)
         for _ in range(6):
             await desk.answer(1, await desk.take(1))
     async with work(tmp_path, raters=4) as again:
-        again.desk.assign(kinds_of(calls))
+        again.desk.pool.assign(kinds_of(calls))
         await again.put(calls)
         had = [len(await again.finish(n)) for n in (1, 2, 3, 4)]
         assert sum(had) == 24 - 6
@@ -105,7 +105,7 @@ def test_a_task_whose_rater_never_comes_goes_to_another_one(tmp_path: Path) -> N
     async def absent() -> None:
         async with work(tmp_path, replace(PLAIN, returned_after=600.0), raters=3) as desk:
             calls = worlds(6)
-            desk.desk.assign(kinds_of(calls))
+            desk.desk.pool.assign(kinds_of(calls))
             await desk.put(calls)
             assert len(await desk.finish(1)) == len(await desk.finish(2)) == 4
             assert await desk.desk.offer(desk.rater(1)) is None
@@ -188,7 +188,7 @@ async def test_an_answer_saved_before_a_kill_is_the_reply_after_it(tmp_path: Pat
         said = await desk.waiting[call.address]
     async with work(tmp_path) as again:
         await again.put([call])
-        assert await asyncio.wait_for(again.waiting[call.address], 5) == said
+        assert await asyncio.wait_for(again.waiting[call.address], 120) == said
 
 
 async def test_a_task_under_way_stays_with_its_rater_over_a_restart(tmp_path: Path) -> None:
@@ -264,19 +264,6 @@ async def test_a_cancelled_call_is_offered_to_nobody(tmp_path: Path) -> None:
         desk.waiting[call.address].cancel()
         await asyncio.wait(desk.waiting.values())
         assert await desk.finish(1) == []
-
-
-async def test_attention_items_come_once_in_so_many_and_reach_no_store(tmp_path: Path) -> None:
-    settings = DeskSettings(before=False, checks_every=4)
-    async with work(tmp_path, settings) as desk:
-        calls = worlds(20)
-        await desk.put(calls)
-        had = await desk.finish(1)
-        checks = [call for call in had if call.address not in desk.waiting]
-        assert len(had) - len(checks) == 20
-        assert 4 <= len(checks) <= 5
-        told = [event for event in read_journal(tmp_path) if event.what == "check"]
-        assert len(told) == len(checks)
 
 
 async def test_a_belief_before_is_asked_without_the_transcript(tmp_path: Path) -> None:

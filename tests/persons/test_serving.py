@@ -6,6 +6,8 @@ import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import copytree
+from typing import NamedTuple
 
 import aiohttp
 import orjson
@@ -14,7 +16,7 @@ import pytest
 from oversight.engine.persons.journal import TaskAnswered, TaskGiven, read_journal
 from oversight.protocols.datasets.jsonl import jsonl
 from oversight.protocols.question import Problem
-from tests.command_line import Ran, Running, oversight, running
+from tests.command_line import Ran, Running, oversight, running, within
 from tests.persons.raters import Page, ScriptedRater, attentive
 from tests.shipments import shipment
 from tests.waiting import PATIENCE
@@ -43,13 +45,57 @@ async def session() -> AsyncIterator[aiohttp.ClientSession]:
         yield made
 
 
-@pytest.fixture
-def finished(tmp_path: Path) -> Path:
-    """A run of 40 worlds, whose judge is a model."""
-    (tmp_path / "finished.yaml").write_text(FINISHED)
-    ran = oversight("run", "finished.yaml", cwd=tmp_path)
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A working folder with a run of 40 worlds, whose judge is a model."""
+    place = tmp_path_factory.mktemp("finished")
+    (place / "finished.yaml").write_text(FINISHED)
+    ran = within("run", "finished.yaml", cwd=place, OVERSIGHT_STORE=str(place / "store"))
     assert ran.code == 0, ran.err
-    return next((tmp_path / "runs").glob("hidden-name-*"))
+    return place
+
+
+@pytest.fixture
+def finished(original: Path, tmp_path: Path) -> Path:
+    """The run, with a store that is the test's own."""
+    return own(original, tmp_path)
+
+
+def own(original: Path, place: Path) -> Path:
+    copytree(original, place, dirs_exist_ok=True)
+    run = next((place / "runs").glob("hidden-name-*"))
+    manifest = orjson.loads((run / "manifest.json").read_bytes())
+    manifest["store"] = str(place / "store")
+    (run / "manifest.json").write_bytes(orjson.dumps(manifest))
+    return run
+
+
+class Judged(NamedTuple):
+    """A run whose transcripts two scripted raters have judged, all of them."""
+
+    run: Path
+    report: str
+    """Before they began, as JSON."""
+    raters: list[ScriptedRater]
+    told: Ran
+    """What the server said to the end."""
+
+
+@pytest.fixture(scope="module")
+def judged(original: Path, tmp_path_factory: pytest.TempPathFactory) -> Judged:
+    run = own(original, tmp_path_factory.mktemp("judged"))
+    cwd = run.parent.parent
+    report = within("report", run, "--json", cwd=cwd).out
+
+    async def judge() -> Judged:
+        async with aiohttp.ClientSession() as session:
+            with served(run, cwd) as (server, links):
+                raters = [ScriptedRater(link, session) for link in links]
+                async with asyncio.timeout(PATIENCE):
+                    await asyncio.gather(*(rater.work() for rater in raters))
+                return Judged(run, report, raters, await ended(server))
+
+    return asyncio.run(judge())
 
 
 @contextmanager
@@ -65,27 +111,19 @@ async def ended(server: Running) -> Ran:
     return await asyncio.to_thread(server.end)
 
 
-async def test_two_raters_judge_forty_transcripts_of_a_run_and_its_score_stays(
-    finished: Path, session: aiohttp.ClientSession
-) -> None:
-    cwd = finished.parent.parent
-    before = oversight("report", finished, "--json", cwd=cwd).out
-    with served(finished, cwd) as (server, links):
-        raters = [ScriptedRater(link, session) for link in links]
-        async with asyncio.timeout(PATIENCE):
-            await asyncio.gather(*(rater.work() for rater in raters))
-        told = await ended(server)
-    assert told.code == 0, told.err
-    assert "40 judgements of 40 transcripts" in told.err
+def test_two_raters_judge_forty_transcripts_of_a_run_and_its_score_stays(judged: Judged) -> None:
+    finished, cwd = judged.run, judged.run.parent.parent
+    assert judged.told.code == 0, judged.told.err
+    assert "40 judgements of 40 transcripts" in judged.told.err
     answered = [e for e in read_journal(finished / "persons") if isinstance(e, TaskAnswered)]
     for rater in ("raters-1", "raters-2"):
         own = [each for each in answered if each.rater == rater]
         assert len(own) == len({each.problem for each in own}) == 20
-    assert oversight("report", finished, "--json", cwd=cwd).out == before
-    status = orjson.loads(oversight("human", "status", finished, "--json", cwd=cwd).out)
+    assert within("report", finished, "--json", cwd=cwd).out == judged.report
+    status = orjson.loads(within("human", "status", finished, "--json", cwd=cwd).out)
     assert [each["answered"] for each in status] == [20, 20]
     assert all(each["checks"] == each["passed"] > 0 for each in status)
-    figures = orjson.loads(oversight("human", "agreement", finished, "--json", cwd=cwd).out)
+    figures = orjson.loads(within("human", "agreement", finished, "--json", cwd=cwd).out)
     assert [each["judged"] for each in figures["raters"]] == [20, 20]
     [beside] = figures["beside"]
     assert beside["transcripts"] == 40
@@ -102,24 +140,17 @@ def problems_of(run: Path) -> list[Problem]:
     return list(open_run(run).sweep.problems)
 
 
-async def test_each_rater_judges_as_many_truths_as_lies(
-    finished: Path, session: aiohttp.ClientSession
-) -> None:
-    with served(finished, finished.parent.parent) as (server, links):
-        raters = [ScriptedRater(link, session) for link in links]
-        async with asyncio.timeout(PATIENCE):
-            await asyncio.gather(*(rater.work() for rater in raters))
-        await ended(server)
-    best = {problem.question.text: problem for problem in problems_of(finished)}
-    for rater in raters:
-        judged = [page for page in rater.answered if page.question in best]
+def test_each_rater_judges_as_many_truths_as_lies(judged: Judged) -> None:
+    best = {problem.question.text: problem for problem in problems_of(judged.run)}
+    for rater in judged.raters:
+        pages = [page for page in rater.answered if page.question in best]
         lies = 0
-        for page in judged:
+        for page in pages:
             speech = next(said for said in page.said if "Consultant" in said)
             argued = re.findall(r"\(([AB])\)", speech)[0]
             problem = best[page.question]
             lies += problem.question.answers[problem.best].label != argued
-        assert len(judged) == 20
+        assert len(pages) == 20
         assert lies == 10
 
 
@@ -196,60 +227,61 @@ async def test_nothing_saved_is_lost_when_the_server_is_killed(
     assert figures["beside"][0]["transcripts"] == 40
 
 
-async def test_a_sweep_with_persons_in_every_seat_resumes_and_replays_to_the_byte(
-    tmp_path: Path, session: aiohttp.ClientSession
+def test_a_sweep_with_persons_in_every_seat_resumes_and_replays_to_the_byte(
+    tmp_path: Path,
 ) -> None:
     (tmp_path / "live.yaml").write_text(LIVE)
 
     def how(page: Page) -> dict[str, str]:
         return {"text": "I say (A) & <b>so</b>."} if 'name="text"' in page.text else attentive(page)
 
-    # Both worlds of a debate, and no debate: three conversations about a problem.
-    flags = ("--raters", "3")
-    with served("live.yaml", tmp_path, *flags) as (server, links):
-        raters = [ScriptedRater(link, session) for link in links]
-        for rater in raters:
-            await rater.work(how, most=1)
-        server.hear(signal.SIGINT)
-        assert (await ended(server)).code == 130
-    stopped = oversight("run", "live.yaml", cwd=tmp_path)
+    async def serve(most: int | None = None) -> Ran:
+        """Raters at their pages; to the end, or until each has answered so many."""
+        # Both worlds of a debate, and no debate: three conversations about a problem.
+        with served("live.yaml", tmp_path, "--raters", "3") as (server, links):
+            async with aiohttp.ClientSession() as session, asyncio.timeout(PATIENCE):
+                raters = [ScriptedRater(link, session) for link in links]
+                if most is None:
+                    await asyncio.gather(*(rater.work(how) for rater in raters))
+                else:
+                    for rater in raters:
+                        await rater.work(how, most)
+                    server.hear(signal.SIGINT)
+            return await ended(server)
+
+    def command(*words: str | Path) -> Ran:
+        return within(*words, cwd=tmp_path, OVERSIGHT_STORE=str(tmp_path / "store"))
+
+    assert asyncio.run(serve(most=1)).code == 130
+    stopped = command("run", "live.yaml")
     assert stopped.code == 3
     assert "go on with oversight human serve" in stopped.err
-    with served("live.yaml", tmp_path, *flags) as (server, links):
-        raters = [ScriptedRater(link, session) for link in links]
-        async with asyncio.timeout(PATIENCE):
-            await asyncio.gather(*(rater.work(how) for rater in raters))
-        told = await ended(server)
+    told = asyncio.run(serve())
     assert told.code == 0, told.err
     assert "person/lay" in told.out
     run = next((tmp_path / "runs").glob("live-*"))
     outcomes = (run / "outcomes.jsonl").read_bytes()
-    replayed = oversight("replay", run, cwd=tmp_path)
-    assert "outcomes are equal to the byte" in replayed.err
+    assert "outcomes are equal to the byte" in command("replay", run).err
     # Who has the store needs no persons any more.
-    elsewhere = oversight("run", "live.yaml", "--run-folder", "other", cwd=tmp_path)
+    elsewhere = command("run", "live.yaml", "--run-folder", "other")
     assert elsewhere.code == 0, elsewhere.err
     assert (tmp_path / "other" / "outcomes.jsonl").read_bytes() == outcomes
-    shown = oversight("show", run, "apples-and-crates", "--protocol", "debate", cwd=tmp_path)
-    assert "I say (A)" in shown.out
-    exported = oversight("export", run, "-o", "replies.bundle", cwd=tmp_path)
+    assert "I say (A)" in command("show", run, "apples-and-crates", "--protocol", "debate").out
+    exported = command("export", run, "-o", "replies.bundle")
     assert exported.code == 0, exported.err
-    figures = orjson.loads(oversight("human", "agreement", run, "--json", cwd=tmp_path).out)
+    figures = orjson.loads(command("human", "agreement", run, "--json").out)
     assert {each["rater"] for each in figures["raters"]} == {
         f"{panel}-{n}" for panel in ("experts", "lay") for n in (1, 2, 3)
     }
+    given = [each for each in read_journal(run / "persons") if isinstance(each, TaskGiven)]
+    # Of each row, and of no world: both worlds share every call of these two protocols.
+    rows = {each.kind for each in given if each.kind}
+    assert len(rows) == 2 and not any(" " in row for row in rows)
 
 
-async def test_no_byte_that_a_rater_is_sent_tells_gold_world_or_model(
-    finished: Path, session: aiohttp.ClientSession
-) -> None:
-    cwd = finished.parent.parent
-    with served(finished, cwd) as (server, links):
-        raters = [ScriptedRater(link, session) for link in links]
-        async with asyncio.timeout(PATIENCE):
-            await asyncio.gather(*(rater.work() for rater in raters))
-        await ended(server)
-    sent = b"\n".join(body for rater in raters for body in rater.sent).lower()
+def test_no_byte_that_a_rater_is_sent_tells_gold_world_or_model(judged: Judged) -> None:
+    finished = judged.run
+    sent = b"\n".join(body for rater in judged.raters for body in rater.sent).lower()
     assert len(sent) > 1_000_000
     hidden = ["sim/", "person/", "raters-", "hidden-name", str(finished).lower(), "consultancy"]
     hidden += [problem.id for problem in problems_of(finished)]
@@ -327,22 +359,22 @@ async def test_who_has_no_link_and_who_comes_from_elsewhere_changes_nothing(
 
 
 def test_too_few_raters_for_a_problem_are_refused_before_anybody_is_asked(finished: Path) -> None:
-    told = oversight("human", "serve", finished, "--raters", "1", cwd=finished.parent.parent)
+    told = within("human", "serve", finished, "--raters", "1", cwd=finished.parent.parent)
     assert told.code == 2
     assert "up to 2 transcripts" in told.err and "--raters 2" in told.err
-    each = oversight("human", "serve", finished, "--each", "2", cwd=finished.parent.parent)
+    each = within("human", "serve", finished, "--each", "2", cwd=finished.parent.parent)
     assert "up to 4 transcripts" in each.err
 
 
 def test_what_cannot_be_served_is_told_with_the_mend(finished: Path) -> None:
     cwd = finished.parent.parent
-    told = oversight("human", "serve", "finished.yaml", cwd=cwd)
+    told = within("human", "serve", "finished.yaml", cwd=cwd)
     assert told.code == 2 and "write person/NAME for a model" in told.err
-    told = oversight("human", "serve", "finished.yaml", "--each", "2", cwd=cwd)
+    told = within("human", "serve", "finished.yaml", "--each", "2", cwd=cwd)
     assert told.code == 2 and "--each are for a RUN" in told.err
-    told = oversight("human", "serve", finished, "--limit", "2", cwd=cwd)
+    told = within("human", "serve", finished, "--limit", "2", cwd=cwd)
     assert told.code == 2 and "are for a SWEEP" in told.err
-    told = oversight("human", "agreement", finished, cwd=cwd)
+    told = within("human", "agreement", finished, cwd=cwd)
     assert told.code == 2 and "no persons were asked" in told.err
 
 
@@ -362,10 +394,10 @@ async def test_two_processes_cannot_serve_one_run(finished: Path) -> None:
 
 def test_doctor_and_rehearsal_take_persons_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "live.yaml").write_text(LIVE)
-    told = oversight("doctor", "live.yaml", cwd=tmp_path)
+    told = within("doctor", "live.yaml", cwd=tmp_path)
     assert told.code == 0, told.out + told.err
     assert "persons answer in the browser" in told.out
-    plan = oversight("plan", "live.yaml", cwd=tmp_path)
+    plan = within("plan", "live.yaml", cwd=tmp_path)
     assert plan.code == 0, plan.err
-    rehearsed = oversight("rehearse", "live.yaml", cwd=tmp_path)
+    rehearsed = within("rehearse", "live.yaml", cwd=tmp_path)
     assert rehearsed.code == 0, rehearsed.err

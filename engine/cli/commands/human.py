@@ -34,7 +34,7 @@ from oversight.engine.cli.options import (
 from oversight.engine.cli.output import say, show, show_json
 from oversight.engine.display.quantity import counted
 from oversight.engine.errors import UsageError
-from oversight.engine.persons.desk import DeskSettings
+from oversight.engine.persons.desk import Desk, DeskSettings
 from oversight.engine.persons.journal import PERSONS
 from oversight.engine.runs.listing import is_run
 from oversight.engine.runs.loaded_sweep import open_run
@@ -51,7 +51,7 @@ MOST_LANES = 5_000
 
 @click.group(cls=NamedGroup)
 def command() -> None:
-    """Put persons into seats, see how far they are, and how well they agree."""
+    """Seat people in a sweep, or have them judge its transcripts; print how well they agree."""
 
 
 @command.command()
@@ -90,12 +90,20 @@ def command() -> None:
     help="One attention item in N answers; 0 for none.",
 )
 @click.option(
+    "--repeat",
+    type=Number(0, 1),
+    default=0.0,
+    show_default=True,
+    metavar="SHARE",
+    help="Share of each rater's judgements to ask for a second time, after ten others.",
+)
+@click.option(
     "--return-after",
     type=Number(0),
     default=60.0,
     show_default=True,
     metavar="MINUTES",
-    help="When a task that is let lie goes to another rater.",
+    help="Time after which an abandoned task goes to another rater.",
 )
 @seed_option
 @port_option(PORT)
@@ -114,6 +122,7 @@ def serve(
     budget: float | None,
     before: bool,
     attention: int,
+    repeat: float,
     return_after: float,
     seed: int,
     port: int,
@@ -128,7 +137,7 @@ def serve(
     store: str | None,
     run_folder: Path | None,
 ) -> None:
-    """Run SWEEP with persons in its seats, or have persons judge the transcripts of RUN.
+    """Run SWEEP with people in its seats, or have people judge the transcripts of RUN.
 
     In a sweep, `person/NAME` stands where a model does, in any seat; NAME is a panel of raters. Of
     a finished RUN, the transcripts are judged again, with the words that its judges read; no score
@@ -138,7 +147,7 @@ def serve(
     saved before the page says so, and stored like any reply: the same command goes on after a stop.
     Exit codes are those of `oversight run`.
     """
-    settings = DeskSettings(seed, budget, before, attention, 60 * return_after)
+    settings = DeskSettings(seed, budget, before, attention, 60 * return_after, repeat)
     seating = Seating(settings, raters, host, port)
     path = Path(what)
     if path.is_file() and not is_run(path):
@@ -180,10 +189,13 @@ def _run_with_persons(given: SweepOptions, seating: Seating) -> int:
     from oversight.engine.cli.raters import RaterPages, seated_desk
     from oversight.engine.cli.terminal import Presentation, run_in_terminal
     from oversight.engine.persons.panel import panels_of
+    from oversight.engine.persons.session import PersonsSession
+    from oversight.engine.runs.executor import Assignment
     from oversight.engine.runs.loaded_sweep import load_sweep
     from oversight.engine.runs.lock import take_lock
     from oversight.engine.runs.observer import Observer
     from oversight.engine.runs.run import Run, RunOptions
+    from oversight.engine.runs.session import RunSession
     from oversight.engine.runs.stores import store_name
     from oversight.engine.sweeps.sweepfile import read_sweep_file
 
@@ -198,12 +210,18 @@ def _run_with_persons(given: SweepOptions, seating: Seating) -> int:
     top = replace(loaded.file.top, lanes=lanes)
     loaded = replace(loaded, file=replace(loaded.file, top=top))
 
+    desks: list[Desk] = []
+
     def pages(run: Run) -> Sequence[Observer]:
         persons = run.folder.path / PERSONS
         persons.mkdir(exist_ok=True)
         take_lock(persons)
         desk = seated_desk(loaded.models, persons, panels, seating.raters, seating.settings)
+        desks.append(desk)
         return (RaterPages(desk, seating.host, seating.port),)
+
+    def session(assignment: Assignment) -> RunSession:
+        return PersonsSession(assignment, desks[0].pool) if desks else RunSession(assignment)
 
     options = RunOptions(
         store_name(given.store),
@@ -212,7 +230,8 @@ def _run_with_persons(given: SweepOptions, seating: Seating) -> int:
         max_cost=given.max_cost,
     )
     again = shlex.join(["oversight", *sys.argv[1:]])
-    return run_in_terminal(loaded, options, Presentation(again, "text", "brier"), observers=pages)
+    shown = Presentation(again, "text", "brier")
+    return run_in_terminal(loaded, options, shown, session, observers=pages)
 
 
 def _judged_by_persons(
@@ -257,7 +276,7 @@ def _judged_by_persons(
         folder.mkdir(exist_ok=True)
         with locked(folder):
             desk = seated_desk(opened.models, folder, [PANEL], seating.raters, seating.settings)
-            desk.assign(kinds)
+            desk.pool.assign(kinds)
             answered = 0
 
             async def work(ask: Ask) -> None:
@@ -286,7 +305,7 @@ def _judged_by_persons(
 @run_argument
 @json_option
 def status(named: str, as_json: bool) -> None:
-    """Say how far each rater of RUN is."""
+    """Print how far each rater of RUN is."""
     from oversight.engine.decisions.raters import rater_standings
     from oversight.engine.decisions.raters_text import standings_text
 
@@ -302,7 +321,7 @@ def status(named: str, as_json: bool) -> None:
 @recorded_option
 @json_option
 def agreement(named: str, store: str | None, as_json: bool) -> None:
-    """Say how far the raters of RUN agree, how good each one is, and how the model judge compares.
+    """Print how well the raters of RUN agree, how good each is, and how the model judge compares.
 
     Krippendorff's alpha of the answers that they found likeliest, and of their probabilities; for
     each rater, Brier score, accuracy and calibration, what the transcript changed, and attention

@@ -42,7 +42,7 @@ def command(
     score: str,
     as_json: bool,
 ) -> None:
-    """Print what was said in RUN about one problem, one column a world, and the verdicts.
+    """Print what was said in RUN about one problem, one column per world, and the verdicts.
 
     CELL is the id of a problem, or of a cell as outcomes.jsonl has it. Replies come from the
     store; nothing is sent.

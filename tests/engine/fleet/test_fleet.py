@@ -292,6 +292,32 @@ def test_workers_stop_early_where_one_process_does(tmp_path):
     assert (refused.code, "look at a whole sweep: leave out --part" in refused.err) == (2, True)
 
 
+def test_a_run_that_stops_early_decides_the_same_after_workers_and_driver_are_killed(tmp_path):
+    desk = Desk(tmp_path, problems=60)
+    (tmp_path / "sweep.yaml").write_text(
+        f"name: s\nproblems: {{bundled: arithmetic}}\nagents: {MODELS[0]}\njudges: {MODELS[2]}\n"
+        "protocols: [consultancy, debate]\nproviders: {openai: {identity: the vendor}}\n"
+    )
+    aim = ("--until", "debate - consultancy ± 0.6")
+    with desk.server({"latency": 0.1, "spread": 0.5}) as url:
+        process = desk.start(*TWO, *aim)
+        until(lambda: counts(url).get("ok", 0) >= 20, process)
+        os.kill(fleet_of(process)[0], signal.SIGKILL)
+        until(lambda: counts(url).get("ok", 0) >= 60, process)
+        pids = fleet_of(process)
+        process.kill()
+        process.communicate()
+        until(lambda: gone(pids))
+        done = desk.sit(*TWO, *aim)
+        again = desk.sit("--run-folder", "again", "--cache", "replay", *aim)
+    assert done.returncode == again.returncode == 0, done.stderr
+    assert written(desk) == (desk.folder / "again/outcomes.jsonl").read_bytes()
+    assert 0 < len(written(desk).splitlines()) < 240
+    decided = [line for line in done.stderr.splitlines() if "clusters" in line]
+    assert decided
+    assert decided == [line for line in again.stderr.splitlines() if "clusters" in line]
+
+
 def test_workers_have_the_words_and_the_code_that_a_sweep_names_by_files(tmp_path):
     (tmp_path / "words.yaml").write_text("debate:\n  judge: You are in no hurry.\n")
     (tmp_path / "mine.py").write_text(

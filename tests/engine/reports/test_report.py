@@ -33,6 +33,14 @@ def notes(found: Results) -> str:
     return " ".join(main_table(found).notes)
 
 
+def test_an_mde_below_the_interval_is_explained() -> None:
+    found = results(sweep(NAIVE, PROPAGANDA), SMALL)
+    lift = found.rows[1].lift
+    assert lift is not None and lift.half_width is not None
+    assert 0 < (found.rows[1].mde or 0.0) < lift.half_width
+    assert "by the spread that they show; ± allows for more than that." in notes(found)
+
+
 def test_the_report_reads_as_a_table_with_what_is_alike_below_it() -> None:
     assert report(FOUND, "text") == (
         "health: 7 of 8 cells with a verdict (88%) · unreadable 12% · truncated 0 · refused 0 · "

@@ -1,4 +1,4 @@
-"""A run as pictures read it: its figures under one score, with intervals for all of them."""
+"""A run under one score, as pictures read it: figures with intervals, verdicts, baselines."""
 
 import asyncio
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from oversight.protocols.scoring.worlds import BETAS
 
 
 @dataclass
-class Looked:
+class ScoredRun:
     """One run under one score."""
 
     run: OpenedRun

@@ -1,0 +1,77 @@
+"""`oversight batches`: what a run has out at the vendors, and a way to call it off."""
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from oversight.engine.accounting.budget import dollars
+from oversight.engine.accounting.ledger import sum_usage
+from oversight.engine.accounting.ledger_file import read_ledger
+from oversight.engine.batches.journal import BatchJournal
+from oversight.engine.batches.session import BatchCancellation
+from oversight.engine.cli.faults import halt_code
+from oversight.engine.cli.group import NamedGroup
+from oversight.engine.cli.naming import run_argument, run_named
+from oversight.engine.cli.options import json_option, run_store_option
+from oversight.engine.cli.output import say, show, show_json
+from oversight.engine.cli.terminal import under_signals
+from oversight.engine.display.quantity import counted
+from oversight.engine.runs.loaded_sweep import open_run
+from oversight.engine.runs.manifest import read_manifest
+from oversight.engine.runs.run import Run, RunOptions
+from oversight.engine.system.loop import event_loop
+
+
+@click.group(cls=NamedGroup)
+def command() -> None:
+    """List the batches that a run has out, or cancel them."""
+
+
+@command.command("list")
+@run_argument
+@json_option
+def list_batches(named: str, as_json: bool) -> None:
+    """Print the batches that the folder RUN has out, as it knows them. Nothing is sent."""
+    journal = BatchJournal(run_named(named), reads_only=True)
+    out = {**journal.out, **{f"({mark})": batch for mark, batch in journal.intended.items()}}
+    if as_json:
+        show_json([{"id": id, **asdict(batch)} for id, batch in out.items()])
+        return
+    for id, batch in out.items():
+        hours = max(time.time() - batch.at, 0.0) / 3600
+        most = f", {dollars(batch.worst)} at most" if batch.worst else ""
+        show(f"{id}  {batch.model}  {counted(batch.lines, 'call')}, out for {hours:.1f} h{most}")
+    if not out:
+        show("no batch is out")
+
+
+@command.command()
+@run_argument
+@run_store_option
+def cancel(named: str, store: str | None) -> None:
+    """Cancel the batches that the folder RUN has out.
+
+    Vendors bill the calls that were done by then: their replies are stored and counted. Waits until
+    every batch has ended, which can take minutes. The run can go on later, in batches or live.
+    """
+    run = run_named(named)
+    manifest, loaded = read_manifest(run), open_run(run)
+    known = manifest.store if "://" in manifest.store else Path(manifest.store).expanduser()
+    options = RunOptions(store or known, run, overrides=manifest.overrides, part=manifest.part)
+    before = len(BatchJournal(run, reads_only=True).out)
+    with Run.open(loaded, options) as opened:
+        halt = under_signals(
+            lambda: opened.execute(executor=BatchCancellation),
+            loaded.stop_token,
+            opened.snapshot,
+            event_loop(),
+        )
+        left = opened.awaited
+    paid = sum_usage(read_ledger(run).values())
+    if halt is not None:
+        say(f"{str(halt).rstrip('.')}. Still out: {left or 'nothing'}")
+        raise SystemExit(halt_code(halt))
+    ended = counted(before, "batch", "batches")
+    show(f"{ended} ended; the run has cost {dollars(paid.dollars)} so far")

@@ -1,0 +1,86 @@
+"""What the journal tells of the raters: what each was given, what came of it, who has what now."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from oversight.engine.persons.journal import (
+    BeliefBefore,
+    CheckAnswered,
+    ConsentGiven,
+    RaterEvent,
+    RepeatAnswered,
+    TaskAbstained,
+    TaskAnswered,
+    TaskGiven,
+    TaskReturned,
+)
+from oversight.engine.persons.panel import Rater
+from oversight.engine.persons.task import Moment
+
+
+@dataclass
+class RaterHistory:
+    """What the desk knows of one rater."""
+
+    rater: Rater
+    seen: dict[str, list[Moment]] = field(default_factory=dict)
+    """By problem."""
+    given: dict[str, str] = field(default_factory=dict)
+    """Ticket -> task."""
+    kinds: Counter[str] = field(default_factory=Counter)
+    """How many tasks of each kind were given, and how many of each world in whatever row."""
+    repeats: set[str] = field(default_factory=set)
+    """Tasks that repeat an earlier one."""
+    done: dict[str, Mapping[str, str] | None] = field(default_factory=dict)
+    """Task -> what was sent; None for an abstention, and empty for what is in no store."""
+    before: set[str] = field(default_factory=set)
+    """Tasks with a belief before the transcript."""
+    let_lie: set[str] = field(default_factory=set)
+    checks: int = 0
+    answers: int = 0
+    """Tasks that were answered or abstained from."""
+    consented: bool = False
+
+
+class DeskHistory:
+    """The histories of all raters."""
+
+    def __init__(self, raters: Iterable[Rater]) -> None:
+        self.of = {rater.name: RaterHistory(rater) for rater in raters}
+        self.holder: dict[str, str] = {}
+        """Task -> who has it, and has not answered it yet."""
+        self.settled: dict[str, TaskAnswered | TaskAbstained] = {}
+
+    def note(self, event: RaterEvent) -> None:
+        """Take an event in, in the order of the journal. Events of raters who are not at this desk
+        are passed over."""
+        history = self.of.get(event.rater)
+        if history is None:
+            return
+        match event:
+            case ConsentGiven():
+                history.consented = True
+            case TaskGiven():
+                history.given[history.rater.ticket(event.task)] = event.task
+                history.let_lie.discard(event.task)
+                self.holder[event.task] = event.rater
+                if event.repeats:
+                    history.repeats.add(event.task)
+                    return
+                history.seen.setdefault(event.problem, []).append(event.moment)
+                history.kinds.update((event.kind, event.kind.rpartition(" ")[2]))
+            case BeliefBefore():
+                history.before.add(event.task)
+            case TaskReturned():
+                history.let_lie.add(event.task)
+                self.holder.pop(event.task, None)
+            case CheckAnswered() | RepeatAnswered():
+                history.checks += isinstance(event, CheckAnswered)
+                history.done[event.task] = {}
+                self.holder.pop(event.task, None)
+            case TaskAnswered() | TaskAbstained():
+                history.done[event.task] = event.posted if isinstance(event, TaskAnswered) else None
+                history.answers += 1
+                self.settled[event.task] = event
+                self.holder.pop(event.task, None)

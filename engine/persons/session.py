@@ -1,0 +1,50 @@
+"""A sweep with persons in its seats, run so that its desk knows of which world each call is.
+
+A call does not say so, because nothing that it holds may differ between worlds unless what its
+reader may know differs. So the cell that asks says it, beside the call and before it.
+"""
+
+from collections.abc import Iterable
+
+from oversight.cache.call import Ask, Call
+from oversight.cache.reply import Reply
+from oversight.engine.persons.panel import PERSON
+from oversight.engine.persons.pool import TaskPool
+from oversight.engine.runs.executor import Assignment
+from oversight.engine.runs.scheduler import CellOutcome, attempt
+from oversight.engine.runs.session import RunSession
+from oversight.engine.runs.workers import run_workers
+from oversight.engine.sweeps.sweep import Cell
+
+
+class PersonsSession(RunSession):
+    """A go at a sweep that tells a pool of which row and world its tasks are."""
+
+    def __init__(self, assignment: Assignment, pool: TaskPool) -> None:
+        super().__init__(assignment)
+        self._pool = pool
+
+    async def _run(self, cells: Iterable[Cell]) -> None:
+        await run_workers(
+            cells,
+            self._attempt,
+            self._keep,
+            lanes=self._assignment.lanes,
+            stop_token=self._assignment.loaded.stop_token,
+            waits=lambda: self.cache.waits,
+        )
+
+    async def _attempt(self, cell: Cell) -> CellOutcome:
+        return await attempt(cell, expecting(cell, self._pool, self.cache))
+
+
+def expecting(cell: Cell, pool: TaskPool, ask: Ask) -> Ask:
+    """The `Ask` of one cell: persons' tasks are expected in the pool before they come."""
+    row, world = cell.row.address[:12], f"{cell.problem.values[cell.side]:+g}"
+
+    async def expect_and_ask(call: Call) -> Reply:
+        if call.model.startswith(PERSON):
+            pool.expect(call.address, row, world)
+        return await ask(call)
+
+    return expect_and_ask
