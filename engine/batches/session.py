@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from oversight.cache.cache import CacheStatistics
 from oversight.engine.batches.collector import Collector
 from oversight.engine.batches.dispatch import Dispatch
 from oversight.engine.batches.journal import FOLDER, JOURNAL, BatchJournal
@@ -84,6 +85,12 @@ class BatchSession(RunSession):
             collector.close()
         await self._dispatch.close()
         await super().close()
+
+    @property
+    def statistics(self) -> CacheStatistics:
+        """Counts new replies alone: each walk asks again for what the walks before it stored."""
+        counts = super().statistics
+        return replace(counts, asked=counts.new, stored=0, shared=0)
 
     @property
     def awaited(self) -> str:

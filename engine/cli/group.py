@@ -6,39 +6,53 @@ import click
 
 from oversight.engine.cli.exit_codes import ExitCode
 
-COMMANDS = {
-    "demo": "Run a small sweep on simulated models: no key, no cost.",
-    "init": "Write a commented sweep file to start from.",
-    "doctor": "Check keys, models, limits and the clock, with a few small requests.",
-    "plan": "Estimate the calls, cost and time of a sweep; nothing is sent.",
-    "prompts": "Show what every seat of a sweep reads.",
-    "rehearse": "Run a whole sweep against a local mock server: no key, no cost.",
-    "run": "Start a sweep, or go on with one that was stopped.",
-    "gather": "Put the parts of a sweep together into one run.",
-    "runs": "List runs: how far each is, and how it ended.",
-    "status": "Say how far a run is, and which process is running it.",
-    "report": "Print the report of a run.",
-    "compare": "Say which rows are better than which, and how sure that is.",
-    "frontier": "Say what each row costs, and which rows are worth their cost.",
-    "pressure": "Say what a protocol rewards when agents are optimised for it.",
-    "scaling": "Rate judges and agents against each other; estimate nested oversight.",
-    "view": "Look at runs in the browser: figures, transcripts, failures, live progress.",
-    "bundle": "Write a run as a folder of web pages, to send or to keep.",
-    "plot": "Draw a picture of a run for papers and slides, with its data.",
-    "probe": "Ask judges what they believe after each turn; paid, but changes no score.",
-    "human": "Put persons into seats, or have them judge transcripts, in the browser.",
-    "show": "Print what was said about a problem, world by world.",
-    "replay": "Repeat a run from its recorded replies alone; nothing is sent.",
-    "export": "Write the recorded replies of a run into one file, or the run as tables.",
-    "export-training": "Write a run as data for supervised, preference and reward training.",
-    "score": "Score verdicts that were produced elsewhere.",
-    "dataset": "Check data sets for leaks, fetch them, generate or rewrite answers.",
-    "batches": "List the batches that a run has out, or cancel them.",
-    "quota": "Say which runs of a shared database hold which part of the limits.",
-    "cache": "Inspect, check, prune, export and import the store of paid replies.",
+SECTIONS = {
+    "Start": {
+        "demo": "Run a small sweep on simulated models: no key, no cost.",
+        "init": "Write a commented sweep file to start from.",
+        "dataset": "Check data sets for leaks, fetch them, generate or rewrite answers.",
+    },
+    "Before you pay": {
+        "doctor": "Check keys, models, limits and the clock with a few small requests.",
+        "plan": "Estimate the calls, cost and time of a sweep; nothing is sent.",
+        "prompts": "Print the prompts that each seat of a sweep reads.",
+        "rehearse": "Run a whole sweep against a local mock server: no key, no cost.",
+    },
+    "Run": {
+        "run": "Start a sweep, or resume it, and print the report.",
+        "runs": "List runs: how far each is, and how it ended.",
+        "status": "Print how far a run is, and which process is running it.",
+        "batches": "List the batches that a run has out, or cancel them.",
+        "replay": "Repeat a run from its recorded replies alone; nothing is sent.",
+        "probe": "Ask judges what they believe after each turn; paid, but changes no score.",
+        "human": "Seat people in a sweep, or have them judge its transcripts, in the browser.",
+    },
+    "Read the results": {
+        "report": "Print the report of a run.",
+        "show": "Print what was said about a problem, world by world.",
+        "view": "Browse runs: figures, transcripts, failures, cost, live progress.",
+        "compare": "Tell which rows are better, and how sure that is.",
+        "frontier": "Tell what each row costs, and which rows are worth it.",
+        "pressure": "Tell what a protocol rewards when agents are optimised for it.",
+        "scaling": "Rate judges and agents against each other; estimate nested oversight.",
+        "score": "Score verdicts that were produced elsewhere.",
+    },
+    "Share": {
+        "plot": "Draw a figure for a paper or slides, with its data.",
+        "bundle": "Write a run as a folder of web pages.",
+        "export": "Write the replies of a run into one file, or the run as tables.",
+        "export-training": "Write a run as data for supervised, preference or reward training.",
+    },
+    "Stores and machines": {
+        "cache": "Inspect, check, prune, export and import the store of paid replies.",
+        "gather": "Merge the parts of a sweep, run as separate jobs, into one run.",
+        "quota": "Print how the runs that share a database divide the limits.",
+    },
 }
-"""Each is `commands.NAME:command`. Help is kept here so that `--help` imports none of
-them."""
+"""Commands by section of the help. Each is `commands.NAME:command`; its summary is kept here so
+that `--help` imports none of them."""
+
+COMMANDS = {name: summary for section in SECTIONS.values() for name, summary in section.items()}
 
 
 class NamedGroup(click.Group):
@@ -72,8 +86,11 @@ class LazyGroup(click.Group):
             raise SystemExit(ExitCode.INTERRUPTED) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        width = max(map(len, COMMANDS))
+        for title, section in SECTIONS.items():
+            with formatter.section(title):
+                rows = [(name.ljust(width), summary) for name, summary in section.items()]
+                formatter.write_dl(rows)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -81,8 +98,8 @@ class LazyGroup(click.Group):
 def oversight() -> None:
     """Benchmark oversight protocols: how well can a weak judge check a strong agent?
 
-    A RUN is a run folder, the beginning of the name of one in runs/, or the sweep file that it was
-    made from.
+    A SWEEP is a YAML file: problems, agents, judges and protocols. A RUN is a run folder, the
+    beginning of the name of one in runs/, or the sweep file that it was made from.
     """
 
 

@@ -37,9 +37,9 @@ def say_latency(accounts: "Mapping[str, UsageTotals]") -> None:
 
 
 def say(text: str) -> None:
-    """One line about what is going on."""
+    """One line about what is going on; an empty text is an empty line."""
     # Not click's echo: it finds the stream beneath, and would write across a live line.
-    print(f"· {printable(text)}", file=sys.stderr, flush=True)
+    print(f"· {printable(text)}" if text else "", file=sys.stderr, flush=True)
 
 
 def show(text: str) -> None:

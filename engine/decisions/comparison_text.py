@@ -149,7 +149,8 @@ def _notes(comparison: Comparison, clustered: bool, doubtful: bool) -> list[str]
         )
     notes.append(
         f"equivalent: the 90% interval lies within ±{comparison.equivalence:g}. MDE: what this "
-        "many problems find with power .8."
+        "many problems find with power .8, by the spread that they show; the interval allows for "
+        "more."
     )
     if rough.effective < FEW:
         notes.append(

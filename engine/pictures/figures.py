@@ -91,6 +91,8 @@ def draw(picture: Picture, style: str = "paper") -> "Figure":
 def save(figure: "Figure", path: Path, identity: str, style: str = "paper") -> None:
     """Write a figure as path's ending says; equal figures give equal bytes. UsageError.
 
+    A folder that is missing is made.
+
     identity: of the sweep, which goes into the file's description.
     """
     import matplotlib as mpl
@@ -108,6 +110,7 @@ def save(figure: "Figure", path: Path, identity: str, style: str = "paper") -> N
     }
     with mpl.rc_context(_settings(STYLES[style])):
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
             figure.savefig(path, metadata=metadata[ending])
         except OSError as exc:
             raise UsageError(f"{path}: cannot be written: {exc.strerror or exc}") from exc

@@ -40,13 +40,7 @@ def require_keys(uses: Sequence[tuple[str, str]], environment: Mapping[str, str]
             affected += role
     if not missing:
         return
-    lines = []
-    for variable, users in missing.items():
-        need = "need" if len(users) > 1 else "needs"
-        lines.append(
-            f"{variable} is not set. {len(users)} of {len(uses)} models {need} it: "
-            f"{', '.join(users)}."
-        )
+    lines = [f"{name} is not set; needed by {', '.join(users)}" for name, users in missing.items()]
     others = [
         f"--set {seat}s.model=ollama/llama3.1:8b" for seat in ("agent", "judge") if seat in affected
     ]

@@ -41,7 +41,7 @@ class OutcomeTable:
         self._ids = tuple(problem.id for problem in sweep.problems)
         self._groups = tuple(problem.group for problem in sweep.problems)
         self.cells = CellIndex(sweep)
-        self.beside = SecondaryMeasures(sweep, self.cells)
+        self.secondary = SecondaryMeasures(sweep, self.cells)
 
     def add(self, record: OutcomeRecord) -> None:
         problem = self._problem(record.place)
@@ -58,7 +58,7 @@ class OutcomeTable:
         if record.redraws:
             self.redraws[record.place] = record.redraws
         if record.measures or record.counts or record.captured is not None:
-            self.beside.add(record, number, problem)
+            self.secondary.add(record, number, problem)
 
     def worlds(self, row: int) -> WorldTable:
         """How the worlds of a row ended."""

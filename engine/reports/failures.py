@@ -59,7 +59,7 @@ _FORM = re.compile(r"(?:\bof an? |\bthe )(?P<name>\w+) form\b")
 CAUSES = 3
 """That are told of each kind, the most frequent first."""
 
-SHOWN = 160
+MAX_MESSAGE = 160
 """Characters of a message or of a reply that are shown."""
 
 
@@ -196,4 +196,4 @@ def _uncut(message: str) -> str:
 
 def _clipped(text: str) -> str:
     words = " ".join(text.split())
-    return words if len(words) <= SHOWN else f"{words[: SHOWN - 1]}…"
+    return words if len(words) <= MAX_MESSAGE else f"{words[: MAX_MESSAGE - 1]}…"

@@ -17,7 +17,7 @@ OFF = 0.01
 CAPTURED = 0.9
 """Mean mass of the answer labels below which a logprob judge is worth a word."""
 
-SHOWN = 100
+MAX_QUOTE = 100
 """Characters of an example."""
 
 ADVICE: Mapping[str, str] = {
@@ -148,7 +148,7 @@ class HealthCheck:
 
 
 def _cell(record: OutcomeRecord, said: str) -> str:
-    text = said if len(said) <= SHOWN else said[: SHOWN - 1] + "…"
+    text = said if len(said) <= MAX_QUOTE else said[: MAX_QUOTE - 1] + "…"
     return f"{record.protocol}, {record.problem}" + (f": {text!r}" if text else "")
 
 

@@ -1,12 +1,14 @@
 """The report of a run: agent score differences by protocol, agent and judge, in five formats."""
 
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import orjson
 
 from oversight.engine.display.columns import flat, plain_line
-from oversight.engine.display.table import as_csv, formatted
+from oversight.engine.display.table import Table, as_csv, formatted
 from oversight.engine.errors import RunFolderError
 from oversight.engine.reports.results import Results
 from oversight.engine.reports.row_columns import columns
@@ -15,18 +17,37 @@ from oversight.engine.runs.run_folder import REPORT
 from oversight.engine.system.files import replace_file
 
 
+@dataclass(frozen=True, slots=True)
+class Section:
+    """An analysis that a report may have beside its scores."""
+
+    key: str
+    """Of its value in JSON."""
+    value: Any
+    tables: Sequence[Table]
+
+
 def report(
-    results: Results, format: str, width: int | None = None, *, measures: bool = False
+    results: Results,
+    format: str,
+    width: int | None = None,
+    *,
+    measures: bool = False,
+    sections: Sequence[Section] = (),
 ) -> str:
     """The whole report. format: one of FORMATS. width: columns of a terminal, if for one.
 
     measures: with a table of what was measured beside the scores, which JSON and CSV always have.
+    sections: to go at the end; CSV is of rows alone.
     """
     if format == "json":
-        return _json(results)
+        return _json(results, sections)
     if format == "csv":
         return _csv(results)
-    shown = tables(results, measures=measures)
+    shown = [
+        *tables(results, measures=measures),
+        *(table for section in sections for table in section.tables),
+    ]
     health = results.health.lines() if results.health else []
     told = formatted(shown, format, width)
     if health and format == "latex":
@@ -54,7 +75,7 @@ def is_saved(folder: Path) -> bool:
     return all((folder / REPORT / f"report.{ending}").exists() for ending in ENDINGS.values())
 
 
-def _json(results: Results) -> str:
+def _json(results: Results, sections: Sequence[Section]) -> str:
     every = columns(results)
     plain = {
         "sweep": results.name,
@@ -64,6 +85,7 @@ def _json(results: Results) -> str:
         "rows": [plain_line(every, row) for row in results.rows],
         "failed": results.failed,
         "missing": results.missing,
+        **{section.key: section.value for section in sections},
     }
     return orjson.dumps(plain, option=orjson.OPT_INDENT_2).decode()
 

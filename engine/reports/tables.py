@@ -123,7 +123,11 @@ def _precision(results: Results) -> Iterable[str]:
     if found := [row.mde for row in results.rows if row.mde]:
         least, most = min(found), max(found)
         span = f"{least:.2f}" if most - least < 0.005 else f"{least:.2f} to {most:.2f}"
-        yield f"MDE: with power .8 so many problems find a lift of {span}."
+        wider = any(
+            row.mde and row.lift and (row.lift.half_width or 0.0) > row.mde for row in results.rows
+        )
+        seen = ", by the spread that they show; ± allows for more than that" if wider else ""
+        yield f"MDE: with power .8 so many problems find a lift of {span}{seen}."
     if len(found) > 1:
         yield (
             f"{len(found)} lifts were looked at, each ± by itself; all together: oversight compare."

@@ -14,7 +14,7 @@ import click
 from oversight.cache.bundle import BundleStore, export_bundle
 from oversight.cache.errors import DamagedEntry
 from oversight.cache.explain import differences
-from oversight.cache.lock import own
+from oversight.cache.lock import exclusive_lock
 from oversight.cache.merge import MergeStatistics, merge
 from oversight.cache.record import Record, checked_records, read_record, records
 from oversight.cache.reply import Outcome
@@ -124,7 +124,7 @@ def show_(address: str, store: str | None, as_json: bool) -> None:
 @store_option
 @json_option
 def explain(first: str, second: str, store: str | None, as_json: bool) -> None:
-    """Say why two stored calls are not one: what differs from FIRST to SECOND."""
+    """Print what differs between two stored calls, from FIRST to SECOND."""
     with _reading(store) as (_, replies):
         one, other = selected_entry(replies, first), selected_entry(replies, second)
     lines = list(differences(one.call(), other.call()))
@@ -255,10 +255,10 @@ def import_(source: Path, store: str | None) -> None:
 def salvage(store: Path | None) -> None:
     """Save what can be read of a damaged store into a new one in its place.
 
-    The damaged one is kept beside it, as NAME.damaged: nothing of it is changed or removed. While
-    a run is using it, it is refused. Cut off at any moment, the same command goes on. A run that
-    knows of more replies than could be saved is not gone on with, and nothing is paid again, unless
-    it is told --accept-empty. Exit code 1 if anything was lost.
+    The damaged store is kept beside it, unchanged, as NAME.damaged. The command is refused while a
+    run uses the store; if it is cut off, run it again. A run that knew of more replies than could
+    be saved does not resume, and so pays for nothing again, without --accept-empty. Exit code 1 if
+    anything was lost.
     """
     path = store_path(store)
     aside = path.with_name(f"{path.name}.damaged")
@@ -272,7 +272,7 @@ def salvage(store: Path | None) -> None:
         raise click.UsageError(f"{path} holds no store")
     if aside.exists():
         raise click.UsageError(f"{aside} is there already, from another time; move it away first")
-    lock = own(path)
+    lock = exclusive_lock(path)
     try:
         if saved.exists():
             # Cut off before anything was moved, and the store may have been used since.

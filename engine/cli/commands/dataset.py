@@ -56,7 +56,7 @@ def command() -> None:
 @loader_option
 @json_option
 def check(spec: str, settings: tuple[str, ...], as_json: bool) -> None:
-    """Say what is in a data set, and whether the form of an answer tells if it is true.
+    """Print what is in a data set, and whether the form of an answer gives away its value.
 
     \b
       oversight dataset check mine.jsonl
@@ -157,7 +157,8 @@ def generate_wrong(
 
     mend = "take another model, or more --drafts"
     wish = Wish(str(file), output, store_name(store), seed, lanes, max_cost, "a wrong answer", mend)
-    known = known_questions(file)[:limit]
+    with missing_file_hint(file.parent.name):
+        known = known_questions(file)[:limit]
     raise SystemExit(generate_all(wish, Generation(known, Generator(model, drafts, temperature))))
 
 

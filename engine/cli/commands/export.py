@@ -52,7 +52,7 @@ def command(
     prices: Path | None,
     score: str,
 ) -> None:
-    """Write every reply that the folder RUN rests on into one file; or the run as tables.
+    """Write every reply that RUN used into one file, or the run as tables.
 
     With the file anyone can replay the run: oversight replay RUN --store FILE. The same run gives
     the same bytes. A call that the store does not hold, as where the run was made with other words,

@@ -24,10 +24,10 @@ from oversight.engine.system.files import replace_file
 @format_option
 @score_option
 def command(place: Path, run_folder: Path | None, format: str, score: str) -> None:
-    """Put the parts in FOLDER, made by `oversight run --part`, together into one run; its report.
+    """Merge the parts in FOLDER, made by `oversight run --part`, into one run; print its report.
 
-    Every part must be there and finished. The run folder is the same, to the byte, as if the sweep
-    had been run in one. Exit code 1 if some cells failed.
+    Every part must be there and finished. The run folder is the same, to the byte, as that of the
+    sweep run in one. Exit code 1 if some cells failed.
     """
     runs = part_runs(place)
     folder, failed = _gathered(runs, run_folder)

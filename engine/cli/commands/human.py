@@ -51,7 +51,7 @@ MOST_LANES = 5_000
 
 @click.group(cls=NamedGroup)
 def command() -> None:
-    """Put persons into seats, see how far they are, and how well they agree."""
+    """Seat people in a sweep, or have them judge its transcripts; print how well they agree."""
 
 
 @command.command()
@@ -103,7 +103,7 @@ def command() -> None:
     default=60.0,
     show_default=True,
     metavar="MINUTES",
-    help="When a task that is let lie goes to another rater.",
+    help="Time after which an abandoned task goes to another rater.",
 )
 @seed_option
 @port_option(PORT)
@@ -137,7 +137,7 @@ def serve(
     store: str | None,
     run_folder: Path | None,
 ) -> None:
-    """Run SWEEP with persons in its seats, or have persons judge the transcripts of RUN.
+    """Run SWEEP with people in its seats, or have people judge the transcripts of RUN.
 
     In a sweep, `person/NAME` stands where a model does, in any seat; NAME is a panel of raters. Of
     a finished RUN, the transcripts are judged again, with the words that its judges read; no score
@@ -305,7 +305,7 @@ def _judged_by_persons(
 @run_argument
 @json_option
 def status(named: str, as_json: bool) -> None:
-    """Say how far each rater of RUN is."""
+    """Print how far each rater of RUN is."""
     from oversight.engine.decisions.raters import rater_standings
     from oversight.engine.decisions.raters_text import standings_text
 
@@ -321,7 +321,7 @@ def status(named: str, as_json: bool) -> None:
 @recorded_option
 @json_option
 def agreement(named: str, store: str | None, as_json: bool) -> None:
-    """Say how far the raters of RUN agree, how good each one is, and how the model judge compares.
+    """Print how well the raters of RUN agree, how good each is, and how the model judge compares.
 
     Krippendorff's alpha of the answers that they found likeliest, and of their probabilities; for
     each rater, Brier score, accuracy and calibration, what the transcript changed, and attention

@@ -94,15 +94,15 @@ def command(
     score: str,
     as_json: bool,
 ) -> None:
-    """Print what SWEEP would ask, cost and take. Nothing is sent.
+    """Estimate the calls, cost and time of SWEEP. Nothing is sent.
 
-    Replies that are already stored cost nothing again, and show how long new ones will be: run the
-    first problem or two and plan again, and the estimates are no longer guesses.
+    Stored replies cost nothing again, and show how long new ones will be: run the first problem or
+    two, plan again, and the estimates are no longer guesses.
 
-    With --contrast A,B --mde X it says how many problems and draws it takes to find a difference of
-    X in ASD, and what they cost. The spread comes from the --pilot run; without one, the worst that
-    the score allows is taken. With judges of the kind `redrawn`, a pilot also tells what more
-    verdicts on each transcript are worth.
+    --contrast A,B --mde X prints how many problems and draws it takes to find a difference of X in
+    ASD, and what they cost. The spread comes from the --pilot run; without one, it is the largest
+    that the score allows. With judges of the kind `redrawn`, a pilot also shows what more verdicts
+    on each transcript are worth.
     """
     if (contrast is None) != (difference is None):
         raise click.UsageError("--contrast A,B and --mde X belong together")

@@ -8,7 +8,8 @@ from oversight.engine.cli.completing import run_names
 from oversight.engine.cli.naming import run_named
 from oversight.engine.cli.options import output_option, recorded_option, row_options, score_option
 from oversight.engine.cli.output import say, show
-from oversight.engine.errors import RunFolderError, UsageError
+from oversight.engine.errors import UsageError
+from oversight.engine.system.files import unwritable
 
 KINDS = (
     "asd", "lift", "worlds", "jse", "asd-jse", "calibration", "rounds", "trend", "gap", "bestof",
@@ -77,10 +78,11 @@ def command(
             show(text)
         else:
             try:
+                data.parent.mkdir(parents=True, exist_ok=True)
                 data.write_text(text + "\n", encoding="utf-8")
             except OSError as exc:
-                raise RunFolderError(f"{data}: cannot be written: {exc.strerror}") from exc
-            say(f"{data}")
+                raise unwritable(data, exc) from exc
+            say(str(data))
         if output is None:
             return
     from oversight.engine.pictures.figures import draw, save

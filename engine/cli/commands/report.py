@@ -2,12 +2,9 @@
 
 import asyncio
 import math
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
-import orjson
 
 from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.accounting.prices import listed, load_prices
@@ -27,9 +24,8 @@ from oversight.engine.decisions.noise import Noise, noise
 from oversight.engine.decisions.noise_text import noise_json, noise_tables
 from oversight.engine.decisions.rows import read_rows
 from oversight.engine.decisions.sequential import saved_decision
-from oversight.engine.display.table import Table, formatted
 from oversight.engine.errors import UsageError
-from oversight.engine.reports.report import report
+from oversight.engine.reports.report import Section, report
 from oversight.engine.reports.results import collect
 from oversight.engine.runs.loaded_sweep import open_run
 from oversight.engine.runs.recorded import recorded
@@ -84,16 +80,14 @@ def command(
     results = collect(
         opened.sweep, outcomes(run), score=score, betas=tuple(dict.fromkeys(betas)) or BETAS
     )
-    told = report(results, format, width(), measures=measures)
+    sections = []
     if measures:
         found = verdict_measures(read_rows(run), score)
-        more: dict[str, Any] = {"verdict_measures": measures_json(found)}
-        told = _with(told, format, more, measures_tables(found))
+        sections.append(Section("verdict_measures", measures_json(found), measures_tables(found)))
     if advise:
-        found_noise = _noise(run, score, prices, store)
-        more = {"noise": noise_json(found_noise)}
-        told = _with(told, format, more, noise_tables(found_noise))
-    show(told)
+        sources = _noise(run, score, prices, store)
+        sections.append(Section("noise", noise_json(sources), noise_tables(sources)))
+    show(report(results, format, width(), measures=measures, sections=sections))
     say_latency(read_ledger(run))
     if decision := saved_decision(run):
         for line in decision.lines():
@@ -112,13 +106,3 @@ def _noise(run: Path, score: str, prices: Path | None, store: str | None) -> Noi
             "with judges: {kind: redrawn, member: …, draws: 3}, which goes on from this one"
         )
     return found
-
-
-def _with(told: str, format: str, more: dict[str, Any], tables: Sequence[Table]) -> str:
-    """The report with more tables, or with one more key of the JSON; CSV is of rows alone."""
-    match format:
-        case "csv":
-            return told
-        case "json":
-            return orjson.dumps(orjson.loads(told) | more, option=orjson.OPT_INDENT_2).decode()
-    return "\n\n".join(filter(None, [told, formatted(tables, format, width())]))

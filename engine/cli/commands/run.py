@@ -161,16 +161,16 @@ def command(
     format: str,
     score: str,
 ) -> None:
-    """Start SWEEP, or go on with it, and print its report.
+    """Start SWEEP, or resume it, and print its report.
 
     The same command resumes after a stop, a crash or a kill: what was paid for is in the store,
     and cells that have an outcome are not run again.
 
     With --batch, calls are handed in at the batch endpoints of OpenAI and Anthropic, wave after
-    wave. A stop leaves them there, and the same command takes their replies home.
+    wave. A stop leaves them there, and the same command collects their replies.
 
     With --until or --stop-when, problems are run in a seeded order, and a difference of ASD is
-    looked at after fixed numbers of them, with an interval that holds at all looks at once. The
+    checked after fixed numbers of them, with an interval that holds at all looks at once. The
     same command decides the same after every stop; without the flag, it runs the rest.
 
     Exit codes: 0 complete or decided, 1 some cells failed, 2 the sweep file or a flag is wrong, 3

@@ -45,6 +45,7 @@ async def test_batches_bring_the_bytes_of_a_live_run_at_half_its_dollars(bench: 
     assert account.batches == seen["batches"]
     assert account.usage == live.account.usage
     assert account.dollars == pytest.approx(live.account.dollars / 2)
+    assert went.session.statistics.asked == account.sent, "walks repeat calls"
     # Nothing stays behind but the journal.
     assert [file.name for file in (went.folder / "batches").iterdir()] == ["book.jsonl"]
 

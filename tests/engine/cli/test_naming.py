@@ -126,6 +126,24 @@ def test_a_replay_of_a_sweep_file_with_flags_is_of_the_run_with_these_flags(
     assert missed.code == 5
 
 
+@pytest.mark.parametrize(
+    ("words", "file"),
+    [
+        (("plot", "small.yaml", "-o"), "picture.svg"),
+        (("plot", "small.yaml", "--data"), "picture.csv"),
+        (("export", "small.yaml", "-o"), "replies.bundle"),
+        (("cache", "export", "--all", "-o"), "store.bundle"),
+    ],
+)
+def test_a_folder_to_write_into_is_made_where_it_is_missing(
+    place: Path, command: Command, words: tuple[str, ...], file: str
+) -> None:
+    assert command("run", "small.yaml").code == 0
+    to = place / "new" / "folder" / file
+    assert command(*words, str(to)).code == 0
+    assert to.stat().st_size > 0
+
+
 def test_a_data_set_that_is_not_there_comes_with_the_way_to_fetch_it(
     place: Path, command: Command
 ) -> None:

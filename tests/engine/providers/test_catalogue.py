@@ -188,10 +188,9 @@ def test_missing_keys_are_reported_with_everyone_who_needs_them() -> None:
     with pytest.raises(UsageError) as caught:
         require_keys(uses, {})
     assert str(caught.value) == (
-        "OPENAI_API_KEY is not set. 2 of 4 models need it: "
-        "openai/gpt-4o-mini (agent and judge), openai/gpt-4o (agent).\n"
-        "ANTHROPIC_API_KEY is not set. 1 of 4 models needs it: "
-        "anthropic/claude-sonnet-4-5 (agent).\n"
+        "OPENAI_API_KEY is not set; needed by "
+        "openai/gpt-4o-mini (agent and judge), openai/gpt-4o (agent)\n"
+        "ANTHROPIC_API_KEY is not set; needed by anthropic/claude-sonnet-4-5 (agent)\n"
         "  put it in the environment or in .env, or name other models: "
         "--set agents.model=ollama/llama3.1:8b --set judges.model=ollama/llama3.1:8b"
     )

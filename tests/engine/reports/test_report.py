@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 from pytest import approx
@@ -30,6 +31,14 @@ FOUND = results(sweep(NAIVE, PROPAGANDA), SMALL | {("naive judge", "p1", 0): (0.
 
 def notes(found: Results) -> str:
     return " ".join(main_table(found).notes)
+
+
+def test_an_mde_below_the_interval_is_explained() -> None:
+    found = results(sweep(NAIVE, PROPAGANDA), SMALL)
+    lift = found.rows[1].lift
+    assert lift is not None and lift.half_width is not None
+    assert 0 < (found.rows[1].mde or 0.0) < lift.half_width
+    assert "by the spread that they show; ± allows for more than that." in notes(found)
 
 
 def test_the_report_reads_as_a_table_with_what_is_alike_below_it() -> None:
@@ -91,7 +100,11 @@ def captured(*masses: float) -> Results:
     grid = sweep(PROPAGANDA)
     found = records(grid, SMALL)
     return collect(
-        grid, [replace(record, captured=m) for record, m in zip(found, masses, strict=True)]
+        grid,
+        [
+            msgspec.structs.replace(record, captured=m)
+            for record, m in zip(found, masses, strict=True)
+        ],
     )
 
 

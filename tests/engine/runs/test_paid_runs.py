@@ -46,8 +46,7 @@ def test_a_missing_key_is_found_before_anything_is_sent(desk):
         assert "requests" not in counts(url)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-2:] == [
-        "OPENAI_API_KEY is not set. 2 of 3 models need it: openai/gpt-4o-mini (judge), "
-        "openai/gpt-4o (agent).",
+        "OPENAI_API_KEY is not set; needed by openai/gpt-4o-mini (judge), openai/gpt-4o (agent)",
         "  put it in the environment or in .env, or name other models: "
         "--set agents.model=ollama/llama3.1:8b --set judges.model=ollama/llama3.1:8b",
     ]
