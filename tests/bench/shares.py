@@ -62,9 +62,10 @@ class Kept:
 
 def measure(options: Options) -> Measured:
     several = [*WORKERS]
-    if find_spec("ray") is not None:
+    # Ray and a database take longer to start than the smallest form takes.
+    if options.size and find_spec("ray") is not None:
         several.append(ACTORS)
-    if not databases.lacking():
+    if options.size and not databases.lacking():
         several.append(TEAM)
     body, goals = [], []
     for sharers in several:

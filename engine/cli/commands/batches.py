@@ -60,7 +60,7 @@ def cancel(named: str, store: str | None) -> None:
     manifest, loaded = read_manifest(run), open_run(run)
     known = manifest.store if "://" in manifest.store else Path(manifest.store).expanduser()
     options = RunOptions(store or known, run, overrides=manifest.overrides, part=manifest.part)
-    before = len(BatchJournal(run, reads_only=True).out)
+    before = _batches_out(run)
     with Run.open(loaded, options) as opened:
         halt = under_signals(
             lambda: opened.execute(executor=BatchCancellation),
@@ -68,10 +68,15 @@ def cancel(named: str, store: str | None) -> None:
             opened.snapshot,
             event_loop(),
         )
-        left = opened.awaited
+    left = _batches_out(run)
     paid = sum_usage(read_ledger(run).values())
     if halt is not None:
-        say(f"{str(halt).rstrip('.')}. Still out: {left or 'nothing'}")
+        say(f"{str(halt).rstrip('.')}. Still out: {counted(left, 'batch', 'batches')}")
         raise SystemExit(halt_code(halt))
-    ended = counted(before, "batch", "batches")
+    ended = counted(before - left, "batch", "batches")
     show(f"{ended} ended; the run has cost {dollars(paid.dollars)} so far")
+
+
+def _batches_out(run: Path) -> int:
+    journal = BatchJournal(run, reads_only=True)
+    return len(journal.out) + len(journal.intended)
