@@ -12,7 +12,7 @@ from oversight.cache.reply import Reply
 from oversight.engine.persons.desk import DeskSettings, NotTheirs
 from oversight.engine.persons.inserted import MIN_BETWEEN
 from oversight.engine.persons.journal import RepeatAnswered, TaskGiven, read_journal
-from oversight.engine.persons.session import announced
+from oversight.engine.persons.session import expecting
 from oversight.engine.runs.scheduler import attempt
 from oversight.engine.sweeps.rows import report_rows
 from oversight.engine.sweeps.sweep import Sweep
@@ -99,7 +99,7 @@ async def test_raters_of_a_sweep_under_way_get_as_many_truths_as_lies(
 
         pool = desk.desk.pool
         cells = [
-            asyncio.create_task(attempt(cell, announced(cell, pool, ask))) for cell in sweep.cells()
+            asyncio.create_task(attempt(cell, expecting(cell, pool, ask))) for cell in sweep.cells()
         ]
         await until(desk, len(cells))
         turns = randomness(1, "turns", "test")
@@ -129,7 +129,7 @@ async def test_a_task_that_two_worlds_share_belongs_to_neither(tmp_path: Path) -
     sweep = Sweep("s", (problem,), report_rows([NaiveJudge(DistributionJudge(MODEL))]))
     async with work(tmp_path) as desk:
         pool = desk.desk.pool
-        asked = [attempt(cell, announced(cell, pool, desk.desk)) for cell in sweep.cells()]
+        asked = [attempt(cell, expecting(cell, pool, desk.desk)) for cell in sweep.cells()]
         tasks = [asyncio.create_task(each) for each in asked]
         await until(desk, 1)
         [address] = pool.waiting
