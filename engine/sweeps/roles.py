@@ -56,7 +56,7 @@ class AgentSettings:
     refine: int = 0
     """Number of critiques that each speech gets before it is rewritten; 0: no rewrite."""
     side_check: Agent | None = None
-    """Judge that checks whether each speech argues for its side; None: no check."""
+    """Agent that reads whether each speech argues for its side; None: no check."""
     side_check_retries: int = 1
     """Maximum number of drafts that a side check sends back."""
 
