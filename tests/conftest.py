@@ -1,6 +1,7 @@
 """Settings of the whole suite: how large the campaigns are, seconds in the normal suite and hours
 of trouble in the long form, and no test that a busy machine can fail."""
 
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,9 @@ settings.register_profile("long", settings.get_profile("short"), max_examples=50
 
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile(config.getoption("--campaign"))
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # Jobs in the background of a script ignore Ctrl-C, and so would all that tests start.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def examples(times: int) -> settings:
@@ -78,39 +82,42 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: RINGS.index(ring(item)))
 
 
-class Outside:
+_watching = False
+
+
+def _outside(event: str, args: tuple[object, ...]) -> None:
     """Notices a test of the unit ring that starts a process or opens a socket."""
-
-    watching = False
-
-    def __call__(self, event: str, args: tuple[object, ...]) -> None:
-        if self.watching and event in OUTSIDE:
-            raise AssertionError(f"{event}: a test that leaves its process is marked `wire`")
-
-    @contextmanager
-    def watch(self, item: pytest.Item) -> Iterator[None]:
-        """Not while it is torn down: with the last test of a session go servers of others."""
-        self.watching = item.get_closest_marker("unit") is not None
-        try:
-            yield
-        finally:
-            self.watching = False
+    if _watching and event in OUTSIDE:
+        raise AssertionError(f"{event}: a test that leaves its process is marked `wire`")
 
 
-_OUTSIDE = Outside()
-# An audit hook stays for good: one for the whole session.
-sys.addaudithook(_OUTSIDE)
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
+    # An audit hook stays for good, and hears of every import: one, and none while tests are
+    # collected.
+    sys.addaudithook(_outside)
+
+
+@contextmanager
+def _watched(item: pytest.Item) -> Iterator[None]:
+    """Not while it is torn down: with the last test of a session go servers of others."""
+    global _watching
+    _watching = item.get_closest_marker("unit") is not None
+    try:
+        yield
+    finally:
+        _watching = False
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
-    with _OUTSIDE.watch(item):
+    with _watched(item):
         return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    with _OUTSIDE.watch(item):
+    with _watched(item):
         return (yield)
 
 

@@ -12,7 +12,7 @@ TICK = 1e-9
 that waits for a hair more than a float can hold would otherwise turn for ever."""
 
 
-class _Jump(selectors.SelectSelector):
+class _Jump(selectors.DefaultSelector):
     """Takes the time that a selector would wait off the clock, and does not wait."""
 
     def __init__(self) -> None:
@@ -42,3 +42,8 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     """`main` from start to end under a clock of its own."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(main)
+
+
+def now() -> float:
+    """Loop time (s)."""
+    return asyncio.get_running_loop().time()

@@ -42,7 +42,7 @@ CallShare: TypeAlias = Callable[[RowPlace, RowPlace], float | None]
 DETAILED = 100
 """Contrasts for which the questions that differ most are named; of more, nobody reads them."""
 
-MOST_DIFFERENT = 3
+MAX_DIFFERENT = 3
 
 RESAMPLES = 1_000
 """For ranks, which look at all pairs in every one."""
@@ -351,4 +351,4 @@ def _apart(samples: Mapping[str, Sample], pair: tuple[str, str]) -> tuple[tuple[
     each = sorted(
         zip(apart.questions, apart.values, strict=True), key=lambda one: (-abs(one[1]), one[0])
     )
-    return tuple(one for one in each[:MOST_DIFFERENT] if abs(one[1]) > TIE)
+    return tuple(one for one in each[:MAX_DIFFERENT] if abs(one[1]) > TIE)

@@ -21,11 +21,11 @@ from oversight.protocols.scoring.worlds import Worlds
 
 Ware: TypeAlias = Literal["questions", "debates", "verdicts"]
 
-SHARPER = 0.8
-"""What is bought makes the standard error this much of what it is."""
+TARGET_RATIO = 0.8
+"""Standard error aimed at, as a multiple of the present one."""
 
-MOST = 1_000
-"""Draws or verdicts of each that anybody would buy."""
+MAX_BOUGHT = 1_000
+"""Draws, or verdicts on each, above which no purchase is suggested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class RowNoise:
     """95 %, of between, within and verdict; () for a single cluster of questions."""
     design_effect: float
     refinements: tuple[Refinement, ...]
-    """What makes the error `SHARPER` of what it is; a ware that cannot is left out."""
+    """What makes the error `TARGET_RATIO` of what it is; a ware that cannot is left out."""
 
     @property
     def best(self) -> Refinement | None:
@@ -129,7 +129,7 @@ def _refinements(
 ) -> Iterator[Refinement]:
     """debate, verdict: what a question costs a draw, without and for its verdicts."""
     n, k, j = parts.problems, parts.draws, parts.verdicts
-    aim = parts.error_with(n, k, j, effect) * SHARPER**2
+    aim = parts.error_with(n, k, j, effect) * TARGET_RATIO**2
     if not aim:
         return
 
@@ -142,12 +142,12 @@ def _refinements(
     def refinement(ware: Ware, questions: int, debates: int, verdicts: int) -> Refinement:
         return Refinement(ware, questions, debates, verdicts, price(questions, debates, verdicts))
 
-    yield refinement("questions", math.ceil(n / SHARPER**2), k, j)
-    for debates in range(k + 1, MOST):
+    yield refinement("questions", math.ceil(n / TARGET_RATIO**2), k, j)
+    for debates in range(k + 1, MAX_BOUGHT):
         if k > 1 and parts.error_with(n, debates, j, effect) <= aim:
             yield refinement("debates", n, debates, j)
             break
-    for verdicts in range(j + 1, MOST):
+    for verdicts in range(j + 1, MAX_BOUGHT):
         if j > 1 and parts.error_with(n, k, verdicts, effect) <= aim:
             yield refinement("verdicts", n, k, verdicts)
             break

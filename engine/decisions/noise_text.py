@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from oversight.engine.decisions.noise import SHARPER, Noise, Refinement, RowNoise
+from oversight.engine.decisions.noise import TARGET_RATIO, Noise, Refinement, RowNoise
 from oversight.engine.display.table import Table
 from oversight.engine.reports.tables import SCORE_NAMES
 
@@ -74,7 +74,7 @@ def _refinements(noise: Noise) -> Table:
             (
                 row.name,
                 f"{error**0.5:.3f}",
-                f"{error**0.5 * SHARPER:.3f}",
+                f"{error**0.5 * TARGET_RATIO:.3f}",
                 _refinement(by_ware.get("questions"), noise.unit),
                 _refinement(by_ware.get("debates"), noise.unit),
                 _refinement(by_ware.get("verdicts"), noise.unit),

@@ -7,6 +7,10 @@ from oversight.engine.decisions.power import PowerPlan
 from oversight.engine.display.table import Table
 from oversight.engine.reports.tables import SCORE_NAMES
 
+PILOT, PILOT_FACTORS = 30, (0.63, 1.81)
+"""Problems of a pilot that is worth its price, and the 95 % interval of the variance of normal
+differences over so many, as multiples of what the pilot shows; problems needed go with it."""
+
 
 def power_json(plan: PowerPlan) -> dict[str, Any]:
     """Every field of the plan, and its cheapest purchase."""
@@ -35,7 +39,7 @@ def power_table(plan: PowerPlan) -> Table:
     if plan.source == "pilot":
         where = f"of the pilot, {plan.questions:,} problems"
     else:
-        where = "at worst: the range of the score allows no more. Run some problems, then --pilot"
+        where = "assumed, the worst case: the range of the score allows no more"
     parts = f"w² {spread.between:.4f} between problems"
     if plan.separated:
         parts += f", s² {spread.within_first:.4f} and {spread.within_second:.4f} between draws"
@@ -45,6 +49,13 @@ def power_table(plan: PowerPlan) -> Table:
         f"spread {where}: {parts}; design effect {spread.design_effect:.2f}.",
         f"the sweep as it stands finds {plan.mde:.3f} with power {plan.power:g} (its MDE).",
     ]
+    if plan.source == "worst case":
+        fewest, most = PILOT_FACTORS
+        notes.append(
+            f"rows that differ less need fewer problems: {PILOT} of them as a pilot (oversight run "
+            f"SWEEP --limit {PILOT}, then --pilot RUN) tell how many to within ×{fewest:.1f} to "
+            f"×{most:.1f}."
+        )
     if plan.fitting > 1:
         notes.append(
             f"the first of {plan.fitting} contrasts that the names fit; for another one name its "

@@ -15,8 +15,8 @@ from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.protocol import kind
 from oversight.protocols.scoring.sample import Sample
 
-SHOWN = 12
-"""Names that an error lists."""
+MAX_LISTED = 12
+"""Row names that an error message lists at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,8 @@ def rows_meant(word: str, rows: Sequence[Row], names: Sequence[str]) -> list[int
     for fits in tries:
         if found := [n for n, fit in enumerate(fits) if fit]:
             return found
-    more = f"\n  … and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
-    listed = "\n  ".join(names[:SHOWN])
+    more = f"\n  … and {len(names) - MAX_LISTED:,} more" if len(names) > MAX_LISTED else ""
+    listed = "\n  ".join(names[:MAX_LISTED])
     raise UsageError(f"no row is called {word!r}; there are:\n  {listed}{more}")
 
 

@@ -39,7 +39,7 @@ RatedRole: TypeAlias = Literal["guard", "houdini"]
 FIVE = 5
 """Models of a role that a line with its corners needs."""
 
-LEAST_GAPS = 3
+MIN_GAPS = 3
 """Gaps in capability between which a crossing is looked for."""
 
 NORMAL_95 = 1.96
@@ -191,7 +191,7 @@ def _breakdown(
     lifted = [n for n in placed if n in naive]
     cells = [n for n in lifted if run.names[n] in samples and run.names[naive[n]] in samples]
     gaps = [known[rows[n].agent] - known[rows[n].judge] for n in cells]
-    if len(set(gaps)) < LEAST_GAPS:
+    if len(set(gaps)) < MIN_GAPS:
         return None
     used = {run.names[n] for each in cells for n in (each, naive[each])}
     try:

@@ -29,7 +29,7 @@ from oversight.protocols.scoring.power import Spread, questions_needed
 from oversight.protocols.scoring.quantiles import NORMAL
 from oversight.protocols.scoring.sample import Sample, paired
 from oversight.protocols.scoring.sequential import (
-    FIRST,
+    FIRST_LOOK,
     Decision,
     Rule,
     SequentialOutcome,
@@ -203,7 +203,7 @@ class SequentialDesign:
             there = sizes > 0
             count = int(there.sum())
             # Clusters that failed tell nothing; nobody looks before enough have told something.
-            if count < min(FIRST, len(self.clusters)) and look < self.looks[-1]:
+            if count < min(FIRST_LOOK, len(self.clusters)) and look < self.looks[-1]:
                 continue
             if count < 2:
                 continue

@@ -1,8 +1,6 @@
-"""The outcomes of a run by their places in the sweep, and what they make of each row."""
+"""The outcomes of a run in arrays, by their places in the sweep."""
 
-from bisect import bisect_right
 from collections import Counter
-from itertools import accumulate
 
 import numpy as np
 
@@ -21,17 +19,19 @@ DOUBTS = ("refused", "conceded", "off_side")
 
 
 class OutcomeTable:
-    """Verdicts by place, in one array: a million cells must not be a million objects."""
+    """The verdicts of a run in one array, with what was counted and what failed, row by row.
+
+    A million cells are not a million objects.
+    """
 
     def __init__(self, sweep: Sweep) -> None:
         self.sweep = sweep
-        answers = [len(problem.values) for problem in sweep.problems]
+        answers = max(len(problem.values) for problem in sweep.problems)
         rows = len(sweep.rows)
-        sizes = [count * sweep.draws * rows for count in answers]
-        self._starts = [0, *accumulate(sizes)]
-        self.probs: Floats = np.full((len(sweep), max(answers)), np.nan)
+        self.probs: Floats = np.full((len(sweep), answers), np.nan)
         self.cells_a_row = len(sweep) // rows
         self.outcomes = [0] * rows
+        """Cells of each row that have one."""
         self.failures: list[Counter[str]] = [Counter() for _ in range(rows)]
         self.counts: list[Counter[str]] = [Counter() for _ in range(rows)]
         self.doubtful: Flags = np.zeros(len(sweep), np.bool_)
@@ -41,11 +41,11 @@ class OutcomeTable:
         self._ids = tuple(problem.id for problem in sweep.problems)
         self._groups = tuple(problem.group for problem in sweep.problems)
         self.cells = CellIndex(sweep)
-        self.beside = SecondaryMeasures(sweep, self.cells)
+        self.secondary = SecondaryMeasures(sweep, self.cells)
 
     def add(self, record: OutcomeRecord) -> None:
-        problem = self._problem(record.place)
-        within = record.place - self._starts[problem]
+        problem = self.sweep.problem_at(record.place)
+        within = record.place - self.sweep.span(problem).start
         number = within // len(self.sweep.problems[problem].values) % len(self.sweep.rows)
         self.outcomes[number] += 1
         if record.counts:
@@ -58,7 +58,7 @@ class OutcomeTable:
         if record.redraws:
             self.redraws[record.place] = record.redraws
         if record.measures or record.counts or record.captured is not None:
-            self.beside.add(record, number, problem)
+            self.secondary.add(record, number, problem)
 
     def worlds(self, row: int) -> WorldTable:
         """How the worlds of a row ended."""
@@ -83,15 +83,12 @@ class OutcomeTable:
         found: Flags = ~np.isnan(self.probs[places, 0]) | self.doubtful[places]
         return found
 
-    def _problem(self, place: int) -> int:
-        return bisect_right(self._starts, place) - 1
-
 
 def _is_doubtful(record: OutcomeRecord) -> bool:
     """Whether it failed, a speaker did what puts its verdict in doubt, or the judge's labels had
     too little of the probability."""
     return (
         record.failure is not None
-        or any(map(record.counts.get, DOUBTS))
+        or (bool(record.counts) and any(map(record.counts.get, DOUBTS)))
         or (record.captured is not None and record.captured < ENOUGH)
     )

@@ -25,10 +25,10 @@ WORDS = {
     "Crowded": "without a whole answer from a crowded server",
     "crash": "crashed",
 }
-"""Kinds of failures, as people are told of them; `unreadable` and `declined` say it themselves."""
+"""Kinds of failures in words; `unreadable` and `declined` are plain already."""
 
 TRANSIENT_KINDS = {"RateLimited", "Overloaded", "Unreachable", "Ambiguous", "Malformed", "Crowded"}
-"""Kinds that may well come to a verdict when they are asked again; all others would not."""
+"""Kinds of failures that asking again may well mend; it mends no other."""
 
 HINTS = {
     "BadCall": "it would refuse them again: fix what it names, then --retry-failed",
@@ -40,13 +40,13 @@ HINTS = {
 }
 
 TRUNCATED = " (the reply was truncated)"
-"""How the message of a reply ends that reached max_tokens."""
+"""End of the message for a reply that reached max_tokens."""
 
 THOUGHT_TO_THE_END = " (the reply was truncated before its first word)"
-"""And of one that had none left after it had reasoned, in private tags or where nobody sees it."""
+"""End of the message for a reply that reached max_tokens while it still reasoned."""
 
 OFTEN = 0.1
-"""Share of unreadable cells from which another kind of judge is advised."""
+"""Share of unreadable cells from which on another kind of judge is advised."""
 
 TRY_ANOTHER = (
     "another kind of judge may read this model better: judges.kind: distribution has the server "
@@ -57,9 +57,9 @@ _FORM = re.compile(r"(?:\bof an? |\bthe )(?P<name>\w+) form\b")
 """How the message of a form that could not be read names it."""
 
 CAUSES = 3
-"""That are told of each kind, the most frequent first."""
+"""Causes named for each kind at most, the most frequent first."""
 
-SHOWN = 160
+MAX_MESSAGE = 160
 """Characters of a message or of a reply that are shown."""
 
 
@@ -81,10 +81,11 @@ class Cause:
 
 
 @dataclass(slots=True)
-class Of:
-    """The cells of one judge."""
+class JudgeFailures:
+    """The cells of one judge, and why some of them failed."""
 
     settings: Any
+    """The judge; None for one that the sweep does not have."""
     cells: int = 0
     causes: dict[tuple[str, str], Cause] = field(default_factory=dict)
 
@@ -111,9 +112,9 @@ def passing(records: Iterable[OutcomeRecord]) -> int:
 
 def failure_lines(sweep: Sweep, records: Iterable[OutcomeRecord]) -> Iterator[str]:
     """What failed, judge by judge, with its causes and mends; nothing where nothing failed."""
-    by_judge = {row.judge: Of(row.protocol.judge) for row in sweep.rows}
+    by_judge = {row.judge: JudgeFailures(row.protocol.judge) for row in sweep.rows}
     for record in records:
-        by_judge.setdefault(record.judge, Of(None)).add(record)
+        by_judge.setdefault(record.judge, JudgeFailures(None)).add(record)
     for judge, its in by_judge.items():
         kinds = Counter[str]()
         for (kind, _), cause in its.causes.items():
@@ -137,7 +138,7 @@ def failure_lines(sweep: Sweep, records: Iterable[OutcomeRecord]) -> Iterator[st
             yield f"  {TRY_ANOTHER}"
 
 
-def _cause(cause: Cause, its: Of) -> Iterator[str]:
+def _cause(cause: Cause, its: JudgeFailures) -> Iterator[str]:
     said = _clipped(_uncut(cause.example.message))
     line = f"  {cause.count:,}: {said}"
     if cause.cut:
@@ -149,7 +150,7 @@ def _cause(cause: Cause, its: Of) -> Iterator[str]:
         yield f"     whole: oversight cache show {cause.example.call[:12]}"
 
 
-def _cut_off(cause: Cause, its: Of) -> str:
+def _cut_off(cause: Cause, its: JudgeFailures) -> str:
     """Whether longer replies would help, and whose."""
     cut = f"; {cause.cut:,} of them cut off at max_tokens"
     form = _FORM.search(cause.example.message)
@@ -165,7 +166,7 @@ def _cut_off(cause: Cause, its: Of) -> str:
     return f"{cut}, {cause.thought:,} while it reasoned: raise judges.reasoning_tokens{both}"
 
 
-def _others(judge: str, its: Of, by_judge: Mapping[str, Of]) -> str:
+def _others(judge: str, its: JudgeFailures, by_judge: Mapping[str, JudgeFailures]) -> str:
     """Judges of the same model whose replies are read more often, with their shares."""
     model = getattr(its.settings, "model", None)
     share = its.count("unreadable") / its.cells
@@ -180,7 +181,7 @@ def _others(judge: str, its: Of, by_judge: Mapping[str, Of]) -> str:
     return ", ".join(better)
 
 
-def _held_to_a_form(its: Of, by_judge: Mapping[str, Of]) -> bool:
+def _held_to_a_form(its: JudgeFailures, by_judge: Mapping[str, JudgeFailures]) -> bool:
     """Whether the sweep has a judge of this model already that fills in a form."""
     model = getattr(its.settings, "model", None)
     judges = [other.settings for other in by_judge.values()]
@@ -196,4 +197,4 @@ def _uncut(message: str) -> str:
 
 def _clipped(text: str) -> str:
     words = " ".join(text.split())
-    return words if len(words) <= SHOWN else f"{words[: SHOWN - 1]}…"
+    return words if len(words) <= MAX_MESSAGE else f"{words[: MAX_MESSAGE - 1]}…"

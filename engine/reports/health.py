@@ -17,8 +17,8 @@ OFF = 0.01
 CAPTURED = 0.9
 """Mean mass of the answer labels below which a logprob judge is worth a word."""
 
-SHOWN = 100
-"""Characters of an example."""
+MAX_QUOTE = 100
+"""Characters of an example that are shown at most."""
 
 ADVICE: Mapping[str, str] = {
     "unreadable": "raise the judge's max_tokens, or take a judge that keeps to the form",
@@ -31,7 +31,7 @@ ADVICE: Mapping[str, str] = {
 }
 
 QUIET = ("failed otherwise", "empty")
-"""Signs that are not named where there is none of them."""
+"""Signs that are left out where their count is 0."""
 
 COUNTED: Mapping[str, str] = {
     "truncated": "truncated",
@@ -44,13 +44,13 @@ COUNTED: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """One thing that can be off."""
+    """One sign of trouble, which may or may not be there."""
 
     name: str
     cells: int
-    """In which it happened; for captured mass, in which the labels had less than `CAPTURED`."""
+    """Cells in which it happened; for captured mass, cells with less of it than `CAPTURED`."""
     share: float
-    """Of the cells that were run; for captured mass, the mean mass."""
+    """Share of the cells that were run; for captured mass, the mean mass."""
     off: bool
     example: str
     """A cell, and what was said; empty where there is none."""
@@ -60,10 +60,10 @@ class Sign:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Of a run as it stands."""
+    """The health of a run as it stands."""
 
     cells: int
-    """That were run."""
+    """Cells that were run."""
     verdicts: int
     signs: tuple[Sign, ...]
 
@@ -96,7 +96,7 @@ class Health:
 
 
 class HealthCheck:
-    """Takes outcomes one by one."""
+    """Counts the signs of trouble in outcomes, one after the other."""
 
     def __init__(self) -> None:
         names = ("unreadable", "failed otherwise", *COUNTED.values())
@@ -118,12 +118,13 @@ class HealthCheck:
             self._captured.append(record.captured)
             if record.captured < CAPTURED and "captured mass" not in self._examples:
                 self._examples["captured mass"] = _cell(record, f"{record.captured:.0%}")
-        for count, name in COUNTED.items():
-            if record.counts.get(count):
-                self._note(name, record, "")
+        if record.counts:
+            for count, name in COUNTED.items():
+                if record.counts.get(count):
+                    self._note(name, record, "")
 
     def health(self) -> Health:
-        """As far as outcomes were added."""
+        """The health according to the outcomes added so far."""
         signs = []
         for name, cells in self._cells.items():
             share = cells / self._run if self._run else 0.0
@@ -148,7 +149,7 @@ class HealthCheck:
 
 
 def _cell(record: OutcomeRecord, said: str) -> str:
-    text = said if len(said) <= SHOWN else said[: SHOWN - 1] + "…"
+    text = said if len(said) <= MAX_QUOTE else said[: MAX_QUOTE - 1] + "…"
     return f"{record.protocol}, {record.problem}" + (f": {text!r}" if text else "")
 
 

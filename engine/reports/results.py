@@ -40,7 +40,7 @@ class ByChoice:
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """Something that was told beside the verdicts: its mean by what the agent argued for."""
+    """Something that was told secondary the verdicts: its mean by what the agent argued for."""
 
     truth: Estimate | None
     """Where it argued for a best answer."""
@@ -129,15 +129,15 @@ def collect(
     over such draws. Intervals resample problems, those of a group together, with one seed for all
     rows: rows with the same problems are compared on the same resamples.
     """
-    tally, check = OutcomeTable(sweep), HealthCheck()
+    table, check = OutcomeTable(sweep), HealthCheck()
     for record in records:
-        tally.add(record)
+        table.add(record)
         check.add(record)
-    return score_rows(tally, check, score=score, betas=betas, intervals=intervals)
+    return score_rows(table, check, score=score, betas=betas, intervals=intervals)
 
 
 def score_rows(
-    tally: OutcomeTable,
+    table: OutcomeTable,
     check: HealthCheck,
     *,
     score: str,
@@ -145,18 +145,18 @@ def score_rows(
     intervals: bool = True,
 ) -> Results:
     """`collect` for outcomes that are in a table already, each of them in both arguments."""
-    sweep = tally.sweep
+    sweep = table.sweep
     numbers = range(len(sweep.rows))
-    worlds = [tally.worlds(number) for number in numbers]
+    worlds = [table.worlds(number) for number in numbers]
     samples = [each.samples(score, betas) for each in worlds]
     lifts = _lifts(sweep.rows, samples)
-    choices = [tally.beside.by_choice(number, tally.probs) for number in numbers]
-    beside = [tally.beside.by_world(number, tally.probs) for number in numbers]
+    choices = [table.secondary.by_choice(number, table.probs) for number in numbers]
+    secondary = [table.secondary.by_world(number, table.probs) for number in numbers]
     resampled = [row.asd for row in samples if row]
     resampled += [each for each in (*lifts, *chain(*choices)) if each]
     if intervals:
         resampled += chain(*((*row.jse, *row.eas) for row in samples if row))
-        measures = (each for each in chain(*beside) if each.kind == "measures")
+        measures = (each for each in chain(*secondary) if each.kind == "measures")
         resampled += [half for each in measures for half in (each.truth, each.lie) if half]
     figures = Figures(resampled)
     rows = tuple(
@@ -166,22 +166,22 @@ def score_rows(
             judge=row.judge,
             axes=axes(row, sweep.seed),
             n=len(sample.asd.values) if sample else 0,
-            cells=tally.cells_a_row,
-            failed=sum(tally.failures[number].values()),
-            missing=tally.cells_a_row - tally.outcomes[number],
+            cells=table.cells_a_row,
+            failed=sum(table.failures[number].values()),
+            missing=table.cells_a_row - table.outcomes[number],
             asd=figures.of(sample.asd) if sample else None,
             jse=figures.by(betas, sample.jse) if sample else {},
             eas=figures.by(betas, sample.eas) if sample else {},
             lift=figures.of(lift) if lift else None,
             mde=_mde(lift) if lift else None,
             bounds=worlds[number].bounds(score),
-            failures=tally.failures[number],
-            counts=tally.counts[number],
-            chose_right=tally.beside.chose_right(number),
+            failures=table.failures[number],
+            counts=table.counts[number],
+            chose_right=table.secondary.chose_right(number),
             by_choice=figures.by_choice(*choices[number]),
-            measures=figures.by_world(beside[number], "measures"),
-            counts_a_world=figures.by_world(beside[number], "counts"),
-            captured=figures.by_world(beside[number], "captured").get("captured"),
+            measures=figures.by_world(secondary[number], "measures"),
+            counts_a_world=figures.by_world(secondary[number], "counts"),
+            captured=figures.by_world(secondary[number], "captured").get("captured"),
         )
         for number, (row, sample, lift) in enumerate(zip(sweep.rows, samples, lifts, strict=True))
     )
@@ -254,12 +254,12 @@ class Figures:
             exact_at_the_ends(self.of(wrong)) if wrong else None,
         )
 
-    def by_world(self, beside: Iterable[ByWorld], kind: MeasureKind) -> dict[str, Mean]:
+    def by_world(self, secondary: Iterable[ByWorld], kind: MeasureKind) -> dict[str, Mean]:
         return {
             each.name: Mean(
                 self.of(each.truth) if each.truth else None,
                 self.of(each.lie) if each.lie else None,
             )
-            for each in beside
+            for each in secondary
             if each.kind == kind
         }

@@ -1,4 +1,4 @@
-"""What cells tell beside their verdicts: the answer chosen, measures, counts, captured mass."""
+"""Secondary measures of a run: answers chosen, what protocols measured, counts, captured mass."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,20 +17,19 @@ MeasureKind: TypeAlias = Literal["choice", "measures", "counts", "captured"]
 """The answer that an open protocol's agent chose, by its place; what the protocol measured; what
 was counted in the transcript; the least mass that the answer labels had with a logprob judge."""
 
-UNTOLD: Mapping[MeasureKind, float] = {
+DEFAULTS: Mapping[MeasureKind, float] = {
     "choice": np.nan,
     "measures": np.nan,
     "counts": 0,
     "captured": 1,
 }
-"""What stands for a cell that does not tell it: nothing was counted, and all of the mass captured;
-of what a protocol did not measure there is no value."""
+"""The value of a cell whose outcome does not name it."""
 
 SHARE = (0.0, 1.0)
 """The ends of shares and probabilities."""
 
-NOBODYS = -1
-"""The place of a choice that names no answer of the question."""
+UNKNOWN_ANSWER = -1
+"""The place of a chosen label that no answer of the question has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ class ByWorld:
 
 
 class SecondaryMeasures:
-    """One number a cell for each thing that a row's cells tell, in arrays.
+    """Arrays of one number per cell, for each row and each thing that its outcomes report.
 
     The cells of a row are numbered through: problem by problem, draw by draw, in answer order.
     """
@@ -70,7 +69,7 @@ class SecondaryMeasures:
             self._column(row, "counts", name)[cell] = count
         for name, value in record.measures.items():
             if name == "chose":
-                place = self._labels[problem].get(str(value), NOBODYS)
+                place = self._labels[problem].get(str(value), UNKNOWN_ANSWER)
                 self._column(row, "choice", name)[cell] = place
             elif not isinstance(value, str):
                 self._column(row, "measures", name)[cell] = value
@@ -84,7 +83,7 @@ class SecondaryMeasures:
             return None
         cells = np.flatnonzero(~np.isnan(chosen))
         places = chosen[cells].astype(np.int64)
-        right = (places != NOBODYS) & self.cells.best[self.cells.problem[cells], places]
+        right = (places != UNKNOWN_ANSWER) & self.cells.best[self.cells.problem[cells], places]
         return float(right.mean())
 
     def by_choice(self, row: int, probs: Floats) -> tuple[Sample | None, Sample | None]:
@@ -108,7 +107,7 @@ class SecondaryMeasures:
         )
 
     def by_world(self, row: int, probs: Floats) -> list[ByWorld]:
-        """Everything else that was told, over cells with a verdict, by kind and name."""
+        """All other secondary measures, over cells with a verdict, by kind and name."""
         columns = self._columns[row]
         if not columns:
             return []
@@ -126,7 +125,7 @@ class SecondaryMeasures:
     def _column(self, row: int, kind: MeasureKind, name: str) -> Floats:
         columns = self._columns[row]
         if (kind, name) not in columns:
-            columns[kind, name] = np.full(len(self.cells.problem), UNTOLD[kind], np.float64)
+            columns[kind, name] = np.full(len(self.cells.problem), DEFAULTS[kind], np.float64)
         return columns[kind, name]
 
     def _sample(

@@ -15,7 +15,7 @@ from oversight.protocols.scoring.nested_oversight import (
 )
 from oversight.protocols.scoring.ratings import Rating, Ratings
 
-FEWEST = 3
+MIN_MODELS = 3
 """Two points lie on a line whatever they are."""
 
 
@@ -59,9 +59,9 @@ class _Role:
         if lost := [one.model for one in of if one.model not in capability]:
             raise ValueError(f"no capability is given for {', '.join(lost)}")
         self.places = [n for n, one in enumerate(of) if not one.bounded]
-        if len(self.places) < FEWEST:
+        if len(self.places) < MIN_MODELS:
             raise ValueError(
-                f"a line of {name} ratings needs {FEWEST} models that neither won nor lost all, "
+                f"a line of {name} ratings needs {MIN_MODELS} models that won some and lost some, "
                 f"and there are {len(self.places)}"
             )
         self.at = [capability[of[n].model] for n in self.places]

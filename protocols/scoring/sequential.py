@@ -6,7 +6,7 @@ of Statistics 52; arXiv:2103.06476): after t clusters
     mean ± s sqrt( 2 (t r^2 + 1) / (t^2 r^2) * log( sqrt(t r^2 + 1) / alpha ) )
 
 covers the truth at all t at once with probability 1 - alpha, once t is large enough for the
-standard deviation s to be known; so nobody looks before `FIRST` clusters. r is tuned to be
+standard deviation s to be known; so nobody looks before `FIRST_LOOK` clusters. r is tuned to be
 narrowest near t*: r^2 = (-2 ln alpha + ln(-2 ln alpha) + 1) / t*.
 """
 
@@ -21,7 +21,7 @@ from oversight.protocols.scoring.arrays import Floats
 
 SequentialOutcome: TypeAlias = Literal["above", "below", "precise", "undecided"]
 
-FIRST = 20
+FIRST_LOOK = 20
 """Clusters before the first look."""
 
 
@@ -38,7 +38,7 @@ def half_widths(clusters: Floats, r: float, alpha: float = 0.05) -> Floats:
     return found
 
 
-def checkpoints(clusters: int, *, first: int = FIRST, growth: float = 1.15) -> tuple[int, ...]:
+def checkpoints(clusters: int, *, first: int = FIRST_LOOK, growth: float = 1.15) -> tuple[int, ...]:
     """After how many of the clusters one looks: the same on every resume and replay.
 
     From `first` on by 15 % more each time, and after the last. Fewer clusters than `first` are

@@ -80,18 +80,6 @@ def own_axis(accuracy: float, n: float) -> tuple[float, float]:
     return math.log(right / wrong), math.sqrt(1 / right + 1 / wrong)
 
 
-def first_component(accuracies: Floats) -> Floats:
-    """Capability of each model from its accuracies on several data sets, models × data sets: the
-    first principal component of their standardised values, higher for higher accuracy."""
-    away = accuracies - accuracies.mean(axis=0)
-    spread = away.std(axis=0)
-    if not (spread > 0).all():
-        raise ValueError("a data set on which all models score alike orders none of them")
-    _, _, axes = np.linalg.svd(away / spread, full_matrices=False)
-    found: Floats = (away / spread) @ axes[0]
-    return found if axes[0].sum() >= 0 else -found
-
-
 def _meat(scores: Floats, of: Codes) -> Floats:
     g = int(of.max()) + 1
     sums = np.zeros((g, scores.shape[1]))

@@ -1,4 +1,4 @@
-"""Measures that need no unit, from stored verdicts: order, flips, agreement, parity.
+"""Measures that need no unit, from stored verdicts: order, flips, differences of seats.
 
 u is the reward that arguing for an answer earned (any score), v the answer's value.
 """
@@ -17,7 +17,7 @@ from oversight.protocols.scoring.quantiles import t_of
 TIE = 1e-9
 """Rewards and values closer than this tie."""
 
-APART = 0.2
+SMALL_EFFECT = 0.2
 """Standardised difference above which the effort of two sides is flagged (Cohen 1988: small)."""
 
 
@@ -103,29 +103,6 @@ def lift_by_naive(lifts: Floats, alone: Floats) -> tuple[float | None, float | N
     )
 
 
-def capa(
-    first: Sequence[Sequence[float]], second: Sequence[Sequence[float]], truth: Sequence[int]
-) -> float:
-    """Agreement of two models beyond what their accuracies make (Goel et al. 2025,
-    arXiv:2502.04313): 1 for one model twice, certain of each answer; 0 for independent errors.
-
-    first, second: the probability of each answer, question by question. truth: the place of the
-    right one. ValueError where chance alone makes them agree always.
-    """
-    seen = right_first = right_second = spread = 0.0
-    for p, q, right in zip(first, second, truth, strict=True):
-        seen += sum(a * b for a, b in zip(p, q, strict=True))
-        right_first += p[right]
-        right_second += q[right]
-        spread += 1 / (len(p) - 1)
-    n = len(truth)
-    a, b = right_first / n, right_second / n
-    chance = a * b + (1 - a) * (1 - b) * spread / n
-    if chance > 1 - 1e-12:
-        raise ValueError("both models are always right: there is no error to agree on")
-    return (seen / n - chance) / (1 - chance)
-
-
 @dataclass(frozen=True, slots=True)
 class Apart:
     """A difference between two halves of the cells: by seat, label, first speaker, side."""
@@ -137,7 +114,7 @@ class Apart:
 
     @property
     def flagged(self) -> bool:
-        return abs(self.standardised) > APART
+        return abs(self.standardised) > SMALL_EFFECT
 
 
 def apart(first: Floats, second: Floats, of: Codes, level: float = 0.95) -> Apart:
@@ -149,21 +126,6 @@ def apart(first: Floats, second: Floats, of: Codes, level: float = 0.95) -> Apar
     mean = float(differences.mean())
     pooled = math.sqrt((float(first.var()) + float(second.var())) / 2)
     return Apart(mean, (mean - half, mean + half), mean / pooled if pooled else 0.0)
-
-
-def length_preference(
-    words: Sequence[Sequence[float]], rewards: Sequence[Sequence[float]]
-) -> float | None:
-    """Mean rank correlation of words and reward within questions (Spearman 1904); None where
-    nothing varies in any."""
-    from scipy.stats import rankdata
-
-    found = []
-    for w, u in zip(words, rewards, strict=True):
-        x, y = rankdata(w), rankdata(u)
-        if np.ptp(x) and np.ptp(y):
-            found.append(float(np.corrcoef(x, y)[0, 1]))
-    return float(np.mean(found)) if found else None
 
 
 def logit_moves(before: Floats, after: Floats, clip: float = 1e-4) -> Floats:

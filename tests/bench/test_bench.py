@@ -1,6 +1,7 @@
 """Every bench, as small as it gets: it runs, and tells what it is there to tell. No figure of time
 is looked at."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -70,9 +71,10 @@ def test_a_document_without_a_place_for_figures_is_left_alone(tmp_path: Path) ->
     assert docs.read_text() == "# How fast\n"
 
 
-def test_the_document_of_the_project_has_its_place() -> None:
+def test_the_document_of_the_project_has_its_place_and_says_what_each_bench_measures() -> None:
     text = report.DOCS.read_text()
     assert text.index(BEGIN) < text.index(END)
+    assert set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == {*BENCHES, "team"}
 
 
 def _measured(name: str, seconds: float) -> Measured:

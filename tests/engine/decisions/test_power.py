@@ -4,9 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
+from scipy.stats import chi2
 
 from oversight.engine.decisions.noise import verdict_scores
 from oversight.engine.decisions.power import pilot_spread, worst_spread
+from oversight.engine.decisions.power_text import PILOT, PILOT_FACTORS
 from oversight.engine.decisions.rows import read_rows
 from oversight.protocols.scoring.power import mde, questions_needed
 from tests.command_line import Command
@@ -59,7 +61,11 @@ def test_without_a_pilot_the_range_of_the_score_is_the_worst_case(
     assert spread.between == 16
     assert told["purchases"][0]["questions"] == questions_needed(spread, 0.5)
     out = command("plan", "small.yaml", *words).out
-    assert "at worst: the range of the score allows no more. Run some problems, then --pilot" in out
+    assert "spread assumed, the worst case: the range of the score allows no more: w² 16.0" in out
+    freedom = PILOT - 1
+    known = [freedom / chi2.ppf(tail, freedom) for tail in (0.975, 0.025)]
+    assert pytest.approx(known, abs=0.005) == PILOT_FACTORS
+    assert "30 of them as a pilot (oversight run SWEEP --limit 30, then --pilot RUN)" in out
     assert "finds" in out and "(its MDE)" in out
     assert "contrasts that the names fit" not in out
     several = command("plan", "small.yaml", "--contrast", "debate,consultancy", "--mde", "0.5").out

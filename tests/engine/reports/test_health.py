@@ -1,10 +1,10 @@
 """The block above every report: whether the verdicts of a run can be trusted at all."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from oversight.engine.reports.health import CAPTURED, HealthCheck
 from oversight.engine.reports.report import report

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 from pytest import approx
@@ -99,7 +100,11 @@ def captured(*masses: float) -> Results:
     grid = sweep(PROPAGANDA)
     found = records(grid, SMALL)
     return collect(
-        grid, [replace(record, captured=m) for record, m in zip(found, masses, strict=True)]
+        grid,
+        [
+            msgspec.structs.replace(record, captured=m)
+            for record, m in zip(found, masses, strict=True)
+        ],
     )
 
 

@@ -12,7 +12,7 @@ from oversight.protocols.scoring.nested_oversight import (
     with_resamples,
 )
 from oversight.protocols.scoring.ratings import SCALE, Games, fit, ratings, ratings_with_difficulty
-from oversight.protocols.scoring.surface import breakdown_gap, first_component, own_axis, surface
+from oversight.protocols.scoring.surface import breakdown_gap, own_axis, surface
 from tests.conftest import Campaign
 
 GUARDS = np.linspace(-200, 200, 8) + 1050
@@ -274,11 +274,6 @@ def test_the_breakdown_gap_is_where_lift_is_gone() -> None:
 def test_capability_is_read_from_unaided_answers() -> None:
     assert own_axis(0.5, 100)[0] == 0
     assert own_axis(1.0, 20)[0] == pytest.approx(math.log(41))
-    skill = np.array([0.1, 0.5, 0.9, 0.3])
-    found = first_component(np.column_stack((skill, skill**2, 0.5 + skill / 3)))
-    assert list(np.argsort(found)) == list(np.argsort(skill))
-    with pytest.raises(ValueError, match="score alike"):
-        first_component(np.column_stack((skill, np.ones(4))))
 
 
 CAPABILITY = {f"m{n}": 900.0 + 50 * n for n in range(8)}

@@ -9,10 +9,8 @@ from oversight.protocols.scoring.ranks import RankSet, rank_sets
 from oversight.protocols.scoring.scarce import label_efficiency, prediction_powered
 from oversight.protocols.scoring.verdict_measures import (
     apart,
-    capa,
     concordance,
     flips,
-    length_preference,
     lift_by_naive,
     logit_moves,
 )
@@ -59,23 +57,6 @@ def test_flips_add_up_and_split_the_lift() -> None:
     assert (right, wrong) == (pytest.approx(1.2), pytest.approx(2.8))
 
 
-def test_one_certain_model_agrees_with_itself_and_independent_ones_do_not() -> None:
-    rng = np.random.default_rng(0)
-    n, k = 20_000, 4
-    truth = rng.integers(k, size=n)
-
-    def model(accuracy: float) -> np.ndarray:
-        wrong = (truth + rng.integers(1, k, size=n)) % k
-        return np.eye(k)[np.where(rng.random(n) < accuracy, truth, wrong)]
-
-    one, other = model(0.7), model(0.6)
-    places = truth.tolist()
-    assert capa(one.tolist(), one.tolist(), places) == pytest.approx(1.0)
-    assert capa(one.tolist(), other.tolist(), places) == pytest.approx(0.0, abs=0.02)
-    with pytest.raises(ValueError, match="always right"):
-        capa([(1.0, 0.0)], [(1.0, 0.0)], [0])
-
-
 def test_a_seat_that_is_preferred_is_found_and_flagged() -> None:
     rng = np.random.default_rng(1)
     hard = rng.normal(size=200)
@@ -86,9 +67,7 @@ def test_a_seat_that_is_preferred_is_found_and_flagged() -> None:
     assert not apart(hard, hard + 0.01 * rng.normal(size=200), np.arange(200)).flagged
 
 
-def test_a_judge_that_likes_length_is_found() -> None:
-    assert length_preference([(10, 20, 30), (5, 1)], [(1, 2, 3), (2, 1)]) == pytest.approx(1.0)
-    assert length_preference([(10, 10)], [(1, 2)]) is None
+def test_moves_of_belief_are_in_nats_of_log_odds() -> None:
     assert logit_moves(np.array([0.5]), np.array([0.9]))[0] == pytest.approx(np.log(9))
 
 
