@@ -1,38 +1,37 @@
-"""
+"""Errors of the engine.
+
 EngineError
-├── UsageError            the sweep file or a flag is wrong; nothing was sent
-├── RunFolderError        the run folder cannot be used: locked, damaged, of another sweep
-│   └── DiskFull          there is no room for what it must hold
-├── DownloadError         an original file of a data set could not be had whole; what came is kept
-├── Halt                  nothing more can be asked for now: stop, keep all, resume later
-│   ├── QuotaExhausted    the account's quota, credit or spend limit is used up
-│   ├── AuthenticationFailed        the key is missing, wrong or not allowed
-│   ├── KeyRepeated       a reply, whole and billed, repeats the key: it cannot be stored
-│   ├── ModelNotFound         the provider does not know the model, or the model lacks a needed
-ability
-│   ├── AllRefused        the first calls to a model were all refused for one and the same reason
-│   ├── ProviderDown      the breaker stayed open too long, or the server asks for a very long wait
-│   ├── BudgetReached     the next call could exceed --max-cost
-│   ├── StoreFailed      the store takes no more replies: paying on would be paying for nothing
-│   ├── BatchRefused      a batch endpoint takes a whole batch no more, or knows it no more
-│   ├── BatchesOut        nothing is left to do until batches are back, and nobody is to wait
-│   ├── OutOfMemory       this process may not have the memory that it needs
-│   └── Interrupted       the user, or the system, asked the program to stop
-├── Pending               the reply comes with a batch: nothing is known of the cell yet
-└── ProviderError         a model could not answer this call
-    ├── TransientError          the same call may well succeed later
-    │   ├── RateLimited   429: all who ask this model wait
-    │   ├── Overloaded    5xx, 408, 409: nothing billed
-    │   ├── Unreachable   no connection: nothing sent, nothing billed
-    │   └── Ambiguous     sent, but no whole answer came: maybe billed
-    │       ├── Malformed a 200 whose body is no reply
-    │       └── Crowded   by a server of one's own, while it had other calls too: fewer go at once
-    └── InvalidRequest           this call will never succeed; the cell fails
-        ├── ContextLengthExceeded       beyond the model's context, with the token counts where they
-        are known
-        ├── NeverAnswered by a model that has answered no call yet: at a resume it is asked again
-        ├── ExceedsRateLimit        one call needs more than the whole per-minute budget
-        └── Unheard       a whole answer, and billed, of a kind that this program does not know
+├── UsageError              the sweep file or a flag is wrong; nothing was sent
+├── RunFolderError          the run folder cannot be used: locked, damaged, of another sweep
+│   └── DiskFull            no room for what it must hold
+├── DownloadError           an original file of a data set did not arrive whole; what came is kept
+├── Halt                    nothing more can be asked for now: stop, keep everything, resume later
+│   ├── QuotaExhausted      the account's quota, credit or spend limit is used up
+│   ├── AuthenticationFailed  the key is missing, wrong or not permitted
+│   ├── KeyRepeated         a whole, billed reply repeats the key: it cannot be stored
+│   ├── ModelNotFound       the provider does not know the model, or it lacks a needed ability
+│   ├── AllRefused          the first calls to a model were all refused for the same reason
+│   ├── ProviderDown        the breaker stayed open too long, or the server demands a long wait
+│   ├── BudgetReached       the next call could exceed --max-cost
+│   ├── StoreFailed         the store takes no more replies: going on would pay for nothing
+│   ├── BatchRefused        a batch endpoint refuses or no longer knows a whole batch
+│   ├── BatchesOut          nothing to do until batches are back, and nobody is to wait for them
+│   ├── OutOfMemory         this process may not have the memory that it needs
+│   └── Interrupted         the user, or the system, asked the program to stop
+├── Pending                 the reply comes with a batch: nothing is known of the cell yet
+└── ProviderError           a model could not answer this call
+    ├── TransientError      the same call may well succeed later
+    │   ├── RateLimited     429: everyone who asks this model waits
+    │   ├── Overloaded      5xx, 408, 409: nothing billed
+    │   ├── Unreachable     no connection: nothing sent, nothing billed
+    │   └── OutcomeUnknown  sent, but no whole answer came: maybe billed
+    │       ├── Malformed   a 200 whose body is not a reply
+    │       └── Crowded     by a server of the user's, while it had other calls: fewer go at once
+    └── InvalidRequest      this call will never succeed; the cell fails
+        ├── ContextLengthExceeded  beyond the model's context, with token counts where known
+        ├── NeverAnswered   by a model that has answered no call yet: a resumed run asks again
+        ├── ExceedsRateLimit  one call needs more than the whole per-minute budget
+        └── UnrecognizedReply  a whole, billed answer of a kind that this program does not know
 """
 
 from typing import ClassVar
@@ -42,14 +41,13 @@ class EngineError(Exception):
     """The root of everything that `engine` raises on purpose."""
 
     slug: ClassVar[str] = "EngineError"
-    """What outcomes and ledgers call it. It stays when the class is renamed: they are read again
-    long after they were written."""
+    """Its name in outcomes and ledgers. It stays when the class is renamed: files outlive code."""
     sent = True
     """Whether a server saw the request that failed, where there was one."""
 
 
 class UsageError(EngineError):
-    """What the user wrote cannot be run. The text names place, value and mend."""
+    """What the user wrote cannot be run. The text names the place, the value and the mend."""
 
     slug = "SweepError"
 
@@ -61,13 +59,13 @@ class RunFolderError(EngineError):
 
 
 class DiskFull(RunFolderError):
-    """No room for what a run folder must hold. With room, the same command goes on."""
+    """No room for what a run folder must hold. Once there is room, the same command resumes."""
 
     slug = "DiskFull"
 
 
 class DownloadError(EngineError):
-    """A file could not be had. Nothing stands in its place; the text says what is kept."""
+    """A file could not be downloaded. Nothing takes its place; the text says what is kept."""
 
     slug = "DownloadError"
 

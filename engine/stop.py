@@ -1,4 +1,4 @@
-"""The moment after which nothing more is asked: a `Halt` that everyone who waits hears at once."""
+"""The stop token: a one-way switch that stops every waiter at once, with a `Halt` as reason."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class StopToken:
-    """Open until pulled, then shut for good. One for each model, or one that several share."""
+    """Stops once and for good. One for each model, or one that several share."""
 
     def __init__(self) -> None:
         self.halt: Halt | None = None
@@ -19,7 +19,7 @@ class StopToken:
         self._listeners: list[Callable[[], None]] = []
 
     def stop(self, halt: Halt) -> None:
-        """Shut for the reason given; the first reason stands. Sleepers wake and raise it."""
+        """Stop for the reason given; the first reason stands. Sleepers wake and raise it."""
         if self.halt is not None:
             return
         self.halt = halt

@@ -89,7 +89,7 @@ def _run(
         say(_leaks(run.loaded.sweep.problems))
     ran = not (run.folder.complete and is_saved(run.folder.path))
     if run.folder.complete:
-        say(f"complete already: {run.folder.finished:,} cells have their outcome")
+        say(f"already complete: {counted(run.folder.finished, 'cell')}, all with outcomes")
         if run.options.mode == "refresh":
             say("to ask for all of it again, name a new folder with --run-folder")
     others = () if run.folder.complete else observers(run)
@@ -192,7 +192,7 @@ def _finished(run: Run, shown: Presentation, ran: bool, before: int) -> ExitCode
 
 
 def _replies(run: Run) -> str:
-    """Where the replies are that were paid for: a run that was complete already asked nothing of
+    """Where the replies are that were paid for: a run that was already complete asked nothing of
     the store that it was given."""
     given, known = shown_name(store_name(run.options.store)), run.folder.manifest.store
     try:

@@ -1,4 +1,4 @@
-"""Text that others wrote, as it may be shown: it cannot move the cursor or turn round a line."""
+"""Safe display of text that others wrote: it cannot move the cursor or reverse a line."""
 
 import re
 
@@ -16,9 +16,9 @@ def printable(text: str) -> str:
     Controls are those of terminals (C0 and C1, but tab and line feed), those that change the
     direction of writing, other ends of lines, and halves of characters.
     """
-    return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def controls(text: str) -> int:
-    """How many control characters `printable` would show."""
+    """The number of control characters that `printable` would escape."""
     return len(CONTROL.findall(text))

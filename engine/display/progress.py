@@ -18,19 +18,19 @@ from oversight.engine.display.quantity import counted, duration
 from oversight.engine.display.terminal_writer import TerminalWriter
 
 FRAME = 0.125
-"""Seconds between frames on a terminal; whatever the number of calls."""
+"""Seconds between frames on a terminal, whatever the number of calls."""
 
 MIN_BAR = 5
-"""Characters of a bar that says anything."""
+"""Characters below which a bar says nothing."""
 
 PLAIN_EVERY = 10.0
-"""Seconds between lines where nobody watches live: a log."""
+"""Seconds between lines where stderr is not a terminal, as in a log."""
 
 LINGER = 1.0
-"""Seconds that a run which is over waits for its terminal to take the last line."""
+"""Seconds that a finished run waits for its terminal to take the last line."""
 
 RATE_OVER = 30.0
-"""Seconds over which the rate is measured that the time left follows from."""
+"""Seconds over which the rate is measured, from which the time left is estimated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,10 @@ class Snapshot:
 
     total: int
     finished: int
-    """Cells with an outcome, those of earlier sittings included."""
+    """Cells with an outcome, those of earlier sessions included."""
     failed: int
     calls: int = 0
-    """Calls asked for in this sitting."""
+    """Calls asked for in this session."""
     stored: int = 0
     """Those answered from the store."""
     shared: int = 0
@@ -52,15 +52,15 @@ class Snapshot:
     spend: str = ""
     """Dollars, where anything costs any; else empty."""
     models: tuple[str, ...] = ()
-    """One line a model that has calls waiting: how fast it goes, and what holds it back."""
+    """One line per model with calls waiting: its throughput, and its bottleneck."""
     note: str = ""
-    """What the user must know now: why it is stopping."""
+    """Why the run is stopping; else empty."""
     in_flight: int = 0
     """Calls on the wire."""
     at_risk: float = 0.0
     """Dollars that those may cost at most."""
     awaited: str = ""
-    """What is out in batches, and stays there whatever becomes of this process; else empty."""
+    """Batches that are out, and stay out even if this process ends; else empty."""
 
 
 def console(quiet: bool = False) -> Console:
@@ -100,8 +100,8 @@ async def progress(
 
 @contextmanager
 def _unhurried(console: Console) -> Iterator[Callable[[], bool]]:
-    """Let nobody wait for the console's terminal while the body runs, if it is one; what is given
-    tells whether the terminal lags behind."""
+    """Write to the console's terminal, if it is one, from a thread while the body runs; yields
+    whether the terminal lags behind."""
     stream = console.file
     if not stream.isatty():
         yield lambda: False
@@ -128,7 +128,7 @@ class _Clock:
         return asyncio.get_running_loop().time() - self.start
 
     def left(self, now: Snapshot) -> float | None:
-        """Seconds, or None before there is anything to reckon from."""
+        """Seconds left, or None before there is a rate to estimate them from."""
         at = self.elapsed
         self._marks = [mark for mark in self._marks if at - mark[0] <= RATE_OVER]
         self._marks.append((at, now.finished))

@@ -33,10 +33,10 @@ class Table:
     head: tuple[str, ...]
     body: tuple[tuple[str, ...], ...]
     left: int
-    """How many columns, from the left, are words; the others are numbers and stand right."""
+    """Number of columns, from the left, that hold words; the others hold numbers, aligned right."""
     notes: tuple[str, ...] = ()
     spare: tuple[str, ...] = ()
-    """Heads of the columns that a narrow terminal can do without, the most dispensable first."""
+    """Heads of the columns to leave out on a narrow terminal, the most dispensable first."""
 
 
 def as_text(table: Table, width: int | None = None) -> str:
@@ -133,6 +133,6 @@ def _inert(text: str) -> str:
 
 
 def error_text(error: float, digits: int = 2) -> str:
-    """The figure after ±: what is too small for its digits is never shown as nothing."""
+    """The figure after ±; one too small for its digits is shown as `<0.01`, never as zero."""
     text = f"{error:.{digits}f}"
     return f"<{10**-digits:.{digits}f}" if error > 0 and float(text) == 0 else text

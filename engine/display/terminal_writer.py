@@ -1,4 +1,4 @@
-"""A terminal that nobody waits for."""
+"""Writing to a terminal without waiting for it."""
 
 import io
 import os
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 class TerminalWriter(io.BufferedIOBase):
     """Writes to a terminal from a thread of its own.
 
-    A terminal that was stopped (Ctrl-S), or that nobody reads, takes nothing for as long as it
-    likes: an event loop that wrote to it would send nothing either.
+    A terminal that was stopped (Ctrl-S), or that nobody reads, blocks its writer: an event loop
+    that wrote to it directly would send no calls either.
     """
 
     name = "<terminal>"
@@ -28,7 +28,7 @@ class TerminalWriter(io.BufferedIOBase):
 
     @property
     def behind(self) -> bool:
-        """Whether the terminal has not taken yet all that was written."""
+        """Whether the terminal has yet to take some of what was written."""
         return self._pieces.unfinished_tasks > 0
 
     def writable(self) -> bool:
@@ -44,7 +44,7 @@ class TerminalWriter(io.BufferedIOBase):
         return len(written)
 
     def end(self, seconds: float) -> None:
-        """End the thread, and wait so long for the terminal to take the rest."""
+        """End the thread; wait at most so many seconds for the terminal to take the rest."""
         self._pieces.put(b"")
         with self._pieces.all_tasks_done:
             self._pieces.all_tasks_done.wait_for(lambda: not self.behind, seconds)

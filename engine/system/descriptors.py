@@ -1,4 +1,4 @@
-"""Open files: how many this process may have, and how many of them connections may be."""
+"""File descriptors: how many this process may open, and how many are left for connections."""
 
 import os
 import resource
@@ -10,11 +10,11 @@ KEPT = 32
 three for each), ledger, outcomes and quarantine, the lookup of names, and modules still to come."""
 
 _ENOUGH = 2**16
-"""More are never needed, and some systems refuse to be asked for more, or for no limit at all."""
+"""More are never needed, and some systems refuse a request for more, or for no limit at all."""
 
 
 def raise_limit() -> None:
-    """Allow as many open files as the system lets us: a fresh shell on a Mac allows 256."""
+    """Raise the limit of open files as far as the system permits; macOS shells start with 256."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _ENOUGH if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH)
     if soft == resource.RLIM_INFINITY or soft >= most:
@@ -22,12 +22,12 @@ def raise_limit() -> None:
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     except (OSError, ValueError):
-        # A Mac may have a lower bound of its own; what there is must do.
+        # macOS may enforce a lower limit of its own; then the current one has to do.
         return
 
 
 def require_room() -> None:
-    """UsageError where replies could be answered that no file is left to store."""
+    """UsageError where too few descriptors are left to both ask models and store their replies."""
     if _room() < 1:
         allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         raise UsageError(

@@ -1,21 +1,21 @@
-"""The garbage collector while a run is under way: seldom, and not over what is there to stay."""
+"""Garbage collection tuned for a run: rare, and without the objects that are there to stay."""
 
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 YOUNG = 50_000
-"""Objects made and still there before the young ones are looked through; Python's own 700 cost a
-sixth of all time, since every call in flight is looked through again and again."""
+"""Net allocations between two collections of the youngest generation. Python's default of 700 cost
+a sixth of all time, because every call in flight is traversed again and again."""
 
 
 @contextmanager
 def gc_relaxed(young: int = YOUNG) -> Iterator[None]:
-    """While the body runs, what was there before it is left alone, and the rest seldom visited.
+    """While the body runs, freeze the objects made before it, and collect the others rarely.
 
-    young: objects made and still there before the young ones are looked through.
+    young: net allocations between two collections of the youngest generation.
 
-    The collector belongs to the whole process: it is as it was when the body ends.
+    The collector belongs to the whole process: its settings are restored when the body ends.
     """
     thresholds = gc.get_threshold()
     gc.freeze()

@@ -13,12 +13,12 @@ SCHEMES = ("postgresql://", "postgres://")
 
 
 def is_url(named: str) -> bool:
-    """Whether a store is named by the URL of a database."""
+    """Whether the name of a store is the URL of a database."""
     return named.startswith(SCHEMES)
 
 
 def homely(path: Path) -> str:
-    """A path that tells nobody who its owner is: whole, with `~` for the home folder."""
+    """The absolute path with `~` for the home folder, so that it does not reveal the user."""
     whole, home = path.resolve(), Path.home().resolve()
     return f"~/{whole.relative_to(home)}" if whole.is_relative_to(home) else str(whole)
 
@@ -30,8 +30,8 @@ def store_path(given: Path | None) -> Path:
     if named := os.environ.get(STORE_VARIABLE):
         if "://" in named:
             raise UsageError(
-                f"{STORE_VARIABLE} names a database, and this works on a folder: name one with "
-                "--store"
+                f"{STORE_VARIABLE} names a database, and this command works on a folder: name one "
+                "with --store"
             )
         return Path(named)
     return platformdirs.user_cache_path("oversight")

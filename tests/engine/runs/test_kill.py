@@ -92,7 +92,7 @@ def test_a_run_killed_at_any_line_loses_nothing_and_asks_for_nothing_again(
         landed = {record.cell for each in folders for record in outcomes(each)}
         ran = oversight("run", "killed.yaml", cwd=place)
         assert ran.code == 0, ran.err
-        if "complete already" in ran.err:
+        if "already complete" in ran.err:
             assert stored(place) == before
         else:
             assert calls(ran.err).new == stored(place) - before, f"asked again, killed at {point}"

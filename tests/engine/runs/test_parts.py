@@ -29,7 +29,7 @@ def test_parts_and_gather_give_the_bytes_of_one_run(command, parted):
     assert one.read_bytes() == all_parts.read_bytes()
     # It is the run of the sweep from now on.
     again = command("run", "small.yaml")
-    assert (again.code, "complete already" in again.err) == (0, True)
+    assert (again.code, "already complete" in again.err) == (0, True)
 
 
 def test_gathering_twice_changes_nothing(command, parted):
