@@ -166,7 +166,7 @@ def _cut_off(cause: Cause, its: JudgeFailures) -> str:
     return f"{cut}, {cause.thought:,} while it reasoned: raise judges.reasoning_tokens{both}"
 
 
-def _others(judge: str, its: JudgeFailures, by_judge: Mapping[str, Of]) -> str:
+def _others(judge: str, its: JudgeFailures, by_judge: Mapping[str, JudgeFailures]) -> str:
     """Judges of the same model whose replies are read more often, with their shares."""
     model = getattr(its.settings, "model", None)
     share = its.count("unreadable") / its.cells
@@ -181,7 +181,7 @@ def _others(judge: str, its: JudgeFailures, by_judge: Mapping[str, Of]) -> str:
     return ", ".join(better)
 
 
-def _held_to_a_form(its: JudgeFailures, by_judge: Mapping[str, Of]) -> bool:
+def _held_to_a_form(its: JudgeFailures, by_judge: Mapping[str, JudgeFailures]) -> bool:
     """Whether the sweep has a judge of this model already that fills in a form."""
     model = getattr(its.settings, "model", None)
     judges = [other.settings for other in by_judge.values()]

@@ -48,7 +48,7 @@ class Sign:
 
     name: str
     cells: int
-    """Cells in which it happened; for captured mass, those whose labels had less than `CAPTURED`."""
+    """Cells in which it happened; for captured mass, those below `CAPTURED`."""
     share: float
     """Share of the cells that were run; for captured mass, the mean mass."""
     off: bool

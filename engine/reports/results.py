@@ -133,11 +133,11 @@ def collect(
     for record in records:
         table.add(record)
         check.add(record)
-    return score_rows(tally, check, score=score, betas=betas, intervals=intervals)
+    return score_rows(table, check, score=score, betas=betas, intervals=intervals)
 
 
 def score_rows(
-    tally: OutcomeTable,
+    table: OutcomeTable,
     check: HealthCheck,
     *,
     score: str,
@@ -145,7 +145,7 @@ def score_rows(
     intervals: bool = True,
 ) -> Results:
     """`collect` for outcomes that are in a table already, each of them in both arguments."""
-    sweep = tally.sweep
+    sweep = table.sweep
     numbers = range(len(sweep.rows))
     worlds = [table.worlds(number) for number in numbers]
     samples = [each.samples(score, betas) for each in worlds]
