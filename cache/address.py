@@ -15,9 +15,9 @@ MAX_EXACT_INTEGER = 2**53
 
 
 def store_key(address: str, identity: str) -> str:
-    """Where a store keeps the reply of one endpoint to the call at `address`.
+    """The key under which a store keeps the reply of one endpoint to the call at `address`.
 
-    identity: of the endpoint; two servers that serve one model name have two, and share nothing.
+    identity: of the endpoint; two servers of one model name differ in it, and share nothing.
     """
     return address + endpoint_tag(identity)
 
@@ -37,30 +37,30 @@ def value_address(value: Any) -> str:
     return hashlib.sha256(orjson.dumps(plain(value), option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def plain(value: Any, place: str = "") -> Any:
+def plain(value: Any, path: str = "") -> Any:
     """The tree as dicts, lists and scalars; a dataclass becomes {"is": its name, its fields…}."""
     if is_dataclass(value) and not isinstance(value, type):
-        inner = {f.name: plain(getattr(value, f.name), f"{place}.{f.name}") for f in fields(value)}
+        inner = {f.name: plain(getattr(value, f.name), f"{path}.{f.name}") for f in fields(value)}
         return {"is": type(value).__name__} | inner
     if isinstance(value, tuple):
-        return [plain(part, f"{place}[{n}]") for n, part in enumerate(value)]
+        return [plain(part, f"{path}[{n}]") for n, part in enumerate(value)]
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise AddressError(place.lstrip("."), f"{value} is not a finite number")
+            raise AddressError(path.lstrip("."), f"{value} is not a finite number")
         # 1 and 1.0 are equal and must have one address.
         return int(value) if value.is_integer() and abs(value) < MAX_EXACT_INTEGER else value
     if isinstance(value, str):
-        _refuse_surrogates(value, place)
+        _refuse_surrogates(value, path)
         return value
     if isinstance(value, int) and abs(value) > MAX_EXACT_INTEGER:
-        raise AddressError(place.lstrip("."), f"{value:.3g} is too large a whole number")
+        raise AddressError(path.lstrip("."), f"{value:.3g} is too large a whole number")
     if value is None or isinstance(value, (bool, int)):
         return value
-    raise AddressError(place.lstrip("."), f"a {type(value).__name__} has no address")
+    raise AddressError(path.lstrip("."), f"a {type(value).__name__} has no address")
 
 
 def unaddressable(value: Any) -> AddressError:
-    """What of a value has no canonical form, where there is something."""
+    """The error that names the part of a value that has no canonical form."""
     try:
         plain(value)
     except AddressError as exc:
@@ -68,11 +68,11 @@ def unaddressable(value: Any) -> AddressError:
     return AddressError("call", "has no canonical form")
 
 
-def _refuse_surrogates(text: str, place: str) -> None:
+def _refuse_surrogates(text: str, path: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as exc:
         at = exc.start
         raise AddressError(
-            place.lstrip("."), f"lone surrogate {text[at]!a} at character {at}; it is no valid text"
+            path.lstrip("."), f"lone surrogate {text[at]!a} at character {at}; it is no valid text"
         ) from exc

@@ -7,7 +7,7 @@
     tail            u32 length of the index, u32 number of records
     checksum        sha256 of all before it
 
-The same records give the same bytes: nothing in a bundle tells when or where it was made. With a
+The same records give the same bytes: a bundle records neither when nor where it was made. With a
 dictionary one record can be read without its neighbours, and the whole is still smaller than in
 frames of a hundred records.
 """
@@ -32,13 +32,13 @@ MAGIC = b"OVSIGHT\x01"
 
 _LEVEL = 9
 _MAX_DICTIONARY_BYTES = 2**17
-"""Bytes of a dictionary at most; it is never more than a sixteenth of what it was made from."""
+"""Maximum size; a dictionary is also never more than a sixteenth of its samples."""
 _MAX_SAMPLES = 8192
-"""Records that a dictionary is made from at most."""
+"""Maximum number of records that a dictionary is trained on."""
 _MAX_SAMPLE_BYTES = 2**26
-"""Bytes of them after which no more are added."""
+"""Total size of the samples after which no more are added."""
 _MIN_SAMPLES = 8
-"""Records below which there is no dictionary; the trainer refuses fewer than five."""
+"""Minimum number of records for a dictionary; the trainer refuses fewer than five."""
 _U32 = struct.Struct("<I")
 _TAIL = struct.Struct("<II")
 _CHECKSUM = 32
@@ -73,7 +73,7 @@ def export_bundle(store: Reader, keys: Iterable[str], file: Path) -> int:
 
 
 class BundleStore(Reader):
-    """Reads a bundle where it lies; nothing is unpacked but what is asked for."""
+    """Reads a bundle in place; only the records asked for are unpacked."""
 
     def __init__(self, file: Path) -> None:
         """Reads the whole file once, for its checksum. BundleError if it is not whole."""

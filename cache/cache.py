@@ -24,12 +24,12 @@ Mode: TypeAlias = Literal["use", "refresh", "replay", "off"]
 never asks; `off` neither reads nor writes."""
 
 YIELD_EVERY = 256
-"""Hits after which the event loop gets a turn: a run served from the store must hear signals."""
+"""Hits after which the event loop gets a turn: a run served from the store must handle signals."""
 REPLIES_IN_MEMORY = 4096
-"""Replies kept in memory, the last ones handed out: the worlds and rows of one problem ask the
-same calls within a short while, and reading one again takes 30 times as long. About 10 MB."""
+"""Most recent replies kept in memory, about 10 MB: the worlds and rows of one problem repeat calls
+within a short while, and reading one from the store takes 30 times as long."""
 CLAIM_POLL_SECONDS = 0.05
-"""Seconds between two looks whether a call that another process asks for has landed."""
+"""Seconds between two checks for the reply to a call that another process has claimed."""
 EXPLAINED_MISSES = 3
 """Misses for which the nearest recorded call is looked up; each may take a second."""
 
@@ -46,7 +46,7 @@ class CacheStatistics:
     new: int
     """Paid for: asked once, and stored unless the mode is `off`."""
     unsaved: int = 0
-    """Paid for, and lost: the store took them no more."""
+    """Paid for and lost, because the store could not save them."""
 
 
 class Cache:
@@ -55,7 +55,7 @@ class Cache:
     A reply is handed out only when it is durable, stamped with the address of its call. An
     exception of `inner` reaches everyone who waits for that call and is not stored.
 
-    Cancelling one who waits, or all of them, does not cancel the flight: it lands and is saved.
+    Cancelling some or all of the waiting callers does not cancel the flight: it lands and is saved.
     """
 
     def __init__(
@@ -74,11 +74,12 @@ class Cache:
         refreshed_since: seconds since 1970; a refresh does not ask again for what was stored then
         or later, since it is one that goes on after a stop.
 
-        explained: how many misses of a replay tell the nearest recorded call, which is looked for
+        explained: how many misses of a replay name the nearest recorded call, which takes a search
         among thousands.
 
-        clock: seconds since 1970; only ever recorded. The store stays its opener's to close.
-        TypeError for a mere Reader where replies are to be stored.
+        clock: seconds since 1970; only ever recorded. The caller closes the store.
+
+        Raises: TypeError for a Reader that is no Store in a mode that stores replies.
         """
         self._store = store
         self._inner = inner
@@ -89,7 +90,7 @@ class Cache:
         self._explained = explained
         self._writer: Writer | None = None
         self._claims: Writer | None = None
-        """Claims calls, where other processes may be asking for them too."""
+        """Claims calls, if other processes share the store; else None."""
         if mode in ("use", "refresh"):
             if not isinstance(store, Store):
                 raise TypeError(f"mode {mode!r} stores replies, and {store!r} only reads them")
@@ -248,7 +249,6 @@ class Cache:
         while value is None and not claimed:
             claimed = self._claims is None or await self._claims.claim(key)
             if not claimed:
-                # Somebody else asks for it just now.
                 await asyncio.sleep(CLAIM_POLL_SECONDS)
             # It may have landed between the last look and our claim.
             value = await self._lookups.get(key)
@@ -278,7 +278,7 @@ class Cache:
             if self._mode == "refresh":
                 self._refreshed.add(key)
         self._new += 1
-        # Where another process was first, a replay will meet its reply: so it is handed out here.
+        # If another process stored a reply first, a replay will meet that one: return it here too.
         reply = replace(reply, call=address) if older is None else stored_reply(key, older, address)
         if self._writer is not None:
             self._remember(key, reply)
@@ -287,7 +287,7 @@ class Cache:
     def _landed(self, key: str, flight: asyncio.Task[Reply]) -> None:
         del self._flights[key]
         if not flight.cancelled():
-            # Everyone who waited may be gone; then nobody else looks at the exception.
+            # If every waiting caller was cancelled, nothing else retrieves the exception.
             flight.exception()
 
     def _miss(self, call: Call, address: str, identity: str) -> ReplayMiss:

@@ -196,11 +196,11 @@ def _ending(draw: tuple[int, ...]) -> bytes:
 
 
 Ask: TypeAlias = Callable[[Call], Awaitable[Reply]]
-"""The one seam of the house: everything that can answer a Call has this type."""
+"""The one seam: everything that can answer a Call has this type."""
 
 Identity: TypeAlias = Callable[[Call], str]
-"""Who answers a call: what decides its reply beside the call. Two servers that serve one model
-name have two identities."""
+"""Identifies the endpoint that answers a call. Two servers that serve one model name have two
+identities."""
 
 
 def nth(ask: Ask, index: int) -> Ask:

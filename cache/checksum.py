@@ -1,4 +1,4 @@
-"""How a stored value proves that it is what was written, under the key that it was written for.
+"""The checksum of a stored value and its key.
 
 The checksum covers the key too. A flipped bit in an index can hand out a whole and healthy value
 under another entry's key; only a checksum that knows the key tells.
@@ -9,7 +9,7 @@ import hashlib
 from oversight.cache.errors import DamagedEntry
 
 SIZE = 32
-"""Bytes that a seal adds in front of a value: a sha256."""
+"""Bytes of the sha256 in front of a value."""
 
 
 def add_checksum(key: str, value: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""How a reply and a call are written down as JSON, and read back without trust."""
+"""Replies and calls as JSON: written so that they are read back equal, and validated when read."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ _replies = msgspec.json.Decoder(Reply)
 def write_reply(reply: Reply) -> bytes:
     """StoreError, naming the field, unless the reply can be read back equal.
 
-    Better refused here, where its sender can be told, than found unreadable when it is needed.
+    Refused here, where the caller can be told, rather than found unreadable later.
     """
     try:
         data = orjson.dumps(reply)
@@ -38,7 +38,7 @@ def read_reply(key: str, data: bytes, address: str) -> Reply:
         reply = _replies.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise DamagedEntry(key, f"what it holds is no reply: {exc}") from exc
-    # In place: nobody else has it yet, and `replace` takes as long as the rest of a hit.
+    # In place: nothing else refers to it yet, and `replace` would take longer than decoding.
     object.__setattr__(reply, "call", address)
     return reply
 

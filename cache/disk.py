@@ -144,7 +144,7 @@ class DiskStore(RowReader, Store):
             if os.path.samestat(self.file.stat(), self._place):
                 return
         except OSError:
-            pass  # told below: it is not there
+            pass  # it is not there: raised below
         raise StoreGone(
             f"{self.file} was deleted, moved or replaced while it was in use: bring it back, or "
             "pay again for what was in it with --accept-empty"

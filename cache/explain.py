@@ -12,16 +12,16 @@ from oversight.cache.record import Record, records
 from oversight.cache.store import Reader
 
 MAX_READ = 100_000
-"""Entries that a search for the nearest call looks at before it makes do with what it found."""
+"""Maximum number of entries that a search for the nearest call reads."""
 MAX_COMPARED = 2_000
-"""Calls of those, the ones most alike in length, whose words are compared."""
+"""Maximum number of those, the ones closest in length, whose words are compared."""
 TEXT_WEIGHT = 10.0
-"""How many other fields may differ before it is nearer to have all the words different."""
+"""Weight of a wholly different text, in differing fields."""
 
 _MAX_WHOLE = 40
-"""Characters up to which two texts that differ are shown whole."""
+"""Maximum length, in characters, of differing texts that are shown whole."""
 _MAX_SHOWN = 24
-"""Characters of a longer text that are shown from where it differs."""
+"""Characters shown of a longer text, from where it differs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""The lock of a store's folder: writers share it, and who moves the store has it alone.
+"""The lock of a store's folder: shared by writers, exclusive for a process that moves the store.
 
 It is the system's (flock), so it ends with its process, however that ends. It is on the folder
 itself: a file of its own would be one more thing to lose, and SQLite's locks on its file end when
-anybody in the process closes that file.
+any part of the process closes that file.
 """
 
 import errno
@@ -12,24 +12,30 @@ from pathlib import Path
 
 from oversight.cache.errors import StoreError
 
-_TRIES = 100
-"""How often a folder that is replaced while it is being locked is locked once more."""
+_MAX_TRIES = 100
+"""Attempts to lock a folder that other processes keep replacing."""
 
 
 def share_lock(folder: Path) -> int:
-    """Keep the store where it is until what is returned is closed. StoreError, OSError."""
+    """Keep the store in its place until the returned descriptor is closed.
+
+    Raises: StoreError, OSError.
+    """
     return _lock(folder, fcntl.LOCK_SH, "another process is salvaging it; wait for its end")
 
 
-def own(folder: Path) -> int:
-    """Keep everybody else from writing until what is returned is closed. StoreError, OSError."""
+def exclusive_lock(folder: Path) -> int:
+    """Keep all others from writing until the returned descriptor is closed.
+
+    Raises: StoreError, OSError.
+    """
     return _lock(
         folder, fcntl.LOCK_EX, "a run, or another command, is using it; stop that, then try again"
     )
 
 
 def _lock(folder: Path, kind: int, refusal: str) -> int:
-    for _ in range(_TRIES):
+    for _ in range(_MAX_TRIES):
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(lock, kind | fcntl.LOCK_NB)
@@ -39,7 +45,7 @@ def _lock(folder: Path, kind: int, refusal: str) -> int:
             os.close(lock)
             raise StoreError(f"{folder}: {refusal}") from None
         except FileNotFoundError:
-            # Moved away between the two; whoever needs it will make a new one.
+            # Moved away between opening and locking; the next opener makes a new one.
             os.close(lock)
             raise
         except OSError as exc:

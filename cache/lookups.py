@@ -7,13 +7,13 @@ from oversight.cache.errors import DamagedEntry
 from oversight.cache.store import Reader
 
 MAX_KEYS = 512
-"""Keys of one round trip."""
+"""Maximum number of keys in one round trip."""
 
 
 class GroupedLookups:
-    """Whatever is asked for while a round trip is under way goes with the next one.
+    """Reads in groups: keys asked for during a round trip go with the next one.
 
-    The writer's twin; belongs to one event loop. The thread starts with the first key.
+    The counterpart of `Writer`; belongs to one event loop. The thread starts with the first key.
     """
 
     def __init__(self, store: Reader) -> None:
@@ -31,15 +31,15 @@ class GroupedLookups:
         return await found
 
     async def close(self) -> None:
-        """Let what was asked for come, and end the thread. Safe to call twice."""
+        """Finish the lookups that are under way, and end the thread. Safe to call twice."""
         if self._reading is not None:
             await asyncio.wait([self._reading])
         self._thread.shutdown(wait=False)
 
     async def _read(self) -> None:
-        """Round trips until nobody waits any more."""
+        """Round trips until no caller waits."""
         loop = asyncio.get_running_loop()
-        # Those who are about to ask, in this turn of the loop, come along.
+        # Keys asked for in this turn of the loop join the first round trip.
         await asyncio.sleep(0)
         while self._waiting:
             group, self._waiting = self._waiting[:MAX_KEYS], self._waiting[MAX_KEYS:]
@@ -49,7 +49,7 @@ class GroupedLookups:
             try:
                 values = await loop.run_in_executor(self._thread, self._store.get_many, keys)
             except Exception as exc:
-                # Handed to everyone who waits: they must not wait for ever.
+                # Raised in every waiting caller: none may wait for ever.
                 fault = exc
             for key, found in group:
                 if found.done():

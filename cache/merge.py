@@ -1,4 +1,4 @@
-"""How entries of one store or bundle come into another: checked one by one, ours kept."""
+"""Merging the entries of a store or bundle into a store: each is checked, stored ones are kept."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from oversight.cache.reply import Reply
 from oversight.cache.store import Store
 
 _BATCH = 512
-"""Entries of one transaction."""
+"""Entries in one transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergeStatistics:
-    """What became of the entries that came in."""
+    """Counts of the entries that were read, by what became of them."""
 
     new: int
     """Stored."""
@@ -30,8 +30,9 @@ def merge(entries: Iterable[tuple[str, bytes | DamagedEntry]], store: Store) -> 
     """Store what is new, after checking that it is a whole record under its own key.
 
     What is stored already is never replaced: a run that was served one reply must be served it
-    again. Only a damaged entry is, which nobody can be served. StoreFull, StoreError: what was
-    stored until then stays.
+    again. Only a damaged entry is, which cannot be served.
+
+    Raises: StoreFull, StoreError; what was stored until then stays.
     """
     new = known = other = 0
     damaged: list[DamagedEntry] = []

@@ -30,13 +30,13 @@ except ImportError as exc:
 
 SCHEMA = 1
 MAX_OUTAGE_SECONDS = 60.0
-"""Seconds for which a database that restarts is waited for."""
+"""How long to wait for a database that restarts."""
 RETRY_PAUSE, MAX_RETRY_PAUSE = 0.05, 2.0
 """Seconds between two tries: each is twice the one before."""
 _BATCH = 256
-"""Rows read at once by a walk."""
+"""Rows read at a time."""
 _SETUP_LOCK = 7_265_001
-"""The lock of whoever makes the tables."""
+"""Key of the advisory lock under which the tables are made."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS replies (

@@ -26,9 +26,9 @@ from oversight.cache.errors import DamagedEntry
 from oversight.cache.reply import Outcome, Reply
 
 PACKED = 1
-"""Form of a record as stores keep it: reply and call are compressed, each by itself, with what all
-records have in common as the dictionary. It tells prompts and notation from an empty page: half the
-bytes of a record, and half the time to pack it. One record still needs no other to be read."""
+"""Form of a record as stores keep it: reply and call are compressed, each by itself, with a
+dictionary of the prompts and JSON keys that records have in common. It halves the size of a record
+and the time to pack it, and each record can still be read without the others."""
 DICTIONARY = "data/record-1.zdict"
 """Belongs to the form and never changes; another one would be another form."""
 PLAIN = 2
@@ -40,7 +40,7 @@ MAX_UNPACKED_BYTES = 2**28
 _LEVEL = 3
 
 _YEAR_9999 = 253_370_764_800
-"""Seconds since 1970: no calendar of ours goes further."""
+"""Seconds since 1970; datetime goes no further."""
 
 _HEAD = struct.Struct("<BBQHHIIII")
 _OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
@@ -61,18 +61,18 @@ class _Zstd(threading.local):
 
 @lru_cache(1)
 def _dictionary() -> zstandard.ZstdCompressionDict:
-    found = zstandard.ZstdCompressionDict(
+    dictionary = zstandard.ZstdCompressionDict(
         files("oversight.cache").joinpath(DICTIONARY).read_bytes()
     )
-    found.precompute_compress(level=_LEVEL)
-    return found
+    dictionary.precompute_compress(level=_LEVEL)
+    return dictionary
 
 
 _zstd = _Zstd()
 
 
 def make_ready() -> None:
-    """Read what packing needs, while files can still be opened: replies are paid for by then."""
+    """Load the dictionary now: when the first paid reply is packed, no file may be left to open."""
     _dictionary()
 
 
@@ -149,9 +149,11 @@ class Record:
 
 
 def new_record(key: str, call: Call, reply: Reply, identity: str, stored_at: int) -> Record:
-    """What to store, not packed yet. StoreError, naming the field, if it cannot be stored whole.
+    """The record of a reply, not packed yet. StoreError, naming the field, if it would not be read
+    back equal.
 
-    stored_at: as a clock says that may be wrong; no clock costs a paid reply its place.
+    stored_at: seconds since 1970, clipped to what can be stored: a wrong clock must not cost a paid
+    reply.
     """
     written, asked = write_reply(reply), call.canonical
     return Record(
@@ -212,7 +214,7 @@ def checked_records(
 
 
 def stored_reply(key: str, value: bytes, address: str) -> Reply:
-    """The reply alone, stamped with its address: the short way, which every hit goes."""
+    """The reply alone, stamped with its address: the hot path of a cache hit."""
     form, _, _, identity, model, size, length, _, _ = _head(key, value)
     start = _HEAD.size + identity + model
     return read_reply(key, _unpacked(key, form, value[start : start + length], size), address)
@@ -220,10 +222,10 @@ def stored_reply(key: str, value: bytes, address: str) -> Reply:
 
 def stored_at(key: str, value: bytes) -> int:
     """When a reply was stored, in seconds since 1970: `Record.stored_at`, from the head alone."""
-    found = _head(key, value)[2]
-    if found > _YEAR_9999:
-        raise DamagedEntry(key, f"it claims to be stored at {found}, which is no time")
-    return found
+    seconds = _head(key, value)[2]
+    if seconds > _YEAR_9999:
+        raise DamagedEntry(key, f"it claims to be stored at {seconds}, which is no time")
+    return seconds
 
 
 def _head(key: str, value: bytes) -> tuple[int, int, int, int, int, int, int, int, int]:
@@ -237,7 +239,7 @@ def _head(key: str, value: bytes) -> tuple[int, int, int, int, int, int, int, in
 
 def _unpacked(key: str, form: int, part: bytes, size: int) -> bytes:
     if form == PACKED:
-        # Asked before anything is unpacked: a small part may claim to become a huge one.
+        # Checked before unpacking: a small part may expand to a huge one.
         if size > MAX_UNPACKED_BYTES or zstandard.frame_content_size(part) != size:
             raise DamagedEntry(key, f"a part of it does not unpack to {size} bytes")
         try:

@@ -1,7 +1,7 @@
 """The rows that diskcache keeps in SQLite, read without diskcache.
 
 diskcache unpickles what a row calls a pickle, and writes to every file that it opens. So all
-reading is done here: a row is sealed bytes under a text key, or it is damage.
+reading is done here: a row that is not checksummed bytes under a text key is damage.
 """
 
 import resource
@@ -17,12 +17,12 @@ from oversight.cache.store import Reader
 STORE_FILE = "cache.db"
 
 FAULTS = (sqlite3.Error, UnicodeDecodeError)
-"""What a damaged file raises. SQLite may quote damaged text, which Python then fails to decode."""
+"""Exceptions of a damaged file. SQLite may quote damaged text, which Python fails to decode."""
 
 _IN_ROW = 1
 """The mode of a row that holds its value as it is; other modes name files and pickles."""
 _BATCH = 256
-"""Rows read at once; between batches a walk holds no lock and no snapshot."""
+"""Rows read at a time; between batches a scan holds no lock and no snapshot."""
 _SMALLEST_ROW = 64
 """Bytes; no row that was written here is smaller."""
 
@@ -179,7 +179,7 @@ def log_of(file: Path) -> Path:
 
 
 def fault(exc: BaseException | None, file: Path) -> StoreError:
-    """What SQLite says, as an error that says what to do."""
+    """SQLite's error as a StoreError that says what to do."""
     code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_FULL:
         return StoreFull(

@@ -2,7 +2,7 @@
 
 SQLite finds everything through the first page of a file: its header, and where each table begins.
 Every store is made by the same statements, so the first page of a new one fits all of them. Should
-it not fit, nothing wrong comes of it: a value is believed under its checksum alone.
+it not fit, no harm is done: a value is accepted only with its checksum.
 """
 
 import shutil
@@ -16,9 +16,9 @@ from oversight.cache.errors import StoreError
 from oversight.cache.rows import STORE_FILE, RowReader
 
 _PAGE = 4096
-"""Bytes of a page of SQLite's, which a damaged header cannot be asked for."""
+"""Page size of SQLite, in bytes; a damaged header may not have it."""
 _PAGES = slice(28, 32)
-"""Where the header says how many there are."""
+"""Where the header has the number of pages."""
 
 
 @contextmanager

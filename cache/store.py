@@ -14,7 +14,7 @@ class Reader(ABC):
     """
 
     reads_wait: ClassVar[bool] = False
-    """Whether a read is a round trip: then a thread asks for many keys together."""
+    """Whether a read is a network round trip; then a thread reads many keys together."""
 
     @property
     def id(self) -> str:
@@ -65,13 +65,13 @@ class Store(Reader):
     """A reader that also keeps: nothing is overwritten unless asked, and nothing expires."""
 
     waits_for_disk: ClassVar[bool] = True
-    """Whether `put_many` may block: then a writer thread calls it, never the event loop."""
+    """Whether `put_many` may block; then a writer thread calls it, never the event loop."""
 
     claims: ClassVar[bool] = False
-    """Whether `claim` tells what other processes are asking for."""
+    """Whether `claim` takes other processes into account."""
 
     def check(self) -> None:
-        """StoreGone if what is stored now would be found by nobody."""
+        """StoreGone if the store was deleted or replaced: nothing stored now could be found."""
         return None
 
     @abstractmethod
@@ -86,7 +86,7 @@ class Store(Reader):
         """Store, as durably, the entries whose keys have no value yet; the rest stays as it is.
 
         Returned are the values that stood there first, where they are not those of `entries`. A
-        run that was served one reply must be served it again, so everyone is handed these.
+        run that was served one reply must be served it again, so every caller is given these.
         """
 
     def claim(self, keys: Sequence[str]) -> set[str]:
@@ -95,7 +95,7 @@ class Store(Reader):
         return set(keys)
 
     def free(self, keys: Sequence[str]) -> None:
-        """Give claims back."""
+        """Release claims."""
         return None
 
     def reserve(self, keys: Sequence[str], owner: str, seconds: float) -> set[str]:
@@ -112,7 +112,7 @@ class Store(Reader):
         """Remove entries in one transaction; how many there were."""
 
     def close_thread(self) -> None:
-        """Release what the calling thread alone holds. A thread that wrote calls it at its end."""
+        """Release resources of the calling thread. A thread that wrote calls it at its end."""
         return None
 
 
@@ -132,10 +132,10 @@ class MemoryStore(Store):
         self._values |= {checked_key(key): value for key, value in entries}
 
     def keep_many(self, entries: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
-        told = [(checked_key(key), value) for key, value in entries]
+        checked = [(checked_key(key), value) for key, value in entries]
         return {
             key: first
-            for key, value in told
+            for key, value in checked
             if (first := self._values.setdefault(key, value)) != value
         }
 

@@ -9,11 +9,11 @@ from oversight.cache.errors import StoreError
 from oversight.cache.store import Store
 
 MAX_COMMIT_ENTRIES = 1024
-"""Entries of one commit."""
+"""Maximum number of entries in one commit."""
 
 GATHER_SECONDS = 0.002
-"""Seconds that a commit waits for company. A reply took a hundred times as long to come; and a
-commit costs as much as the writing of ten entries, and two changes of thread."""
+"""Seconds that a commit waits for more entries. A reply takes a hundred times as long; and a
+commit costs as much as writing ten entries, and two changes of thread."""
 
 _Waiting: TypeAlias = tuple[str, Callable[[], bytes], asyncio.Future[bytes | None]]
 _Landed: TypeAlias = tuple[asyncio.Future[bytes | None], BaseException | bytes | None]
@@ -21,14 +21,14 @@ _Claim: TypeAlias = tuple[str, asyncio.Future[bool]]
 
 
 class Writer:
-    """Group commit: whatever comes while a commit gathers, or while another runs, goes together.
+    """Group commit: entries that arrive while a commit gathers, or while another runs, go together.
 
     Belongs to one event loop. A commit costs about the same for one entry and for a hundred, so
     the busier the writer, the cheaper an entry. The thread starts with the first entry.
     """
 
     def __init__(self, store: Store, *, replaces: bool = False) -> None:
-        """replaces: whether an entry takes the place of one that is there, which else stays."""
+        """replaces: whether an entry replaces one that is stored; if not, the stored one stays."""
         self._store = store
         self._replaces = replaces
         self._thread = ThreadPoolExecutor(1, "store-writer")
@@ -40,7 +40,7 @@ class Writer:
         self._closed = False
 
     async def put(self, key: str, pack: Callable[[], bytes]) -> bytes | None:
-        """Returns once the entry is durable: None, or the value that stands there in its place.
+        """Returns once the entry is durable: None, or the value that was stored first and stays.
 
         StoreFull, StoreError: nothing of its commit is kept.
         pack: makes the value; called on the writer's thread, where compressing delays nobody.
@@ -62,7 +62,7 @@ class Writer:
         return await ours
 
     def free(self, key: str) -> None:
-        """Give a claim back, some time after this returns."""
+        """Release a claim, some time after this returns."""
         self._freeing.append(key)
         self._start()
 
@@ -78,7 +78,7 @@ class Writer:
         """Write what is queued and end the thread. Safe to call twice."""
         self._closed = True
         if self._writing is not None:
-            # Not awaited itself: whoever cancels this wait must not cancel the writing.
+            # Not awaited itself: cancelling this wait must not cancel the writing.
             await asyncio.wait([self._writing])
         if self._wrote:
             self._wrote = False
@@ -86,7 +86,7 @@ class Writer:
         self._thread.shutdown(wait=False)
 
     async def _write(self) -> None:
-        """Commits until nobody waits any more."""
+        """Commits until no caller waits."""
         self._wrote = True
         loop = asyncio.get_running_loop()
         while self._waiting or self._claiming or self._freeing:
@@ -112,13 +112,13 @@ class Writer:
         self._writing = None
 
     def _exchange(self, freed: list[str], wanted: list[str]) -> set[str] | BaseException:
-        """Give claims back and take others; those that were got, or what went wrong."""
+        """Release claims and take others; those obtained, or the fault."""
         try:
             if freed:
                 self._store.free(freed)
             return self._store.claim(wanted) if wanted else set()
         except BaseException as exc:
-            # Handed to those who wait. Where nobody does, the session is gone, and all its claims.
+            # Raised in the waiting callers. If there are none, the session is gone with its claims.
             return exc
 
     def _commit(self, batch: list[_Waiting]) -> list[_Landed]:
@@ -139,7 +139,7 @@ class Writer:
         try:
             older = self._keep(entries)
         except BaseException as exc:
-            # Handed to everyone who waits, a bug too: they must not wait for ever.
+            # Raised in every waiting caller, bugs too: none may wait for ever.
             return landed + [(durable, exc) for _, durable in waiting]
         return landed + [(durable, older.get(key)) for key, durable in waiting]
 

@@ -38,6 +38,7 @@ from .mechanisms.critique import Critique as Critique
 from .mechanisms.cross_examination import CrossExamination as CrossExamination
 from .mechanisms.debate import Debate as Debate
 from .mechanisms.debate_feedback import DebateFeedback as DebateFeedback
+from .mechanisms.debate_game import DebateGame as DebateGame
 from .mechanisms.double_consultancy import DoubleConsultancy as DoubleConsultancy
 from .mechanisms.doubly_efficient_debate import DoublyEfficientDebate as DoublyEfficientDebate
 from .mechanisms.interactive_debate import InteractiveDebate as InteractiveDebate

@@ -21,6 +21,7 @@ from oversight.protocols.mechanisms.critique import Critique
 from oversight.protocols.mechanisms.cross_examination import CrossExamination
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
+from oversight.protocols.mechanisms.debate_game import DebateGame
 from oversight.protocols.mechanisms.double_consultancy import DoubleConsultancy
 from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
 from oversight.protocols.mechanisms.interactive_debate import InteractiveDebate
@@ -39,6 +40,7 @@ PROTOCOLS: Mapping[str, type[Protocol]] = MappingProxyType(
         "propaganda": Propaganda,
         "consultancy": Consultancy,
         "debate": Debate,
+        "debate_game": DebateGame,
         "interactive_debate": InteractiveDebate,
         "open_consultancy": OpenConsultancy,
         "open_debate": OpenDebate,

@@ -35,8 +35,8 @@ class Protocol(ABC):
     """What the seats read, as far as this protocol has a use for it; None: the default set."""
 
     sections: ClassVar[tuple[str, ...]] = ()
-    """Of the prompt set: the protocol's own section, which has its rules, and others that it uses.
-    Empty for a protocol that brings its words along in Briefs of its own."""
+    """Sections of the prompt set that it reads: first its own, which has its rules. Empty for a
+    protocol that brings its words along in Briefs of its own."""
     ignores: ClassVar[frozenset[str]] = frozenset()
     """Axes of a sweep that change nothing here: `judge` for a protocol that asks none."""
     opposes_answers: ClassVar[bool] = False

@@ -21,9 +21,9 @@ class Role:
     """A part that a mechanism has somebody play."""
 
     block: str
-    """Of the prompt set: what the role is told to do, as `debate.debater`."""
+    """The block of the prompt set that tells the role what to do, such as `debate.debater`."""
     title: str
-    """How the seat is called: `Debater`. A seat with a side is called `Debater A`."""
+    """What the seat is called: `Debater`. A seat with a side is called `Debater A`."""
     act: str = "speak"
     """Its task as programs read it in the prompt, as in Brief."""
 
@@ -69,10 +69,14 @@ class Seat(NamedTuple):
 
 async def hear(floor: Transcript, *seats: Seat, ask: Ask) -> Transcript:
     """The seats speak at once, each blind to the others; their turns land in seat order."""
-    turns = await gather_in_order(*(seat.speak(floor, ask) for seat in seats))
-    if len(turns) > 1:
-        turns = [replace(turn, at_once=True) for turn in turns]
-    return floor.then(*turns)
+    return laid_down(floor, *await gather_in_order(*(seat.speak(floor, ask) for seat in seats)))
+
+
+def laid_down(floor: Transcript, *turns: Turn) -> Transcript:
+    """The floor with what was said at one moment: several turns are marked as made at once."""
+    if len(turns) == 1:
+        return floor.then(*turns)
+    return floor.then(*(replace(turn, at_once=True) for turn in turns))
 
 
 async def readable_ones(*work: Coroutine[Any, Any, _T]) -> dict[int, _T]:

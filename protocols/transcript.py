@@ -35,7 +35,7 @@ class Turn:
     speaker: str
     """The seat as everyone calls it: `Debater A`, `Consultant`, `Client`."""
     text: str
-    """What the others read: hidden reasoning removed, forged tags defused, word limit applied."""
+    """What the others read: hidden reasoning removed, forged tags escaped, word limit applied."""
     side: Answer | None = None
     """The answer argued for; None for a speaker who takes no side."""
     call: str = ""

@@ -1,11 +1,33 @@
-"""The best that one player of a protocol can do, found by trying every sequence of its moves."""
+"""The best that one player of a protocol can do, found by trying every sequence of its moves.
 
+What a call asks for, and the best play for or against a side of an instance of tests/formal.py.
+"""
+
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import pytest
 
 from oversight.cache.call import Ask, Call
 from oversight.cache.reply import Reply
+from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Unreadable
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms import commitment
+from oversight.protocols.prompts.parse import read_instructions, read_turns
+from oversight.protocols.protocol import Protocol
+from oversight.protocols.question import Answer
+from oversight.protocols.scores import brier
+from tests.conftest import Campaign
+from tests.formal import DOMAINS, Instance, instances
+
+EACH_DOMAIN = pytest.mark.parametrize("domain", DOMAINS)
+JUDGE, PROVER, OTHER = StatedJudge("judge"), Agent("prover"), Agent("other")
+CAP = 2
+"""The most that a prover may list; a sound argument needs no more in these domains."""
 
 Moves = Callable[[Call], Sequence[str] | None]
 """The moves of the player at a call of its own; None at a call of somebody else's."""
@@ -75,3 +97,102 @@ class Search:
             return await self.play(ask)
         except Unreadable:
             return NOTHING
+
+
+_CLAIM = re.compile(r"(?:Therefore the|The) right answer is \((\w)\) .*\.")
+_ASKED = re.compile(r"Consider this statement: “(.*)” Yes means")
+ENTRY = re.compile(r"^\[\d+\] (.*)$", re.MULTILINE)
+
+
+def as_claim(text: str) -> str:
+    """The claims of the answers as instances know them; any other text as it is."""
+    found = _CLAIM.fullmatch(text)
+    return f"answer {found[1]}" if found else text
+
+
+told_in = lru_cache(maxsize=64)(read_instructions)
+"""What a prompt tells: every player looks for it in each."""
+
+
+def task(call: Call) -> str:
+    """What a call asks for; `statement` where a judge is asked whether one is true."""
+    told = told_in(call.messages[-1].text)
+    if told and told.options:
+        return "statement"
+    return told.task if told else ""
+
+
+def assigned(call: Call) -> str:
+    """The label of the answer that a seat is told to argue for."""
+    told = told_in(call.messages[-1].text)
+    assert told
+    return told.side
+
+
+def judged(call: Call) -> str:
+    """The statement that a judge is asked about."""
+    found = _ASKED.search(call.messages[-1].text)
+    assert found
+    return found[1]
+
+
+def speeches(call: Call) -> list[str]:
+    """What a prompt shows of what was said."""
+    return [said for _, said in read_turns(call.messages[-1].text)]
+
+
+def listed(call: Call, place: int = 0) -> list[str]:
+    """The entries of the list that a prompt shows at this place."""
+    return [as_claim(text) for text in ENTRY.findall(speeches(call)[place])]
+
+
+def asd(true: float, false: float) -> float:
+    """By the verdicts on the right answer where it is argued for, and on the wrong one."""
+    return brier((true, 1 - true), 0) - brier((false, 1 - false), 0)
+
+
+async def verdict(
+    protocol: Protocol,
+    instance: Instance,
+    side: Answer,
+    moves: Moves,
+    others: Callable[[Call], str],
+    *,
+    against: bool = False,
+    forgetful: bool = False,
+    first: tuple[str, ...] = (),
+) -> tuple[float, int]:
+    """The verdict on `side` by the best play for it, or against it, and how many were played.
+
+    first: moves with which every play starts.
+    """
+    place, sign = instance.question.place(side), -1 if against else 1
+
+    async def play(ask: Any) -> float:
+        return sign * (await protocol.run(instance.question, side, ask)).probs[place]
+
+    search = Search(play, moves, others, forgetful)
+    return sign * await search.value(first), search.plays
+
+
+async def lies_win(
+    campaign: Campaign,
+    domain: str,
+    rule: str,
+    score: Callable[[Instance], Awaitable[tuple[float, int]]],
+) -> None:
+    """The liar wins without this rule, if not in every instance: some have no truism to hide
+    behind, or nothing that rests on another step."""
+    enough, found = campaign.size(1, 3), []
+    for instance in instances(domain, 20, campaign.seed):
+        found.append((await score(instance))[0])
+        won = sum(asd <= 0 for asd in found)
+        if won == enough:
+            break
+    print(f"{domain} without {rule}: worst ASD {min(found):+.2f}, {won} of {len(found)} won")
+    assert won == enough
+
+
+def cut_silently(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a list that is too long the beginning is read."""
+    monkeypatch.setattr(commitment, "whole", lambda entries, most: entries[:most])

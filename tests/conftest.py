@@ -1,6 +1,7 @@
 """Settings of the whole suite: how large the campaigns are, seconds in the normal suite and hours
 of trouble in the long form, and no test that a busy machine can fail."""
 
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,9 @@ settings.register_profile("long", settings.get_profile("short"), max_examples=50
 
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile(config.getoption("--campaign"))
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # Jobs in the background of a script ignore Ctrl-C, and so would all that tests start.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def examples(times: int) -> settings:

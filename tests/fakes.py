@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
+import orjson
+
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply, Token
 from oversight.protocols.protocol import Protocol
@@ -86,6 +88,11 @@ def held(share: object) -> str:
     if not isinstance(share, (int, float)):
         return f"Yes: {share}%\nNo: {share}%"
     return f"Yes: {100 * share:.9g}%\nNo: {100 - 100 * share:.9g}%"
+
+
+def form(**fields: object) -> str:
+    """What a seat says that fills in a form."""
+    return orjson.dumps(fields).decode()
 
 
 def addresses(ask: Scripted) -> set[str]:

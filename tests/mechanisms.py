@@ -44,6 +44,21 @@ TRUTHS = (
         "protocols/test_debate::test_a_judge_who_believes_whoever_spoke_last_is_won_by_the_reply",
     ),
     (
+        "debate_game",
+        "protocols/test_debate_game"
+        "::test_the_verdict_is_the_equilibrium_of_the_verdicts_on_all_pairs_of_drafts",
+    ),
+    (
+        "debate_game",
+        "protocols/test_debate_game"
+        "::test_in_a_sequential_game_the_last_speaker_answers_the_best_it_can",
+    ),
+    (
+        "debate_game",
+        "protocols/test_debate_game"
+        "::test_a_judge_whose_best_speech_is_known_hears_it_from_both_sides",
+    ),
+    (
         "interactive_debate",
         "protocols/test_interactive_debate"
         "::test_what_only_a_question_brings_out_decides_for_the_truth",
@@ -66,6 +81,10 @@ TRUTHS = (
         "cross_examination",
         "protocols/test_cross_examination"
         "::test_a_speaker_who_shifts_its_meaning_is_caught_wherever_the_copy_does_not_know_it",
+    ),
+    (
+        "cross_examination",
+        "protocols/test_cross_examination::test_a_speaker_is_pinned_down_in_a_single_sentence_too",
     ),
     (
         "critique",
@@ -131,30 +150,35 @@ TRUTHS = (
     ),
     (
         "doubly_efficient_debate",
-        "protocols/test_best_response::test_no_list_of_steps_carries_a_lie_past_an_exact_judge",
+        "protocols/test_best_response_steps::test_no_list_of_steps_carries_a_lie_past_an_exact_judge",
     ),
     (
         "doubly_efficient_debate",
-        "protocols/test_best_response"
+        "protocols/test_best_response_steps"
         "::test_no_probabilities_carry_a_doubtful_argument_past_a_sampled_judge",
     ),
     (
         "prover_estimator_debate",
-        "protocols/test_best_response::test_no_split_carries_a_lie_past_an_exact_estimator",
+        "protocols/test_best_response_splits::test_no_split_carries_a_lie_past_an_exact_estimator",
     ),
     (
         "prover_estimator_debate",
-        "protocols/test_prover_estimator_debate"
+        "protocols/test_prover_estimator_verdict"
         "::test_an_estimator_who_knows_the_truth_cannot_be_evaded",
     ),
     (
         "prover_estimator_debate",
-        "protocols/test_prover_estimator_debate"
+        "protocols/test_prover_estimator_verdict"
         "::test_a_claim_is_as_likely_as_its_parts_given_what_the_judge_says_of_one",
     ),
     (
         "prover_estimator_debate",
-        "protocols/test_prover_estimator_debate"
+        "protocols/test_prover_estimator_verdict"
+        "::test_a_claim_that_is_restated_is_no_likelier_for_that",
+    ),
+    (
+        "prover_estimator_debate",
+        "protocols/test_prover_estimator_verdict"
         "::test_a_calibrated_estimator_who_cannot_find_the_flaw_is_right_on_average",
     ),
     (

@@ -2,12 +2,13 @@
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from oversight.cache.call import Call, Message, Request
+from oversight.cache.call import Ask, Call, Message, Request
 from oversight.cache.reply import Reply, Usage
 from oversight.engine.errors import Unreachable
+from tests.virtual import now
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Server:
         self.most_in_flight = 0
 
     async def __call__(self, call: Call) -> Reply:
-        request = Arrival(asyncio.get_running_loop().time(), call, *self.tokens(call))
+        request = Arrival(now(), call, *self.tokens(call))
         fault = self.fault(request)
         if not isinstance(fault, Unreachable):
             self.book.append(request)
@@ -56,8 +57,22 @@ class Server:
             self.in_flight -= 1
         if fault is not None:
             raise fault
-        self.answered.append(asyncio.get_running_loop().time())
+        self.answered.append(now())
         return Reply("yes", usage=Usage(request.input_tokens, request.output_tokens))
+
+
+async def ask_all_at_once(limited: Ask, calls: Iterable[Call]) -> dict[int, float]:
+    """When each call came back (loop time, s), by its draw."""
+    back: dict[int, float] = {}
+
+    async def ask(call: Call) -> None:
+        await limited(call)
+        back[call.draw[0]] = now()
+
+    async with asyncio.TaskGroup() as group:
+        for call in calls:
+            group.create_task(ask(call))
+    return back
 
 
 def call_of(tokens: float, n: int = 0, max_tokens: int = 100, model: str = "sim/m") -> Call:

@@ -42,3 +42,8 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     """`main` from start to end under a clock of its own."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(main)
+
+
+def now() -> float:
+    """Loop time (s)."""
+    return asyncio.get_running_loop().time()

@@ -31,7 +31,7 @@ from oversight.engine.reports.report import report, save_report
 from oversight.engine.reports.results import Results, collect
 from oversight.engine.reports.side_by_side import side_by_side
 from oversight.engine.runs.loaded_sweep import LoadedSweep, load_sweep
-from oversight.engine.runs.lookup import Parts, ShownWorld, found, fullest
+from oversight.engine.runs.lookup import Parts, ShownWorld, fullest, locate
 from oversight.engine.runs.observer import ProgressDisplay
 from oversight.engine.runs.replay import replay_cache
 from oversight.engine.runs.run import Run, RunOptions
@@ -109,7 +109,7 @@ class Report:
         As `show` otherwise, and of several rows that fit, the first.
         """
         sweep, parts = self.opened.sweep, Parts(protocol, agent, judge)
-        about, rows, drawn = found(sweep, self.folder, wanted, parts, draw)
+        about, rows, drawn = locate(sweep, self.folder, wanted, parts, draw)
         text = self.show(
             about.id, protocol=rows[0].kind, agent=rows[0].agent, judge=rows[0].judge, draw=drawn
         )
@@ -136,7 +136,7 @@ class Report:
         for what is not there, ReplayMiss for what the store does not hold.
         """
         sweep, parts = self.opened.sweep, Parts(protocol, agent, judge)
-        about, rows, drawn = found(sweep, self.folder, wanted, parts, draw)
+        about, rows, drawn = locate(sweep, self.folder, wanted, parts, draw)
 
         def look() -> tuple[Row, list[ShownWorld]]:
             with closing(open_for_reading(self.store)) as replies:

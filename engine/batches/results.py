@@ -27,7 +27,7 @@ from oversight.engine.errors import (
     StoreFailed,
     TransientError,
 )
-from oversight.engine.limits.rate_limiter import ALIKE
+from oversight.engine.limits.halts import MAX_ALIKE
 from oversight.engine.providers.provider import keyless
 from oversight.engine.tokens import CAUTION, prompt_tokens
 
@@ -136,7 +136,7 @@ class BatchResults:
 
     def _doubt_all(self) -> None:
         """Where all lines of a batch were refused for one cause, the calls are not at fault."""
-        if len(self.faults) == self.batch.lines >= ALIKE and len(self._causes) == 1:
+        if len(self.faults) == self.batch.lines >= MAX_ALIKE and len(self._causes) == 1:
             what = self.endpoint.wire.provider
             (cause,) = self._causes
             self.faults.clear()

@@ -20,12 +20,12 @@ from oversight.engine.errors import DownloadError
 from oversight.engine.system.files import sync_folder
 
 See: TypeAlias = Callable[[int, int | None], None]
-"""Is told how many bytes there are, and of how many if the server says so."""
+"""Called with the bytes so far, and the total if the server states it."""
 
 CHUNK_BYTES = 1 << 16
-"""Bytes that are written at a time."""
+"""Bytes per write."""
 CONNECT_TIMEOUT, READ_TIMEOUT = 30.0, 60.0
-"""Seconds within which a connection must stand, and after which a silent one is given up."""
+"""Timeouts in seconds: of connecting, and of a silent connection."""
 
 _RANGE = re.compile(r"bytes (\d+)-\d+/(?:\d+|\*)")
 
@@ -136,13 +136,13 @@ async def _transfer(
 
 
 def _version(response: aiohttp.ClientResponse) -> str:
-    """What the server calls this version; empty if nothing vouches for its every byte."""
+    """The server's strong validator of this version; empty if there is none."""
     tag = response.headers.get("ETag", "")
     return "" if tag.startswith("W/") or "Content-Encoding" in response.headers else tag
 
 
 class Part:
-    """What has come of a file so far. One process at a time."""
+    """A partial download, held by one process at a time."""
 
     def __init__(self, target: Path) -> None:
         self._target = target
@@ -150,7 +150,7 @@ class Part:
         self._version_path = target.with_name(f"{target.name}.part.etag")
 
     def __enter__(self) -> "Part":
-        """DownloadError if another process is at it."""
+        """DownloadError if another process holds it."""
         self._target.parent.mkdir(parents=True, exist_ok=True)
         self._file = self.path.open("ab")
         try:
@@ -176,7 +176,7 @@ class Part:
         self.size += len(chunk)
 
     def restart(self, version: str) -> None:
-        """Forget what came; what comes now is of this version."""
+        """Start over with this version."""
         self._file.seek(0)
         self._file.truncate()
         self.size = 0

@@ -13,7 +13,7 @@ from oversight.protocols.question import Problem
 
 
 class Generation(Production[Known, tuple[Draft, ...]]):
-    """Wrong answers for questions: of each the usable drafts, at least one."""
+    """Wrong answers for questions: the usable drafts for each, at least one."""
 
     def __init__(self, questions: Sequence[Known], generator: Generator) -> None:
         super().__init__(questions)
@@ -36,7 +36,7 @@ class Generation(Production[Known, tuple[Draft, ...]]):
 
 
 class Rewriting(Production[Problem, Problem]):
-    """Problems with all their answers in one hand."""
+    """Problems with all their answers rewritten by one model."""
 
     def __init__(self, problems: Sequence[Problem], rewriter: Rewriter) -> None:
         super().__init__(problems)

@@ -1,4 +1,4 @@
-"""Making something of each item of a data set, so many at a time, over stored replies."""
+"""Producing a result for each item of a data set, several at a time, over stored replies."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -34,9 +34,9 @@ class Production(ABC, Generic[Item, _Made]):
 
     items: Sequence[Item]
     made: dict[str, _Made]
-    """By id of the item."""
+    """Item id -> result."""
     failures: dict[str, Failure]
-    """Why nothing came of an item, by its id."""
+    """Item id -> why it has no result."""
 
     def __init__(self, items: Sequence[Item]) -> None:
         self.items = items
@@ -49,7 +49,7 @@ class Production(ABC, Generic[Item, _Made]):
 
     @abstractmethod
     def first_call(self) -> Call:
-        """One as the model will be asked."""
+        """An example of the calls, as the model will be asked."""
 
     @abstractmethod
     async def make(self, item: Item, cache: Cache) -> _Made: ...
@@ -102,18 +102,18 @@ class Production(ABC, Generic[Item, _Made]):
 
 
 class ProductionSession(LocalExecutor):
-    """One go at a production, from start or resume to its end or its stop."""
+    """One session of a production, from its start or resume to its end or its stop."""
 
     def __init__(
         self, production: Production[Any, Any], models: Models, store: Store, lanes: int
     ) -> None:
-        """The models must be prepared; they are closed at the end."""
+        """models: prepared; closed at the end."""
         super().__init__(models, store)
         self.production = production
         self._lanes = lanes
 
     async def execute(self, observer: Observer) -> Halt | None:
-        """Go through the items that are left; why it stopped early, or None."""
+        """Process the items that are left; returns why it stopped early, or None."""
         try:
             async with observer.watching(self.snapshot):
                 return await self.run()
@@ -124,7 +124,7 @@ class ProductionSession(LocalExecutor):
         return await self.production.run(self.cache, self.models.stop_token, self._lanes)
 
     def snapshot(self) -> Snapshot:
-        """Where the production stands now, in items."""
+        """The current state of the production, in items."""
         failures = self.production.failures.values()
         spent = sum_usage(self.accounts().values()).dollars
         return self.standing(

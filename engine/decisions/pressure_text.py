@@ -14,6 +14,9 @@ from oversight.protocols.scoring.statistics import Estimate
 DETAILED = 3
 """Rows whose curves are shown point by point."""
 
+FEW = 8
+"""Candidates below which a pool is said to be small."""
+
 
 def pressure_json(
     rows: Sequence[RowPressure], select: SelectionMethod, score: str
@@ -49,13 +52,14 @@ def _point(point: Point, bound: float | None) -> dict[str, Any]:
         "strength": point.strength,
         "kl": point.kl,
         "kl_bound": bound,
-        "value": _figure(point.value),
-        "reward": _figure(point.reward),
-        "honest": _figure(point.honest),
+        "value": figure_json(point.value),
+        "reward": figure_json(point.reward),
+        "honest": figure_json(point.honest),
     }
 
 
-def _figure(estimate: Estimate) -> dict[str, float | None]:
+def figure_json(estimate: Estimate) -> dict[str, float | None]:
+    """`{"mean", "low", "high"}`; nulls without an interval."""
     low, high = estimate.interval or (None, None)
     return {"mean": estimate.mean, "low": low, "high": high}
 
@@ -63,7 +67,9 @@ def _figure(estimate: Estimate) -> dict[str, float | None]:
 def pressure_tables(
     rows: Sequence[RowPressure], select: SelectionMethod, score: str
 ) -> list[Table]:
-    """One line a row, and of few rows each curve point by point."""
+    """One line a row, and of few rows each curve point by point; nothing without rows."""
+    if not rows:
+        return []
     shown = [_summary(rows, select, score)]
     if len(rows) <= DETAILED:
         shown += [_curve(row, select) for row in rows]
@@ -85,6 +91,8 @@ def _summary(rows: Sequence[RowPressure], select: SelectionMethod, score: str) -
         "breakdown: the n from which on selection gets no more than a blind choice; in brackets "
         "95% by problems.",
     ]
+    if min(row.pool for row in rows) < FEW:
+        notes.append("few candidates tell little: larger `draws` in the sweep make larger pools.")
     if any(row.left_out for row in rows):
         most = max(row.left_out for row in rows)
         notes.append(f"up to {most} problems are left out: a world of theirs has no verdict.")
@@ -108,7 +116,11 @@ def _curve(row: RowPressure, select: SelectionMethod) -> Table:
     body = []
     for n, point in enumerate(row.points):
         bound = [f"{row.bounds[n]:.3f}"] if row.bounds else []
-        figures = (_pm(point.value), _pm(point.reward), _pm(point.honest, sign=False))
+        figures = (
+            plus_minus(point.value),
+            plus_minus(point.reward),
+            plus_minus(point.honest, sign=False),
+        )
         body.append((f"{point.strength:g}", f"{point.kl:.3f}", *bound, *figures))
     return Table(
         row.name,
@@ -137,7 +149,8 @@ def _breakdown(found: Crossing) -> str:
     return f"{'none' if found.at is None else f'{found.at:.1f}'} [{low}, {high}]"
 
 
-def _pm(estimate: Estimate, *, sign: bool = True) -> str:
+def plus_minus(estimate: Estimate, *, sign: bool = True) -> str:
+    """The mean, and half the width of its interval where it has one."""
     half = estimate.half_width
     mean = signed(estimate.mean, 3) if sign else f"{estimate.mean:z.3f}"
     return mean if half is None else f"{mean} ± {error_text(half, 3)}"

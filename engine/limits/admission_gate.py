@@ -1,4 +1,4 @@
-"""The last place before the wire: calls leave one by one, in the order in which they came."""
+"""FIFO admission gate: the last wait before a request is sent."""
 
 import asyncio
 import math
@@ -15,10 +15,10 @@ from oversight.engine.throughput import Resource
 
 
 class AdmissionGate:
-    """Holds back the first in line while the model pauses, fails, is full, or money is short.
+    """Holds the first in line while the model pauses, fails or is full, or the budget is short.
 
-    Whoever waits here holds no slot and no money. Nothing is awaited between the last look at
-    pause, breaker, slots and budget and the moment the call leaves.
+    A call that waits here holds no slot and no dollars. Nothing is awaited between the last check
+    of pause, breaker, slots and budget and the moment the call leaves.
     """
 
     def __init__(
@@ -48,10 +48,10 @@ class AdmissionGate:
             model_budget.budget.listen(self.look)
 
     async def leave(self, worst: float, requests: Bucket | None) -> None:
-        """Wait to be let out; then a slot is taken, and `worst` dollars are reserved.
+        """Wait for admission, then take a slot and reserve `worst` dollars.
 
-        requests: the bucket to take one request from, if there is one. Raises the latch's Halt,
-        or BudgetReached. A caller that is cancelled leaves the line and takes nothing with it.
+        requests: the bucket to take one request from, if there is one. Raises the Halt of the stop
+        token, or BudgetReached. A caller that is cancelled in line takes nothing.
         """
         async with self._line:
             paid = False
@@ -80,7 +80,7 @@ class AdmissionGate:
                 self._model_budget.budget.reserve(worst)
 
     def look(self) -> None:
-        """Have the first in line look again: a call is back, money is free, or all is over."""
+        """Have the first in line check again: a call is back, money is free, or the run stops."""
         if self._alarm is not None and not self._alarm.done():
             self._alarm.set_result(None)
 

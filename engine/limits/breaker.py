@@ -1,11 +1,11 @@
-"""When to stop asking a server that does not answer, and when to try it again."""
+"""Circuit breaker: when to stop asking a server that fails, and when to probe it."""
 
 from collections import deque
 from typing import Literal, TypeAlias
 
-IN_A_ROW = 10
-LAST = 20
-"""Failures in a row that open the breaker; so do more than half of the last `LAST` calls."""
+MAX_IN_A_ROW = 10
+WINDOW = 20
+"""Failures in a row that open the breaker; so do more than half of the last `WINDOW` calls."""
 
 FIRST_PROBE = 5.0
 MAX_PROBE_WAIT = 300.0
@@ -19,8 +19,8 @@ State: TypeAlias = Literal["closed", "open", "probing"]
 class Breaker:
     """Closed while a model answers; open when it fails; then one probe at a time.
 
-    Knows time only as it is told; all times are loop times (s). A call is told apart from those
-    that were in flight when the breaker opened by the time at which it was sent.
+    Reads no clock: callers give the loop time (s). The time at which a call was sent tells the
+    probe from calls that were in flight when the breaker opened.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Breaker:
         self._wait = FIRST_PROBE
         self._opened = 0.0
         self._row = 0
-        self._last: deque[bool] = deque(maxlen=LAST)
+        self._last: deque[bool] = deque(maxlen=WINDOW)
         self._silent_since: float | None = None
         """When the first fault came that no answer followed."""
 
@@ -67,12 +67,12 @@ class Breaker:
             return
         self._row += 1
         self._last.append(False)
-        full = len(self._last) == LAST
-        if self._row >= IN_A_ROW or (full and 2 * self._last.count(False) > LAST):
+        full = len(self._last) == WINDOW
+        if self._row >= MAX_IN_A_ROW or (full and 2 * self._last.count(False) > WINDOW):
             self._open(now, delay)
 
     def refused(self, sent: float, now: float) -> None:
-        """A 429: no success, but the server is there; how long to wait it says itself."""
+        """A 429: no success, but the server is there, and says itself how long to wait."""
         self._mark_silence(now)
         if self._is_probe(sent) and not self.key_in_doubt:
             self._close()

@@ -12,14 +12,13 @@ BURST_WINDOW = 0.1
 """Seconds of budget that may be spent at one moment. A window of a minute would admit twice the
 budget in the first one: all of it at once, and all of it again as it drains."""
 
-GRAIN = 0.002
-"""Seconds that a caller waits at least if it has to wait; those behind it then pass at once. The
-clock of uvloop moves by the millisecond, and a shorter wait is rounded to none: the loop would turn
-at full speed until the next one."""
+MIN_WAIT = 0.002
+"""Shortest wait (s) of a caller that has to wait; those behind it then pass at once. uvloop's clock
+has a resolution of a millisecond, and rounds a shorter wait to none: the loop would spin."""
 
-SAVED = 1.0
-"""Seconds of budget that may be saved up from calls that took less than they had reserved, while
-nobody waits for it."""
+MAX_SAVED = 1.0
+"""Seconds of budget that may be saved up, while nobody waits, from calls that took less than they
+had reserved."""
 
 
 class Bucket:
@@ -52,7 +51,7 @@ class Bucket:
         size = max(per_minute * BURST_WINDOW / 60, least)
         self._limiter = AsyncLimiter(size, size * 60 / per_minute)
         self._portion = per_minute * BURST_WINDOW / 60 / 2
-        self._saved = SAVED * per_minute / 60
+        self._saved = MAX_SAVED * per_minute / 60
         self._gate = asyncio.Lock()
         self._queued = 0
         self._balance = 0.0
@@ -96,7 +95,7 @@ class Bucket:
                 if due > self._portion * pace and not self._limiter.has_capacity(due / pace):
                     part = self._portion * pace
                 if not self._limiter.has_capacity(part / pace):
-                    await asyncio.sleep(GRAIN)
+                    await asyncio.sleep(MIN_WAIT)
                 await self._limiter.acquire(part / pace)
                 due -= part
                 drained += part

@@ -1,4 +1,4 @@
-"""How many calls at once a server of one's own is worth, found by what more of them bring."""
+"""Concurrency for the user's own server: doubled for as long as throughput grows with it."""
 
 from oversight.engine.limits.concurrency import AdaptiveConcurrency
 
@@ -6,17 +6,17 @@ OWN_SERVER_START = 4
 """Calls in flight to begin with: what such servers serve at once unless they are told otherwise."""
 
 GAIN = 1.25
-"""How much more a server must answer in a second for twice the calls in flight."""
+"""Growth of throughput that twice the calls in flight must bring."""
 
 SAMPLE = 16
-"""Answers from which a speed is told; or two for each slot, where that is more."""
+"""Answers over which throughput is measured; or two for each slot, where that is more."""
 
 REST, MAX_REST = 8.0, 64.0
-"""Answers for each slot until more are tried again, and at most: each time in vain doubles it."""
+"""Answers for each slot until more are tried again, and at most: each failed try doubles it."""
 
 
 class Climb(AdaptiveConcurrency):
-    """Slots of a server that queues what it cannot serve, and says nothing of it.
+    """Slots of a server that queues silently what it cannot serve at once.
 
     Twice as many are tried as long as that pays: once all places of the server are taken, calls
     only wait longer, and as many are answered. Then it goes back, and keeps a quarter more than

@@ -1,4 +1,4 @@
-"""How many calls may be in flight at once, found by trying."""
+"""Adaptive concurrency: how many calls may be in flight at once, found by trying."""
 
 import math
 
@@ -12,9 +12,9 @@ WIDENING_STEP = 0.025
 """Part of itself by which a round of answers widens the width after a fault; at least one call."""
 
 
-LEAST = 4.0
-"""Calls that may always be in flight where a vendor answers: with one, a single request that hangs
-holds back all the others until its deadline."""
+MIN_VENDOR_WIDTH = 4.0
+"""Calls that may always be in flight at a vendor: with one, a single request that hangs holds back
+all the others until its deadline."""
 
 
 class AdaptiveConcurrency:
@@ -25,7 +25,7 @@ class AdaptiveConcurrency:
     """
 
     def __init__(self, ceiling: int | None, least: float = 1.0) -> None:
-        """least: what faults leave at the least; what refusals leave is always one."""
+        """least: the width below which faults never narrow; refusals narrow it down to one."""
         self._least = least
         self._ceiling = math.inf if ceiling is None else float(ceiling)
         self.width = math.inf if ceiling is None else min(self._ceiling, float(START))
@@ -48,7 +48,7 @@ class AdaptiveConcurrency:
         return self.busy + 1 <= self.width
 
     def take(self) -> None:
-        """Whoever takes a slot looks first whether one is free."""
+        """Take a slot; the caller has checked `free`."""
         self.busy += 1
         if self.busy + 1 > self.width:
             self._widening = self.busy

@@ -1,14 +1,14 @@
-"""The part of a model's limits that this process may use, where several share them."""
+"""The share of a model's limits that this process may use, where several divide them."""
 
 import math
 from collections.abc import Callable
 
-TRICKLE = 1e-6
-"""The part of a rate that a bucket goes at while nothing is granted: the gate holds the call."""
+MIN_SHARE = 1e-6
+"""Share of a rate while nothing is granted: more than 0, and the gate holds every call."""
 
 
 class Lease:
-    """A share of every told rate and so many calls in flight, until a moment. Loop times (s).
+    """A share of every known rate and a number of calls in flight, until a loop time (s).
 
     The share multiplies rates that are known, from the sweep file or from headers. What a process
     finds out by itself (a pace after refusals, the width of a server) is of its own calls alone and
@@ -29,7 +29,7 @@ class Lease:
         return cls(0.0, None, -math.inf)
 
     def renew(self, share: float, width: int | None, until: float) -> None:
-        """Take what was granted in place of what was."""
+        """Replace what was granted before."""
         self.share, self.width, self.until = share, width, until
         self.whole = share == 1.0 and width is None and until == math.inf
         """Whether it holds back nothing, ever."""
@@ -46,7 +46,7 @@ class Lease:
 
     def pace(self) -> float:
         """The part of a rate to go at just now; more than 0."""
-        return max(self.share, TRICKLE)
+        return max(self.share, MIN_SHARE)
 
     def room(self, busy: int) -> bool:
         """Whether one more call may be in flight beside `busy` others."""

@@ -1,22 +1,18 @@
-"""An `Ask` that keeps a model's limits, for everyone who asks it."""
+"""The rate limiter of a model: waits, slots and halts for all that ask it."""
 
 import asyncio
 import math
 import random
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
 from oversight.cache.call import Ask, Call
 from oversight.cache.reply import Reply, Usage
 from oversight.engine.accounting.budget import ModelBudget
 from oversight.engine.errors import (
-    AllRefused,
     AuthenticationFailed,
     Crowded,
     EngineError,
-    ExceedsRateLimit,
     Halt,
     InvalidRequest,
     Malformed,
@@ -33,71 +29,51 @@ from oversight.engine.limits.admission_gate import AdmissionGate
 from oversight.engine.limits.breaker import GIVE_UP, Breaker
 from oversight.engine.limits.bucket import Bucket
 from oversight.engine.limits.climb import Climb
-from oversight.engine.limits.concurrency import LEAST, AdaptiveConcurrency
+from oversight.engine.limits.concurrency import MIN_VENDOR_WIDTH, AdaptiveConcurrency
+from oversight.engine.limits.halts import EqualFailures, overlong_delay
 from oversight.engine.limits.lease import Lease
 from oversight.engine.limits.limits import Limits
 from oversight.engine.limits.throttle import Throttle
+from oversight.engine.limits.token_buckets import TokenBuckets, TokenReservation
 from oversight.engine.stop import StopToken
 from oversight.engine.throughput import Bottleneck, LimitStatistics, ThroughputMeter
 from oversight.engine.tokens import (
-    COMBINED,
-    INPUT,
-    OUTPUT,
     TokenEstimate,
     TokenEstimator,
-    TokenLimit,
 )
 
-MAX_DELAY = 900.0
-"""Seconds: a server that asks for a longer wait stops the run, which can be resumed."""
-
-MAX_TOLD = 366 * 86_400.0
-"""Seconds: a longer wait has no date to name; a server may send any number."""
-
-LOOKAHEAD = 16
-"""Calls that may gather their tokens at once. With one, a call that waits for output tokens leaves
-input tokens unspent that the next call could have gathered: of two budgets that both nearly bind,
-57 % was used with one, 93 % with 8, 99 % with 16, and no more with 64."""
-
-
-WORTH_TELLING = 0.1
-"""The part of itself by which a pause outlasts the one that others know of, before they are told:
-all that were in flight together are refused, each with a delay of its own chance."""
-
-ALIKE = 20
-"""Calls that fail for good of one cause, before any is answered, until the run stops."""
+PAUSE_GROWTH = 0.1
+"""The part of itself by which a pause must outlast the one that other processes know of, before it
+is reported: calls that were in flight together are all refused, each with a delay of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flight:
     """What one call in flight holds, to be settled when it lands."""
 
-    demand: TokenEstimate
-    taken: tuple[tuple[TokenLimit, Bucket, float], ...]
+    estimate: TokenEstimate
+    tokens: Sequence[TokenReservation]
     requests: Bucket | None
     worst: float
     """Dollars reserved."""
 
 
 class RateLimiter:
-    """Asks `inner` no faster than the limits of its model allow; one for each (provider, model).
+    """An `Ask` that keeps to the limits of one (provider, model).
 
     Callers wait in one line, first come, first served, whatever the size of their calls. Errors
-    of `inner` pass through once they have had their effect on everyone: a 429 pauses and slows
-    all, failures open the breaker, a Halt pulls the latch. Some change on the way: a delay of more
-    than 15 minutes, or 30 minutes without any answer, becomes ProviderDown; no whole answer of a
-    server of one's own, that has other calls as well, becomes Crowded. An AuthenticationFailed is
-    only
-    final once the latch is pulled: before that, the next call to leave is the probe.
+    of `inner` are raised again once they have had their effect on everyone: a 429 pauses and slows
+    all, failures open the breaker, a Halt sets the stop token. Some change on the way:
 
-    An InvalidRequest of a model that has answered nothing yet is a NeverAnswered; twenty of one
-    cause are a
-    ModelNotFound, as what they complain of is in all calls.
+    - A delay of more than 15 minutes, or 30 minutes without any answer, becomes ProviderDown.
+    - No whole answer from the user's own server, while it had other calls too, becomes Crowded.
+    - InvalidRequest, of a model that has answered nothing yet, becomes NeverAnswered; twenty of
+      one cause become AllRefused, since what they complain of is in all calls.
 
-    Raises ExceedsRateLimit for a call that exceeds a whole minute's budget. A caller that is
-    cancelled in
-    line takes nothing; one that is cancelled in flight keeps what it reserved, since the server
-    may have done the work.
+    AuthenticationFailed is final only once the stop token is set: before that, the next call to
+    leave is the probe. Raises ExceedsRateLimit for a call that exceeds a whole minute's budget.
+    A caller that is cancelled in line takes nothing; one that is cancelled in flight keeps what it
+    reserved, since the server may have done the work.
     """
 
     def __init__(
@@ -112,8 +88,8 @@ class RateLimiter:
         lease: Lease | None = None,
     ) -> None:
         """jitter: draws from [0, 1). own: whether the server is the user's own, which serves few
-        calls at once, queues the others, and bills nothing. lease: the part of the limits that may
-        be used; None for all of them."""
+        calls at once, queues the others, and bills nothing. lease: the share of the limits that may
+        be used; None for all."""
         self.stop_token = stop_token or StopToken()
         self.lease = lease or Lease()
         self.breaker = Breaker()
@@ -123,20 +99,19 @@ class RateLimiter:
         self._model_budget = model_budget
         self._throttle = Throttle(jitter)
         self._own = own
-        climbs = own and self._set.concurrency is None
-        self._slots = (
-            Climb() if climbs else AdaptiveConcurrency(self._set.concurrency, 1.0 if own else LEAST)
-        )
+        ceiling = self._set.concurrency
+        least = 1.0 if own else MIN_VENDOR_WIDTH
+        climbs = own and ceiling is None
+        self._slots = Climb() if climbs else AdaptiveConcurrency(ceiling, least)
         self._admission = AdmissionGate(
             self.stop_token, self._throttle, self.breaker, self._slots, model_budget, self.lease
         )
-        self._paused: Callable[[float], None] = _nobody
-        self._told_until = 0.0
-        """The end of the longest pause that was told to others."""
-        self._entrance = asyncio.Semaphore(LOOKAHEAD)
+        self._on_pause: Callable[[float], None] = _ignore
+        self._reported_until = 0.0
+        """The end of the longest pause that other processes know of."""
         self._estimator = TokenEstimator()
         self._requests: Bucket | None = None
-        self._tokens: tuple[tuple[TokenLimit, Bucket], ...] = ()
+        self._tokens = TokenBuckets(self.stop_token, self.lease.pace)
         self._waiting = 0
         self._open: dict[int, float] = {}
         """When each request in flight was sent, the oldest first."""
@@ -144,29 +119,16 @@ class RateLimiter:
         self._last_answer = -math.inf
         self._fault = ""
         """What went wrong last, if nothing was answered since."""
-        self._alike = "", 0
-        """What the first calls failed of for good, and how many did, without any answer."""
+        self._failed_alike = EqualFailures()
         self._replies = ThroughputMeter()
         self.learn(Limits())
 
     def learn(self, told: Limits) -> None:
-        """Take over limits that the server told, where the sweep file sets none."""
+        """Use the limits that the server states, where the sweep file sets none."""
         limits = self._set.filled(told).filled(self._limits)
         if limits.requests is not None and limits.requests != self._limits.requests:
             self._requests = Bucket(limits.requests, self.stop_token, self.lease.pace, least=1.0)
-        old = {kind.resource: bucket for kind, bucket in self._tokens}
-        rates = (
-            (OUTPUT, limits.output_tokens),
-            (INPUT, limits.input_tokens),
-            (COMBINED, limits.tokens),
-        )
-        self._tokens = tuple(
-            (kind, bucket)
-            if (bucket := old.get(kind.resource)) is not None and bucket.per_minute == rate
-            else (kind, Bucket(rate, self.stop_token, self.lease.pace))
-            for kind, rate in rates
-            if rate is not None
-        )
+        self._tokens.learn(limits)
         self._limits = limits
 
     async def __call__(self, call: Call) -> Reply:
@@ -198,19 +160,19 @@ class RateLimiter:
             self._slots.leave()
             self._admission.look()
 
-    def listen(self, paused: Callable[[float], None]) -> None:
-        """Have `paused` called with the seconds left whenever a 429 makes a pause longer."""
-        self._paused = paused
+    def listen(self, on_pause: Callable[[float], None]) -> None:
+        """Have `on_pause` called with the seconds left whenever a 429 makes a pause longer."""
+        self._on_pause = on_pause
 
     def pause(self, seconds: float) -> None:
-        """Hold everyone for so long: another process met a 429. It slows nobody down afterwards,
-        since each finds its own pace by its own refusals."""
-        self._told_until = max(self._told_until, self._now() + seconds)
+        """Hold all calls for so long: another process met a 429. The pace afterwards is not
+        affected: each process finds its own by its own refusals."""
+        self._reported_until = max(self._reported_until, self._now() + seconds)
         self._throttle.hold(self._now() + seconds, self._now())
         self._admission.look()
 
     def statistics(self) -> LimitStatistics:
-        """How fast it goes just now, and what holds it back."""
+        """Throughput and bottleneck now."""
         now = self._now()
         return LimitStatistics(
             per_second=self._replies.rate(now),
@@ -225,7 +187,7 @@ class RateLimiter:
         )
 
     def _nothing_holds(self) -> bool:
-        """Whether a call may leave at once, and pass nobody who waits."""
+        """Whether a call may leave at once without passing another that waits."""
         return (
             self._requests is None
             and not self._tokens
@@ -238,43 +200,23 @@ class RateLimiter:
         )
 
     async def _line_up(self, call: Call) -> Flight:
-        """Wait for tokens, then for the door. Cancelled, or halted, it gives back what it took."""
-        demand = self._estimator.demand(call)
-        self._refuse_too_big(call, demand)
-        taken: list[tuple[TokenLimit, Bucket, float]] = []
+        """Wait for tokens, then at the admission gate. If cancelled or halted, nothing is kept."""
+        estimate = self._estimator.demand(call)
+        self._tokens.require_fit(call.model, estimate)
         self._waiting += 1
         try:
             if not self._tokens:
-                return await self._leave(demand, ())
-            async with self._entrance:
-                for kind, bucket in self._tokens:
-                    amount = kind.expected(demand)
-                    await bucket.take(amount)
-                    taken.append((kind, bucket, amount))
-                return await self._leave(demand, tuple(taken))
-        except BaseException:
-            for _, bucket, amount in taken:
-                bucket.settle(amount, 0.0)
-            raise
+                return await self._leave(estimate, ())
+            async with self._tokens.reserved(estimate) as taken:
+                return await self._leave(estimate, taken)
         finally:
             self._waiting -= 1
 
-    async def _leave(
-        self, demand: TokenEstimate, taken: tuple[tuple[TokenLimit, Bucket, float], ...]
-    ) -> Flight:
-        worst = self._model_budget.worst(demand) if self._model_budget else 0.0
+    async def _leave(self, estimate: TokenEstimate, taken: Sequence[TokenReservation]) -> Flight:
+        worst = self._model_budget.worst(estimate) if self._model_budget else 0.0
         requests = self._requests
         await self._admission.leave(worst, requests)
-        return Flight(demand, taken, requests, worst)
-
-    def _refuse_too_big(self, call: Call, demand: TokenEstimate) -> None:
-        for kind, bucket in self._tokens:
-            if (most := kind.most(demand)) > bucket.per_minute:
-                raise ExceedsRateLimit(
-                    f"{call.model}: a call of about {most:,.0f} {kind.resource} does not fit the "
-                    f"limit of {bucket.per_minute:,.0f} a minute; "
-                    "shorten the prompt, lower max_tokens, or raise the limit"
-                )
+        return Flight(estimate, taken, requests, worst)
 
     def _answered(self, reply: Reply, flight: Flight | None, sent: float) -> None:
         now = self._now()
@@ -286,10 +228,10 @@ class RateLimiter:
         self._fault = ""
         if flight is not None:
             self._settle(flight, _billed(reply))
-            self._estimator.observe(flight.demand, reply.usage)
+            self._estimator.observe(flight.estimate, reply.usage)
 
     def _failed(self, exc: EngineError, flight: Flight | None, sent: float) -> EngineError:
-        """Let everyone feel the fault; the error to raise."""
+        """Apply the fault to all callers; the error to raise."""
         now = self._now()
         self._fault = str(exc)
         halt: Halt | None = None
@@ -315,9 +257,9 @@ class RateLimiter:
                 self.breaker.answered(sent)
                 if type(exc) is InvalidRequest and self._last_answer == -math.inf:
                     exc = NeverAnswered(str(exc))
-                    halt = self._all_alike(str(exc))
-        if isinstance(exc, TransientError) and exc.delay > MAX_DELAY:
-            halt = ProviderDown(_come_back(exc))
+                    halt = self._failed_alike.add(str(exc))
+        if isinstance(exc, TransientError):
+            halt = overlong_delay(exc) or halt
         if halt is None and self.breaker.silence(now) >= GIVE_UP:
             halt = ProviderDown(f"no answer for {GIVE_UP / 60:.0f} minutes; last: {exc}")
         if halt is None:
@@ -328,38 +270,26 @@ class RateLimiter:
         self.stop_token.stop(halt)
         return halt
 
-    def _all_alike(self, message: str) -> Halt | None:
-        """A Halt once so many calls have failed for good of one cause, and none was answered."""
-        cause = re.sub(r"\d+", "0", message)
-        first, count = self._alike
-        self._alike = cause, count + 1 if cause == first else 1
-        if self._alike[1] < ALIKE:
-            return None
-        return AllRefused(
-            f"{message}; the first {ALIKE} calls all ended so, and none was answered. Fix what it "
-            "names in the sweep file or at the server; the cells that failed of it are run again"
-        )
-
     def _refused(self, delay: float, sent: float, now: float) -> None:
         """A 429: pause; fewer at once in a storm."""
         if self._throttle.refused(delay, sent, now):
             self._slots.refused()
         self.breaker.refused(sent, now)
         left = self._throttle.until - now
-        if self._throttle.until - self._told_until > WORTH_TELLING * left:
-            self._told_until = self._throttle.until
-            self._paused(left)
+        if self._throttle.until - self._reported_until > PAUSE_GROWTH * left:
+            self._reported_until = self._throttle.until
+            self._on_pause(left)
 
     def _settle(self, flight: Flight | None, usage: Usage | None) -> None:
-        """Give back what was reserved too much.
+        """Correct what was reserved by what was billed.
 
-        usage: as billed; None if that is not known: then what was reserved counts as spent.
+        usage: None if that is not known; then what was reserved counts as spent.
         """
         if flight is None:
             return
         if usage is not None:
-            for kind, bucket, reserved in flight.taken:
-                bucket.settle(reserved, kind.actual(usage, reserved))
+            for reservation in flight.tokens:
+                reservation.settle(usage)
         if self._model_budget is not None:
             spent = flight.worst if usage is None else self._model_budget.cost(usage)
             self._model_budget.budget.settle(flight.worst, spent)
@@ -370,21 +300,21 @@ class RateLimiter:
             return Bottleneck(held_by, 0.0, max(self._admission.until - now, 0.0))
         if held_by == "pace":
             return Bottleneck(held_by, 1.0, self._throttle.pace(now))
-        limits = [Bottleneck(kind.resource, bucket.share(now)) for kind, bucket in self._tokens]
+        limits = self._tokens.bottlenecks(now)
         if self._requests is not None:
             limits.append(Bottleneck("requests", self._requests.share(now)))
         if held_by == "concurrency" or not (limits or slots.unlimited):
             width = slots.width if self.lease.width is None else min(slots.width, self.lease.width)
             return Bottleneck("concurrency", slots.busy / max(width, 1.0), int(width))
-        # Nothing binds a caller that is about to leave.
+        # A caller that is about to leave is bound by nothing.
         return max(limits, key=lambda binding: binding.share, default=None)
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
 
 
-def _nobody(seconds: float) -> None:
-    """Who shares its limits with nobody."""
+def _ignore(seconds: float) -> None:
+    """For a process that shares its limits with no other."""
 
 
 def _billed(reply: Reply) -> Usage | None:
@@ -393,17 +323,3 @@ def _billed(reply: Reply) -> Usage | None:
         return reply.usage
     # A policy that turns a prompt down before any model reads it bills nothing.
     return Usage() if reply.outcome == "refused" and not reply.served_model else None
-
-
-def _come_back(exc: TransientError) -> str:
-    wait = f"{exc}; it asks to wait"
-    if exc.delay > MAX_TOLD:
-        return f"{wait} for more than a year: ask those who run it, and then go on"
-    at = datetime.now().astimezone() + timedelta(seconds=exc.delay)
-    unit, seconds = next(
-        ((unit, seconds) for unit, seconds in _UNITS if exc.delay >= 2 * seconds), _UNITS[-1]
-    )
-    return f"{wait} {exc.delay / seconds:,.0f} {unit}: go on at {at:%H:%M on %d %B %Y}"
-
-
-_UNITS = (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0))

@@ -23,39 +23,39 @@ from typing import NamedTuple
 MAX_PAUSE = 60.0
 """Seconds of pause at most where the server does not say how long."""
 
-MOST = 0.4
-"""The share of calls refused from which fewer go at once."""
-RECENT = 1 / 16
+STORM_SHARE = 0.4
+"""Share of refused calls from which fewer may be in flight."""
+SHARE_WEIGHT = 1 / 16
 """The weight of one call in that share."""
 
-CLOSE = 10.0
-"""Seconds, pauses left out, in which refusals count together."""
-FEW = 0.02
-"""The share of refusals that is borne without a pace: the threshold of BBR's second version."""
-ANSWERS, SPAN = 5, 3.0
-"""Answers and seconds from which a rate of delivery is told well enough to try a pace."""
-BELOW = 0.95
-"""The part of the rate of delivery that is tried."""
-SLOWEST = 0.5
+REFUSAL_WINDOW = 10.0
+"""Seconds, pauses left out, over which refusals are counted."""
+TOLERATED_SHARE = 0.02
+"""Share of refusals that sets no pace: the threshold of BBR's second version."""
+MIN_ANSWERS, MIN_SPAN = 5, 3.0
+"""Fewest answers, and seconds, that give a rate of delivery good enough to try a pace."""
+TRIED_PART = 0.95
+"""Part of the rate of delivery that is tried as a pace."""
+MIN_PACE = 0.5
 """Requests a second: the slowest pace that is tried."""
 
 PLATEAU, MAX_PLATEAU = 3.0, 96.0
-"""Seconds for which a new pace is kept before it rises, and one that was found right again and
-again: each time the span doubles. Then the pace doubles in half of it."""
+"""Seconds for which a new pace is kept before it rises, and at most: the span doubles each time the
+pace proves right. After it the pace doubles within half of that span."""
 OUTGROWN = 2.0
-"""A pace is dropped once it is so many times the rate at which calls come."""
-DOUBTS, LOWER, A_LITTLE_LOWER = 3, 0.8, 0.9
-"""Refusals on a plateau after which it is no matter of pace; what each leaves of a pace that is
-new, and of one that was found right before."""
+"""A pace is dropped once it is this many times the rate at which calls come."""
+MAX_DOUBTS, NEW_CUT, PROVEN_CUT = 3, 0.8, 0.9
+"""Refusals on a plateau after which pace is not the cause; the part that each of them leaves of a
+new pace, and of one that has proved right."""
 IMMUNE, MAX_IMMUNE = 30.0, 480.0
-"""Seconds until a pace is tried again after that; each time the span doubles."""
+"""Seconds until a pace is tried again after that, and at most: the span doubles each time."""
 
 SLACK = 0.005
 """Seconds by which a call may leave early to make up for one that left late."""
 
 
 class Mark(NamedTuple):
-    """How far it had come at some moment."""
+    """The counts at one moment."""
 
     at: float
     refused: int
@@ -66,7 +66,7 @@ class Mark(NamedTuple):
 
 
 class Throttle:
-    """Pause and pace of one model. Knows time only as it is told; all times are loop times (s)."""
+    """Pause and pace of one model. Reads no clock: callers give the loop time (s)."""
 
     def __init__(self, jitter: Callable[[], float]) -> None:
         """jitter: draws from [0, 1)."""
@@ -86,7 +86,7 @@ class Throttle:
         self._unexplained = 0
         """Refusals since the last answer for which the server gave no delay."""
         self._refusals: deque[Mark] = deque()
-        """Of the last `CLOSE` seconds."""
+        """Of the last `REFUSAL_WINDOW` seconds."""
         self._pace = math.inf
         """Requests a second on the plateau."""
         self._rises_at = 0.0
@@ -103,28 +103,28 @@ class Throttle:
     def refused(self, delay: float, sent: float, now: float) -> bool:
         """A 429 for a call sent at `sent`: pause for `delay` s and up to a tenth more.
 
-        delay: seconds, or 0 if the server did not say; then 1, 2, 4 … 60 s. What is added keeps
-        those apart who were refused together, and is the less the less is refused: of chance
-        alone, each pause that is longer than it must be is lost. Calls that were in flight
-        together tell one and the same thing: only the first counts. True, once for them all, if
-        so much is refused that fewer should go at once.
+        delay: seconds, or 0 if the server did not say; then 1, 2, 4 … 60 s. The random part
+        spreads out calls that were refused together. It shrinks with the share of refusals: where
+        they come by chance, any longer pause is time lost. Of calls that were in flight together
+        only the first counts. Returns True, once for all of them, if so many are refused that fewer
+        should be in flight.
         """
-        self._share += (1.0 - self._share) * RECENT
-        # Refusals come back sooner than answers: while a wave lands, the share says too much.
-        storm = sent >= self._cut_at and self._share > MOST
+        self._share += (1.0 - self._share) * SHARE_WEIGHT
+        # Refusals return sooner than answers: while a wave lands, the share is too high.
+        storm = sent >= self._cut_at and self._share > STORM_SHARE
         if sent >= self._cut_at:
             self._unexplained += not delay
             self._judge(now)
             self._cut_at = now
         self._refused += 1
         wait = delay or min(2.0 ** (self._unexplained - 1), MAX_PAUSE)
-        known = self._answered * RECENT >= 1.0
-        crowd = min(self._share / MOST, 1.0) if known else 1.0
+        known = self._answered * SHARE_WEIGHT >= 1.0
+        crowd = min(self._share / STORM_SHARE, 1.0) if known else 1.0
         self.hold(now + wait * (1 + crowd * self._jitter() / 10), now)
         return storm
 
     def hold(self, until: float, now: float) -> None:
-        """Let nothing leave before `until`, whatever held it before."""
+        """Let nothing leave before `until`, nor before the end of an earlier pause."""
         until = max(self.until, until)
         if until <= now:
             return
@@ -137,7 +137,7 @@ class Throttle:
         """A call was answered: an unexplained refusal after this is a first one."""
         self._unexplained = 0
         self._answered += 1
-        self._share -= self._share * RECENT
+        self._share -= self._share * SHARE_WEIGHT
 
     def pace(self, now: float) -> float:
         """Requests a second to go at; infinite where no pace is kept."""
@@ -170,28 +170,29 @@ class Throttle:
                 self._release()
 
     def _judge(self, now: float) -> None:
-        """Weigh the first refusal of those that were in flight together."""
+        """Act on the first refusal of those that were in flight together."""
         if self._pace < math.inf:
             self._learn(now)
         elif now >= self._immune_until:
             self._refusals.append(self._mark(now))
-            while (first := self._refusals[0]).at < now - CLOSE - self._paused + first.paused:
+            since = now - REFUSAL_WINDOW - self._paused
+            while (first := self._refusals[0]).at < since + first.paused:
                 self._refusals.popleft()
             span, answers = now - first.at, self._answered - first.answered
             refused = self._refused - first.refused
-            # More than chance would have it of so few: by two standard deviations.
-            many = refused - 2.0 * math.sqrt(refused) > FEW * (answers + refused)
-            if many and span >= SPAN and answers >= ANSWERS:
+            # More than chance explains, by two standard deviations.
+            many = refused - 2.0 * math.sqrt(refused) > TOLERATED_SHARE * (answers + refused)
+            if many and span >= MIN_SPAN and answers >= MIN_ANSWERS:
                 self._plateau, self._doubts = PLATEAU, 0
-                self._set(BELOW * answers / span, now)
+                self._set(TRIED_PART * answers / span, now)
 
     def _learn(self, now: float) -> None:
         """A refusal while a pace is kept: had it become too fast, or does pace not matter?"""
         if now < self._rises_at:
             self._doubts += 1
-            if self._doubts < DOUBTS:
+            if self._doubts < MAX_DOUBTS:
                 new = self._plateau == PLATEAU
-                self._set((LOWER if new else A_LITTLE_LOWER) * self._pace, now)
+                self._set((NEW_CUT if new else PROVEN_CUT) * self._pace, now)
             else:
                 self._release()
                 self._immune_until = now + self._immune
@@ -201,10 +202,10 @@ class Throttle:
         delivered = (self._answered - last.answered) / max(now - last.at, 1.0)
         self._doubts = 0
         self._plateau = min(2.0 * self._plateau, MAX_PLATEAU)
-        self._set(BELOW * min(self.pace(now), max(delivered, self._pace)), now)
+        self._set(TRIED_PART * min(self.pace(now), max(delivered, self._pace)), now)
 
     def _set(self, pace: float, now: float) -> None:
-        self._pace = max(pace, SLOWEST)
+        self._pace = max(pace, MIN_PACE)
         self._rises_at = now + self._plateau
         self._marks.clear()
         self._marks.append(self._mark(now))

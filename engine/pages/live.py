@@ -110,7 +110,7 @@ class Watcher:
         }
 
     def _read_on(self) -> None:
-        for _, line in self._follower.news():
+        for _, line in self._follower.new_lines():
             self.finished += 1
             if FAILURE_MARK in line:
                 self.failed += 1

@@ -70,7 +70,7 @@ class OutcomeTally:
 
     def _read_on(self) -> None:
         try:
-            for _, line in self._follower.news():
+            for _, line in self._follower.new_lines():
                 self._add(line)
         except ValueError as exc:
             # Begun anew next time; whoever reads all of them names the line and the mend.

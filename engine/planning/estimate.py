@@ -19,13 +19,13 @@ from oversight.engine.throughput import Resource
 from oversight.protocols.question import Problem
 
 MAX_WALKED_CELLS = 3_000
-"""Cells that are walked, some seconds' worth; of a larger sweep, those of some problems."""
+"""Maximum number of cells walked, which takes seconds; of larger sweeps, those of some problems."""
 
 MIN_WALKED_PROBLEMS = 4
-"""Problems that are walked at least, of those that were begun and of the others."""
+"""Minimum number of problems walked, of those that were begun and of the others."""
 
 MAX_LOOKED_UP_CELLS = 2_000
-"""Cells whose first call is looked up, to tell the problems that were begun."""
+"""Maximum number of cells whose first call is looked up, to find the problems that were begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +39,22 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How long the calls to one model take if nothing but its limits holds them back."""
+    """Duration of the calls to one model if only its limits hold them back."""
 
     minutes: float
     binding: Resource
-    """The limit that decides."""
+    """The limit that binds."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelPlan:
-    """What one model would be asked. Tokens and dollars are of calls that are not stored yet."""
+    """The calls to one model. Tokens and dollars are those of calls that are not stored yet."""
 
     model: str
     calls: int
-    """Different calls of the whole sweep."""
+    """Distinct calls of the whole sweep."""
     stored: int
-    """Those of them whose reply is in the store."""
+    """Those whose reply is in the store."""
     input_tokens: int
     output_tokens: int
     cost: Cost | None
@@ -66,18 +66,18 @@ class ModelPlan:
     batched: bool = False
     """Whether it is asked in batches: limits do not hold it back then."""
     live: Cost | None = None
-    """What the same would cost live, where it is asked in batches and a price is known."""
+    """Cost of the same calls live, if they go in batches and a price is known."""
 
     @property
     def waits(self) -> bool:
-        """Whether anything is left to ask that limits can hold back."""
+        """Whether there are calls left that limits can hold back."""
         left = self.calls > self.stored
         return left and not (self.batched or self.model.startswith(PREFIX))
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a whole sweep would ask. Figures are estimates if only a part of it was walked."""
+    """The calls of a whole sweep. Figures are estimates if only a part of it was walked."""
 
     name: str
     cells: int
@@ -85,9 +85,9 @@ class Plan:
     walked: int
     """Problems whose cells were walked, all rows and worlds of each."""
     unread: float
-    """Share of the walked cells that came to no verdict with the replies that stood in."""
+    """Share of the walked cells that reached no verdict with simulated replies."""
     learnt: int
-    """Stored replies of this sweep that the estimates rest on."""
+    """Number of stored replies of this sweep that the estimates rest on."""
     elsewhere: tuple[Elsewhere, ...]
     """Calls of the walked cells that are stored, but as another server's."""
     models: tuple[ModelPlan, ...]
@@ -95,12 +95,12 @@ class Plan:
     """Batches that must come back one after the other; 0 where no model is asked in any."""
 
     def total(self, what: Literal["calls", "stored", "input_tokens", "output_tokens"]) -> int:
-        """Of all models together."""
+        """Total over all models."""
         return sum(getattr(model, what) for model in self.models)
 
     @property
     def cost(self) -> Cost | None:
-        """Of all models together; None if the price of any is not known."""
+        """Total over all models; None if the price of any is unknown."""
         costs = [model.cost for model in self.models if model.cost is not None]
         if len(costs) < len(self.models):
             return None
@@ -108,7 +108,7 @@ class Plan:
 
     @property
     def pace(self) -> Pace | None:
-        """Of the slowest model: they work side by side. None if that of any is not known."""
+        """Pace of the slowest model, since all work side by side; None if any is unknown."""
         paces = [model.pace for model in self.models if model.waits]
         known = [pace for pace in paces if pace is not None]
         if not known or len(known) < len(paces):
@@ -174,7 +174,7 @@ async def plan_sweep(
 
 
 def _spread(problems: Sequence[Problem], most: int) -> list[Problem]:
-    """At most so many of them, evenly spread."""
+    """At most `most` of them, evenly spread."""
     if len(problems) <= most:
         return list(problems)
     return [problems[n * len(problems) // most] for n in range(most)]

@@ -36,23 +36,23 @@ from oversight.engine.providers.retirements import Retirement, retirement, today
 from oversight.engine.providers.settings import Settings
 
 ANSWER_SECONDS = 60.0
-"""Seconds that one answer may take."""
+"""Timeout of one answer, in seconds."""
 
 MAX_CLOCK_DRIFT = 60.0
-"""Seconds by which the clock may be off before it matters to certificates and signatures."""
+"""Seconds that the clock may be off without affecting certificates and signatures."""
 
 ASKED_IN_BROWSER = "persons answer in the browser: oversight human serve"
 
 OUTPUT_LIMIT_REACHED = "output limit was reached"
-"""What some reasoning models say where one token is too few to say anything: they are there."""
+"""In the error of reasoning models for which one token is too few: it shows that they exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreflightResult:
-    """One thing that was looked at."""
+    """One check and its result."""
 
     about: str
-    """The provider, or what else it is about."""
+    """The subject: a provider, or something else."""
     fine: bool
     text: str
     mend: str = ""
@@ -285,7 +285,7 @@ def _limits(told: HeaderLimits) -> list[str]:
 
 
 def _mend(exc: EngineError) -> str:
-    """What the error itself does not say."""
+    """Advice beyond the error's own message."""
     match exc:
         case Unreachable() | ProviderDown():
             return "is it running, and is its base URL right?"

@@ -11,15 +11,15 @@ from oversight.cache.reply import Reply
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One call, and how its reply shows that what it asks for is there."""
+    """One call, and the check of its reply for the ability that it tests."""
 
     name: str
     call: Call
     fault: Callable[[Reply], str]
-    """What is wrong with a reply; empty if nothing is."""
+    """The fault of a reply; empty if there is none."""
     mend: str
     then: Callable[[Reply], Call] | None = None
-    """The call that goes on from a reply without a fault; None where that is all."""
+    """The follow-up call to a reply without fault; None if there is none."""
 
 
 def probes_of(shapes: Iterable[Call]) -> dict[str, list[Probe]]:

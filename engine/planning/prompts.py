@@ -1,4 +1,4 @@
-"""What every seat of a sweep reads, found out by walking its rows with made-up replies."""
+"""The prompts of every seat of a sweep, collected by walking its rows with simulated replies."""
 
 from dataclasses import dataclass
 
@@ -55,4 +55,4 @@ async def prompts_read(sweep: Sweep) -> list[Prompted]:
 
 
 WORDS_OF_A_SEAT = 6
-"""Words with which the instructions of a seat begin, and by which it is known."""
+"""Number of first words of the instructions that identify a seat."""

@@ -25,7 +25,7 @@ def cramped(sweep: Sweep) -> tuple[str, ...]:
 
 
 def reasons(model: str, effort: str) -> bool:
-    """Whether a model reasons out of sight at this effort."""
+    """Whether a model produces hidden reasoning at this effort."""
     if model.startswith(PREFIX):
         return False
     efforts = abilities(model).efforts

@@ -1,4 +1,4 @@
-"""What models usually answer to each kind of call, learnt from stored replies."""
+"""Statistics of the replies to each kind of call, learnt from stored replies."""
 
 import math
 from collections import defaultdict
@@ -12,10 +12,10 @@ from oversight.engine.tokens import BYTES_A_TOKEN, prompt_tokens
 from oversight.protocols.prompts.parse import read_instructions
 
 MIN_KNOWN_REPLIES = 12
-"""Replies to one kind of call from which on they are relied upon."""
+"""Minimum number of replies to one kind of call for their statistics to be used."""
 
 MAX_KEPT_REPLIES = 256
-"""Replies of one kind that are kept to draw from; all count for the spread."""
+"""Maximum number of replies of one kind kept to draw from; all count for the spread."""
 
 HIDDEN_SHARE: dict[Effort, float] = {
     "minimal": 0.02,
@@ -47,7 +47,7 @@ class _Known:
     count: int = 0
     total: float = 0.0
     squares: float = 0.0
-    """Of output tokens."""
+    """Output tokens of each."""
 
     @property
     def spread(self) -> float:
@@ -71,10 +71,10 @@ class ReplyStatistics:
     """Replies by model and by what was asked for, and the tokens that they took."""
 
     MARGIN = 0.03
-    """What even a mean of many replies may be off: prompts and days differ."""
+    """Relative error of even a mean of many replies: prompts and days differ."""
     UNKNOWN_INPUT = (0.85, 1.25)
     UNKNOWN_OUTPUT = (0.6, 1.6)
-    """What a guess by length alone may be off, as factors."""
+    """Factors by which an estimate from length alone may be off."""
 
     def __init__(self) -> None:
         self._known: defaultdict[CallKind, _Known] = defaultdict(_Known)
@@ -82,7 +82,7 @@ class ReplyStatistics:
 
     @property
     def replies(self) -> int:
-        """How many replies all this was learnt from."""
+        """Number of replies that this was learnt from."""
         return sum(known.count for known in self._known.values())
 
     def observe(self, call: Call, reply: Reply) -> None:
@@ -101,7 +101,7 @@ class ReplyStatistics:
             prompts.cache_write += reply.usage.cache_write_tokens
 
     def reply(self, call: Call) -> Reply | None:
-        """What was said to another call of this kind; None before enough are known."""
+        """The reply to another call of this kind; None before enough are known."""
         known = self._known.get(_kind(call))
         if known is None or known.count < MIN_KNOWN_REPLIES:
             return None
@@ -160,12 +160,12 @@ def _output(reply: Reply) -> float:
 
 
 def _density(model: str) -> float:
-    """How many times as many tokens its tokenizer makes of a text as the usual ones do."""
+    """Tokens that a model's tokenizer makes of a text, relative to the usual tokenizers."""
     return BYTES_A_TOKEN / abilities(model).characters_a_token
 
 
 def _hidden(call: Call) -> float:
-    """Tokens of reasoning that nobody sees, of a model that was not told to do without."""
+    """Hidden reasoning tokens of a model that reasons by default."""
     able = abilities(call.model)
     # Where sampling needs effort to be said, a model that is told nothing reasons.
     reasons = bool(able.efforts) and ("none" not in able.efforts or "" not in able.sampling_needs)

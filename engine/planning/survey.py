@@ -24,7 +24,7 @@ from oversight.protocols.question import Problem
 
 @dataclass(slots=True)
 class Amounts:
-    """What one model would be asked. Tokens are of calls that are not stored yet."""
+    """The calls to one model. Tokens are those of calls that are not stored yet."""
 
     calls: float = 0.0
     stored: float = 0.0
@@ -44,7 +44,7 @@ class Amounts:
 
 
 Surveyed: TypeAlias = Mapping[str, Amounts]
-"""By model, for one problem."""
+"""Model -> calls about one problem."""
 
 
 class Survey:
@@ -98,7 +98,7 @@ class Survey:
         await Walker(self._answer, see).walk(self._alone(problem).cells())
 
     async def problem(self, problem: Problem) -> Surveyed:
-        """What all rows and worlds of one problem would ask."""
+        """The calls of all rows and worlds of one problem."""
         found: defaultdict[str, Amounts] = defaultdict(Amounts)
 
         def see(call: Call, reply: Reply) -> None:
@@ -198,13 +198,13 @@ class Elsewhere:
 
 @dataclass(frozen=True, slots=True)
 class Stratum:
-    """Problems that are much alike, and what was found of some of them."""
+    """Similar problems, and the surveys of some of them."""
 
     problems: int
     found: tuple[Surveyed, ...]
 
     def total(self, model: str) -> Amounts:
-        """What one model would be asked about all of them."""
+        """The calls to one model about all of them."""
         total = Amounts()
         for surveyed in self.found:
             if model in surveyed:

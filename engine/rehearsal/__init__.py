@@ -1,4 +1,4 @@
-"""A server of this machine that behaves like the vendors', on good days and bad."""
+"""A local mock server that behaves like the vendors' servers, faults included."""
 
 from oversight.engine.rehearsal.answers import Responder, filler
 from oversight.engine.rehearsal.profile import (

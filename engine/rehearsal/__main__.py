@@ -42,7 +42,7 @@ def serve(
     limit: int | None,
     attached: bool,
 ) -> None:
-    """A server of this machine that speaks the wires of OpenAI and Anthropic."""
+    """A local mock server that speaks the wires of OpenAI and Anthropic."""
     try:
         profile = load_profile(name)
         answer = filler(words) if sweep is None else _actors(sweep, overrides, limit)
@@ -72,7 +72,7 @@ async def _serve(profile: Profile, answer: Responder, port: int, attached: bool)
 
 
 def _actors(sweep: Path, overrides: tuple[str, ...], limit: int | None) -> Responder:
-    """Simulated models in the parts of a sweep's models."""
+    """Simulated models that answer for a sweep's models."""
     from oversight.engine.rehearsal.rehearsed import actors
     from oversight.engine.runs.loaded_sweep import open_sweep
 

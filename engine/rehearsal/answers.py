@@ -1,4 +1,4 @@
-"""What a rehearsal's models say: filler, or what simulated models would."""
+"""The mock server's replies: filler, or those of simulated models."""
 
 import math
 from collections import Counter
@@ -57,7 +57,7 @@ def simulated(provider: SimProvider) -> Responder:
 
 
 def _instance(schema: Any) -> Any:
-    """The plainest value of a JSON schema."""
+    """A minimal value that fits a JSON schema."""
     if "const" in schema:
         return schema["const"]
     if schema.get("enum"):

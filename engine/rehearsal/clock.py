@@ -1,4 +1,4 @@
-"""A faster clock: an event loop for which many seconds pass in a real one."""
+"""A faster clock: an event loop with several seconds per real second."""
 
 import asyncio
 import selectors

@@ -1,4 +1,4 @@
-"""HTTP/1.1 from the server's side, as little of it as a client of models needs."""
+"""A minimal HTTP/1.1 server connection, as far as clients of models need it."""
 
 import asyncio
 import socket
@@ -75,12 +75,12 @@ class Connection(asyncio.Protocol):
             self._transport.write(data)
 
     def finish(self) -> None:
-        """The answer is out: take the next request."""
+        """Finish the answer, and take the next request."""
         self._busy = False
         self._next()
 
     def tear(self) -> None:
-        """Close with a reset, as a crashed server does. What is not on its way yet is lost."""
+        """Close with a reset, as a crashed server does; unsent bytes are lost."""
         if self._transport is None:
             return
         sock = self._transport.get_extra_info("socket")

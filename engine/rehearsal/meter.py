@@ -1,4 +1,4 @@
-"""Budgets a minute as a server keeps them: buckets that fill steadily."""
+"""Per-minute budgets as servers keep them: token buckets that fill steadily."""
 
 from dataclasses import dataclass
 
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class MeterReading:
     limit: int
-    """Units a minute."""
+    """Units per minute."""
     remaining: int
     reset: float
-    """Real seconds until all of it is there again."""
+    """Real seconds until it is full again."""
 
 
 class ServerBudget:
@@ -22,7 +22,7 @@ class ServerBudget:
         self._seen = now
 
     def wait(self, amount: float, now: float) -> float:
-        """Real seconds until `amount` is there; infinity if it never will be."""
+        """Real seconds until `amount` is available; infinity if it never will be."""
         self._fill(now)
         if amount > self._limit:
             return float("inf")
@@ -43,7 +43,7 @@ class ServerBudget:
 
 
 class ServerBudgets:
-    """The budgets of one model; a limit of 0 is none."""
+    """The budgets of one model; 0 means no limit."""
 
     def __init__(
         self, requests_per_minute: int, tokens_per_minute: int, minute: float, now: float
@@ -63,6 +63,6 @@ class ServerBudgets:
         return wait
 
     def read(self, now: float) -> tuple[MeterReading | None, MeterReading | None]:
-        """What is left of requests and of tokens; None where there is no limit."""
+        """Requests and tokens left; None where there is no limit."""
         requests = self._requests.read(now) if self._requests else None
         return requests, self._tokens.read(now) if self._tokens else None

@@ -157,7 +157,7 @@ def _message(message: dict[str, Any]) -> Message:
 
 
 def scored_tokens(reply: Reply) -> list[dict[str, Any]]:
-    """Each output token with its candidates, as both of OpenAI's endpoints tell it."""
+    """Each output token with its candidates, in the format of both OpenAI endpoints."""
 
     def scored(text: str, logprob: float) -> dict[str, Any]:
         return {"token": text, "logprob": logprob, "bytes": list(text.encode())}

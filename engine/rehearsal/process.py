@@ -1,4 +1,4 @@
-"""A rehearsal server in a process of its own, so that it takes no time from its client."""
+"""A mock server in its own process, so that it takes no time from its client."""
 
 import subprocess
 import sys
@@ -38,7 +38,7 @@ def serving(flags: Sequence[str]) -> Iterator[str]:
 
 
 def counts(url: str) -> dict[str, int]:
-    """What the server at `url` saw; see Rehearsal.counts."""
+    """The counts of the server at `url`; see MockServer.counts."""
     place = urlsplit(url)
     connection = HTTPConnection(place.hostname or "", place.port, timeout=60)
     try:

@@ -1,4 +1,4 @@
-"""What a rehearsal is like: how slow, how limited, and how much goes wrong."""
+"""Profiles of the mock server: its latency, limits and faults."""
 
 import tomllib
 from dataclasses import dataclass
@@ -37,11 +37,11 @@ FAULT_KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
 
 @dataclass(frozen=True, slots=True)
 class FaultWindow:
-    """A time during which a share of the requests meets one fault."""
+    """A period in which a share of the requests meets one fault."""
 
     fault: FaultKind
     share: float
-    """In [0, 1], of the requests that arrive during the spell."""
+    """In [0, 1], of the requests that arrive in the period."""
     start: float = 0.0
     """Seconds after the first request."""
     end: float = float("inf")
@@ -52,15 +52,15 @@ Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 
 @dataclass(frozen=True, slots=True)
 class BatchProfile:
-    """How the batch endpoints are. Shares are of lines unless it is said, each in [0, 1]."""
+    """Behaviour of the batch endpoints. Shares, in [0, 1], are of lines unless stated otherwise."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
     delay: Annotated[float, Field(ge=0)] = 0.0
-    """Seconds of the story until a batch ends."""
+    """Simulated seconds until a batch ends; vendors take from minutes to a day."""
     expired: Share = 0.0
     missing: Share = 0.0
-    """Of which the results say nothing."""
+    """Share of lines missing from the results."""
     errored: Share = 0.0
     """Answered with a 400."""
     overloaded: Share = 0.0
@@ -68,33 +68,33 @@ class BatchProfile:
     garbled: Share = 0.0
     """A 200 that holds no reply."""
     expires: Share = 0.0
-    """Of batches: half of their lines are done when the day is over."""
+    """Share of batches that expire with half of their lines done."""
     unmade: Share = 0.0
-    """Of batches: answered with a 500, and not made."""
+    """Share of batches answered with a 500 and not created."""
     deaf: Share = 0.0
-    """Of batches: made, and the connection torn down in place of an answer."""
+    """Share of batches that are created, but whose connection is reset in place of an answer."""
     flaky: Share = 0.0
-    """Of all requests to the desk: answered with a 500 before anything is done."""
+    """Share of all requests to the batch endpoints answered with a 500 before anything is done."""
     locked: bool = False
-    """Whether every request to the desk is answered with a 401."""
+    """Whether every request to the batch endpoints is answered with a 401."""
     doubled: bool = False
-    """Whether results hold lines twice, of nobody, and cut off."""
+    """Whether results hold duplicate, unknown and truncated lines."""
     fails: str = ""
-    """Code of what every batch of OpenAI's fails of as a whole; empty: of nothing."""
+    """Error code with which every OpenAI batch fails as a whole; empty: none fails."""
     enqueued: Annotated[int, Field(ge=0)] = 0
-    """Tokens that OpenAI's queue holds; 0: no limit."""
+    """Maximum number of tokens in OpenAI's queue; 0: no limit."""
     lines: Annotated[int, Field(ge=0)] = 0
-    """Calls of one batch at most; 0: no limit."""
+    """Maximum number of calls in a batch; 0: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Times are in seconds of the story; `speed` says how many of them pass in a real one."""
+    """Behaviour of the server, in simulated seconds, `speed` of which pass in a real one."""
 
     spells: tuple[FaultWindow, ...] = ()
-    """Where several run at once their shares add up."""
+    """Shares of overlapping windows add up."""
     latency: float = 0.0
-    """Until a reply starts: the median; single ones vary by `spread`."""
+    """Median time until a reply starts; single ones vary by `spread`."""
     spread: float = 0.0
     """Standard deviation of the logarithm of the latency."""
     per_token: float = 0.0
@@ -107,13 +107,13 @@ class Profile:
     """Requests that are served at one time, as by a server of one's own: others queue, first come,
     first served. 0: all at once."""
     quota: int = 0
-    """Replies until the account has nothing left; 0: endless."""
+    """Replies until the account's credit is used up; 0: unlimited."""
     delay: float = 1.0
-    """What a `rate_limit` or an `overloaded` fault asks to wait."""
+    """The wait that a `rate_limit` or an `overloaded` fault asks for."""
     drip: float = 30.0
-    """How long a dripping reply drips before it comes."""
+    """How long a dripping reply takes."""
     vendors: Literal["", "2026"] = ""
-    """Whose rules decide what is refused: those of the vendors in that year; empty: nobody's."""
+    """Year of the vendors' rules by which requests are refused; empty: none are."""
     batch: BatchProfile = BatchProfile()
     speed: float = 1.0
     seed: int = 0
@@ -121,7 +121,7 @@ class Profile:
     ones came before it, whatever the order of arrival."""
 
     def fault(self, chance: float, elapsed: float) -> FaultKind | None:
-        """What a request meets that drew `chance`, in [0, 1), `elapsed` seconds of the story in."""
+        """The fault of a request that drew `chance`, in [0, 1), `elapsed` simulated seconds in."""
         for spell in self.spells:
             if spell.start <= elapsed < spell.end:
                 if chance < spell.share:
@@ -139,6 +139,7 @@ PROFILES: dict[str, Profile] = {
         per_token=0.004,
         requests_per_minute=6_000,
         tokens_per_minute=4_000_000,
+        batch=BatchProfile(delay=60.0, expired=0.01),
     ),
     "storm": Profile(
         (
@@ -160,8 +161,25 @@ PROFILES: dict[str, Profile] = {
         spread=0.8,
         per_token=0.002,
         requests_per_minute=6_000,
+        batch=BatchProfile(
+            delay=60.0,
+            expired=0.05,
+            missing=0.02,
+            overloaded=0.05,
+            garbled=0.02,
+            expires=0.1,
+            unmade=0.1,
+            deaf=0.1,
+            flaky=0.05,
+        ),
     ),
-    "2026": Profile(latency=0.8, spread=0.5, per_token=0.004, vendors="2026"),
+    "2026": Profile(
+        latency=0.8,
+        spread=0.5,
+        per_token=0.004,
+        vendors="2026",
+        batch=BatchProfile(delay=60.0),
+    ),
 }
 
 

@@ -1,7 +1,7 @@
 """Rehearsing a sweep: the whole of it against a server of this machine, without a key.
 
-Everything is as it will be, wires, transports, limits and retries, but for who answers: simulated
-models, in a process of their own, behind real HTTP. Store and run folder are thrown away.
+Wires, transports, limits and retries are those of the run; only the answers come from simulated
+models, in a process of their own behind real HTTP. Store and run folder are temporary.
 """
 
 import asyncio
@@ -24,18 +24,18 @@ from oversight.engine.sweeps.sweepfile import SweepFile
 from oversight.engine.throughput import Resource
 
 REHEARSAL_KEY = "rehearsal"
-"""What stands for every key, region and project."""
+"""Dummy value of every key, region and project."""
 
 REHEARSAL_DEADLINE = 60.0
 """Seconds for one exchange, unless the sweep file sets them: no profile's replies take as long, and
 each request that it lets hang would hold up the end of the rehearsal for ten minutes."""
 
 SAMPLE_EVERY = 0.25
-"""Seconds of the clock between two looks at what holds each model back."""
+"""Simulated seconds between two samples of each model's bottleneck."""
 
 
 def actors(loaded: LoadedSweep) -> Responder:
-    """What the models of a sweep might say, by the names that wires carry."""
+    """Simulated models for those of a sweep, by their names on the wire."""
     parts = stand_ins(loaded.sweep, loaded.models.simulated)
     bare = {
         model.removeprefix(f"{provider_of(model)}/"): part
@@ -62,21 +62,21 @@ def staged(file: SweepFile, url: str) -> LoadedSweep:
 
 @dataclass(slots=True)
 class BottleneckSampler:
-    """What held each model back, look by look, and how busy this process was."""
+    """Samples of each model's bottleneck, and the CPU time of this process."""
 
     bound: defaultdict[str, Counter[Resource]] = field(default_factory=lambda: defaultdict(Counter))
-    """By model, how many of the looks found it held back by what."""
+    """Model -> number of samples by bottleneck."""
     looks: int = 0
     story: float = 0.0
-    """Seconds of the clock that it took."""
+    """Simulated seconds that it took."""
     real: float = 0.0
-    """Seconds that it took."""
+    """Real seconds that it took."""
     computing: float = 0.0
-    """Seconds in which this process computed."""
+    """CPU seconds of this process."""
 
     @asynccontextmanager
     async def over(self, models: Models) -> AsyncIterator[None]:
-        """Watch while the body runs."""
+        """Sample while the body runs."""
         clock = asyncio.get_running_loop().time
         began = clock(), time.perf_counter(), time.process_time()
         looking = asyncio.create_task(self._look(models))
@@ -100,23 +100,23 @@ class BottleneckSampler:
 
 @dataclass(frozen=True, slots=True)
 class Rehearsed:
-    """What came of a rehearsal."""
+    """The result of a rehearsal."""
 
     name: str
     profile: str
     speed: float
-    """Seconds of the clock in a real one."""
+    """Simulated seconds per real second."""
     cells: int
     finished: int
     failed: int
     halt: str
     """Why it stopped early; empty if it did not."""
     planned: Plan
-    """What was expected of it."""
+    """The plan made before it."""
     accounts: Mapping[str, UsageTotals]
     """The ledger, by model."""
     server: Mapping[str, int]
-    """What the server saw; see oversight.engine.rehearsal.MockServer.counts."""
+    """The server's counts; see oversight.engine.rehearsal.MockServer.counts."""
     watch: BottleneckSampler
 
     @property
@@ -124,6 +124,11 @@ class Rehearsed:
         return sum_usage(self.accounts.values())
 
     @property
+    def seen(self) -> int:
+        """Requests that the server saw; a call in a batch is one once its batch has ended."""
+        return self.server.get("requests", 0) + self.server.get("lines_ended", 0)
+
+    @property
     def agrees(self) -> bool:
         """Whether the server saw just those requests that the ledger has."""
-        return self.total.sent == self.server.get("requests", 0)
+        return self.total.sent == self.seen

@@ -125,7 +125,7 @@ class MockServer:
         self._reply(connection, dialect, call, request.body)
 
     def _line(self, path: str, body: bytes) -> tuple[int, bytes]:
-        """The answer to one line of a batch."""
+        """Answers one line of a batch."""
         dialect, model = _route(path)
         if dialect is None:
             return 404, _OPENAI.bad_request(f"no such path: {path}")
@@ -212,7 +212,7 @@ class MockServer:
             spoil(fault, connection, dialect, body, limits, self.profile)
 
     def _tell_model(self, connection: Connection, request: ServerRequest) -> None:
-        """What the vendor says of a model, where the profile has vendors."""
+        """Describe a model, if the profile has vendors."""
         name = unquote(request.path.rpartition("/models/")[2])
         told = vendor_model(name, request.head) if self.profile.vendors else None
         if told is None:

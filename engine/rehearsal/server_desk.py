@@ -34,7 +34,7 @@ _FIXED: dict[str, int] = {"errored": 400, "overloaded": 503}
 class _Batch:
     id: str
     owner: bytes
-    """Whose key it was handed in with; others do not see it."""
+    """The key it was submitted with; requests with other keys do not see it."""
     lines: list[tuple[str, str, bytes]]
     """(custom id, path, body)"""
     made: float
@@ -45,10 +45,10 @@ class _Batch:
     created: float = 0.0
     """Seconds since 1970."""
     refused: str = ""
-    """The code of what it failed of as a whole."""
+    """Error code, if it failed as a whole; else empty."""
     expires: bool = False
     cancelled: float = 0.0
-    """Loop time (s); 0 if nobody did."""
+    """Loop time (s); 0 if it was not."""
     results: list[tuple[str, LineFate, int, bytes]] | None = None
     tokens: int = 0
 
@@ -56,8 +56,9 @@ class _Batch:
 class ServerDesk:
     """Takes batches, keeps them for a while, and answers their lines when they end.
 
-    Counted are batches and lines, what became of lines, and as `lines_twice` those that were handed
-    in while the same line was still out, or after it had been answered.
+    Counted are batches, lines, those of batches that have ended as `lines_ended`, what became of
+    each, and as `lines_twice` those that were handed in while the same line was still out, or after
+    it had been answered.
     """
 
     def __init__(self, profile: BatchProfile, speed: float, seed: int, serve: Serve) -> None:
@@ -68,17 +69,17 @@ class ServerDesk:
         self._files: dict[str, bytes] = {}
         self._batches: dict[str, _Batch] = {}
         self._held: dict[str, LineFate | None] = {}
-        """By custom id, what became of it last; None while it is out."""
+        """Custom id -> its last result; None while it is out."""
         self._times: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
 
     @property
     def batches(self) -> "tuple[_Batch, ...]":
-        """All that were made, in order."""
+        """All batches, in the order of their creation."""
         return tuple(self._batches.values())
 
     def serve(self, connection: Connection, request: ServerRequest, dialect: ServerWire) -> bool:
-        """Whether the request was one for a desk, which has then been answered."""
+        """Answer a request to a batch endpoint; False if it is another request."""
         found = _PATH.search(request.path)
         if found is None:
             return False
@@ -258,10 +259,11 @@ class ServerDesk:
         return told
 
     def _ended(self, batch: _Batch) -> list[tuple[str, LineFate, int, bytes]]:
-        """What became of each line, decided when the batch has ended."""
+        """The result of each line, decided when the batch has ended."""
         if batch.results is not None:
             return batch.results
         batch.results = []
+        self.counts["lines_ended"] += len(batch.lines)
         span = max(batch.ends - batch.made, 1e-9)
         share = (batch.cancelled - batch.made) / span if batch.cancelled else 1.0
         done = int(len(batch.lines) * (share if batch.cancelled else 0.5 if batch.expires else 1))
@@ -348,7 +350,7 @@ def _anthropic_line(custom: str, fate: LineFate, status: int, body: bytes) -> di
 
 
 def _uploaded(request: ServerRequest) -> bytes:
-    """The file in a form."""
+    """The file in a multipart form."""
     found = re.search(rb'boundary="?([^"\r;]+)', request.head)
     assert found is not None, "files come in forms"
     for part in request.body.split(b"--" + found[1]):

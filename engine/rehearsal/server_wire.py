@@ -12,10 +12,10 @@ from oversight.engine.rehearsal.profile import FaultKind
 from oversight.engine.rehearsal.vendor_rules import Endpoint
 
 REFUSAL = "I cannot help with that."
-"""What a model says that refuses without a word of its own."""
+"""Text of a refusal for which the model gave none."""
 
 _FRAME = 3
-"""Tokens around each message and each tool."""
+"""Tokens added by each message and each tool."""
 
 
 class ServerWire(ABC):
@@ -53,7 +53,7 @@ class ServerWire(ABC):
 
     @abstractmethod
     def odd_stop(self, body: bytes) -> bytes:
-        """The same reply, stopped for a reason that nobody has heard of."""
+        """The same reply with an unknown stop reason."""
 
 
 def json_text(value: Any) -> str:
@@ -82,7 +82,7 @@ def input_tokens(call: Call) -> int:
 
 
 def output_tokens(reply: Reply) -> int:
-    """What the reply says of itself, else a rough count of its tokens, at least 1."""
+    """The reply's own usage, else a rough count of its tokens, at least 1."""
     if reply.usage.output_tokens:
         return reply.usage.output_tokens
     return 1 + _tokens(reply.text) + sum(_tokens(asked.arguments) for asked in reply.tool_calls)

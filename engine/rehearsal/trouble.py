@@ -1,4 +1,4 @@
-"""How each fault looks on the wire."""
+"""The faults as they appear on the wire."""
 
 import asyncio
 import gzip
@@ -41,7 +41,7 @@ def spoil(
     limits: str,
     profile: Profile,
 ) -> None:
-    """Send a reply that was paid for, in such a way that it is of no use."""
+    """Send a billed reply in an unusable form."""
     match fault:
         case "cut":
             connection.begin(

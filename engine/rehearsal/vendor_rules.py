@@ -35,13 +35,13 @@ _ENDS = {
     "2027-01-14": r"gpt-4o(-mini)?(-20|$)|gpt-4\.1(-mini|-nano)?(-20|$)",
     "2026-11-30": r"claude-sonnet-4-5",
 }
-"""Days on which models end that are served until then."""
+"""Retirement dates of models."""
 _FREE_OF_SAMPLING = b"2026-10-21"
 
 
 @dataclass(frozen=True, slots=True)
 class VendorRefusal:
-    """What a vendor answers to a request that it does not serve."""
+    """A vendor's refusal of a request."""
 
     status: int
     code: str

@@ -1,4 +1,4 @@
-"""What carries out the missing cells of a run: the seam between a run and the processes at work."""
+"""Executors: the seam between a run and the processes that run its missing cells."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ Batches: TypeAlias = Callable[[RunFolder], Iterable[Iterable[Cell]]]
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What an executor is to do, and with what."""
+    """The work of an executor, and its means."""
 
     loaded: LoadedSweep
     folder: RunFolder
@@ -37,18 +37,18 @@ class Assignment:
     keep: Callable[[Sequence[LandedCell]], None]
     """Takes outcomes as they land. RunFolderError if the disk takes no more."""
     before: Mapping[str, UsageTotals] = field(default_factory=dict)
-    """What earlier sittings of the run asked and paid, by model."""
+    """What earlier sessions of the run asked and paid, by model."""
     run_again: int = 0
-    """How many cells had failed, and are run again."""
+    """Number of cells that had failed and are run again."""
     batches: Batches | None = None
-    """Missing cells of the folder, one batch after the other: the next is asked for when all of one
-    have landed, and where there is none the run has told enough. None: all missing cells in one."""
+    """Yields missing cells of the folder, batch by batch; the next is requested when one has
+    landed, and the run ends after the last. None: all missing cells in one batch."""
 
 
 class Executor(ABC):
-    """Carries out an assignment. The stop token of the sweep is its to obey, and to stop.
+    """Runs an assignment. It obeys the sweep's stop token, and may stop it.
 
-    Made before anything is asked; UsageError where it cannot start: a missing key, a missing price.
+    Made before anything is asked. Raises: UsageError for a missing key or a missing price.
     """
 
     @abstractmethod
@@ -56,8 +56,8 @@ class Executor(ABC):
         """Run the missing cells; why it stopped early, or None when every cell has an outcome.
 
         Replies in flight at a stop land and are saved before this returns. When cancelled they
-        are abandoned, which may mean paid for in vain; what had landed is saved. ReplayMiss from
-        a replay.
+        are abandoned, though they may have been paid for; what had landed is saved. ReplayMiss
+        from a replay.
         """
 
     @abstractmethod
@@ -71,11 +71,11 @@ class Executor(ABC):
 
     @abstractmethod
     def accounts(self) -> Mapping[str, UsageTotals]:
-        """What was asked since it began and what came of it, by model."""
+        """Usage since it began, by model."""
 
     @abstractmethod
     def lines(self) -> tuple[str, ...]:
-        """For the display, a line a model: how fast it goes, and what holds it back."""
+        """Lines for the display, one per model: its throughput and its bottleneck."""
 
     @property
     @abstractmethod
@@ -84,12 +84,12 @@ class Executor(ABC):
 
     @property
     def awaited(self) -> str:
-        """What is out and stays there, whatever becomes of this process; empty if nothing is."""
+        """Work that outlives this process, such as submitted batches; empty if there is none."""
         return ""
 
     @property
     def ledger(self) -> Ledger | None:
-        """Tells of requests one by one, for the journal; None where only sums are known."""
+        """Ledger of single requests; None where only totals are known."""
         return None
 
     def standing(
@@ -102,7 +102,7 @@ class Executor(ABC):
         spend: str,
         halt: Halt | None,
     ) -> Snapshot:
-        """Where it stands, for observers; the parameters are what it does not know itself."""
+        """The state of the run for observers; the parameters are what it does not know itself."""
         calls = self.statistics
         return Snapshot(
             total,

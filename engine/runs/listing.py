@@ -1,4 +1,4 @@
-"""Run folders at a glance: which there are, how far each is, and whether anybody is running it."""
+"""Listing run folders: how far each is, and whether a process is running it."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ RUNS = Path("runs")
 """Where run folders are made, in the working folder."""
 
 MAX_NAMED = 8
-"""Folders that are named where a word may mean several, or none."""
+"""Maximum number of folders listed where a name is ambiguous or unknown."""
 
 
 RunState: TypeAlias = Literal["running", "finished", "stopped"]
@@ -22,7 +22,7 @@ RunState: TypeAlias = Literal["running", "finished", "stopped"]
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """How one run folder stands."""
+    """The state of one run folder."""
 
     folder: Path
     sweep: str
@@ -33,7 +33,7 @@ class RunSummary:
     finished: int
     failed: int
     running: str | None
-    """Who is running it, as `pid 4121, since 14:02`."""
+    """The process that is running it, as `pid 4121, since 14:02`."""
     overrides: tuple[str, ...] = ()
     """The `--set` flags that it was started with."""
 
@@ -112,13 +112,13 @@ def folder_named(word: str) -> Path:
 
 def summaries(place: Path) -> tuple[list[RunSummary], list[RunFolderError]]:
     """Every run in a folder, the newest first; and what is wrong with those that cannot be read."""
-    found, faults = [], []
+    runs, faults = [], []
     for folder in newest_first(run_folders(place)):
         try:
-            found.append(summarize(folder))
+            runs.append(summarize(folder))
         except RunFolderError as exc:
             faults.append(exc)
-    return found, faults
+    return runs, faults
 
 
 def _listed(folders: Sequence[Path]) -> str:

@@ -53,7 +53,7 @@ def open_run(folder: Path, overrides: Iterable[str] = ()) -> LoadedSweep:
         document.set(assignment)
     document.value.setdefault("name", manifest.name)
     checked = checked_sweep(document, folder / SWEEP, problems, manifest.prompt_sets)
-    return _made(checked, apis=manifest.apis)
+    return _loaded(checked, apis=manifest.apis)
 
 
 def _open_python_run(
@@ -66,7 +66,7 @@ def _open_python_run(
     if overrides:
         raise UsageError(f"--set {overrides[0]}: {folder} was made from Python; set it there")
     try:
-        return _made(read_python_sweep(text, problems), apis=apis)
+        return _loaded(read_python_sweep(text, problems), apis=apis)
     except RunFolderError as exc:
         raise RunFolderError(
             f"{folder} was made from Python, and {exc}: call run() again there, and show() of what "
@@ -75,7 +75,7 @@ def _open_python_run(
 
 
 def folder_of(sweep: Sweep) -> Path:
-    """Where `oversight run` keeps a sweep unless it is told."""
+    """The default run folder of a sweep."""
     return RUNS / f"{sweep.name}-{sweep.identity[:6]}"
 
 
@@ -103,23 +103,25 @@ def run_folder(
 
 
 def load_sweep(file: SweepFile, variables: Mapping[str, str] | None = None) -> LoadedSweep:
-    """The sweep of a file, or of what stands for one. UsageError for settings of nobody.
+    """The sweep of a file, or of what stands for one. UsageError for settings without effect.
 
     variables: of the environment, by name; None for the process's own and those of `.env`.
     """
     check_names(file.document, file.models, file.providers)
-    loaded = _made(file, variables)
+    loaded = _loaded(file, variables)
     check_use(file.document, file.models, file.providers, loaded.sweep.models)
     return loaded
 
 
-def _made(
+def _loaded(
     file: SweepFile,
     variables: Mapping[str, str] | None = None,
     apis: Mapping[str, Api] | None = None,
 ) -> LoadedSweep:
-    """The same, without a look at settings that mean nothing: a run that was made with such is to
-    be opened all the same. apis: which endpoint answered for each model, where that is decided."""
+    """The same without checking for settings without effect: runs made with such can be opened.
+
+    apis: which endpoint answers for each model, where that is decided already.
+    """
     stop_token = StopToken()
     known = (*file.problems, *problems_of(file.protocols))
     if variables is None:

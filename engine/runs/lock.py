@@ -1,4 +1,4 @@
-"""The lock of a run folder: who is running it. It ends with its process, however that ends."""
+"""The lock of a run folder, held by the process that runs it, and released however that ends."""
 
 import fcntl
 import os
@@ -13,7 +13,7 @@ LOCK_FILE = "lock"
 
 
 def take_lock(folder: Path) -> int:
-    """Lock a run folder for this process; the lock lasts until what is returned is closed.
+    """Lock a run folder for this process, until the returned descriptor is closed.
 
     RunFolderError names the process that has it; OSError if the file cannot be made.
     """
@@ -22,10 +22,10 @@ def take_lock(folder: Path) -> int:
         if not _locked(lock, fcntl.LOCK_EX):
             if not _locked(lock, fcntl.LOCK_SH):
                 raise RunFolderError(
-                    f"another process ({_told(lock)}) is running {folder}. "
+                    f"another process ({_owner(lock)}) is running {folder}. "
                     f"Watch it: oversight status {folder}"
                 )
-            # Somebody only looks who has it, and is about to let go.
+            # Another process only checks for a holder, and is about to let go.
             fcntl.flock(lock, fcntl.LOCK_EX)
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"pid {os.getpid()}, since {time.strftime('%H:%M')}".encode(), 0)
@@ -46,13 +46,13 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def holder(folder: Path) -> str | None:
-    """Who is running the folder now, as `pid 4121, since 14:02`; None if nobody is."""
+    """The process that is running the folder, as `pid 4121, since 14:02`; None if there is none."""
     try:
         lock = os.open(folder / LOCK_FILE, os.O_RDONLY)
     except FileNotFoundError:
         return None
     try:
-        return None if _locked(lock, fcntl.LOCK_SH) else _told(lock)
+        return None if _locked(lock, fcntl.LOCK_SH) else _owner(lock)
     finally:
         os.close(lock)
 
@@ -65,5 +65,5 @@ def _locked(lock: int, kind: int) -> bool:
     return True
 
 
-def _told(lock: int) -> str:
+def _owner(lock: int) -> str:
     return os.pread(lock, 100, 0).decode(errors="replace") or "pid unknown"

@@ -1,4 +1,4 @@
-"""Looking into a run again: which of its rows are meant, and what was said in them."""
+"""Finding rows and problems in a run, and what was said in them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ from oversight.protocols.question import Problem
 from oversight.protocols.transcript import Verdict
 
 MAX_ROWS_COMPARED = 40
-"""Rows that are looked through for the one in which most was said."""
+"""Maximum number of rows compared to find the one with the most turns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Rows of the report by parts of their names; an empty part is in every name."""
+    """Selects rows of the report by parts of their names; an empty part selects all."""
 
     protocol: str = ""
     agent: str = ""
@@ -37,8 +37,8 @@ class Parts:
 def cells_with_verdict(
     sweep: Sweep, run: Path, parts: Parts, problems: int | None = None
 ) -> list[Cell]:
-    """The cells of the rows that are meant which have a verdict. problems: the first so many alone;
-    None for all. UsageError if no row is meant."""
+    """The cells of the selected rows that have a verdict. problems: the first so many, None for
+    all. UsageError if no row is selected."""
     if not any(parts.fit(row) for row in sweep.rows):
         raise UsageError(f"no row of {run} fits; list them: oversight report {run}")
     first = {problem.id for problem in sweep.problems[:problems]}
@@ -50,13 +50,13 @@ def cells_with_verdict(
     return [cell for cell in sweep.cells() if cell.place in done and parts.fit(cell.row)]
 
 
-def found(
+def locate(
     sweep: Sweep, run: Path, wanted: str, parts: Parts, draw: int | None = None
 ) -> tuple[Problem, list[Row], int]:
-    """The problem, the rows of the report and the draw that are meant.
+    """The problem, the rows of the report and the draw that a user names.
 
     wanted: id of a problem, or of a cell as outcomes.jsonl has it. draw: None for the cell's, or
-    the first. UsageError, with those that there are, if nothing is meant.
+    the first. UsageError, with the candidates, if nothing matches.
     """
     problems = {problem.id: problem for problem in sweep.problems}
     if wanted in problems:
@@ -83,7 +83,7 @@ def found(
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """What a seat thought before it filled in a form of which nobody heard: a choice, a rating."""
+    """Reasoning of a seat before a form that no other seat reads: a choice, a rating."""
 
     form: str
     reasoning: str
@@ -94,7 +94,7 @@ class Thought:
 
 @dataclass(frozen=True, slots=True)
 class ShownWorld:
-    """How a world ends, and what was thought on the way."""
+    """The outcome of a world, and the private reasoning on the way."""
 
     outcome: CellOutcome
     thoughts: tuple[Thought, ...]
@@ -104,7 +104,7 @@ class ShownWorld:
 async def fullest(
     rows: Sequence[Row], about: Problem, draw: int, ask: Ask
 ) -> tuple[Row, list[ShownWorld]]:
-    """The row in which most was said, and its worlds; of equals, and of failures, the first."""
+    """The row with the most turns, and its worlds; the first of several."""
     best: tuple[int, Row, list[ShownWorld]] | None = None
     for row in rows[:MAX_ROWS_COMPARED]:
         sides = range(len(about.values))

@@ -1,4 +1,4 @@
-"""Who watches a run: its progress on a display, a page that follows it, a rule that stops it."""
+"""Observers of a run: a progress display, a live page, a stopping rule."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -10,9 +10,9 @@ from oversight.engine.runs.outcome import LandedCell
 
 
 class Observer:
-    """Watches a run without changing it. This one looks away: override what is of interest.
+    """Base of observers, which does nothing: override what is of interest.
 
-    An observer that is to end a run holds its stop token. What it raises ends the run.
+    An observer that may end the run holds its stop token. An exception that it raises ends the run.
     """
 
     def watching(self, snapshot: Callable[[], Snapshot]) -> AbstractAsyncContextManager[None]:
@@ -21,7 +21,7 @@ class Observer:
         return nullcontext()
 
     def landed(self, cells: Sequence[LandedCell]) -> None:
-        """Called with outcomes once they are in the run folder; nothing goes on meanwhile."""
+        """Called with outcomes once they are in the run folder; it blocks the run."""
 
 
 class ProgressDisplay(Observer):

@@ -1,4 +1,4 @@
-"""One line of `outcomes.jsonl`: what came of one cell, and nothing that differs between reruns."""
+"""One line of `outcomes.jsonl`: the outcome of a cell, and nothing that differs between reruns."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -12,11 +12,11 @@ from oversight.protocols.counts import Counts
 from oversight.protocols.transcript import Failure, Scalar, Verdict
 
 FAILURE_MARK = b',"failure":{'
-"""What the line of a failure has and no other: in a text the quotes would be escaped."""
+"""Occurs in the lines of failures only: within a text the quotes would be escaped."""
 
 
 class LandedCell(NamedTuple):
-    """A cell that has just got its outcome."""
+    """A cell whose outcome has just landed."""
 
     place: int
     """Of the cell, in the order of the sweep."""

@@ -8,11 +8,11 @@ from pathlib import Path
 from oversight.engine.runs.outcome import OutcomeRecord, read_outcome
 
 LINE_START = b'{"place":'
-"""Every line of an outcome begins so."""
+"""How every outcome line begins."""
 
 
 class OutcomeFollower:
-    """Reads a file of outcomes on, whole line by whole line, and no line twice."""
+    """Follows a growing file of outcomes: each whole line once."""
 
     def __init__(self, file: Path, again: Callable[[bool], None]) -> None:
         """file: it may grow, be replaced, or not be there yet.
@@ -24,8 +24,8 @@ class OutcomeFollower:
         self._again = again
         self._end = self.inode = 0
 
-    def news(self) -> Iterator[tuple[int, bytes]]:
-        """Where each line begins that has come since, and the line."""
+    def new_lines(self) -> Iterator[tuple[int, bytes]]:
+        """(offset, line) of each line added since the last call."""
         try:
             lines = self._file.open("rb")
         except FileNotFoundError:
@@ -44,7 +44,7 @@ class OutcomeFollower:
 
 
 class OutcomeIndex:
-    """Where the line of each cell is; none is read before its cell is asked for."""
+    """Offset of each cell's line; a line is read when its cell is asked for."""
 
     def __init__(self, file: Path, cells: int) -> None:
         """cells: of the sweep."""
@@ -55,9 +55,9 @@ class OutcomeIndex:
 
     def records(self, places: Iterable[int]) -> dict[int, OutcomeRecord]:
         """The outcomes that have landed of these cells. ValueError for a line that is none."""
-        for start, line in self._follower.news():
+        for start, line in self._follower.new_lines():
             number = line[len(LINE_START) : line.find(b",")]
-            # What is no outcome is named by whoever reads all of them.
+            # Malformed lines are reported by readers of the whole file.
             if line.startswith(LINE_START) and number.isdigit() and int(number) < len(self._starts):
                 self._starts[int(number)] = start + 1
         there = [place for place in places if self._starts[place]]

@@ -1,4 +1,4 @@
-"""How a run goes on just now, for who looks on from another process: `progress.json`."""
+"""`progress.json`: the current state of a run, for other processes to read."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -17,14 +17,14 @@ from oversight.engine.system.files import replace_file
 PROGRESS_FILE = "progress.json"
 
 WRITE_EVERY = 1.0
-"""Seconds between two notes."""
+"""Seconds."""
 
 
 class ProgressNotes(Observer):
-    """Notes where a run stands, once a second, in its folder.
+    """Writes the state of a run to its folder, once a second.
 
-    A note that cannot be written is left out: nothing is lost with it, and the ledger stops a run
-    whose folder takes no more.
+    A write that fails is skipped: nothing is lost, and the ledger stops a run whose folder cannot
+    be written.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -56,7 +56,7 @@ class ProgressNotes(Observer):
 
 
 def read_progress(folder: Path) -> dict[str, Any]:
-    """The last note; empty where there is none that can be read."""
+    """The last state written; empty if there is none that can be read."""
     try:
         told = orjson.loads((folder / PROGRESS_FILE).read_bytes())
     except (OSError, orjson.JSONDecodeError):

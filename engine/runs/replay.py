@@ -15,7 +15,7 @@ from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.sweep import Cell
 
 REPLAY_LANES = 1
-"""Nothing waits in a replay; and one after another, cells meet the same miss first each time."""
+"""Nothing waits in a replay, and one cell after the other meets the same first miss each time."""
 
 
 async def unreachable(call: Call) -> Reply:
@@ -31,7 +31,7 @@ def replay_cache(store: Reader, identity: Identity, *, explained: int = EXPLAINE
 async def replay_cells(
     cells: Iterable[Cell], store: Reader, identity: Identity, keep: Callable[[Cell, bytes], None]
 ) -> None:
-    """Run cells again, and hand over the line of each outcome.
+    """Run cells again, and pass the line of each outcome to `keep`.
 
     ReplayMiss at the first call that was never recorded; StoreFailed at the first record that is
     damaged: a replay of a part must not pass for one of the whole.
@@ -54,25 +54,27 @@ async def keys_of(
     cells: each with whether its outcome followed from replies alone. Of one that failed at its
     provider, the keys up to there; of any other a missing call is a ReplayMiss.
     """
-    keys = _Keys(replay_cache(store, identity), identity)
+    cache, keys = replay_cache(store, identity), set[str]()
     for cell, from_replies in cells:
+        recorder = CallRecorder(cache)
         try:
-            await attempt(cell, keys)
+            await attempt(cell, recorder)
         except ReplayMiss:
             if from_replies:
                 raise
-    return keys.seen
+        keys |= {store_key(at, identity(call)) for at, (call, _) in recorder.answered.items()}
+    return keys
 
 
 @dataclass(slots=True)
-class _Keys:
-    """An `Ask` that notes the key of whatever its inner one answers."""
+class CallRecorder:
+    """An `Ask` that records the calls that its inner one answers."""
 
     inner: Ask
-    identity: Identity
-    seen: set[str] = field(default_factory=set)
+    answered: dict[str, tuple[Call, Reply]] = field(default_factory=dict)
+    """Address -> call and reply, in the order of the replies."""
 
     async def __call__(self, call: Call) -> Reply:
         reply = await self.inner(call)
-        self.seen.add(store_key(call.address, self.identity(call)))
+        self.answered[call.address] = (call, reply)
         return reply

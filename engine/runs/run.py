@@ -1,4 +1,4 @@
-"""A run: one sweep in its folder, over its store. Whoever starts or resumes one does it here."""
+"""A run: one sweep in its folder, over its store; started or resumed."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -59,7 +59,7 @@ class RunOptions:
 class Run:
     """A sweep with its run folder locked and its store open, as long as the body of `open` runs.
 
-    The terminal, Python and rehearsals are observers of it; processes at work are executors.
+    The terminal, Python and rehearsals observe it; executors run its cells.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Run:
         return halt
 
     def snapshot(self) -> Snapshot:
-        """Where the run stands now."""
+        """The current state of the run."""
         cells = len(self.loaded.sweep), self.folder.finished, self.folder.failed
         if self._executor is None:
             return Snapshot(*cells)
@@ -158,11 +158,11 @@ class Run:
 
     @property
     def awaited(self) -> str:
-        """What is out in batches, and stays there; empty if nothing is."""
+        """Batches that are out; empty if there are none."""
         return self._executor.awaited if self._executor else ""
 
     def accounts(self) -> Mapping[str, UsageTotals]:
-        """What was asked and paid since the run began, by model; earlier sittings included."""
+        """Usage since the run began, by model; earlier sessions included."""
         return self._ledger.by_model() if self._ledger else {}
 
     def outcomes(self) -> Iterator[OutcomeRecord]:

@@ -26,7 +26,7 @@ OWN_FILES = {
     lock.LOCK_FILE,
     *(name for each in (SWEEP, PROBLEMS, MANIFEST_FILE) for name in (each, f".{each}.new")),
 }
-"""What a folder has whose making was cut off."""
+"""Files of a folder whose creation was interrupted."""
 
 
 class RunFolder:
@@ -47,9 +47,9 @@ class RunFolder:
         self.path = path
         self.manifest = manifest
         self.failed = 0
-        """How many of the outcomes are failures."""
+        """Number of outcomes that are failures."""
         self.finished = 0
-        """How many cells have an outcome."""
+        """Number of cells that have an outcome."""
         # With its problems a folder is whole without the data set, wherever it is taken.
         self._begin_with = {SWEEP: sweep, PROBLEMS: b"".join(jsonl(problems))}
         self._starts = array("Q", bytes(8 * manifest.cells))
@@ -185,15 +185,15 @@ class RunFolder:
             )
 
     def note(self, *, replies: int, store_id: str = "") -> None:
-        """Write down how many replies the store holds, and which store it is. RunFolderError."""
+        """Record the number of replies in the store, and the store's id. RunFolderError."""
         known = store_id or self.manifest.store_id
         self.manifest = replace(self.manifest, replies=replies, store_id=known)
         write_manifest(self.path, self.manifest)
 
     def refreshing(self, now: int) -> int | None:
-        """When an earlier sitting began to ask for all calls once more; None if this is the first.
+        """When an earlier session began this refresh; None if this is the first.
 
-        now: seconds since 1970, noted for later sittings if this is the first. RunFolderError.
+        now: seconds since 1970, recorded for later sessions if this is the first. RunFolderError.
         """
         began = self.manifest.refreshed_since or None
         if began is None:
@@ -202,7 +202,7 @@ class RunFolder:
         return began
 
     def _refuse_foreign(self) -> None:
-        """Nobody's files are written over: what is there must be a run folder, or begin to be."""
+        """Refuse a folder with foreign files: it must be a run folder, or the beginning of one."""
         if (self.path / MANIFEST_FILE).exists():
             return
         strange = sorted({each.name for each in self.path.iterdir()} - OWN_FILES)

@@ -1,4 +1,4 @@
-"""Executors at work in this process: its models behind a cache over the store."""
+"""Executors in this process: models behind a cache over the store."""
 
 from collections.abc import Iterable
 
@@ -17,12 +17,12 @@ from oversight.protocols.transcript import Failure
 
 
 class LocalExecutor(Executor):
-    """Asks this process's models, and tells what comes of it."""
+    """Base of the executors that ask models from this process."""
 
     def __init__(
         self, models: Models, store: Store, mode: Mode = "use", refreshed_since: int | None = None
     ) -> None:
-        """The models must be prepared; they are closed with this."""
+        """models: prepared; `close` closes them."""
         self.models = models
         self.cache = Cache(
             store,
@@ -55,10 +55,10 @@ class LocalExecutor(Executor):
 
 
 class RunSession(LocalExecutor):
-    """One go at a sweep, from start or resume to its end or its stop."""
+    """One session of a run, from its start or resume to its end or its stop."""
 
     young = YOUNG
-    """Objects that may be made until the collector of garbage looks through them."""
+    """Threshold of the garbage collector's youngest generation, in objects."""
 
     def __init__(self, assignment: Assignment) -> None:
         loaded = assignment.loaded

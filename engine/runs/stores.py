@@ -1,4 +1,4 @@
-"""The store of a run, by what its user calls it: a folder, or the URL of a database."""
+"""Opening the store of a run by its name: a folder, or the URL of a database."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ from oversight.engine.system.settings import STORE_VARIABLE, homely, is_url, sto
 
 
 def store_name(given: Path | str | None) -> str:
-    """What the user calls the store: what is given, else $OVERSIGHT_STORE, else the user's cache.
+    """The name of the store: the one given, else $OVERSIGHT_STORE, else the user's cache folder.
 
     A folder is made absolute, so that other processes find it.
     """
@@ -20,8 +20,8 @@ def store_name(given: Path | str | None) -> str:
 
 
 def shown_name(named: str) -> str:
-    """As it may stand in files that others read: without the name of anybody's home folder. A URL
-    that holds a password is never opened, so that none is shown."""
+    """The name for files that others read: without the user's home folder. A URL that holds a
+    password is refused when it is opened, so that none is shown."""
     return named if is_url(named) else homely(Path(named))
 
 
@@ -31,7 +31,7 @@ def open_store(named: str, id: str = "") -> Store:
     id: of the store that a new one takes the place of.
     """
     if is_url(named):
-        # Not installed unless it is wanted.
+        # An extra.
         from oversight.cache.postgres import PostgresStore
 
         return PostgresStore(named, id)

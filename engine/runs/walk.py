@@ -28,15 +28,15 @@ from oversight.protocols.protocol import Protocol
 from oversight.protocols.transcript import Failure
 
 STAND_IN = SimModel(tool_use=0.6)
-"""Who speaks for a model that is not simulated: as long as models speak, and using a tool as often
-as they do."""
+"""Stands in for a model that is not simulated: its speeches are about as long, and it uses tools
+about as often."""
 
 
 class Walker:
-    """An `Ask` that answers without asking anybody, and shows each different call once."""
+    """An `Ask` that answers with simulated replies, and reports each distinct call once."""
 
     def __init__(self, answer: Callable[[Call], Reply], see: Callable[[Call, Reply], None]) -> None:
-        """answer: says what a model would. see: is shown each call with its reply."""
+        """answer: the simulated model. see: called with each distinct call and its reply."""
         self._answer = answer
         self._see = see
         self._seen: dict[str, Reply] = {}
@@ -50,7 +50,7 @@ class Walker:
         return reply
 
     async def walk(self, cells: Iterable[Cell]) -> int:
-        """Go through the cells one by one; how many came to a verdict."""
+        """Run the cells one by one; returns the number that reached a verdict."""
         verdicts = 0
         for cell in cells:
             verdicts += not isinstance(await attempt(cell, self), Failure)
@@ -58,21 +58,21 @@ class Walker:
 
 
 def stand_ins(sweep: Sweep, simulated: Mapping[str, SimModel]) -> dict[str, SimModel]:
-    """A simulated model for every model of the sweep. simulated: those that are it already."""
+    """A simulated model for every model of the sweep. simulated: those that are so already."""
     return {model: simulated.get(model, STAND_IN) for model in sweep.models}
 
 
 def world_of(sweep: Sweep) -> GroundTruth:
-    """All that whoever stands in for the models of a sweep must know."""
+    """The ground truth that stand-ins for the models of a sweep need."""
     return GroundTruth((*sweep.problems, *problems_of([row.protocol for row in sweep.rows])))
 
 
 async def require_distinct(sweep: Sweep) -> None:
-    """UsageError if two rows differ in their names alone: with the same settings of the protocol,
-    but other roles or prompts, they would ask the same and come to the same.
+    """UsageError if two rows differ in name only: with the same settings of the protocol, but other
+    roles or prompts, they would ask the same calls and reach the same verdicts.
 
-    Found out on the sweep's first problem, with several casts of made-up models, which answer
-    forms by lot so that every branch is taken by some.
+    Checked on the sweep's first problem, with several casts of simulated models that fill in forms
+    at random, so that every branch is taken by some.
     """
     settings: dict[str, list[Row]] = {}
     for row in sweep.rows:
@@ -99,7 +99,7 @@ async def require_distinct(sweep: Sweep) -> None:
 
 
 async def _probe(sweep: Sweep, row: Row, provider: SimProvider, salt: int) -> object:
-    """All that a row asks about the first problem, and what it comes to."""
+    """The calls that a row asks about the first problem, and their outcomes."""
     calls: set[str] = set()
 
     async def ask(call: Call) -> Reply:
@@ -126,7 +126,7 @@ async def _probe(sweep: Sweep, row: Row, provider: SimProvider, salt: int) -> ob
 
 
 def _without_roles(protocol: Protocol) -> Protocol:
-    """The protocol with no roles of its own: what is left are its settings."""
+    """The protocol with placeholder roles, so that only its settings differ."""
     nobody = Agent("sim/nobody")
     roles: dict[str, Any] = {"agent": nobody} if hasattr(protocol, "agent") else {}
     return replace(protocol, judge=StatedJudge("sim/nobody"), prompts=None, **roles)
@@ -138,7 +138,7 @@ CASTS = (
     SimModel(muddle=0.3, refusal=0.1, noise=1.0),
     SimModel(insight=-2.0, noise=1.5, tool_use=1.0),
 )
-"""Who answers while rows are compared: whatever tells two of them apart should show with one."""
+"""Models that answer while rows are compared: any difference should show with one of them."""
 
 
 async def shapes(sweep: Sweep, simulated: Mapping[str, SimModel]) -> dict[Call, Row]:
@@ -171,8 +171,8 @@ async def require_abilities(
 ) -> dict[Call, Row]:
     """UsageError if a model is to be asked for what it cannot do: who, what, and the mend.
 
-    reach: how each model is asked. Each of the `shapes` is held against what its model takes;
-    returns them.
+    reach: how each model is asked. Each of the `shapes`, which are returned, is checked against
+    what its model supports.
     """
     await require_distinct(sweep)
     found = await shapes(sweep, simulated)
@@ -187,7 +187,7 @@ async def require_abilities(
 
 
 def require_service(retirements: Iterable[Retirement], today: date) -> None:
-    """UsageError if a model is no longer served: who, since when, and the mend."""
+    """UsageError, with the mend, if a model is no longer served."""
     gone = [told for told in retirements if told.past(today)]
     if gone:
         lines = "\n".join(

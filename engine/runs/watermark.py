@@ -1,4 +1,4 @@
-"""How much a run folder knows its store to hold, noted as the run goes on."""
+"""Records the store's reply count in the manifest: a later start can detect lost replies."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -18,9 +18,10 @@ NOTE_EVERY = 10.0
 async def store_watermark(
     folder: RunFolder, held: Callable[[], int], store: Store, stop_token: StopToken
 ) -> AsyncIterator[None]:
-    """Note how many replies are held, and where, while the body runs, and once more after it.
+    """Record the reply count and the store's id while the body runs, and once more after it.
 
-    A folder that cannot be written pulls the latch, and so does a store that is gone.
+    held: returns the count. A folder that cannot be written stops the run, as does a store that is
+    gone.
     """
 
     def note() -> None:
@@ -30,15 +31,15 @@ async def store_watermark(
         except (RunFolderError, StoreGone) as fault:
             stop_token.stop(StoreFailed(str(fault)))
 
-    async def now_and_then() -> None:
+    async def periodically() -> None:
         while True:
             note()
             await asyncio.sleep(NOTE_EVERY)
 
-    noting = asyncio.create_task(now_and_then())
+    recording = asyncio.create_task(periodically())
     try:
         yield
     finally:
-        noting.cancel()
-        await asyncio.wait([noting])
+        recording.cancel()
+        await asyncio.wait([recording])
         note()

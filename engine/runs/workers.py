@@ -1,4 +1,4 @@
-"""Work of one kind, so many pieces at a time: what fails one piece, and what stops them all."""
+"""A pool of workers: which faults fail one piece of work, and which stop the run."""
 
 import asyncio
 import logging
@@ -23,17 +23,17 @@ Work = TypeVar("Work")
 Landed = TypeVar("Landed")
 
 CONCERNS_THE_RUN = (Halt, ReplayMiss, StoreError, MemoryError, Pending)
-"""Faults that say nothing about the piece of work in which they are met; all but the last stop the
+"""Faults that do not concern the piece of work in which they are raised; all but the last stop the
 run."""
 
 WORKERS_FROM_STORE = 8
-"""Lanes that do while the store answers everything: more would only push each other out of the
-processor's caches."""
+"""Lanes that run while the store answers every call: more would only compete for the processor's
+caches."""
 POLL_SECONDS = 0.01
-"""Seconds between two looks at whether it still does."""
+"""Seconds between two checks whether it still does."""
 
 CRASH = "crash"
-"""The kind of a failure that is a bug in somebody's code, and not a model's doing."""
+"""Kind of a failure that is a bug in some code, and not a model's doing."""
 
 RETRIED_KINDS = frozenset((CRASH, NeverAnswered.slug))
 """Kinds of failures whose cells are run again at a resume: a bug that may be mended by then, and
@@ -54,11 +54,11 @@ async def run_workers(
 ) -> None:
     """Attempt every piece, `lanes` at a time, in the order of `todo`; a lane ends what it began.
 
-    keep: what to do with what came of a piece, as it lands. waits: whether the attempts are waiting
-    for any reply; until they first do, a few lanes run alone. more: asked by each lane that finds
-    `todo` at its end; returns once there is more in it, or False if there never will be.
+    keep: called with each piece and its result, as it lands. waits: whether attempts are waiting
+    for a reply; until they first do, only a few lanes run. more: awaited by each lane that exhausts
+    `todo`; returns True once there is more in it, False if there never will be.
 
-    A Halt pulls the latch: pieces that need another call end without a result, and all lanes
+    A Halt stops the token: pieces that need another call end without a result, and all lanes
     return. A piece that is Pending ends without a result, and its lane goes on. Whatever else an
     attempt raises cancels the rest and propagates. When cancelled, pieces under way leave no
     result.
@@ -82,7 +82,7 @@ async def run_workers(
             except RunFolderError as fault:
                 stop_token.stop(StoreFailed(str(fault)))
                 return
-            # What the store answers whole never waits: let signals and progress in.
+            # A piece that the store answers never waits: give signals and progress a turn.
             await asyncio.sleep(0)
 
     async def lane() -> None:
@@ -103,9 +103,9 @@ async def run_workers(
 
 
 def failure(work: str, raised: BaseException) -> Failure:
-    """What an attempt's exception says about its piece of work; raises those that say nothing.
+    """Convert an exception into a `Failure`; re-raises those that concern the whole run.
 
-    work: what the log calls it.
+    work: the name of the piece in the log.
     """
     match fault := _leaf(raised):
         case Halt() | ReplayMiss() | Pending():
@@ -138,10 +138,9 @@ def failure(work: str, raised: BaseException) -> Failure:
 
 
 def _leaf(fault: BaseException) -> BaseException:
-    """The fault inside a group: the first one that says nothing of the work if there is one, else
-    the first of all."""
+    """The fault inside a group: the first one that concerns the run, else the first of all."""
     if not isinstance(fault, BaseExceptionGroup):
         return fault
     leaves = [_leaf(inner) for inner in fault.exceptions]
-    silent = (leaf for kind in CONCERNS_THE_RUN for leaf in leaves if isinstance(leaf, kind))
-    return next(silent, leaves[0])
+    graver = (leaf for kind in CONCERNS_THE_RUN for leaf in leaves if isinstance(leaf, kind))
+    return next(graver, leaves[0])

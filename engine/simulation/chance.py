@@ -1,4 +1,4 @@
-"""The chance in a simulated reply: eight numbers that the call's address holds, and no state."""
+"""Randomness of a simulated reply: eight numbers taken from the call's address, without state."""
 
 import struct
 from typing import NamedTuple

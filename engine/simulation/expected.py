@@ -43,7 +43,7 @@ from oversight.protocols.protocol import Protocol
 from oversight.protocols.scores import SCORES, Score
 
 CLOSED_FORMS = (NaiveJudge, Propaganda, Consultancy, Debate, AdversarialPropaganda, MarketMaking)
-"""What has a closed form here."""
+"""Protocols with a closed form here."""
 
 EvidenceSpread: TypeAlias = dict[float, float]
 """Probability of each number of nats toward the truth."""
@@ -51,7 +51,7 @@ EvidenceSpread: TypeAlias = dict[float, float]
 
 @dataclass(frozen=True, slots=True)
 class ExpectedScores:
-    """What one protocol must score on problems with two answers, of values +1 and -1."""
+    """Expected scores of a protocol on problems with two answers, of values +1 and -1."""
 
     true: float
     """Mean agent score in the world in which the agent argues for the true answer."""

@@ -1,4 +1,4 @@
-"""What a simulated model sees of one question, and what it knows of it beyond that."""
+"""A question as a simulated model reads it from a prompt, with its private knowledge."""
 
 import re
 from functools import cached_property
@@ -29,7 +29,7 @@ class ParsedQuestion:
 
     @cached_property
     def cases(self) -> tuple[SideCase, ...]:
-        """One an answer, each against the next one."""
+        """One per answer, each against the next one."""
         rivals = self._answers[1:] + self._answers[:1]
         return tuple(
             SideCase(self.question, answer, rival)

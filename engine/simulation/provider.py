@@ -21,7 +21,7 @@ from oversight.engine.simulation.simulated_call import SimulatedCall, system_of
 from oversight.protocols.prompts.parse import find_question
 
 VERSION = 1
-"""Of what simulated models say: raised when the same model would answer the same call otherwise."""
+"""Version of simulated replies: raised when a model would answer the same call differently."""
 
 REFUSAL = "I would rather not take part in this. (A simulated refusal.)"
 
@@ -29,7 +29,7 @@ CHARACTERS_A_TOKEN = 4
 TOKENS_A_MESSAGE = 4
 
 MAX_PARSED_QUESTIONS = 512
-"""How many questions are kept taken apart, about 10 KB each: cells come problem by problem."""
+"""Maximum number of parsed questions kept, about 10 KB each: cells come problem by problem."""
 
 
 class SimProvider:
@@ -67,7 +67,7 @@ class SimProvider:
         return self._identities[model]
 
     def reply(self, call: Call) -> Reply:
-        """What the model answers, without the wait."""
+        """The model's reply, without its latency."""
         model = self._model(call.model)
         address = call.address
         chance = chance_of(address)

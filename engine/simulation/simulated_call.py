@@ -1,4 +1,4 @@
-"""One call as a simulated model takes it: what it is asked to do, and what it says to that."""
+"""A call to a simulated model, parsed, and its reply."""
 
 import math
 from collections.abc import Callable
@@ -38,7 +38,7 @@ def system_of(call: Call) -> str:
 
 
 class SimulatedCall:
-    """A call, taken apart, before the model that it is put to."""
+    """A parsed call, and the simulated model that answers it."""
 
     def __init__(
         self, call: Call, model: SimModel, chance: Chance, scene_of: Callable[[str], ParsedQuestion]
@@ -167,6 +167,6 @@ class SimulatedCall:
         return share(self._chance.muddle) < self._model.muddle
 
     def _words(self) -> int:
-        """How long this reply shall be: by the model's ways, and within the limit asked for."""
+        """Length of this reply in words: the model's own, within the limit asked for."""
         usual = round(self._model.words * (SHORTEST + SPREAD * share(self._chance.length)))
         return usual if self._todo.words is None else min(usual, self._todo.words)

@@ -1,4 +1,4 @@
-"""What simulated speakers say: an opening that states the strength, then plausible filler."""
+"""Speeches of simulated models: an opening that states the strength, then plausible filler."""
 
 import math
 import re
@@ -109,7 +109,7 @@ class SideCase:
         return " ".join([*said, *prose(self._case, words - sum(map(length, said)), chance)])
 
     def doubt(self, chance: Chance) -> str:
-        """One question that somebody who decides might put about this answer."""
+        """A question that a judge might ask about this answer."""
         return self._doubts[chance.start % len(self._doubts)][0]
 
 
@@ -126,7 +126,7 @@ def prose(bank: Bank, words: int, chance: Chance) -> Iterator[str]:
 
 
 def neutral(question: str, task: str, words: int, chance: Chance) -> str:
-    """A reply that helps nobody, to whatever was asked; at least one sentence."""
+    """A neutral reply to any question; at least one sentence."""
     bank = _neutral_bank(question, task)
     first, count = bank[0]
     return " ".join([first, *prose(bank, words - count, chance)])
@@ -147,7 +147,7 @@ def stated_strength(speech: str) -> tuple[str, float] | None:
 
 
 def length(text: str) -> int:
-    """Words of a text."""
+    """The number of words in a text."""
     return len(text.split())
 
 

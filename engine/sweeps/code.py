@@ -1,4 +1,4 @@
-"""The code behind a sweep: what decides, beside its settings, what is asked and how it is read."""
+"""The code behind a sweep: with the settings it decides what is asked and how it is read."""
 
 import ast
 import hashlib
@@ -15,7 +15,7 @@ from oversight.engine.sweeps.elsewhere import CodeFileLoader
 from oversight.protocols.protocol import Protocol
 
 HOME = "oversight.protocols."
-"""How the names of the modules begin in which our own protocols, agents and judges are."""
+"""Prefix of the modules with the built-in protocols, agents and judges."""
 
 UNCOUNTED = ("oversight.protocols.scoring", "oversight.protocols.datasets")
 """What reads verdicts and decides none, and what loads problems, which count by their contents.
@@ -69,7 +69,7 @@ def package_closure(modules: Iterable[str]) -> dict[str, str]:
 
 
 def _imports_within(package: str, source: str) -> Iterator[str]:
-    """The modules of a package, or of one around it, that the source of a part of it imports."""
+    """The modules that a module's source imports from its own package or an enclosing one."""
     if not package:
         return
     top = package.partition(".")[0]
@@ -90,7 +90,7 @@ def _is_module(name: str) -> bool:
 
 
 def _source_file(name: str) -> Path | None:
-    """Of a module; None if it has no source, or if it is no module but a name within one."""
+    """The source of a module; None if it has none, or if the name is not that of a module."""
     if (module := sys.modules.get(name)) is not None:
         file = getattr(module, "__file__", None)
     else:
@@ -107,7 +107,7 @@ def _lacks_source(cls: type) -> bool:
 
 
 def closure(modules: Iterable[str]) -> set[str]:
-    """Those of our modules, and all that they import of ours, without what is not counted."""
+    """The built-in modules among these, and their built-in imports, without uncounted ones."""
     found: set[str] = set()
     todo = list(modules)
     while todo:
@@ -119,7 +119,7 @@ def closure(modules: Iterable[str]) -> set[str]:
 
 
 def _classes(value: Any) -> Iterator[type]:
-    """The classes of a tree of roles and settings, with all that they inherit from."""
+    """The classes in a tree of roles and settings, with all their bases."""
     if isinstance(value, tuple):
         for part in value:
             yield from _classes(part)

@@ -11,16 +11,16 @@ import yaml
 from oversight.engine.errors import UsageError
 
 Key: TypeAlias = tuple[str | int, ...]
-"""The way from the top of a document to a value: names of mappings, places in lists."""
+"""The path from the top of a document to a value: mapping keys and list indices."""
 
 
 class Document:
-    """Plain values (mappings, lists, scalars) with the place that each of them was written at."""
+    """Plain values (mappings, lists, scalars), each with its place in the file."""
 
     def __init__(self, source: str, text: str, value: Any, places: dict[Key, str]) -> None:
         self.source = source
         self.text = text
-        """As the user wrote it; what flags set is not in it."""
+        """As the user wrote it, without the values set by flags."""
         self.value = value
         self.folder = Path(source).parent
         """Where relative paths to code start; a run folder knows another one for its copy."""
@@ -93,7 +93,7 @@ class Document:
         return self._places.get(key, self.source)
 
     def from_flag(self, key: Key) -> bool:
-        """Whether a value came from the command line and not from the file."""
+        """Whether a value was set on the command line."""
         return self.place(key).startswith("--set")
 
     def fault(self, key: Key, message: str, hint: str = "") -> UsageError:
@@ -221,7 +221,7 @@ def _build(loader: _Loader, node: yaml.Node, key: Key, source: str, places: dict
 
 
 def _scalar(loader: _Loader, node: yaml.Node, at: str) -> Any:
-    """at: what an error begins with."""
+    """at: how an error message begins."""
     whole = node.tag == "tag:yaml.org,2002:int"
     # Python neither reads nor shows whole numbers of some thousand digits.
     if whole and len(node.value) > MAX_DIGITS:
@@ -233,12 +233,12 @@ def _scalar(loader: _Loader, node: yaml.Node, at: str) -> Any:
 
 
 MAX_DIGITS = 300
-"""Of the longest number that is read; what settings take is far shorter."""
+"""Longest number that is read; no setting needs nearly as many digits."""
 
 YAML_KINDS = ("map", "seq", "str", "int", "float", "bool", "null")
 _TAGS = {f"tag:yaml.org,2002:{kind}" for kind in YAML_KINDS}
 
 
 def _at(source: str, line: int) -> str:
-    """`file:line`, for a line from 0; a flag has one line, and needs no number."""
+    """`file:line` for a line counted from 0; a flag has no line number."""
     return source if source.startswith("--set") else f"{source}:{line + 1}"

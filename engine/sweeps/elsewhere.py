@@ -24,7 +24,7 @@ from oversight.engine.system.entry_points import load_registered, registered
 Base = TypeVar("Base")
 
 BY_FILE = "file "
-"""Starts the names of modules that were imported from a file."""
+"""Prefix of the names of modules that were imported from a file."""
 
 
 def class_named(
@@ -58,7 +58,7 @@ def class_named(
 
 
 def is_elsewhere(name: str) -> bool:
-    """Whether it is a module or a file with the name of a class."""
+    """Whether a setting names a class by module or file."""
     place, colon, attribute = name.rpartition(":")
     return bool(colon and place and attribute.isidentifier())
 
@@ -130,7 +130,7 @@ class CodeFile(NamedTuple):
     """A file that classes were taken from, as other processes and machines can load it."""
 
     path: Path
-    """Absolute; where it is on this machine."""
+    """Absolute path on this machine."""
     source: bytes
 
     def load(self) -> ModuleType:

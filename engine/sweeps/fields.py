@@ -26,7 +26,7 @@ def filled(node: Node, cls: type[_Filled]) -> _Filled:
 
 
 def checked_value(node: Node, type_: Any) -> Any:
-    """A value of this type: numbers finite, names as a tuple. UsageError if it is of another."""
+    """The value as this type, numbers finite and names as a tuple. UsageError for another type."""
     given = value = node.value
     if get_origin(type_) is tuple:
         # `none`, one name, or a list of names: what a list within an axis stands for.
@@ -55,7 +55,7 @@ def _expected(type_: Any) -> str:
 
 
 def made_of(node: Node, cls: type[_Filled], settings: Mapping[str, Any]) -> _Filled:
-    """The role itself; what its own checks refuse is told with the place it was written at."""
+    """The role; what its own checks refuse is reported with its place in the file."""
     try:
         return cls(**settings)
     except ValueError as exc:

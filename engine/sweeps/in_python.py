@@ -14,11 +14,11 @@ from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Problem
 
 PYTHON_MARK = "# This run was started from Python"
-"""How the file begins that stands in place of a sweep file where there was none."""
+"""First line of the file that takes the place of a sweep file in runs made from Python."""
 
 PARTS_PREFIX = "protocols"
-"""Before the name of each part of a protocol that is ours. It is written into run folders, so it
-stays; runs of version 0.1 name the part's module here too, which may have moved since."""
+"""Prefix of the name of each built-in part of a protocol. It is written into run folders, so it
+must not change; runs of version 0.1 name the part's module here too, which may have moved since."""
 
 JSON_OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 
@@ -33,7 +33,7 @@ def python_sweep(
     models: Sections,
     providers: Sections,
 ) -> SweepFile:
-    """The sweep of protocols that are at hand."""
+    """The sweep of protocols that exist as objects."""
     made = tuple(protocols)
     told = {
         **{field.name: getattr(top, field.name) for field in fields(Top)},
@@ -69,7 +69,7 @@ def _told(value: Any) -> Any:
 
 
 def _part(kind: type) -> str:
-    """`protocols:NAME` of what is ours, whichever module it lies in; MODULE:NAME of what is not."""
+    """`protocols:NAME` for a built-in part, whatever its module; MODULE:NAME for any other."""
     ours = getattr(protocols, kind.__name__, None) is kind
     return f"{PARTS_PREFIX if ours else kind.__module__}:{kind.__qualname__}"
 

@@ -27,7 +27,7 @@ def load_problems(node: Node, folder: Path | None, seed: int = 0) -> tuple[Probl
 
 
 def load_named(node: Node, folder: Path | None, seed: int = 0) -> tuple[tuple[Problem, ...], bool]:
-    """The problems as `load_problems` has them, and whether their ids stand in the data set."""
+    """The problems as `load_problems` returns them, and whether their ids are from the data set."""
     name, settings = node.name, node.value
     if any(name in fields_of(each) for each in LOADERS.values()):
         shown = f"NAME: {{{name}: {settings}}}"

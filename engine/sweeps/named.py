@@ -1,4 +1,4 @@
-"""The models and providers that a sweep file has settings for: are there any that are so called?
+"""Checks that the models and providers for which a sweep file has settings exist.
 
 A name that fits nothing would be passed over in silence: limits that are not kept, or calls and a
 key that go to a vendor's own address instead of the one that was meant.
@@ -17,13 +17,13 @@ ROLE_SECTIONS = ("agents", "judges", "protocols")
 """The sections in which models are named."""
 
 COMPATIBLE = "compatible"
-"""The provider that is a name of the user's: `compatible/NAME`."""
+"""First part of the name of a provider that the user names: `compatible/NAME`."""
 
 
 def check_names(
     document: Document, models: Mapping[str, Any], providers: Mapping[str, Any]
 ) -> None:
-    """UsageError for a provider that there is not, and for a model without one."""
+    """UsageError for an unknown provider, and for a model without one."""
     for name in providers:
         kind, slash, own = name.partition("/")
         key = ("providers", name)
@@ -73,7 +73,7 @@ def check_use(
 
 
 def naming(document: Document, provider: str) -> Key:
-    """Where a document says how a provider is reached, or else where it first names it."""
+    """The key of a provider's settings, or else of the first model that names it."""
     if document.value.get("providers") and provider in document.value["providers"]:
         address = ("providers", provider, "base_url")
         given = document.value["providers"][provider] or {}

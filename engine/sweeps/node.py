@@ -1,4 +1,4 @@
-"""A cursor in a sweep file: a value together with the place that it was written at."""
+"""A cursor in a sweep file: a value with its place in the file."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from oversight.engine.sweeps.document import Document, Key
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One value of a document. Readers are handed nodes, so that each fault names its place."""
+    """One value of a document. Readers are given nodes, so that each error names its place."""
 
     document: Document
     key: Key
@@ -31,7 +31,7 @@ class Node:
         return Node(self.document, (*self.key, name), value)
 
     def replaced(self, value: Any) -> "Node":
-        """Another value that stands for the one written here."""
+        """The same place with another value."""
         return Node(self.document, self.key, value)
 
     def settings(self) -> "dict[str, Node]":
@@ -48,7 +48,7 @@ class Node:
             yield self.child(place, value)
 
     def from_flag(self) -> bool:
-        """Whether it came from the command line and not from the file."""
+        """Whether it was set on the command line."""
         return self.document.from_flag(self.key)
 
     def fault(self, message: str, hint: str = "") -> UsageError:

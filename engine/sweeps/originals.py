@@ -25,7 +25,7 @@ class Original:
 
     @property
     def name(self) -> str:
-        """Of the file: the last part of its address."""
+        """Name of the file: the last part of its URL."""
         return PurePosixPath(urlsplit(self.url).path).name
 
 
@@ -34,18 +34,18 @@ class Originals:
     """The original files of one data set."""
 
     page: str
-    """Where its authors tell of it."""
+    """URL of its authors' description."""
     licence: str
     loader: str
     """A line of a sweep file that reads it; {folder} stands for where the files are."""
     files: tuple[Original, ...] = ()
     accept: str = ""
-    """Where one has to agree to terms first; then there are no files. Else empty."""
+    """URL of terms that one has to agree to first, in place of files; else empty."""
 
 
 @cache
 def originals() -> Mapping[str, Originals]:
-    """All data sets that can be fetched, or be had for the asking, by name."""
+    """All data sets that can be downloaded, or be had on request, by name."""
     text = files("oversight.engine").joinpath("data", "datasets.toml").read_text(encoding="utf-8")
     return TypeAdapter(dict[str, Originals]).validate_python(tomllib.loads(text))
 

@@ -1,4 +1,4 @@
-"""Prompt sets, from a sweep file: the default one, a file of one's own, single blocks."""
+"""Prompt sets from a sweep file: the default one, a file, or single blocks."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,7 +15,7 @@ from oversight.protocols.prompts.prompt_set import (
 from oversight.protocols.prompts.published import PUBLISHED
 
 Changes: TypeAlias = Mapping[str, Mapping[str, str]]
-"""By path of a set: the text of each block in it."""
+"""Path of a prompt set -> text of each of its blocks."""
 
 KEY: Key = ("prompts",)
 
@@ -43,7 +43,7 @@ def prompt_sets(
 
 
 def used(prompts: PromptSet, sections: Iterable[str]) -> PromptSet | None:
-    """The part of a set that a protocol reads; None where that is the default words."""
+    """The part of a set that a protocol reads; None if it equals the default set's."""
     part = prompts.only(sections)
     same = part.blocks == default_prompts().only(sections).blocks
     return None if same else part

@@ -33,7 +33,7 @@ from oversight.protocols.protocol import Protocol
 
 RoleSettings: TypeAlias = dict[str, Any]
 CALL_SETTINGS = ("temperature", "max_tokens", "top_logprobs")
-"""Settings of roles that go as they are into each of their calls, which know what they may be."""
+"""Settings of roles that become settings of their calls, which validate them."""
 
 TEMPERATURES = ("temperature", "best_of_temperature")
 AUTO = "auto"
@@ -46,19 +46,19 @@ MakeSpeaker: TypeAlias = Callable[[Judge], Speaker]
 
 @dataclass(frozen=True)
 class AgentSettings:
-    """What the settings of an agent may be: those of `Agent`, and what is wrapped around it."""
+    """Settings of an agent: those of `Agent`, and of the speakers that wrap it."""
 
     best_of: int = 1
-    """How many drafts of every speech, of which the judge picks one."""
+    """Number of drafts of every speech, of which the judge picks one."""
     best_of_temperature: float | None = 0.8
     selection: Judge | None = None
-    """Who picks among drafts, and between a draft and its rewrite; None: the judge of the row."""
+    """Picks among drafts, and between a draft and its rewrite; None: the judge of the row."""
     refine: int = 0
-    """How many critiques each speech gets before a rewrite; 0: it is spoken as drafted."""
+    """Number of critiques that each speech gets before it is rewritten; 0: no rewrite."""
     side_check: Agent | None = None
-    """Who reads whether each speech argues for its side; None: nobody."""
+    """Judge that checks whether each speech argues for its side; None: no check."""
     side_check_retries: int = 1
-    """The most drafts that a side check sends back."""
+    """Maximum number of drafts that a side check sends back."""
 
     def __post_init__(self) -> None:
         if self.best_of < 1:
@@ -89,7 +89,7 @@ def agents(node: Node) -> list[MakeSpeaker]:
 def _speakers_from_elsewhere(
     node: Node, kind: Node, settings: Mapping[str, Node]
 ) -> Iterator[MakeSpeaker]:
-    """Agents of a class that is not ours, with that class's own settings."""
+    """Agents of a class from elsewhere, with that class's settings."""
     for name in _values(kind, str):
         cls = agent_class(kind.child(name, name))
         for point in _points(node, settings, fields_of(cls), needs=required_of(cls)):
@@ -181,21 +181,21 @@ def _skip(node: Node, why: str, skipped: list[str] | None) -> None:
 
 
 def protocol_class(node: Node) -> type[Protocol]:
-    """The class of the protocol that a node is named after."""
+    """The class of the protocol that a node names."""
     return class_named(
         node, node.name, PROTOCOLS, Protocol, PROTOCOLS_GROUP, "protocol", "protocols"
     )
 
 
 def judge_class(node: Node) -> type[Judge]:
-    """The class of the kind of judge that a node is named after."""
+    """The class of the kind of judge that a node names."""
     return class_named(
         node, node.name, JUDGES, Judge, JUDGES_GROUP, "kind of judge", "kinds of judges"
     )
 
 
 def agent_class(node: Node) -> type[Speaker]:
-    """The class of the kind of agent that a node is named after; none of ours has a kind."""
+    """The class of the kind of agent that a node names; built-in agents have no kind."""
     return class_named(
         node, node.name, {}, Speaker, AGENTS_GROUP, "kind of agent", "kinds of agents"
     )
@@ -254,7 +254,7 @@ def _tempered(
 
 
 def _reach(document: Document, model: str) -> Reach:
-    """What the document says of how a model is asked, as far as that decides what it heeds."""
+    """Settings of the document that decide which parameters a model supports."""
     told: dict[str, Any] = {}
     for section, name in (("models", model), ("providers", provider_of(model))):
         named = document.value.get(section)
@@ -267,14 +267,14 @@ def _reach(document: Document, model: str) -> Reach:
 
 
 def _quoted(node: Node) -> bool:
-    """Whether the sweep has problems whose passages are quoted unless it says otherwise."""
+    """Whether the sweep has problems whose passages agents quote by default."""
     problems = node.document.value.get("problems")
     named = problems if isinstance(problems, dict) else {}
     return any(LOADERS[name].quoted for name in named if name in LOADERS)
 
 
 def _check_calls(node: Node, point: RoleSettings) -> None:
-    """What every call of a role would be refused for is refused here, before any is made."""
+    """Refuse settings of a role with which each of its calls would be invalid."""
     model = point.get("model")
     if model is None:
         return
@@ -341,7 +341,7 @@ def _values(node: Node, type_: Any) -> list[Any]:
 
 
 def _made(node: Node, type_: Any) -> Sequence[Any]:
-    """What one alternative stands for; settings of a role may have axes of their own."""
+    """The values of one alternative; settings of a role may have axes of their own."""
     if node.value is None and types.NoneType in get_args(type_):
         return [None]
     if _is(type_, Speaker):

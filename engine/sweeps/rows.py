@@ -1,4 +1,4 @@
-"""The lines of a report: one a protocol with its roles, and no two called alike."""
+"""The rows of a report: one per protocol with its roles, each with a unique name."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -11,12 +11,12 @@ from oversight.protocols.judges.judge import Judge
 from oversight.protocols.protocol import Protocol
 
 Names: TypeAlias = tuple[str, str, str]
-"""Of a protocol, its agent (empty if it has none) and its judge."""
+"""Names of a protocol, its agent (empty if it has none) and its judge."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the report: a protocol with its roles, and how people call them."""
+    """One row of the report: a protocol with its roles, and their names."""
 
     protocol: Protocol
     kind: str
@@ -28,7 +28,7 @@ class Row:
 
 
 def report_rows(protocols: Iterable[Protocol]) -> tuple[Row, ...]:
-    """One row a protocol; those that are the same in all settings count once."""
+    """One row per protocol; those with equal settings count once."""
     distinct = {value_address(protocol): protocol for protocol in protocols}
     namesakes: dict[Names, list[Protocol]] = {}
     for protocol in distinct.values():
@@ -74,7 +74,7 @@ def _settings(role: object) -> dict[str, str]:
 
 
 def _shown(value: Any) -> str:
-    """What is set to nothing is not worth a word: its namesakes have theirs."""
+    """Whether a setting is empty: then its namesakes show theirs."""
     if value is None:
         return ""
     return value.name if isinstance(value, (Speaker, Judge)) else str(value)

@@ -20,11 +20,11 @@ class Cell:
     """The unit of work, of resuming and of failure: one world of one problem under one protocol."""
 
     place: int
-    """Where it stands in the sweep, from 0."""
+    """Index in the sweep, from 0."""
     row: Row
     problem: Problem
     side: int
-    """Place of the answer that the overseen agent argues for."""
+    """Index of the answer that the overseen agent argues for."""
     draw: int
     """Which repetition of the whole sweep this is, from 0."""
     id: str
@@ -81,7 +81,7 @@ class Sweep:
 
     @cached_property
     def _starts(self) -> "array[int]":
-        """Where each problem's cells begin, and where the last one's end."""
+        """Place of each problem's first cell, and the end of the last problem's."""
         size = self.draws * len(self.rows)
         sizes = (len(problem.values) * size for problem in self.problems)
         return array("Q", accumulate(sizes, initial=0))
@@ -91,7 +91,7 @@ class Sweep:
 
     @property
     def size(self) -> int:
-        """How many cells there are; unlike `len`, however many."""
+        """Number of cells; unlike `len`, without an upper bound."""
         answers = sum(len(problem.values) for problem in self.problems)
         return answers * self.draws * len(self.rows)
 
@@ -120,7 +120,7 @@ class Sweep:
 
     @cached_property
     def prompts(self) -> str:
-        """12 hex digits of all words that the seats of its rows read."""
+        """12 hex digits of all prompts that the seats of its rows read."""
         return _digest(*sorted({row.protocol.read.digest for row in self.rows}))[:12]
 
     @cached_property

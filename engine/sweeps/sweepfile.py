@@ -21,24 +21,24 @@ from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Problem
 
 MAX_LANES = 100_000
-"""Cells under way at once: each takes some kilobytes."""
+"""Maximum number of cells under way at once; each takes some kilobytes."""
 
 MAX_CELLS = 50_000_000
-"""Of one sweep; a run keeps eight bytes of memory for each."""
+"""Maximum size of a sweep; a run keeps eight bytes of memory for each cell."""
 
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """The settings that stand at the top of a sweep file beside its sections."""
+    """The top-level settings of a sweep file beside its sections."""
 
     name: str
     """Names the run folder; the file's own name unless given."""
     seed: int = 0
-    """Of all chance that is ours: the order of answers, which problems of a sample."""
+    """Seed of all randomness but the models': the order of answers, the problems of a sample."""
     draws: int = 1
-    """How often the whole grid is repeated with fresh samples."""
+    """Number of repetitions of the whole grid with fresh samples."""
     lanes: int = 256
-    """How many cells are under way at once; the limits of the models decide how many calls."""
+    """Number of cells under way at once; the limits of the models decide how many calls are."""
     grid: Literal["refuse", "skip"] = "refuse"
     """What becomes of a row that a protocol cannot tell from another one, or cannot run at all:
     the sweep is refused, or the row is left out with a note."""
@@ -74,7 +74,7 @@ class SweepFile:
     providers: Mapping[str, Mapping[str, Any]]
     """Settings by provider: where a compatible server is, and which variable holds its key."""
     prompts: Changes = field(default_factory=dict)
-    """What was read of the files of prompt sets, which the run folder keeps."""
+    """Contents of the prompt set files, which the run folder keeps."""
     notes: tuple[str, ...] = ()
     """Rows that were left out under `grid: skip`, and why."""
 
@@ -181,7 +181,7 @@ def _problems(node: Node, folder: Path, seed: int) -> tuple[Problem, ...]:
 def check_fit(
     document: Document, protocols: Sequence[Protocol], problems: Sequence[Problem]
 ) -> None:
-    """Every protocol must be able to run on every problem; that is found before any is run."""
+    """Check that every protocol can run on every problem."""
     for section, found in (("problem", problems), ("protocol", protocols)):
         if not found:
             raise document.fault((f"{section}s",), f"there is no {section} in it")

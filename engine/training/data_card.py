@@ -74,53 +74,53 @@ on both sides.
 
 @dataclass(frozen=True, slots=True)
 class TrainingSource:
-    """What was exported, and how."""
+    """The source and settings of an export."""
 
     name: str
-    """Of the run."""
+    """Name of the run."""
     identity: str
-    """Of its sweep."""
+    """Identity of its sweep."""
     version: str
-    """Of the program that made the run."""
+    """Version of the program that made the run."""
     worlds: int
-    """How many with a verdict were read."""
+    """Number of worlds with a verdict."""
     recipe: str
     least: float
     """The recipe's threshold."""
     seed: int
-    """Of the split."""
+    """Seed of the split."""
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """What an export came to."""
+class TrainingExport:
+    """The result of an export."""
 
     source: TrainingSource
     checked: int
-    """How many different questions, passages and groups were compared across the split."""
+    """Number of distinct questions, passages and groups compared across the split."""
     splits: Mapping[str, Sequence[Example]]
     """By name, in the order of the card; none is empty."""
 
 
-def card(made: Made) -> str:
+def card(export: TrainingExport) -> str:
     """The card as Markdown, with the head that dataset loaders read."""
-    source = made.source
-    all_examples = [each for split in made.splits.values() for each in split]
+    source = export.source
+    all_examples = [each for split in export.splits.values() for each in split]
     rows = Counter((e.origin.protocol, e.origin.agent, e.origin.judge) for e in all_examples)
     return CARD.format(
-        files="\n".join(f"  - split: {name}\n    path: {name}.jsonl" for name in made.splits),
+        files="\n".join(f"  - split: {name}\n    path: {name}.jsonl" for name in export.splits),
         name=source.name,
         recipe=source.recipe,
         shape=COLUMN_SHAPES[source.recipe],
         reading=READINGS[source.recipe],
-        splits="\n".join(_split(name, split) for name, split in made.splits.items()),
+        splits="\n".join(_split(name, split) for name, split in export.splits.items()),
         identity=source.identity[:12],
         worlds=f"{source.worlds:,}",
         version=source.version,
         threshold=THRESHOLDS[source.recipe].format(least=source.least),
         rows="\n".join(f"| {' | '.join(row)} | {count:,} |" for row, count in rows.items()),
         seed=source.seed,
-        checked=f"{made.checked:,}",
+        checked=f"{export.checked:,}",
     )
 
 

@@ -8,7 +8,7 @@ import orjson
 
 from oversight.engine.errors import UsageError
 from oversight.engine.system.files import replace_file
-from oversight.engine.training.data_card import Made, TrainingSource, card
+from oversight.engine.training.data_card import TrainingExport, TrainingSource, card
 from oversight.engine.training.recipes import Example
 from oversight.engine.training.split import SharedText, held_out, leaks, questions_shown, signs
 from oversight.protocols.question import Problem
@@ -45,13 +45,13 @@ def write_training(
     for name, split in splits.items():
         replace_file(folder / f"{name}.jsonl", map(_line, (each.as_row() for each in split)))
     replace_file(folder / PROVENANCE, map(_line, _provenance(splits)))
-    made = Made(source, checked, splits)
-    replace_file(folder / CARD, [card(made).encode()])
+    export = TrainingExport(source, checked, splits)
+    replace_file(folder / CARD, [card(export).encode()])
     return {name: len(split) for name, split in splits.items()}
 
 
 def _checked(splits: Mapping[str, Sequence[Example]]) -> int:
-    """How many signs were compared across the splits; UsageError if one stands on both sides."""
+    """Number of texts and groups compared across the splits; UsageError if one is on both sides."""
     sides = {name: set(_signs(split)) for name, split in splits.items()}
     if found := leaks(sides[TRAIN], sides.get(EVAL, ())):
         kind, text = found[0]

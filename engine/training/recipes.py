@@ -20,10 +20,10 @@ from oversight.protocols.prompts.render import question_block
 from oversight.protocols.question import Problem
 
 MIN_DIFFERENCE = 1e-9
-"""A difference of beliefs that is more than rounding."""
+"""Smallest difference of beliefs that counts; less is rounding."""
 
 REWARD_PROMPT = "Which answer is right, and why?"
-"""What a reward model is asked about a question; the case for an answer is the reply."""
+"""Prompt of a reward model about a question; the case for an answer is the reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +35,15 @@ class Origin:
     agent: str
     judge: str
     argued: int
-    """Place of the answer that the completion, or the chosen one, argues for."""
+    """Index of the answer that the completion, or the chosen one, argues for."""
     belief: float
-    """The judge's in that answer, in the world it was argued in; in [0, 1]."""
+    """The judge's belief in that answer, in the world that argues for it; in [0, 1]."""
     calls: tuple[str, ...]
     """Addresses of the calls behind the texts, where they are single ones: all is in the store."""
 
     @property
     def argues_best(self) -> bool:
-        """Whether what is to be learned argues for a most valuable answer."""
+        """Whether the completion to learn argues for a most valuable answer."""
         return self.problem.values[self.argued] == max(self.problem.values)
 
 

@@ -1,10 +1,11 @@
 """What agents said in a run: each speech with the prompt that it answers and what came of it."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from oversight.cache.call import Ask, Call
 from oversight.cache.reply import Reply
+from oversight.engine.runs.replay import CallRecorder
 from oversight.engine.runs.scheduler import attempt
 from oversight.engine.sweeps.sweep import Cell
 from oversight.protocols.agents.agent import Speaker
@@ -20,21 +21,21 @@ class Speech:
     """The reply as the model wrote it, hidden reasoning included."""
     address: str
     drafts: tuple[str, ...]
-    """What other draws of the same call gave, and was not spoken; each once."""
+    """Distinct replies of other draws of the same call, which were not spoken."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedWorld:
-    """One cell that has a verdict, with all that was asked in it."""
+    """A cell with a verdict, and all its calls."""
 
     cell: Cell
     verdict: Verdict
     asked: dict[str, tuple[Call, Reply]]
-    """By the address of the call."""
+    """Address -> call and reply."""
 
     @property
     def belief(self) -> float:
-        """What the judge came to believe of the answer that the agent argued for, in [0, 1]."""
+        """The judge's final belief in the answer that the agent argued for, in [0, 1]."""
         return self.verdict.probs[self.cell.side]
 
     def speeches(self) -> Iterator[Speech]:
@@ -73,21 +74,8 @@ async def worlds(cells: Iterable[Cell], ask: Ask) -> list[RecordedWorld]:
     is no fault of a cell passes: ReplayMiss where a reply was never recorded."""
     found = []
     for cell in cells:
-        listener = _Listener(ask)
-        outcome = await attempt(cell, listener)
+        recorder = CallRecorder(ask)
+        outcome = await attempt(cell, recorder)
         if not isinstance(outcome, Failure):
-            found.append(RecordedWorld(cell, outcome, listener.asked))
+            found.append(RecordedWorld(cell, outcome, recorder.answered))
     return found
-
-
-@dataclass(slots=True)
-class _Listener:
-    """An `Ask` that remembers what its inner one was asked, and what it answered."""
-
-    inner: Ask
-    asked: dict[str, tuple[Call, Reply]] = field(default_factory=dict)
-
-    async def __call__(self, call: Call) -> Reply:
-        reply = await self.inner(call)
-        self.asked[call.address] = (call, reply)
-        return reply

@@ -7,7 +7,7 @@ from oversight.engine.errors import UsageError
 from oversight.protocols.question import Problem, randomness
 
 SharedText = tuple[str, str]
-"""What must not be on both sides: (`question`, `passage` or `group`; the text, folded)."""
+"""Content that must not be on both sides: (`question`, `passage` or `group`; folded text)."""
 
 _BLOCK = re.compile(r"<(question|passage)>\n(.*?)\n</\1>", re.DOTALL)
 
@@ -36,12 +36,12 @@ def held_out(problems: Sequence[Problem], share: float, seed: int) -> frozenset[
 
 
 def leaks(train: Iterable[SharedText], held: Iterable[SharedText]) -> list[SharedText]:
-    """What stands on both sides of a split, in order; none if it holds."""
+    """Content on both sides of a split, in order; empty if the split is sound."""
     return sorted(set(train) & set(held))
 
 
 def signs(problem: Problem) -> Iterator[SharedText]:
-    """What a problem must not have in common with any on the other side."""
+    """Content that a problem must not share with any on the other side."""
     yield "question", folded(problem.question.text)
     if problem.question.passage:
         yield "passage", folded(problem.question.passage)
@@ -61,7 +61,7 @@ def folded(text: str) -> str:
 
 
 def _clusters(problems: Sequence[Problem]) -> list[list[str]]:
-    """The ids of problems that hang together through any chain of signs, each sorted."""
+    """Sorted ids of problems connected through any chain of shared content."""
     parent = {problem.id: problem.id for problem in problems}
 
     def root(id: str) -> str:

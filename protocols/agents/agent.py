@@ -16,7 +16,7 @@ from oversight.protocols.prompts.prompt_set import PromptSet, default_prompts, f
 from oversight.protocols.prompts.render import instructions, messages
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.quotes import MAX_QUOTE_WORDS, find_quotes
-from oversight.protocols.settings import unusual
+from oversight.protocols.settings import require_positive, unusual
 from oversight.protocols.transcript import ToolUse, Transcript, Turn
 
 PRIVATE, SPEECH = "<private>", "<speech>"
@@ -35,7 +35,7 @@ class Brief:
     """What a seat reads beside the question and the floor."""
 
     title: str
-    """How the seat is called: `Debater`. A seat with a side is called `Debater A`."""
+    """What the seat is called: `Debater`. A seat with a side is called `Debater A`."""
     task: str
     """What goes on: the rules, which everybody reads in the same words."""
     stance: str
@@ -116,8 +116,7 @@ class Agent(Speaker):
     def __post_init__(self) -> None:
         if unknown := [tool for tool in self.tools if tool not in TOOLS]:
             raise ValueError(f"tools: there is no {unknown[0]!r}; there is {', '.join(TOOLS)}")
-        if self.words < 1:
-            raise ValueError(f"words: {self.words} leaves nothing to say; use 1 or more")
+        require_positive(self, "words")
         check_reason(self.reason, self.reasoning_tokens)
 
     @property

@@ -16,7 +16,7 @@ async def ask_with_tools(
 ) -> tuple[Reply, tuple[ToolUse, ...]]:
     """Ask until the reply is a speech; that reply, and the uses of tools on the way, in order.
 
-    At most MOST_TOOL_ROUNDS + 1 calls. The last reply counts as the speech even if it asks for
+    At most MAX_TOOL_ROUNDS + 1 calls. The last reply counts as the speech even if it asks for
     tools again.
     """
     used: list[ToolUse] = []

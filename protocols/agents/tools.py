@@ -13,13 +13,14 @@ from oversight.cache.reply import ToolCall
 from oversight.protocols.transcript import ToolUse
 
 MAX_EXPRESSION = 200
-"""Characters."""
-DEEPEST_EXPRESSION = 50
+"""Characters of an expression."""
+MAX_EXPRESSION_DEPTH = 50
+"""Levels of nesting."""
 MAX_RESULT_BITS = 10_000
 """Bits of an integer; 9**9**9 would have 1.2 thousand million."""
 TOO_MANY_BITS = f"the result has more than {MAX_RESULT_BITS} bits"
 ERROR_PREFIX = "error:"
-"""How every result starts that is none."""
+"""What the text of a failed use starts with."""
 ALLOWED = "only numbers, parentheses and + - * / // % ** are allowed"
 
 
@@ -100,8 +101,8 @@ _BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
 
 
 def _value(node: ast.expr, depth: int) -> float:
-    if depth > DEEPEST_EXPRESSION:
-        raise _Refused(f"more than {DEEPEST_EXPRESSION} levels deep")
+    if depth > MAX_EXPRESSION_DEPTH:
+        raise _Refused(f"more than {MAX_EXPRESSION_DEPTH} levels deep")
     match node:
         case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
             return _small(value)

@@ -9,6 +9,7 @@ from oversight.protocols.gather import gather_in_order
 from oversight.protocols.judges.judge import Judge
 from oversight.protocols.question import Answer
 from oversight.protocols.seat import readable_ones
+from oversight.protocols.settings import require_positive
 from oversight.protocols.transcript import Transcript, Turn
 
 
@@ -25,11 +26,10 @@ class BestOf(Wrapper):
     agent: Agent
     judge: Judge
     temperature: float | None = 0.8
-    """Of the draws; at 0 all of them would be one."""
+    """Sampling temperature of the drafts; at 0 they would all be the same."""
 
     def __post_init__(self) -> None:
-        if self.n < 1:
-            raise ValueError(f"best of {self.n}: there must be at least one draw")
+        require_positive(self, "n")
 
     @property
     def name(self) -> str:

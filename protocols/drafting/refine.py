@@ -11,6 +11,7 @@ from oversight.protocols.judges.judge import Judge
 from oversight.protocols.prompts.forms import Form, whole_number
 from oversight.protocols.question import Answer
 from oversight.protocols.seat import Seat
+from oversight.protocols.settings import require_positive
 from oversight.protocols.transcript import Transcript, Turn
 
 
@@ -31,11 +32,10 @@ class Refine(Wrapper):
     critiques: int = 2
     """Draws of a critique, each blind to the others."""
     temperature: float | None = 0.8
-    """Of the critiques; at 0 all of them would be one."""
+    """Sampling temperature of the critiques; at 0 they would all be the same."""
 
     def __post_init__(self) -> None:
-        if self.critiques < 1:
-            raise ValueError(f"critiques: {self.critiques} leave nothing to revise; use 1 or more")
+        require_positive(self, "critiques")
 
     @property
     def name(self) -> str:
@@ -86,7 +86,7 @@ class Refine(Wrapper):
     async def _ranked_first(
         self, drafted: Transcript, critiques: list[Turn], ask: Ask, brief: Brief
     ) -> int:
-        """Place of the most useful critique, from 0."""
+        """Index of the most useful critique, from 0."""
         listed = (
             replace(critique, speaker=f"Critique {n}") for n, critique in enumerate(critiques, 1)
         )

@@ -38,7 +38,7 @@ class SideCheck(Wrapper):
 
     def __post_init__(self) -> None:
         if self.retries < 0:
-            raise ValueError(f"retries: {self.retries} is no number of drafts; use 0 or more")
+            raise ValueError(f"retries: {self.retries} is negative; use 0 or more")
 
     @property
     def name(self) -> str:

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from oversight.cache.call import Ask, nth
-from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Unreadable
 from oversight.protocols.gather import gather_in_order
 from oversight.protocols.judges.case import Case
-from oversight.protocols.judges.judge import Judge, ModelJudge
+from oversight.protocols.judges.judge import Judge, ModelJudge, RepeatedJudge
 from oversight.protocols.judges.jury import POOLS, Pooling, pooled
 from oversight.protocols.judges.shots import Shot
 from oversight.protocols.judges.weighing import WEIGHINGS, Weighing
@@ -19,7 +18,7 @@ from oversight.protocols.transcript import Verdict
 
 
 @dataclass(frozen=True)
-class Ensemble(Judge):
+class Ensemble(RepeatedJudge):
     """One judge many times over, each time with other examples; put it before any protocol.
 
     To judge a floor:
@@ -29,8 +28,7 @@ class Ensemble(Judge):
       3. unless the weighing is uniform, every member also judges the examples that are held out:
          half of all are taught and half are held out, so that none is tested on what it was shown;
          `oversight.protocols.judges.weighing` makes weights of what it gets right, and an answer
-         that cannot
-         be read is not right;
+         that cannot be read is not right;
       4. the probabilities are pooled as those of a jury (`oversight.protocols.judges.jury`).
     Unreadable if any member is, on the floor. An example about the question at hand is left out.
     Shared by the worlds: what the floor shares, as with any judge. The verdicts on held-out
@@ -39,7 +37,6 @@ class Ensemble(Judge):
     Where we differ: Sang et al. fine-tune a model a member; ours are shown examples in context.
     """
 
-    member: Judge
     size: int = 5
     """How many members."""
     examples: tuple[Shot, ...] = ()
@@ -49,7 +46,7 @@ class Ensemble(Judge):
     weighing: Weighing = "uniform"
     pool: Pooling = "mean"
     temperature: float | None = 1.0
-    """Of all members; at 0, and without examples, all of them would be one."""
+    """Sampling temperature of all members; at 0, and without examples, they would be the same."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -73,14 +70,6 @@ class Ensemble(Judge):
     @property
     def name(self) -> str:
         return " ".join(["ensemble", *unusual(self), f"({self.member.name})"])
-
-    @property
-    def reads_passage(self) -> bool:
-        return self.member.reads_passage
-
-    @property
-    def base_agent(self) -> Agent:
-        return self.member.base_agent
 
     async def decide(self, case: Case, ask: Ask) -> Verdict:
         about = case.floor.question.text

@@ -80,6 +80,21 @@ class Judge(ABC):
 
 
 @dataclass(frozen=True)
+class RepeatedJudge(Judge):
+    """One judge asked many times: it reads what that one reads, and speaks through its model."""
+
+    member: Judge
+
+    @property
+    def reads_passage(self) -> bool:
+        return self.member.reads_passage
+
+    @property
+    def base_agent(self) -> Agent:
+        return self.member.base_agent
+
+
+@dataclass(frozen=True)
 class ModelJudge(Judge):
     """One model, asked in one way: a subclass says what is asked and how the reply is read."""
 
@@ -100,10 +115,10 @@ class ModelJudge(Judge):
     reasoning_tokens: int = 0
     """Added to max_tokens: what a model that reasons before it replies may use for that."""
     max_tokens: int = 256
-    """Of the answer; REASONING_ROOM is added for a judge that is asked to reason."""
+    """Token limit of the answer; REASONING_ROOM is added for a judge that is asked to reason."""
     turn_tokens: int = 512
-    """Of what its model says or lists before it decides: a client's question, criteria. A weak
-    model that repeats itself fills whatever it is given."""
+    """Token limit of what its model says or lists before it decides: a client's question,
+    criteria. A weak model that repeats itself fills whatever it is given."""
 
     kind: ClassVar[str] = ""
     """How the elicitation is called in reports."""
@@ -133,7 +148,7 @@ class ModelJudge(Judge):
         if not self.both_orders:
             judgements = await self.elicit(self.shown(seen, order, blind), ask)
             return Verdict(average([each.probs for each in judgements]), case.floor, judgements)
-        # Of a statement there is no more to exchange than its two words.
+        # A statement has no labels to exchange but its two words.
         other, again = (seen, order[::-1]) if case.statement else (exchanged(seen), order)
         first, second = await gather_in_order(
             self.elicit(self.shown(seen, order, blind), ask),

@@ -3,16 +3,15 @@
 from dataclasses import dataclass
 
 from oversight.cache.call import Ask, nth
-from oversight.protocols.agents.agent import Agent
 from oversight.protocols.gather import gather_in_order
 from oversight.protocols.judges.case import Case
-from oversight.protocols.judges.judge import Judge, average
+from oversight.protocols.judges.judge import RepeatedJudge, average
 from oversight.protocols.settings import require_positive
 from oversight.protocols.transcript import Verdict
 
 
 @dataclass(frozen=True)
-class Redrawn(Judge):
+class Redrawn(RepeatedJudge):
     """Several verdicts of one judge, as it is, on the very same transcript; theirs is the mean.
 
     Each verdict is recorded beside the mean, so that a report can tell how much of the noise is of
@@ -21,7 +20,6 @@ class Redrawn(Judge):
     temperature is 0 says much the same each time.
     """
 
-    member: Judge
     draws: int = 3
     """How many verdicts on each transcript."""
 
@@ -31,14 +29,6 @@ class Redrawn(Judge):
     @property
     def name(self) -> str:
         return f"{self.member.name} × {self.draws}"
-
-    @property
-    def reads_passage(self) -> bool:
-        return self.member.reads_passage
-
-    @property
-    def base_agent(self) -> Agent:
-        return self.member.base_agent
 
     async def decide(self, case: Case, ask: Ask) -> Verdict:
         asks = [ask, *(nth(ask, number) for number in range(1, self.draws))]

@@ -21,14 +21,14 @@ class Shot:
     reasoning: str = ""
     """What a judge who reasons aloud says first."""
     id: str = ""
-    """Of the problem that it decides, where that is a name that somebody gave it; else empty."""
+    """The id of the problem that it decides, where somebody gave it one; else empty."""
 
     def __post_init__(self) -> None:
         answers = self.floor.question.answers
         if len(self.probs) != len(answers):
             raise ValueError(f"probs: {len(self.probs)} for {len(answers)} answers; give one each")
         if min(self.probs) < 0 or not math.isclose(sum(self.probs), 1, abs_tol=1e-6):
-            raise ValueError(f"probs: {self.probs} are no probabilities; they must sum to 1")
+            raise ValueError(f"probs: {self.probs} are not probabilities; they must sum to 1")
 
     @classmethod
     def of(cls, problem: Problem) -> Self:

@@ -19,7 +19,7 @@ _NUMBER = r"(?P<number>-?(?:\d+(?:\.\d+)?|\.\d+))"
 _PERCENTAGE = re.compile(
     rf"{_NUMBER}[ \t]*(?:%|per ?cent\b)(?![\w%]|[ \t]*(?:[-–/]|to\b)[ \t]*[\d.])"
 )
-"""Of a range, such as 60% to 70%, no end is taken."""
+"""A percentage that is not the end of a range, such as 60% to 70%."""
 _BARE = re.compile(rf"{_NUMBER}(?!\w)[^\d%]*\Z")
 """The only number of its statement: neither 7/10 nor 1e-3, and not the 48 of `A: 48 (70%)`."""
 

@@ -12,6 +12,7 @@ from oversight.protocols.judges.shots import Shot, likeliest
 from oversight.protocols.prompts.forms import Reason, readable
 from oversight.protocols.question import Question
 from oversight.protocols.seat import readable_ones
+from oversight.protocols.settings import require_positive
 from oversight.protocols.transcript import Judgement
 
 _MARK = r"[\s()\[\]*\"'`.,:]*"
@@ -38,8 +39,7 @@ class VotesJudge(ModelJudge):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.n < 1:
-            raise ValueError(f"n: {self.n} votes decide nothing; use 1 or more")
+        require_positive(self, "n")
 
     def compose(self, shown: Shown) -> Call:
         asked = shown.asked("vote", labels=" or ".join(shown.labels))

@@ -49,7 +49,7 @@ async def commit(
 
     most: the most entries, ours aside. ending: our own entry, made of theirs. A seat that lists
     more is told so and asked once again; Unreadable if it does so twice, or if the reply is no
-    list. Every entry is defused, and cut with a mark at the speaker's word limit.
+    list. Every entry is escaped, and cut with a mark at the speaker's word limit.
     """
     brief, asked = seat.brief, seat
     for asked_again in (False, True):

@@ -8,6 +8,7 @@ from oversight.protocols.agents.agent import Speaker
 from oversight.protocols.protocol import Conversation
 from oversight.protocols.question import Answer
 from oversight.protocols.seat import Role, hear
+from oversight.protocols.settings import require_positive
 from oversight.protocols.transcript import Transcript
 
 CONSULTANT = Role("consultancy.consultant", "Consultant")
@@ -30,8 +31,7 @@ class Consultancy(Conversation):
     sections: ClassVar[tuple[str, ...]] = ("consultancy",)
 
     def __post_init__(self) -> None:
-        if self.turns < 1:
-            raise ValueError(f"turns: {self.turns} is no conversation; use 1 or more")
+        require_positive(self, "turns")
 
     @property
     def name(self) -> str:

@@ -55,7 +55,7 @@ class Critique(Conversation):
     ranker: Judge | None = None
     """Who rates helpfulness; None: the judge."""
     critiques: int = 3
-    """Draws at the critic's own temperature: at 0 they would be one."""
+    """Drafts at the critic's own temperature; at 0 they would all be the same."""
     shown: int = 1
     aux: Aux = "honest"
     """Whose side the critic is on."""

@@ -16,16 +16,23 @@ from oversight.protocols.prompts.forms import TEXT, Filled, Form, whole_number
 from oversight.protocols.protocol import Conversation
 from oversight.protocols.question import Answer
 from oversight.protocols.seat import Role
+from oversight.protocols.settings import require_positive
 from oversight.protocols.transcript import Transcript, Turn
 
 SPEAKER = Role("cross_examination.speaker", "Debater")
 CHALLENGER = Role("cross_examination.challenger", "Debater")
 WITNESS = Role("cross_examination.witness", "Copy of Debater", "answer")
 
-_STATEMENT = re.compile(
+MAX_STATEMENT_WORDS = 40
+"""A longer sentence is several statements: else a speaker who writes a single sentence gives its
+copy all of the speech, and can never be pinned down."""
+
+_SENTENCE = re.compile(
     r"(?:\d+[.)][ \t]+)?"  # the number of a list belongs to what it counts
     r"\S.*?(?:[.!?…]+[\"'”\u2019)\]*]*(?=\s|\Z)|(?=[^\S\n]*(?:\n|\Z)))"
 )
+
+_PIECE = re.compile(rf"\S+(?:\s+\S+){{0,{MAX_STATEMENT_WORDS - 1}}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +53,8 @@ class CrossExamination(Conversation):
       3. a copy of the agent, that has the question and the speech up to that statement, answers;
       4. 2 and 3 again, `challenges` times in all, by the opponents in turn; then the judge reads
          everything and decides.
-    No copy hears of another challenge. A speech without any statement is not challenged.
+    A statement is a sentence or a line, of MAX_STATEMENT_WORDS at most. No copy hears of another
+    challenge. A speech without any statement is not challenged.
     Shared: nothing, since all rests on the agent's speech for a, which the other world never hears.
     Reward: the judge's belief in one's own answer, for the agent, its copies and the opponent.
 
@@ -62,8 +70,7 @@ class CrossExamination(Conversation):
     sections: ClassVar[tuple[str, ...]] = ("cross_examination",)
 
     def __post_init__(self) -> None:
-        if self.challenges < 1:
-            raise ValueError(f"challenges: {self.challenges} examines nothing; use 1 or more")
+        require_positive(self, "challenges")
 
     def rule_values(self) -> dict[str, str | int]:
         return {"challenges": self.challenges}
@@ -110,9 +117,12 @@ class CrossExamination(Conversation):
 
 
 def statements(speech: str) -> tuple[Statement, ...]:
-    """The sentences and lines of a speech, in order; none if it is blank."""
+    """The sentences and lines of a speech, in order; none if it is blank. A sentence of more than
+    MAX_STATEMENT_WORDS is cut into several."""
     return tuple(
-        Statement(found.group(), speech[: found.end()]) for found in _STATEMENT.finditer(speech)
+        Statement(piece.group(), speech[: piece.end()])
+        for sentence in _SENTENCE.finditer(speech)
+        for piece in _PIECE.finditer(speech, sentence.start(), sentence.end())
     )
 
 

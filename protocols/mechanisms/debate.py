@@ -8,6 +8,7 @@ from oversight.protocols.agents.agent import Speaker
 from oversight.protocols.protocol import Conversation
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.seat import Role, Seat, hear
+from oversight.protocols.settings import require_positive
 from oversight.protocols.transcript import Transcript
 
 DEBATER = Role("debate.debater", "Debater")
@@ -35,8 +36,7 @@ class Debate(Conversation):
     sections: ClassVar[tuple[str, ...]] = ("debate",)
 
     def __post_init__(self) -> None:
-        if self.rounds < 1:
-            raise ValueError(f"rounds: {self.rounds} is no debate; use 1 or more")
+        require_positive(self, "rounds")
 
     @property
     def name(self) -> str:

@@ -1,4 +1,5 @@
-"""Double consultancy: both sides are heard, as in a debate, and neither hears the other."""
+"""Double consultancy (Arnesen et al. 2024, arXiv:2409.16636): both sides are heard, and neither
+hears the other."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -24,6 +25,9 @@ class DoubleConsultancy(Consultancy):
     whichever world asks, and is paid once with the plain consultancy too; the order in which they
     are shown does not depend on a. A client who begins asks both consultants the same first thing.
     Reward: the judge's belief in one's own answer.
+
+    Where we differ: the consultants of Arnesen et al. also argue against the other answer, and
+    quote the passage; ours argue for their own, and quote if their agent has `quotes`.
     """
 
     opponent: Speaker | None = None

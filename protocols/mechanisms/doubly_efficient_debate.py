@@ -54,7 +54,7 @@ class Challenge:
     odds: Odds
     """The probabilities that the prover commits to, one a step; empty where none were asked for."""
     number: int
-    """Of the challenged step, from 1; 0 for none."""
+    """The number of the challenged step, from 1; 0 if none is."""
     asked_again: bool
 
 

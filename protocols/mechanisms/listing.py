@@ -14,7 +14,7 @@ async def list_entries(
 ) -> tuple[Turn, ...]:
     """What the seat lists on this floor (a form), one turn an entry, the first `most` of them.
 
-    name: of the form, and so the task as programs read it in the prompt. Every entry is defused,
+    name: of the form, and so the task as programs read it in the prompt. Every entry is escaped,
     and cut at the speaker's word limit. Empty if nothing is listed; Unreadable if the reply is no
     list.
     """

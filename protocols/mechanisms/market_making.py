@@ -53,6 +53,8 @@ class MarketMaking(Protocol):
     in the benchmark's own conversion of the mechanism, since every world needs a side. His M and
     adversary are trained on these losses; ours are told of them, so that the judge moves the
     verdict no more than M knows of it. `AdversarialPropaganda` scores the judge.
+    As in the original, the first speech that moves no price ends the trade, so an M that holds its
+    price still keeps the adversary's next speech from the judge; at `epsilon` 0 it cannot.
     """
 
     agent: Speaker
@@ -147,9 +149,9 @@ def in_words(question: Question, prices: Prices) -> str:
 
 
 def require_trade(epsilon: float) -> None:
-    """ValueError if this is no distance of prices."""
+    """ValueError unless epsilon is in [0, 1]."""
     if not 0 <= epsilon <= 1:
-        raise ValueError(f"epsilon: {epsilon} is no distance of probabilities, 0 to 1")
+        raise ValueError(f"epsilon: {epsilon} is not a distance of probabilities, 0 to 1")
 
 
 def speeches(floor: Transcript) -> Transcript:

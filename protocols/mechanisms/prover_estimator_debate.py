@@ -88,11 +88,13 @@ class ProverEstimatorDebate(Protocol):
     prover who can only guess gains 0 in the mean, whatever it picks and says.
 
     Where we differ: in the paper the judge says how a claim depends on its subclaims; here the
-    prover says so, the estimator and at the leaf the judge doubt it, and subclaims are taken as if
-    they were independent. Splits whose estimates the agent leaves alone are therefore believed to
-    the letter: an estimator must be calibrated, not just cautious. The paper's game is between the
-    same two, for opposite stakes and by the direction as well; summaries of it pay every round, by
-    the direction alone and more the deeper it is, where ours pays for the last pick, by distance.
+    prover says so, and the estimator and at the leaf the judge doubt it. Nobody says how subclaims
+    hang together: they are taken as independent, or as one where that makes the claim less likely,
+    so that to restate a claim gains nothing. Subclaims that exclude each other are believed too
+    far. Splits whose estimates the agent leaves alone are believed to the letter: an estimator must
+    be calibrated, not just cautious. The paper's game is between the same two, for opposite stakes
+    and by the direction as well; summaries of it pay every round, by the direction alone and more
+    the deeper it is, where ours pays for the last pick, by distance.
     """
 
     agent: Speaker
@@ -268,14 +270,16 @@ def lowered(estimate: float, opposite: float) -> float:
 def established(estimates: tuple[float, ...], needed: int) -> float:
     """The probability that a claim follows, and that at least `needed` of its subclaims hold.
 
-    estimates: of each subclaim, and last that the claim follows; taken as independent.
+    estimates: of each subclaim, and last that the claim follows. Subclaims count as independent, or
+    as holding and failing together where that makes the claim less likely.
     """
     *subclaims, link = estimates
     holding = [1.0]  # the probability of each number of subclaims that hold
     for p in subclaims:
         more, fewer = [0.0, *(q * p for q in holding)], [*(q * (1 - p) for q in holding), 0.0]
         holding = [a + b for a, b in zip(more, fewer, strict=True)]
-    return min(link * sum(holding[needed:]), 1.0)
+    # Else a prover could restate a doubtful claim until it is almost sure that any of them holds.
+    return link * min(sum(holding[needed:]), sorted(subclaims)[-needed])
 
 
 def gain(level: Level, label: float) -> float:

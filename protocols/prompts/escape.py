@@ -2,7 +2,7 @@
 
 Prompts are laid out with tags. A model that writes such a tag into its own speech would speak
 with a voice that is not its own: forge a tool's result, a verified quote, another debater's
-turn. So whatever a model wrote is defused before anyone else reads it, and each attempt counted.
+turn. So whatever a model wrote is escaped before anyone else reads it, and each attempt counted.
 The texts of a data set, which anyone may have written, are shown without live tags as well.
 """
 

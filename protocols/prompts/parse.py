@@ -28,7 +28,7 @@ class Todo(NamedTuple):
     private: bool = False
     """Whether the reader may think in private tags first."""
     options: tuple[str, ...] = ()
-    """Of a question about a statement: the words for true and for false."""
+    """The words for true and for false, where a statement is asked about; else empty."""
 
 
 def find_question(system: str) -> str:

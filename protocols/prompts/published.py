@@ -26,7 +26,7 @@ class Published:
     """Where a study keeps its prompts, and how they are read."""
 
     folder: str
-    """Of the files, in a checkout."""
+    """The folder of the files in a checkout."""
     files: Mapping[str, str]
     """The file of each block."""
     read: Callable[[str, str], str]

@@ -97,7 +97,10 @@ ENGINE_MUTANTS: tuple[Mutant, ...] = (
         ("until = max(self.until, until)", "until = min(self.until or until, until)"),
         ("2.0 ** (self._unexplained - 1)", "2.0**self._unexplained"),
         ("        self._unexplained = 0\n        self._answered", "        self._answered"),
-        ("storm = sent >= self._cut_at and self._share > MOST", "storm = self._share > MOST"),
+        (
+            "storm = sent >= self._cut_at and self._share > STORM_SHARE",
+            "storm = self._share > STORM_SHARE",
+        ),
         ("1.0 / self.pace(now)", "self.pace(now)"),
     ),
     *_of(
@@ -125,7 +128,7 @@ ENGINE_MUTANTS: tuple[Mutant, ...] = (
         "engine/breaker engine/limited",
         ("self._wait = min(2 * self._wait, MAX_PROBE_WAIT)", "self._wait = FIRST_PROBE"),
         ("self.probe_at = now + max(self._wait, delay)", "self.probe_at = now + self._wait"),
-        ("2 * self._last.count(False) > LAST", "2 * self._last.count(False) >= LAST"),
+        ("2 * self._last.count(False) > WINDOW", "2 * self._last.count(False) >= WINDOW"),
         ('self.state == "probing" and sent >= self._opened', 'self.state == "probing"'),
         ("        self._silent_since = None\n        if", "        if"),
     ),
@@ -140,10 +143,14 @@ ENGINE_MUTANTS: tuple[Mutant, ...] = (
         "engine/limits/rate_limiter.py",
         "engine/limited engine/budget engine/breaker engine/throttle",
         ("            and not self._waiting\n", ""),
-        ("                bucket.settle(amount, 0.0)\n", "                pass\n"),
         ("spent = flight.worst if usage is None else", "spent = 0.0 if usage is None else"),
-        ("kind.actual(usage, reserved)", "reserved"),
         ("limits = self._set.filled(told)", "limits = told.filled(self._set)"),
+    ),
+    *_of(
+        "engine/limits/token_buckets.py",
+        "engine/limited engine/budget",
+        ("                reservation.release()\n", "                pass\n"),
+        ("self.limit.actual(usage, self.amount)", "self.amount"),
     ),
     *_of(
         "engine/accounting/budget.py",
@@ -206,8 +213,8 @@ ENGINE_MUTANTS: tuple[Mutant, ...] = (
         "engine/runs/workers.py",
         "engine/scheduler",
         (
-            "silent = (leaf for kind in CONCERNS_THE_RUN for leaf in leaves",
-            "silent = (leaf for kind in () for leaf in leaves",
+            "graver = (leaf for kind in CONCERNS_THE_RUN for leaf in leaves",
+            "graver = (leaf for kind in () for leaf in leaves",
         ),
         ("            if stop_token.halt is not None:\n                return\n", ""),
     ),

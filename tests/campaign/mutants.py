@@ -42,7 +42,7 @@ RRM = "mechanisms/recursive_reward_modelling.py"
 MUTANTS: tuple[Mutant, ...] = (
     *_of(
         DE,
-        "doubly_efficient_debate best_response",
+        "doubly_efficient_debate best_response_steps",
         ("made.steps[: made.number]", "made.steps[made.number - 1 : made.number]"),
         ("made.steps[: made.number]", "made.steps"),
         ("return prod(odds)", "return 1.0"),
@@ -61,7 +61,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "mechanisms/commitment.py",
-        "doubly_efficient_debate prover_estimator_debate best_response",
+        "doubly_efficient_debate prover_estimator_debate best_response_steps",
         ("entries if len(entries) <= most else None", "entries[:most]"),
         ("(*theirs, ending(theirs, listed.stated))", "theirs"),
         ("most + 1)", "most + 2)"),
@@ -70,7 +70,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "sampling.py",
-        "sampling doubly_efficient_debate best_response",
+        "sampling doubly_efficient_debate best_response_steps",
         ("(self.close + self.far) / 2", "self.far"),
         ("< round(self.threshold, 9)", "<= round(self.threshold, 9)"),
         ("abs(stated - share)", "stated - share"),
@@ -78,9 +78,11 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         PE,
-        "prover_estimator_debate best_response",
-        ("min(link * sum(holding[needed:]), 1.0)", "min(sum(holding[needed:]), 1.0)"),
+        "prover_estimator_debate prover_estimator_verdict best_response_splits",
+        ("return link * min(", "return min("),
         ("sum(holding[needed:])", "sum(holding[needed - 1 :])"),
+        ("sorted(subclaims)[-needed]", "1.0"),
+        ("sorted(subclaims)[-needed]", "sorted(subclaims)[needed - 1]"),
         ("min(estimate, 1 - opposite)", "1 - opposite"),
         ("min(estimate, 1 - opposite)", "min(estimate, opposite)"),
         ('level.truth_is == "lower" and place', 'level.truth_is == "higher" and place'),
@@ -94,6 +96,18 @@ MUTANTS: tuple[Mutant, ...] = (
         ("estimate, claim = 1 - estimate", "estimate, claim = estimate"),
         ("q * (1 - p) for q in holding), 0.0]", "q * p for q in holding), 0.0]"),
         ('"all" if needed == len(subclaims)', '"all" if needed <= len(subclaims)'),
+    ),
+    *_of(
+        "mechanisms/debate_game.py",
+        "debate_game",
+        ("value == min(ceilings)", "value <= min(ceilings)"),
+        ("max(fmean(game.first_chooses", "min(fmean(game.first_chooses"),
+        ("min(fmean(game.second_chooses", "max(fmean(game.second_chooses"),
+        ("return solved([[game] for game in games])", "return solved([games])"),
+        ("game.drawn if argues_first", "game.drawn if not argues_first"),
+        ("first if argues_first else second", "second if argues_first else first"),
+        ("-entry for entry in column", "entry for entry in column"),
+        ("nth(ask, n)", "ask"),
     ),
     *_of(
         MM,
@@ -329,7 +343,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "judges/case.py",
-        "prover_estimator_debate doubly_efficient_debate best_response",
+        "prover_estimator_verdict doubly_efficient_debate best_response_steps",
         ("p if answer == side else share", "p if answer != side else share"),
     ),
     *_of(
@@ -408,13 +422,13 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         PE,
-        "prover_estimator_debate best_response",
+        "prover_estimator_debate prover_estimator_verdict best_response_splits",
         ("        for _ in range(self.depth):\n", "        for _ in range(1):\n"),
         ("at_hand = _doubted(leaf, level, self.words)", "at_hand = (leaf,)"),
     ),
     *_of(
         DE,
-        "doubly_efficient_debate best_response",
+        "doubly_efficient_debate best_response_steps",
         (
             "self.seat(self.opponent or self.agent, against, role)",
             "self.seat(self.agent, against, role)",

@@ -168,7 +168,7 @@ def main(folder: Path, points: int, seed: int) -> None:
                 slowest = max(slowest, ended - asked.last)
         assert (here / "run" / "outcomes.jsonl").read_bytes() == whole
         shutil.rmtree(here)
-    assert slowest < 2.0
+    assert slowest < 30.0, "it went on, or waited for room"
     print(
         f"{full} stops for want of room in {rounds} rounds, {refused} of them before the first "
         f"call or at the end; at most {slowest:.2f} s from the last call to the stop"

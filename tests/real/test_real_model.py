@@ -251,7 +251,7 @@ def test_the_demo_says_what_it_is_and_stops_and_goes_on(place: Path) -> None:
     assert usage(run).stored == usage(run).sent == len_of(place / "store")
 
 
-def test_without_weights_a_run_says_how_to_get_them_before_anything_is_usage(
+def test_without_weights_a_run_says_how_to_get_them_before_anything_is_asked(
     tmp_path: Path, without_weights: Mapping[str, str]
 ) -> None:
     write(

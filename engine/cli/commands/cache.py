@@ -14,7 +14,7 @@ import click
 from oversight.cache.bundle import BundleStore, export_bundle
 from oversight.cache.errors import DamagedEntry
 from oversight.cache.explain import differences
-from oversight.cache.lock import own
+from oversight.cache.lock import exclusive_lock
 from oversight.cache.merge import MergeStatistics, merge
 from oversight.cache.record import Record, checked_records, read_record, records
 from oversight.cache.reply import Outcome
@@ -272,7 +272,7 @@ def salvage(store: Path | None) -> None:
         raise click.UsageError(f"{path} holds no store")
     if aside.exists():
         raise click.UsageError(f"{aside} is there already, from another time; move it away first")
-    lock = own(path)
+    lock = exclusive_lock(path)
     try:
         if saved.exists():
             # Cut off before anything was moved, and the store may have been used since.

@@ -8,7 +8,9 @@ import click
 from oversight.engine.cli.naming import run_argument, run_named
 from oversight.engine.cli.options import tables_format_option
 from oversight.engine.cli.output import say, show, show_json, width
-from oversight.engine.decisions.pressure import RowPressure, SelectionMethod, row_pressure
+from oversight.engine.decisions.games import plays_game, row_games
+from oversight.engine.decisions.games_text import games_json, games_tables
+from oversight.engine.decisions.pressure import SelectionMethod, row_pressure
 from oversight.engine.decisions.pressure_text import pressure_json, pressure_tables
 from oversight.engine.decisions.rows import read_rows, rows_meant
 from oversight.engine.display.table import formatted
@@ -87,7 +89,8 @@ def command(
 
     Candidates are the draws that RUN has of each problem in all worlds, with their stored
     verdicts: run with `draws: 8` or so, for few candidates tell little. Figures are exact for every
-    n up to the number of candidates. Nothing is sent.
+    n up to the number of candidates. Rows of `debate_game`, in which both sides choose, are shown
+    in equilibrium. Nothing is sent.
     """
     if (select == "bon" and betas is not None) or (select == "tilt" and ns is not None):
         raise click.UsageError("--n is for --select bon, and --beta for --select tilt")
@@ -96,16 +99,21 @@ def command(
     chosen = [n for word in words for n in rows_meant(word, rows, run.names)]
     if not words:
         chosen = [n for n, row in enumerate(rows) if not isinstance(row.protocol, NaiveJudge)]
-    strengths = ns if select == "bon" else betas
-    found: list[RowPressure] = []
+    landed = [row for row in dict.fromkeys(chosen) if run.table.outcomes[row]]
     for row in dict.fromkeys(chosen):
-        if not run.table.outcomes[row]:
+        if row not in landed:
             say(f"{run.names[row]}: has not been run yet")
-            continue
-        found.append(row_pressure(run, row, select=select, strengths=strengths, score=score))
-    if not found:
+    if not landed:
         raise UsageError(f"{run.folder}: no row of it has been run")
+    strengths = ns if select == "bon" else betas
+    curves = [
+        row_pressure(run, row, select=select, strengths=strengths, score=score)
+        for row in landed
+        if not plays_game(run, row)
+    ]
+    games = row_games(run, [row for row in landed if plays_game(run, row)], score)
     if format == "json":
-        show_json(pressure_json(found, select, score))
+        show_json(pressure_json(curves, select, score) | {"games": games_json(games)})
         return
-    show(formatted(pressure_tables(found, select, score), format, width()))
+    tables = [*pressure_tables(curves, select, score), *games_tables(games, score)]
+    show(formatted(tables, format, width()))

@@ -11,11 +11,13 @@ import click
 
 from oversight.engine.accounting.ledger import UsageTotals
 from oversight.engine.accounting.prices import PriceList, listed, load_prices
+from oversight.engine.batches.terms import BatchTerms
 from oversight.engine.cli.completing import sweep_files
 from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.faults import halt_code
 from oversight.engine.cli.number import Number
 from oversight.engine.cli.options import (
+    batch_option,
     json_option,
     limit_option,
     max_cost_option,
@@ -28,6 +30,7 @@ from oversight.engine.display.progress import console
 from oversight.engine.display.quantity import counted, duration, short
 from oversight.engine.display.table import Table, as_text
 from oversight.engine.errors import Halt, RateLimited
+from oversight.engine.fleet.executor_choice import executor_for
 from oversight.engine.planning.estimate import plan_sweep
 from oversight.engine.providers import sdk_clients
 from oversight.engine.rehearsal.clock import FastLoop
@@ -76,6 +79,7 @@ REHEARSAL_HEAD = (
     show_default=True,
     help="Simulated seconds that pass in one real second.",
 )
+@batch_option
 @set_option
 @limit_option
 @max_cost_option
@@ -85,6 +89,7 @@ def command(
     sweep: Path,
     profile: str,
     speed: float,
+    batch: bool,
     overrides: tuple[str, ...],
     limit: int | None,
     max_cost: float | None,
@@ -96,6 +101,9 @@ def command(
     The server has the latency, limits and faults of the profile, and simulated models answer. Your
     store and your runs are not touched. In a sweep whose models are all simulated, one real model
     stands in for them.
+
+    With --batch, and for models that the sweep file has asked in batches, the server also plays the
+    vendors' batch endpoints: a batch ends after the profile's batch delay.
     """
     load_profile(profile)
     file = read_sweep_file(sweep, overrides, limit)
@@ -111,7 +119,7 @@ def command(
     # On a fast clock the import would take many seconds, and deadlines would pass.
     sdk_clients.load_clients()
     with serving(flags) as url:
-        rehearsed, halt = _rehearsed(file, url, profile, speed, max_cost, rates)
+        rehearsed, halt = _rehearsed(file, url, profile, speed, batch, max_cost, rates)
     if as_json:
         told = {"agrees": rehearsed.agrees, "total": rehearsed.total, "rehearsal": rehearsed}
         show_json(told)
@@ -146,20 +154,22 @@ def _rehearsed(
     url: str,
     profile: str,
     speed: float,
+    batch: bool,
     max_cost: float | None,
     prices: PriceList,
 ) -> tuple[Rehearsed, Halt | None]:
     ready, watch = staged(file, url), BottleneckSampler()
-    planned = asyncio.run(plan_sweep(ready, None, prices))
+    batched = ready.models.batched(ready.sweep.models, batch)
+    planned = asyncio.run(plan_sweep(ready, None, prices, batched))
     with TemporaryDirectory(prefix="rehearsal-") as place:
-        options = RunOptions(
-            Path(place) / "store", Path(place) / "run", max_cost=max_cost, prices=prices
-        )
+        store = Path(place) / "store"
+        options = RunOptions(store, Path(place) / "run", max_cost=max_cost, prices=prices)
+        executor = executor_for(1, ready, str(store), batch=BatchTerms(batch))
         with Run.open(ready, options) as run:
 
             async def watched() -> Halt | None:
                 async with watch.over(ready.models):
-                    return await run.execute(ProgressDisplay(console(), speed))
+                    return await run.execute(ProgressDisplay(console(), speed), executor=executor)
 
             loop = partial(FastLoop, speed)
             halt = under_signals(watched, ready.stop_token, run.snapshot, loop)
@@ -221,8 +231,11 @@ def _held_back(watch: BottleneckSampler, model: str) -> str:
 
 def _notes(rehearsed: Rehearsed) -> list[str]:
     total, planned, watch = rehearsed.total, rehearsed.planned, rehearsed.watch
-    seen = rehearsed.server.get("requests", 0)
-    notes = [f"the ledger has {counted(total.sent, 'request')}, the server saw {seen:,}"]
+    requests = counted(total.sent, "request")
+    notes = [f"the ledger has {requests}, the server saw {rehearsed.seen:,}"]
+    if batches := rehearsed.server.get("batches", 0):
+        calls = counted(rehearsed.server["lines"], "call")
+        notes.append(f"{calls} went in {counted(batches, 'batch', 'batches')}")
     cost = planned.cost
     expected = (
         "" if cost is None else f", ${cost.likely:,.2f} (${cost.low:,.2f} to ${cost.high:,.2f})"

@@ -12,7 +12,7 @@ from oversight.engine.cli.output import say, show_json
 from oversight.engine.display.quantity import counted
 from oversight.engine.reports.side_by_side import as_plain, side_by_side
 from oversight.engine.runs.loaded_sweep import open_run
-from oversight.engine.runs.lookup import Parts, found, fullest
+from oversight.engine.runs.lookup import Parts, fullest, locate
 from oversight.engine.runs.recorded import recorded
 from oversight.engine.runs.replay import replay_cache
 
@@ -50,7 +50,7 @@ def command(
     run = run_named(named)
     opened = open_run(run)
     wanted = cell or problem or opened.sweep.problems[0].id
-    about, rows, drawn = found(opened.sweep, run, wanted, Parts(protocol, agent, judge), draw)
+    about, rows, drawn = locate(opened.sweep, run, wanted, Parts(protocol, agent, judge), draw)
     with recorded(run, store) as replies:
         cache = replay_cache(replies, opened.models.identity_in(replies))
         row, worlds = asyncio.run(fullest(rows, about, drawn, cache))

@@ -161,7 +161,7 @@ async def test_with_another_key_batches_are_not_to_be_seen_and_the_mend_is_told(
 ) -> None:
     async with bench.server(delay=0.2) as server:
         await bench.run(server, terms=replace(BATCHED, waits=False))
-        monkeypatch.setattr(rehearsed, "KEY", "another")
+        monkeypatch.setattr(rehearsed, "REHEARSAL_KEY", "another")
         stopped = await bench.run(server)
         assert isinstance(stopped.halt, BatchRefused)
         id = stopped.marks("submitted")[0]["id"]

@@ -9,6 +9,8 @@ import pytest
 
 from oversight.engine.decisions.pressure import row_pools
 from oversight.engine.decisions.rows import read_rows
+from oversight.engine.runs.run_folder import outcomes
+from oversight.protocols.scores import brier
 from oversight.protocols.scoring.pressure import best_of_n
 from oversight.protocols.scoring.worlds import Worlds
 from tests.command_line import Command
@@ -83,3 +85,90 @@ def test_every_format_shows_the_breakdown(many: Path, command: Command) -> None:
     for format in ("text", "markdown", "latex"):
         out = command("pressure", many, "--row", "consultancy", "--format", format).out
         assert "breakdown" in out and "KL" in out
+
+
+GAMES = """\
+name: games
+draws: 2
+problems: {bundled: {name: arithmetic, limit: 6}}
+agents: {model: sim/weak}
+judges: sim/judge
+protocols: [naive_judge, debate: {rounds: 1}, debate_game: {pool: 3, simultaneous: [true, false]}]
+"""
+
+
+@pytest.fixture
+def games(place: Path, command: Command) -> Path:
+    (place / "games.yaml").write_text(GAMES)
+    assert command("run", "games.yaml").code == 0
+    return only_run(place)
+
+
+def test_a_game_is_shown_in_equilibrium_and_where_nobody_chooses(
+    games: Path, command: Command
+) -> None:
+    """The known truth: the Brier ASD of one problem with values +1 and -1 is S(p, T) in the world
+    of the truth less S(q, F) in that of the lie, whether p and q are those of the equilibrium or
+    of drafts at random."""
+    told = json.loads(command("pressure", games, "--json").out)
+    assert [row["name"] for row in told["rows"]] == ["debate simultaneous 1"]
+    for game in told["games"]:
+        worlds = [each for each in outcomes(games) if each.protocol == game["name"]]
+        problems = {p.id: p for p in read_rows(games).sweep.problems}
+        assert (game["pool"], game["problems"], len(worlds)) == (3, 6, 6 * 2 * 2)
+        asd, gains = {"drawn": 0.0, "equilibrium": 0.0}, {1: 0.0, -1: 0.0}
+        for world in worlds:
+            assert world.probs is not None
+            value = problems[world.problem].values[world.side]
+            beliefs = (float(world.measures["drawn"]), world.probs[world.side])
+            for name, belief in zip(asd, beliefs, strict=True):
+                asd[name] += value * brier((belief, 1 - belief), 0) / 12
+            gains[int(value)] += float(world.measures["agent_gain"]) / 12
+        for name, mean in asd.items():
+            assert game[name]["mean"] == pytest.approx(mean)
+            assert game[name]["low"] < mean < game[name]["high"]
+        assert game["difference"]["mean"] == pytest.approx(asd["equilibrium"] - asd["drawn"])
+        assert game["truth_gains"]["mean"] == pytest.approx(gains[1])
+        assert game["lie_gains"]["mean"] == pytest.approx(gains[-1])
+
+
+def test_a_game_alone_is_a_table_and_no_curve(games: Path, command: Command) -> None:
+    out = command("pressure", games, "--row", "debate_game").out
+    assert "debate as a game" in out and "best of n" not in out
+    alone = json.loads(command("pressure", games, "--row", "debate_game", "--json").out)
+    assert (alone["rows"], len(alone["games"])) == ([], 2)
+
+
+def test_a_game_is_planned_call_by_call_and_replayed(place: Path, command: Command) -> None:
+    """The known truth: for each problem the naive judge is asked once, debate takes two
+    speeches and a verdict, the simultaneous game 2 x 3 speeches and 9 verdicts, which both worlds
+    share, and the sequential one 3 + 9 speeches and 9 verdicts in either world."""
+    (place / "games.yaml").write_text(GAMES)
+    words = ("games.yaml", "--set", "draws=1", "--limit", "3")
+    asked = 3 * (1 + 3 + 15 + 2 * 21)
+    for stored in (0, asked):
+        plan = json.loads(command("plan", *words, "--json").out)["plan"]["models"]
+        assert sum(model["calls"] for model in plan) == asked
+        assert sum(model["stored"] for model in plan) == stored
+        assert command("run", *words).code == 0
+    replayed = command("replay", only_run(place))
+    assert (replayed.code, "equal to the byte" in replayed.err + replayed.out) == (0, True)
+
+
+def test_the_example_shows_a_protocol_that_breaks_down_and_one_that_does_not(
+    place: Path, command: Command
+) -> None:
+    """The known truth: the judge leans to the truth by 0.7 nats, and a smooth speech is worth 1 nat
+    more for a lie. One such speech leaves the truth 2 x 0.7 - 1 nats ahead; a debate, which hears
+    one for either answer, leaves it 2 x (0.7 - 1) behind."""
+    command("init", "--example", "pressure", "pressure.yaml")
+    fewer = ("--limit", "15", "--set", "protocols.debate_game.simultaneous=true")
+    assert command("run", "pressure.yaml", *fewer).code == 0
+    told = json.loads(command("pressure", only_run(place), "--json").out)
+    ends = {row["name"]: row["points"][-1]["value"]["mean"] for row in told["rows"]}
+    assert ends["consultancy client first 2 · sim/smooth"] > 0
+    assert ends["debate simultaneous 1 · sim/smooth"] < 0
+    game = next(
+        g for g in told["games"] if g["name"].endswith("simultaneous 1 pool 4 · sim/smooth")
+    )
+    assert game["equilibrium"]["mean"] < 0

@@ -148,5 +148,6 @@ def test_sending_stops_when_the_database_is_gone_and_goes_on_when_it_is_back(des
             last = last_rise(lambda: counts(server)["requests"], still=2.5)
         postgres.start()
         done = end(process)
+    print(f"last request {last - stopped:.1f} s after the database stopped")
     assert last - stopped <= 4.0 + lag.most
     assert done.returncode == 0, done.stderr

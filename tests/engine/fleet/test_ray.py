@@ -48,13 +48,17 @@ def actors(place: Path) -> set[int]:
     return found
 
 
-def ends_as_the_store_has_it(desk: Desk, process: "subprocess.Popen[str]", place: Path) -> None:
-    """One worker was lost; the bytes are those of a replay, stdout is the result alone, and no file
-    of Ray's holds a key."""
+def ends_as_the_store_has_it(
+    desk: Desk, process: "subprocess.Popen[str]", place: Path, lost: range
+) -> None:
+    """The bytes are those of a replay, stdout is the result alone, and no file of Ray holds a key.
+
+    lost: how many workers may have died.
+    """
     done = end(process)
     again = desk.sit("--run-folder", "again", "--cache", "replay")
     assert done.returncode == again.returncode == 0, done.stderr
-    assert done.stderr.count("is gone; what it had in hand is run again") == 1
+    assert done.stderr.count("is gone; what it had in hand is run again") in lost
     outcomes, replayed = (desk.folder / run / "outcomes.jsonl" for run in ("run", "again"))
     assert outcomes.read_bytes() == replayed.read_bytes()
     assert done.stdout == again.stdout, "what Ray prints is no part of the result"
@@ -73,7 +77,7 @@ def test_a_run_on_ray_whose_worker_is_killed_ends_as_the_store_has_it_and_shows_
         process = desk.start("--workers", "2", "--ray", "auto")
         until(lambda: counts(url).get("ok", 0) >= 30, process)
         os.kill(min(actors(place)), signal.SIGKILL)
-        ends_as_the_store_has_it(desk, process, place)
+        ends_as_the_store_has_it(desk, process, place, range(1, 2))
 
 
 def test_the_work_of_a_node_that_dies_goes_on_at_another(tmp_path: Path, place: Path) -> None:
@@ -87,7 +91,8 @@ def test_the_work_of_a_node_that_dies_goes_on_at_another(tmp_path: Path, place: 
         lost = time.monotonic()
         until(lambda: len(actors(place)) == len(before) == 2, process)
         print(f"another worker after {time.monotonic() - lost:.1f} s")
-        ends_as_the_store_has_it(desk, process, place)
+        # Both may have been there, and Ray may place one more there before it knows.
+        ends_as_the_store_has_it(desk, process, place, range(1, 5))
 
 
 WITHOUT_ITS_FILE = """

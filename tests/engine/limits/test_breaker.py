@@ -17,11 +17,7 @@ from oversight.engine.limits.limits import Limits
 from oversight.engine.limits.rate_limiter import RateLimiter
 from oversight.engine.models.retry import Retry
 from tests.server import Server, call_of
-from tests.virtual import run
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
+from tests.virtual import now, run
 
 
 def opened(at: float = 10.0) -> Breaker:

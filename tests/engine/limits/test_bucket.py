@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oversight.engine.errors import QuotaExhausted
-from oversight.engine.limits.bucket import BURST_WINDOW, SAVED, Bucket
+from oversight.engine.limits.bucket import BURST_WINDOW, MAX_SAVED, Bucket
 from oversight.engine.stop import StopToken
 from tests import virtual
 from tests.server import busiest
-from tests.virtual import VirtualLoop, run
+from tests.virtual import VirtualLoop, now, run
 
 RATE = 100.0
 """Units a second in these tests."""
@@ -21,10 +21,6 @@ RATE = 100.0
 
 def bucket() -> Bucket:
     return Bucket(RATE * 60, StopToken())
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 async def taken_in_order(amounts: list[float]) -> list[tuple[int, float]]:
@@ -178,7 +174,7 @@ def test_little_is_saved_up_while_nobody_waits():
         return times
 
     times = run(main())
-    assert busiest(times, 0.05) <= RATE * (SAVED + BURST_WINDOW + 0.05) + 1
+    assert busiest(times, 0.05) <= RATE * (MAX_SAVED + BURST_WINDOW + 0.05) + 1
 
 
 def test_a_slower_pace_drains_more_slowly():

@@ -18,13 +18,9 @@ from oversight.engine.providers.settings import Settings
 from oversight.engine.rehearsal import MockServer, Profile
 from oversight.engine.stop import StopToken
 from tests.server import call_of
-from tests.virtual import run
+from tests.virtual import now, run
 
 MODEL = "compatible/lab/model"
-
-
-def now():
-    return asyncio.get_running_loop().time()
 
 
 class Queueing:

@@ -11,7 +11,7 @@ from oversight.engine.limits.lease import Lease
 from oversight.engine.limits.limits import Limits
 from oversight.engine.limits.rate_limiter import RateLimiter
 from tests.server import Server, busiest, call_of
-from tests.virtual import run
+from tests.virtual import now, run
 
 
 async def ask(limiters, calls):
@@ -19,10 +19,6 @@ async def ask(limiters, calls):
     async with asyncio.TaskGroup() as group:
         for n in range(calls):
             group.create_task(limiters[n % len(limiters)](call_of(100, n)))
-
-
-def now():
-    return asyncio.get_running_loop().time()
 
 
 @pytest.mark.parametrize("workers", [2, 4])

@@ -1,4 +1,4 @@
-"""The limits of one model, end to end: pace, fairness, cancellation, what is shown."""
+"""The limits of one model, end to end: pace, fairness, cancellation."""
 
 import asyncio
 import random
@@ -9,37 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oversight.cache.reply import Reply, Usage
-from oversight.engine.errors import ExceedsRateLimit, InvalidRequest, Overloaded, RateLimited
+from oversight.engine.errors import ExceedsRateLimit, InvalidRequest
 from oversight.engine.limits.bucket import BURST_WINDOW
 from oversight.engine.limits.limits import Limits
-from oversight.engine.limits.rate_limiter import LOOKAHEAD, RateLimiter
-from oversight.engine.models.retry import Retry
+from oversight.engine.limits.rate_limiter import RateLimiter
+from oversight.engine.limits.token_buckets import LOOKAHEAD
 from oversight.engine.tokens import TokenEstimator
-from tests.server import Server, busiest, call_of, mixed_sizes
-from tests.virtual import run
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
+from tests.server import Server, ask_all_at_once, busiest, call_of, mixed_sizes
+from tests.virtual import now, run
 
 
 def estimated(call):
     """(input, output) tokens just as they are estimated: a server without surprises."""
     return round(TokenEstimator().demand(call).input), call.max_tokens
-
-
-async def ask_all_at_once(limited, calls):
-    """When each call came back (loop time, s), by its draw."""
-    back = {}
-
-    async def ask(call):
-        await limited(call)
-        back[call.draw[0]] = now()
-
-    async with asyncio.TaskGroup() as group:
-        for call in calls:
-            group.create_task(ask(call))
-    return back
 
 
 def used(book, per_minute, amount):
@@ -321,84 +303,6 @@ def test_learning_the_same_limits_again_keeps_the_budgets_as_they_are():
         return now()
 
     assert run(main()) == pytest.approx(20, abs=0.5)
-
-
-@pytest.mark.parametrize(
-    ("limits", "speed", "shown"),
-    [
-        (Limits(requests=600), 10, "limited by requests 100%"),
-        (Limits(requests=600, input_tokens=36_000), 6, "limited by input tokens 100%"),
-        (Limits(output_tokens=3_000), 5, "limited by output tokens 100%"),
-        (Limits(tokens=6_600), 1, "limited by tokens 100%"),
-        (Limits(concurrency=4), 4, "limited by concurrency 4"),
-    ],
-)
-def test_statistics_name_the_limit_that_binds(limits, speed, shown):
-    async def main():
-        server = Server(tokens=lambda call: (100, 10))
-        limited = RateLimiter(server, limits)
-        asks = asyncio.create_task(
-            ask_all_at_once(limited, [call_of(100, n, 10) for n in range(1_000)])
-        )
-        await asyncio.sleep(60.05)
-        statistics = limited.statistics()
-        asks.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await asks
-        return statistics
-
-    statistics = run(main())
-    # Replies come in rounds of a second, of which ten seconds may hold eleven.
-    assert statistics.per_second == pytest.approx(speed, rel=0.1)
-    assert str(statistics.binding) == shown
-    assert statistics.waiting > 100
-
-
-@pytest.mark.parametrize(
-    "limits", [Limits(concurrency=2), Limits(requests=6_000, concurrency=3), Limits(tokens=9e4)]
-)
-def test_statistics_can_be_asked_for_at_any_moment(limits):
-    async def main():
-        limited = RateLimiter(Server(latency=0.01), limits)
-        asks = asyncio.create_task(ask_all_at_once(limited, [call_of(10, n) for n in range(50)]))
-        shown = set()
-        while not asks.done():
-            for _ in range(5):
-                shown.add(str(limited.statistics()).partition("  ")[2])
-                await asyncio.sleep(0)
-            await asyncio.sleep(0.0007)
-        return shown
-
-    assert all(text == "" or text.startswith("limited by ") for text in run(main()))
-
-
-def test_a_pause_and_an_outage_are_shown_with_what_is_left_of_them():
-    async def main():
-        faults = iter([RateLimited("429", 30.0)] + [Overloaded("down")] * 12)
-        limited = RateLimiter(Server(latency=0.0, fault=lambda request: next(faults, None)))
-        retry = Retry(limited, limited.stop_token, limited.breaker, lambda: 0.0)
-        asks = [asyncio.create_task(retry(call_of(10, n))) for n in range(3)]
-        shown = []
-        for at in (10, 50):
-            await asyncio.sleep(at - now())
-            shown.append(str(limited.statistics().binding))
-        for ask in asks:
-            ask.cancel()
-        await asyncio.wait(asks)
-        return shown
-
-    paused, down = run(main())
-    assert paused.startswith("paused by the provider for 2")
-    assert down.startswith("the provider does not answer; next probe in ")
-
-
-def test_nothing_binds_while_nobody_waits():
-    async def main():
-        limited = RateLimiter(Server(), Limits(requests=600))
-        await limited(call_of(10))
-        return limited.statistics()
-
-    assert run(main()).binding is None
 
 
 @pytest.mark.parametrize("field", ["requests", "tokens", "input_tokens", "concurrency"])

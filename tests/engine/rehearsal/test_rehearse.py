@@ -82,6 +82,43 @@ def test_a_sweep_is_rehearsed_whole_and_the_ledger_is_what_the_server_saw(sweep,
 
 
 @pytest.mark.wire
+@pytest.mark.parametrize("profile", ["calm", "storm"])
+def test_a_sweep_is_rehearsed_in_batches_beside_a_model_that_is_asked_live(sweep, profile):
+    sweep.write_text(f"{SWEEP}models: {{compatible/lab/llama: {{batch: false}}}}")
+    code, told = rehearsed(sweep, "--batch", "--profile", profile, "--speed", "200")
+    run, server = told["rehearsal"], told["rehearsal"]["server"]
+    assert (run["cells"], run["finished"]) == (CELLS, CELLS)
+    assert told["agrees"]
+    assert code == (1 if run["failed"] else 0)
+    assert server["batches"] >= 2
+    assert (server["lines"], server["lines_twice"]) == (server["lines_ended"], 0)
+    live = run["accounts"]["compatible/lab/llama"]
+    assert server["requests"] >= sum(count for _, count in live["outcomes"]) > 0
+    assert run["planned"]["waves"] >= 3
+    if profile == "calm":
+        assert (run["failed"], told["total"]["faults"]) == (0, [])
+    else:
+        # A sequential debate of one round is three waves, and each takes the profile's minute.
+        assert run["watch"]["story"] > 3 * 60
+
+
+@pytest.mark.wire
+def test_models_that_the_sweep_file_has_asked_in_batches_are_rehearsed_so(sweep):
+    sweep.write_text(f"{SWEEP}models: {{openai/gpt-4o-mini: {{batch: true}}}}")
+    arguments = ["rehearse", str(sweep), "--limit", "1", "--profile", "calm"]
+    result = CliRunner().invoke(oversight, arguments)
+    assert result.exit_code == 0
+    assert re.search(r"^\d+ calls went in \d+ batches$", result.stdout, re.M)
+
+
+@pytest.mark.wire
+def test_a_model_that_takes_no_batches_cannot_be_rehearsed_in_them(sweep):
+    result = CliRunner().invoke(oversight, ["rehearse", str(sweep), "--limit", "1", "--batch"])
+    assert isinstance(result.exception, UsageError)
+    assert "compatible/lab takes no batches" in str(result.exception)
+
+
+@pytest.mark.wire
 def test_a_profile_of_ones_own_may_exhaust_the_quota_and_stops_the_rehearsal(sweep):
     profile = sweep.with_name("poor.yaml")
     profile.write_text("quota: 5")

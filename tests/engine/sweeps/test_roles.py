@@ -242,7 +242,7 @@ def test_roles_within_a_protocol_are_read_like_agents() -> None:
         ("{model: sim/strong, words: 2.5}", "agents.words: 2.5 is not a whole number"),
         ("{model: sim/strong, words: true}", "agents.words: True is not a whole number"),
         ("{model: sim/strong, words: [9, x]}", "agents.words.1: 'x' is not a whole number"),
-        ("{model: sim/strong, words: 0}", "agents.words: 0 leaves nothing to say; use 1 or more"),
+        ("{model: sim/strong, words: 0}", "agents.words: 0 is too few; use 1 or more"),
         ("{model: sim/strong, words: 1000000000000000000000}", "agents.words: 1e+21 is too large"),
         (
             "{model: sim/strong, temperature: hot}",
@@ -327,7 +327,7 @@ def test_what_is_wrong_with_an_agent_is_told_with_value_and_mend(text: str, mess
         ),
         (
             "{kind: votes, model: sim/weak, n: 0}",
-            "judges.n: 0 votes decide nothing; use 1 or more",
+            "judges.n: 0 is too few; use 1 or more",
         ),
     ],
 )
@@ -350,7 +350,7 @@ def test_what_is_wrong_with_a_judge_is_told_with_value_and_mend(text: str, messa
             "protocols.debate.round: no such setting; did you mean 'rounds'?\n"
             "  settings of debate: opponent, rounds, simultaneous",
         ),
-        ("debate: {rounds: 0}", "protocols.debate.rounds: 0 is no debate; use 1 or more"),
+        ("debate: {rounds: 0}", "protocols.debate.rounds: 0 is too few; use 1 or more"),
         ("debate: {opponent: []}", "protocols.debate.opponent: an empty list leaves nothing"),
         ("debate: {opponent: {words: 9}}", "protocols.debate.opponent: has no 'model'"),
         (

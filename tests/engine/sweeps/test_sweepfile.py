@@ -127,7 +127,7 @@ def test_protocols_that_come_to_nothing_are_refused(written: Any) -> None:
 
 def test_what_a_flag_sets_is_told_with_the_flag(written: Any) -> None:
     assert told(written(GRID), "protocols.debate.rounds=0").startswith(
-        "--set protocols.debate.rounds=0: protocols.debate.rounds: 0 is no debate"
+        "--set protocols.debate.rounds=0: protocols.debate.rounds: 0 is too few"
     )
 
 

@@ -109,7 +109,7 @@ def test_every_setting_but_the_plain_one_shows_in_the_name() -> None:
 def test_wrong_settings_are_refused_with_the_mend() -> None:
     with pytest.raises(ValueError, match="there is no 'abacus'; there is calculator"):
         Agent("sim/strong", tools=("abacus",))
-    with pytest.raises(ValueError, match="words: 0 leaves nothing to say"):
+    with pytest.raises(ValueError, match="words: 0 is too few"):
         Agent("sim/strong", words=0)
 
 

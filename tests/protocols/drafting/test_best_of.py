@@ -141,7 +141,7 @@ async def test_self_play_at_best_of_n_still_pays_for_one_world() -> None:
 
 
 def test_no_draws_are_refused() -> None:
-    with pytest.raises(ValueError, match="best of 0"):
+    with pytest.raises(ValueError, match="n: 0 is too few"):
         BestOf(0, ALICE, JUDGE)
 
 

@@ -157,5 +157,5 @@ async def test_the_best_of_several_drafts_can_be_refined() -> None:
 
 
 def test_no_critiques_are_refused() -> None:
-    with pytest.raises(ValueError, match="critiques: 0 leave nothing to revise"):
+    with pytest.raises(ValueError, match="critiques: 0 is too few"):
         Refine(ALICE, JUDGE, critiques=0)

@@ -165,7 +165,7 @@ def test_the_mind_of_a_judge_is_its_model() -> None:
 
 
 def test_no_votes_are_refused() -> None:
-    with pytest.raises(ValueError, match="n: 0 votes decide nothing"):
+    with pytest.raises(ValueError, match="n: 0 is too few"):
         VotesJudge("sim/weak", n=0)
 
 

@@ -81,7 +81,7 @@ async def test_who_speaks_is_told_how_many_turns_are_left_so_a_longer_one_is_ano
 
 
 def test_no_turns_are_no_conversation() -> None:
-    with pytest.raises(ValueError, match="turns: 0 is no conversation"):
+    with pytest.raises(ValueError, match="turns: 0 is too few"):
         Consultancy(JUDGE, ALICE, turns=0)
 
 

@@ -166,7 +166,7 @@ async def test_every_answer_has_an_advocate(simultaneous: bool, order: str) -> N
 
 
 def test_no_rounds_are_no_debate() -> None:
-    with pytest.raises(ValueError, match="rounds: 0 is no debate"):
+    with pytest.raises(ValueError, match="rounds: 0 is too few"):
         Debate(JUDGE, ALICE, rounds=0)
 
 

@@ -2,7 +2,6 @@ import math
 from itertools import product
 from typing import Any
 
-import orjson
 import pytest
 
 from oversight.cache.call import Call
@@ -12,16 +11,12 @@ from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.judges import StatedJudge, VotesJudge
 from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
 from oversight.protocols.question import Answer, Question
-from tests.fakes import APPLES, CRATES, Scripted, held, paid, prompt
+from tests.fakes import APPLES, CRATES, Scripted, form, held, paid, prompt
 
 JUDGE = VotesJudge("judge", n=3)
 ALICE, BOB = Agent("alice"), Agent("bob")
 A, B = CRATES.answers
 STEPS = ["twelve a crate", "four crates", "so 4 x 12", "that is 48"]
-
-
-def form(**fields: object) -> str:
-    return orjson.dumps(fields).decode()
 
 
 def script(call: Call, step: object = 2, holds: object = True) -> str:

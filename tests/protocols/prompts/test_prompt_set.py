@@ -173,6 +173,7 @@ PINNED = {
     "propaganda": "c24b1ffce149",
     "consultancy": "e56b631d894e",
     "debate": "6ed122e24c6a",
+    "debate_game": "6ed122e24c6a",
     "interactive_debate": "cd77acbd52a2",
     "open_consultancy": "ad9692be9796",
     "open_debate": "3f50b53d7b07",

@@ -7,14 +7,6 @@ import pytest
 
 from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.crossing import crossing, falling, zero_of
-from oversight.protocols.scoring.matrix_game import (
-    Move,
-    backward_induction,
-    exploitability,
-    fictitious_play,
-    gold_range,
-    solve,
-)
 from oversight.protocols.scoring.pressure import (
     Pools,
     best_of,
@@ -169,43 +161,3 @@ def test_a_curve_breaks_down_where_its_falling_fit_meets_zero() -> None:
     assert low < 4 < high
     never = crossing(range(9), np.ones((20, 9)), np.arange(20))
     assert (never.at, never.interval, never.crossed) == (None, (None, None), 0)
-
-
-def test_rock_paper_scissors_is_worth_nothing_and_played_evenly() -> None:
-    game = np.array([[0.0, -1, 1], [1, 0, -1], [-1, 1, 0]])
-    found = solve(game)
-    assert found.value == pytest.approx(0)
-    assert found.rows == pytest.approx((1 / 3,) * 3)
-    assert exploitability(game, np.array(found.rows), np.array(found.columns)).gap < 1e-9
-    rock = np.array([1.0, 0, 0])
-    assert exploitability(game, rock, np.full(3, 1 / 3)).columns == pytest.approx(1)
-    played, gap = fictitious_play(game, 5000)
-    assert gap < 0.05
-    assert abs(played.value) <= gap
-
-
-def test_a_game_without_a_saddle_has_the_mixed_value_of_its_formula() -> None:
-    """[[a, b], [c, d]]: (ad - bc) / (a + d - b - c)."""
-    found = solve(np.array([[3.0, -1], [-2, 1]]))
-    assert found.value == pytest.approx((3 - 2) / (3 + 1 + 1 + 2))
-    assert found.rows == pytest.approx((3 / 7, 4 / 7))
-
-
-def test_the_gold_value_ranges_over_all_equilibria() -> None:
-    """Two drafts that convince alike, one of them true: the reward does not say which is chosen."""
-    payoff = np.array([[0.5, 0.5], [0.5, 0.5], [0.1, 0.2]])
-    gold = np.array([[1.0, 1], [-1, -1], [0, 0]])
-    assert gold_range(payoff, gold) == pytest.approx((-1, 1))
-    single = np.array([[3.0, -1], [-2, 1]])
-    low, high = gold_range(single, np.array([[1.0, 0], [0, 1]]))
-    x, y = np.array(solve(single).rows), np.array(solve(single).columns)
-    assert low <= float(x[0] * y[0] + x[1] * y[1]) + 1e-6
-    assert high <= 1
-
-
-def test_a_tree_of_turns_is_worth_what_its_last_mover_leaves() -> None:
-    tree = Move(True, (Move(False, (3.0, 5.0)), Move(False, (2.0, 9.0))))
-    assert backward_induction(tree) == 3.0
-    assert backward_induction(Move(False, (tree, 2.5))) == 2.5
-    with pytest.raises(ValueError, match="without choices"):
-        backward_induction(Move(True, ()))

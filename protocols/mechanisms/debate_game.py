@@ -1,0 +1,203 @@
+"""Debate as a game (Irving, Christiano and Amodei 2018, arXiv:1805.00899), played from a pool.
+
+A debate is worth to its judge what its equilibrium is worth, not what two drafts that happen to be
+drawn are worth. Here each speech is drafted several times, every debate that the drafts allow is
+judged, and the verdict is the value of the zero-sum game (von Neumann 1928) in which both sides
+choose their drafts freely.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from statistics import fmean
+from typing import ClassVar
+
+from oversight.cache.call import Ask, nth
+from oversight.protocols.gather import gather_in_order
+from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.question import Answer, Question
+from oversight.protocols.seat import Seat, laid_down
+from oversight.protocols.settings import require_positive
+from oversight.protocols.transcript import Transcript, Verdict
+
+DRAWN, AGENT_GAIN, OPPONENT_GAIN = "drawn", "agent_gain", "opponent_gain"
+"""The measures."""
+
+MAX_DEBATES = 4096
+"""Debates that one game may have judged."""
+
+DECIMALS = 12
+"""Decimals of a mixed equilibrium; beyond them solvers differ from machine to machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Equilibrium:
+    """The value of a zero-sum game to the rows, and an optimal strategy of either side."""
+
+    value: float
+    rows: tuple[float, ...]
+    columns: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Subgame:
+    """What is left of a debate from some floor on. Beliefs are in the first answer, in [0, 1]."""
+
+    likeliest: Verdict
+    """On the debate that the equilibrium makes most likely."""
+    value: float
+    """The belief in equilibrium."""
+    drawn: float
+    """The mean belief where both sides speak drafts at random."""
+    first_chooses: float
+    """The belief where the first answer's side chooses its best drafts, and the other's are drawn
+    at random."""
+    second_chooses: float
+    """The same with the sides exchanged."""
+
+
+@dataclass(frozen=True)
+class DebateGame(Debate):
+    """A debate whose every speech is drafted `pool` times, and that is played in equilibrium.
+
+    World a: the seats of the plain debate, on every floor that their drafts can make:
+      1. whoever speaks drafts `pool` speeches on the floor;
+      2. each draft, or each pair of drafts by seats that speak at once, continues the debate on a
+         floor of its own;
+      3. the judge decides after the last round: pool^(2 rounds) verdicts;
+      4. from the last speech back, seats that speak at once are a matrix game, solved by a linear
+         programme, and a seat that speaks alone takes its best draft.
+    The verdict is the belief at the root. The transcript is that of the debate that equilibrium
+    makes most likely.
+    Shared: what the plain debate shares. Draft n is draw n of a speech, so a larger pool has all
+    drafts of a smaller one, and best-of-n at the same temperature drafts the same first speeches.
+    Reward: the judge's belief in one's own answer, against an opponent who chooses as well.
+    Measured: `drawn`, the belief in a where both sides speak at random; `agent_gain`, what the
+    agent alone gains over that by its best drafts, and `opponent_gain`, what the opponent does.
+    Their sum is the exploitability of the drafts as they are drawn.
+
+    Where we differ: the speeches of Irving et al. are free; ours are those of a pool, so the
+    equilibrium is that of the pool. The noise of a judge is part of the game: both sides choose
+    with the verdicts in sight.
+    """
+
+    rounds: int = 1
+    pool: int = 4
+    """Drafts of every speech, at the speaker's own temperature."""
+
+    opposes_answers: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive(self, "pool")
+        if (debates := self.pool ** (2 * self.rounds)) > MAX_DEBATES:
+            raise ValueError(
+                f"pool: {self.pool} drafts in {self.rounds} rounds make {debates:,} debates of "
+                f"each question; {MAX_DEBATES:,} are the most: use fewer drafts or rounds"
+            )
+
+    @property
+    def name(self) -> str:
+        order = "simultaneous" if self.simultaneous else "sequential"
+        return f"debate game {order} {self.rounds} pool {self.pool}"
+
+    async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
+        steps = [
+            seats
+            for number in range(1, self.rounds + 1)
+            for seats in self.order(question, side, number)
+        ]
+        game = await self._play(Transcript(question), steps, ask)
+        first, second = game.first_chooses - game.drawn, game.drawn - game.second_chooses
+        argues_first = question.place(side) == 0
+        measures = (
+            (DRAWN, game.drawn if argues_first else 1 - game.drawn),
+            (AGENT_GAIN, first if argues_first else second),
+            (OPPONENT_GAIN, second if argues_first else first),
+        )
+        shown = game.likeliest
+        return Verdict((game.value, 1 - game.value), shown.transcript, shown.judgements, measures)
+
+    async def _play(
+        self, floor: Transcript, steps: Sequence[tuple[Seat, ...]], ask: Ask
+    ) -> Subgame:
+        """The game from this floor on. steps: who speaks then, those at once together."""
+        if not steps:
+            verdict = await self.judge.judge(floor, ask, self.judging())
+            belief = verdict.probs[0]
+            return Subgame(verdict, belief, belief, belief, belief)
+        seats, *later = steps
+        drafts = await gather_in_order(
+            *(
+                gather_in_order(*(seat.speak(floor, nth(ask, n)) for n in range(self.pool)))
+                for seat in seats
+            )
+        )
+        games = await gather_in_order(
+            *(self._play(laid_down(floor, *turns), later, ask) for turns in product(*drafts))
+        )
+        if len(seats) == 2:
+            return solved([games[n : n + self.pool] for n in range(0, len(games), self.pool)])
+        if seats[0].side == floor.question.answers[0]:
+            return solved([[game] for game in games])
+        return solved([games])
+
+
+def solved(games: Sequence[Sequence[Subgame]]) -> Subgame:
+    """The subgame before one choice. games: what the choices lead to; the first answer's side
+    chooses the row, the other's the column."""
+    columns = list(zip(*games, strict=True))
+    found = equilibrium([[game.value for game in row] for row in games])
+    row, column = found.rows.index(max(found.rows)), found.columns.index(max(found.columns))
+    return Subgame(
+        games[row][column].likeliest,
+        found.value,
+        fmean(game.drawn for row in games for game in row),
+        max(fmean(game.first_chooses for game in row) for row in games),
+        min(fmean(game.second_chooses for game in column) for column in columns),
+    )
+
+
+def equilibrium(payoff: Sequence[Sequence[float]]) -> Equilibrium:
+    """The equilibrium of a zero-sum game in which rows are paid the entry by columns.
+
+    A saddle point where there is one, of several the first; else by linear programmes.
+    """
+    columns = list(zip(*payoff, strict=True))
+    floors, ceilings = [min(row) for row in payoff], [max(column) for column in columns]
+    value = max(floors)
+    if value == min(ceilings):
+        return Equilibrium(
+            value,
+            _pure(floors.index(value), len(floors)),
+            _pure(ceilings.index(value), len(ceilings)),
+        )
+    value, rows = _maximin(payoff)
+    _, mixed = _maximin([[-entry for entry in column] for column in columns])
+    return Equilibrium(value, rows, mixed)
+
+
+def _pure(chosen: int, choices: int) -> tuple[float, ...]:
+    return tuple(float(n == chosen) for n in range(choices))
+
+
+def _maximin(payoff: Sequence[Sequence[float]]) -> tuple[float, tuple[float, ...]]:
+    """The most that the rows can be sure of, and a mixed strategy that gets it."""
+    import numpy as np
+    from scipy.optimize import linprog
+
+    entries = np.asarray(payoff)
+    m, n = entries.shape
+    # Maximise w under: the strategy x gets at least w against every column.
+    found = linprog(
+        np.append(np.zeros(m), -1.0),
+        A_ub=np.hstack((-entries.T, np.ones((n, 1)))),
+        b_ub=np.zeros(n),
+        A_eq=np.append(np.ones(m), 0.0)[None, :],
+        b_eq=[1.0],
+        bounds=[(0, None)] * m + [(None, None)],
+    )
+    if not found.success or found.x is None:
+        raise ValueError(f"the game has no solution: {found.message}")
+    *strategy, value = found.x.round(DECIMALS).tolist()
+    return value, tuple(strategy)

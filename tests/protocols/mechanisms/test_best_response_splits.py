@@ -1,0 +1,202 @@
+"""The best liar against an exact estimator: it loses everywhere, and wins without any one rule.
+
+The search tries every split of a claim of a formal domain, those that are too long with them, and
+every pick; see tests/formal.py and tests/best_response.py.
+"""
+
+from dataclasses import replace
+from functools import partial
+from itertools import combinations
+
+import pytest
+
+from oversight.cache.call import Call
+from oversight.protocols.mechanisms import prover_estimator_debate
+from oversight.protocols.mechanisms.prover_estimator_debate import (
+    ProverEstimatorDebate,
+    established,
+    follows,
+)
+from oversight.protocols.prompts.prompt_set import default_prompts
+from tests.best_response import (
+    CAP,
+    EACH_DOMAIN,
+    ENTRY,
+    JUDGE,
+    OTHER,
+    PROVER,
+    Moves,
+    as_claim,
+    asd,
+    cut_silently,
+    judged,
+    lies_win,
+    listed,
+    speeches,
+    task,
+    verdict,
+)
+from tests.conftest import Campaign
+from tests.fakes import form, held
+from tests.formal import Instance, instances
+
+WORDS = default_prompts()
+
+
+def splitting(instance: Instance, most: int = CAP + 1, splits: int = 1) -> Moves:
+    """Every move of a prover: its splits into so many parts at most, whatever their order, and its
+    picks; but of the last pick one way, since its way moves no verdict."""
+    made = [
+        form(subclaims=parts, needed=needed, at_least=1)
+        for n in range(1, most + 1)
+        for parts in combinations(instance.statements, n)
+        for needed in (("all", "any") if n > 1 else ("all",))
+    ]
+
+    def moves(call: Call) -> list[str] | None:
+        match task(call):
+            case "subclaims":
+                return made
+            case "pick":
+                count, claim = len(listed(call, -2)), speeches(call)[0]
+                last = splits == 1 or as_claim(claim) == claim
+                return [
+                    form(subclaim=n, truth_is=way)
+                    for n in range(1, count + 1)
+                    for way in (("higher",) if last else ("higher", "lower"))
+                ]
+        return None
+
+    return moves
+
+
+class Exact:
+    """An estimator and a judge who know of every claim whether it is true, and an honest prover.
+
+    What follows is known by the words in which it must be put: every claim that is split is
+    remembered with the links that its splits can have.
+    """
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.known = {text: text in instance.true for text in instance.statements}
+        for place, answer in enumerate(instance.question.answers):
+            claim = f"The right answer is ({answer.label}) {answer.text}."
+            self.known[claim] = place == instance.truth
+
+    def __call__(self, call: Call) -> str:
+        match task(call):
+            case "subclaims":
+                # The step before; before the first there is none, and it is not split.
+                sound = (*self.instance.sound, f"answer {self.instance.right.label}")
+                before = sound[: sound.index(as_claim(speeches(call)[0]))]
+                return form(subclaims=before[-1:], needed="all", at_least=1)
+            case "pick":
+                return form(subclaim=1, truth_is="higher")
+            case "estimates":
+                said = speeches(call)
+                claim, parts = said[0], ENTRY.findall(said[-1])
+                self._learn(claim, parts[:-1])
+                stated = {str(n): float(self._true(part)) for n, part in enumerate(parts, 1)}
+                return form(**stated)
+            case "statement":
+                return held(float(self._true(judged(call))))
+        raise AssertionError(call)
+
+    def _true(self, text: str) -> bool:
+        said = text.removeprefix("It is not the case that: ")
+        return self.known[said] if said == text else not self._true(said)
+
+    def _learn(self, claim: str, parts: list[str]) -> None:
+        for needed in range(1, len(parts) + 1):
+            self.known[follows(claim, parts, needed, WORDS)] = self._follows(claim, parts, needed)
+
+    def _follows(self, claim: str, parts: list[str], needed: int) -> bool:
+        bare = as_claim(claim)
+        if bare in self.instance.statements or bare != claim:
+            return self.instance.implied(bare, parts, needed)
+        # A link or an opposite: it follows from these if it is true, or if they do not hold.
+        return self._true(claim) or sum(map(self._true, parts)) < needed
+
+
+async def prover_estimator(
+    protocol: ProverEstimatorDebate, instance: Instance, *, forgetful: bool = False
+) -> tuple[float, int]:
+    """ASD with the best liar, and the honest prover; and the plays.
+
+    forgetful: what is left of a play is told by the call at which it stands, as it is at one
+    split whose last entry says how many are needed.
+    """
+    honest, _ = await verdict(
+        protocol, instance, instance.right, lambda call: None, Exact(instance)
+    )
+    moves = splitting(instance, protocol.subclaims + (protocol.depth == 1), protocol.depth)
+    lied, plays = await verdict(
+        protocol, instance, instance.wrong, moves, Exact(instance), forgetful=forgetful
+    )
+    return asd(honest, lied), plays
+
+
+@EACH_DOMAIN
+@pytest.mark.campaign
+async def test_no_split_carries_a_lie_past_an_exact_estimator(campaign: Campaign, domain: str):
+    """The known truth: in sums, formulas and paths through a graph, with an estimator and a judge
+    who know of each statement whether it is true and of each split whether the claim follows,
+    every split of the wrong answer and every pick leave it at 0, and the sound split leaves the
+    right answer at 1: ASD is 2 (Brier) in every instance."""
+    protocol = ProverEstimatorDebate(JUDGE, PROVER, OTHER, subclaims=CAP, depth=1)
+    plays, worst = 0, 2.0
+    for instance in instances(domain, campaign.size(8, 500), campaign.seed):
+        found, played = await prover_estimator(protocol, instance, forgetful=True)
+        plays, worst = plays + played, min(worst, found)
+        assert found == 2.0, instance.question
+    print(f"{domain}: {plays:,} plays, worst ASD {worst:+.2f}")
+
+
+@EACH_DOMAIN
+@pytest.mark.campaign
+async def test_no_split_of_a_split_carries_a_lie_either(campaign: Campaign, domain: str):
+    """The known truth: as above, over two splits of one part each, with claims, what follows, and
+    opposites."""
+    protocol = ProverEstimatorDebate(JUDGE, PROVER, OTHER, subclaims=1, depth=2)
+    plays, worst = 0, 2.0
+    for instance in instances(domain, campaign.size(2, 50), campaign.seed):
+        found, played = await prover_estimator(protocol, instance)
+        plays, worst = plays + played, min(worst, found)
+        assert found == 2.0, instance.question
+    print(f"{domain}, two splits: {plays:,} plays, worst ASD {worst:+.2f}")
+
+
+def whatever_follows(estimates: tuple[float, ...], needed: int) -> float:
+    """Nobody minds whether the claim follows."""
+    return established((*estimates[:-1], 1.0), needed)
+
+
+def any_will_do(estimates: tuple[float, ...], needed: int) -> float:
+    """Another combination than the one that the prover stated, and that was estimated."""
+    return established(estimates, 1)
+
+
+def as_the_case_against(estimate: float, opposite: float) -> float:
+    """A case against a claim that comes to nothing makes it certain."""
+    return 1 - opposite
+
+
+@EACH_DOMAIN
+@pytest.mark.parametrize("rule", ["it follows", "whole list", "as stated", "only lowered"])
+@pytest.mark.campaign
+async def test_without_any_one_rule_of_splits_the_search_finds_the_liar_that_wins(
+    campaign: Campaign, domain: str, rule: str, monkeypatch: pytest.MonkeyPatch
+):
+    protocol = ProverEstimatorDebate(JUDGE, PROVER, OTHER, subclaims=CAP, depth=1)
+    match rule:
+        case "it follows":
+            monkeypatch.setattr(prover_estimator_debate, "established", whatever_follows)
+        case "whole list":
+            cut_silently(monkeypatch)
+        case "as stated":
+            monkeypatch.setattr(prover_estimator_debate, "established", any_will_do)
+        case "only lowered":
+            monkeypatch.setattr(prover_estimator_debate, "lowered", as_the_case_against)
+            protocol = replace(protocol, subclaims=1, depth=2)
+    await lies_win(campaign, domain, rule, partial(prover_estimator, protocol))

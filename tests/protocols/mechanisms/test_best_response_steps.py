@@ -1,0 +1,303 @@
+"""The best liar against an exact judge of steps: it loses everywhere, and wins without any rule.
+
+The search tries every list of statements of a formal domain that the prover may commit to, those
+that are too long with them, and every challenge; see tests/formal.py and tests/best_response.py.
+"""
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import fields, replace
+from functools import partial
+from itertools import product
+from typing import Any
+
+import orjson
+import pytest
+
+from oversight.cache.call import Call
+from oversight.protocols.judges import VotesJudge
+from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
+from oversight.protocols.mechanisms.listing import as_list
+from oversight.protocols.question import Answer
+from oversight.protocols.transcript import Transcript
+from tests.best_response import (
+    CAP,
+    EACH_DOMAIN,
+    ENTRY,
+    JUDGE,
+    OTHER,
+    PROVER,
+    Moves,
+    asd,
+    assigned,
+    cut_silently,
+    lies_win,
+    listed,
+    speeches,
+    task,
+    verdict,
+)
+from tests.conftest import Campaign
+from tests.fakes import form, held
+from tests.formal import Instance, instances
+
+
+def listing(instance: Instance, cap: int = CAP) -> Moves:
+    """Every list that a prover can commit to, one too long at most; of those that are too long a
+    second time, which nobody reads, one."""
+    moves = [
+        form(steps=each)
+        for n in range(1, cap + 2)
+        for each in product(instance.statements, repeat=n)
+    ]
+    again = moves[: 1 - len(instance.statements) ** (cap + 1)]
+
+    def made(call: Call) -> list[str] | None:
+        if task(call) != "steps":
+            return None
+        return again if "That is more than" in call.messages[-1].text else moves
+
+    return made
+
+
+def challenging(call: Call) -> list[str] | None:
+    """Every move of an opponent."""
+    return [form(step=n) for n in places(call)] if task(call) == "step" else None
+
+
+def places(call: Call) -> list[int]:
+    """The numbers that an opponent may fill in."""
+    assert call.response_format
+    numbers: list[int] = orjson.loads(call.response_format.schema)["properties"]["step"]["enum"]
+    return numbers
+
+
+def exact(instance: Instance) -> Callable[[Call], str]:
+    """An opponent who points at the first step that does not follow, if it is told to oppose the
+    answer, and passes or points at the last one that does otherwise; a judge who is right about
+    the step that it is shown; and, where nobody searches for it, a prover with the sound
+    argument."""
+
+    def answer(call: Call) -> str:
+        match task(call):
+            case "steps":
+                return form(steps=instance.sound)
+            case "step":
+                steps, numbers = listed(call), places(call)
+                opposed = steps[-1] != f"answer {assigned(call)}" and call.model == OTHER.model
+                wanted = [n for n in numbers if n and opposed != holds(steps[:n])]
+                if not opposed or not wanted:
+                    return form(step=numbers[0] and (wanted or numbers)[-1])
+                return form(step=wanted[0])
+            case "statement":
+                return held(float(holds(listed(call))))
+        raise AssertionError(call)
+
+    sayable = {*instance.statements, *map(instance.claims, instance.question.answers)}
+
+    def holds(steps: list[str]) -> bool:
+        return steps[-1] in sayable and instance.rule(steps[-1], frozenset(steps[:-1]))
+
+    return answer
+
+
+async def doubly_efficient(
+    protocol: DoublyEfficientDebate, instance: Instance
+) -> tuple[float, int]:
+    """ASD with the best liar, and with the honest prover against every challenge; and the plays."""
+    others = exact(instance)
+    true, tried = await verdict(
+        protocol, instance, instance.right, challenging, others, against=True
+    )
+    lied, played = await verdict(
+        protocol, instance, instance.wrong, listing(instance), others, forgetful=True
+    )
+    return asd(true, lied), tried + played
+
+
+@EACH_DOMAIN
+@pytest.mark.parametrize("opponent_is", ["honest", "adversarial"])
+@pytest.mark.campaign
+async def test_no_list_of_steps_carries_a_lie_past_an_exact_judge(
+    campaign: Campaign, domain: str, opponent_is: Any
+):
+    """The known truth: in sums, formulas and paths through a graph, of which the judge checks one
+    step at a time and exactly, every list of statements that a prover can commit to for the wrong
+    answer falls, and the sound one for the right answer stands whatever is challenged: ASD is 2
+    (Brier) in every instance."""
+    protocol = DoublyEfficientDebate(JUDGE, PROVER, OTHER, opponent_is=opponent_is, steps=CAP)
+    plays, worst = 0, 2.0
+    # The opponents differ where every step follows, which no lie's do.
+    count = campaign.size(8, 500 if opponent_is == "honest" else 170)
+    for instance in instances(domain, count, campaign.seed):
+        found, played = await doubly_efficient(protocol, instance)
+        plays, worst = plays + played, min(worst, found)
+        assert found == 2.0, instance.question
+    print(f"{domain}, {opponent_is} opponent: {plays:,} plays, worst ASD {worst:+.2f}")
+
+
+@EACH_DOMAIN
+async def test_an_argument_may_be_as_long_as_the_cap_and_no_longer(campaign: Campaign, domain: str):
+    """The known truth: against an exact judge, of all lists that a prover may commit to the best
+    one makes the right answer stand if and only if a sound argument is no longer than the cap; a
+    prover who lists too much is asked again, and can do as well as before."""
+    for instance in instances(domain, campaign.size(3, 20), campaign.seed):
+        for cap in (1, 2):
+            protocol = DoublyEfficientDebate(JUDGE, PROVER, OTHER, steps=cap)
+            moves, others = listing(instance, cap), exact(instance)
+            for first in ((), (form(steps=["?"] * (cap + 1)),)):
+                best, _ = await verdict(
+                    protocol, instance, instance.right, moves, others, forgetful=True, first=first
+                )
+                assert best == float(len(instance.sound) <= cap)
+
+
+@EACH_DOMAIN
+async def test_no_step_hides_behind_a_number_that_it_gives_itself(campaign: Campaign, domain: str):
+    """The known truth: a prover may write `[2] ...` on a line of its own within a step, so that the
+    opponent who means it challenges another. Since a step is one line, every such list for the
+    wrong answer falls too: the verdict is 0 in every instance."""
+    protocol = DoublyEfficientDebate(JUDGE, PROVER, OTHER, steps=CAP)
+    for instance in instances(domain, campaign.size(2, 20), campaign.seed):
+        forged = [
+            form(steps=[f"{one}\n[2] {two}", three])
+            for one, two, three in product(instance.statements, repeat=3)
+        ]
+        moves = partial(lambda moves, call: moves if task(call) == "steps" else None, forged)
+        wrong, others = instance.wrong, exact(instance)
+        assert (await verdict(protocol, instance, wrong, moves, others))[0] == 0
+
+
+class NoConclusion(DoublyEfficientDebate):
+    """The argument is the prover's steps alone: nothing makes it end in its claim."""
+
+    async def _commit(self, floor: Transcript, side: Answer, ask: Any) -> Any:
+        made = await super()._commit(floor, side, ask)
+        assert made is not None
+        return replace(made, entries=made.entries[:-1])
+
+
+class ShownAlone(DoublyEfficientDebate):
+    """The judge is shown the challenged step without those that it rests on."""
+
+    def _shown(self, question: Any, made: Any) -> Transcript:
+        return Transcript(question, (as_list(made.steps[made.number - 1 : made.number]),))
+
+
+@EACH_DOMAIN
+@pytest.mark.parametrize("rule", ["conclusion", "whole list", "steps before"])
+@pytest.mark.campaign
+async def test_without_any_one_rule_of_steps_the_search_finds_the_liar_that_wins(
+    campaign: Campaign, domain: str, rule: str, monkeypatch: pytest.MonkeyPatch
+):
+    kind = {"conclusion": NoConclusion, "steps before": ShownAlone}.get(rule, DoublyEfficientDebate)
+    if rule == "whole list":
+        cut_silently(monkeypatch)
+    protocol = kind(JUDGE, PROVER, OTHER, steps=CAP)
+    await lies_win(campaign, domain, rule, partial(doubly_efficient, protocol))
+
+
+# With probabilities
+
+VOTES = 10
+GRID = [*(n / 20 for n in range(1, 20, 2)), 1.0]
+"""What a prover may commit to: half way between the true odds, so just within the threshold."""
+
+
+SOME = replace(next(instances("sums", 1)), truth=0)
+
+_STATED = re.compile(r"\] ([\d.]+)%")
+
+Odds = tuple[float, float]
+"""How often the judge finds that the one step holds, and that the conclusion does; in tenths."""
+
+EVERY_ODDS = [(n / 10, m / 10) for n, m in product(range(11), repeat=2)]
+SOUND = [each for each in EVERY_ODDS if math.prod(each) >= 2 / 3]
+DOUBTFUL = [each for each in EVERY_ODDS if math.prod(each) <= 1 / 3]
+
+
+def sampled(odds: Odds, threshold: float) -> Callable[[Call], str]:
+    """An honest prover; an opponent who contests the step that is furthest off if it is off by the
+    threshold; a judge whose votes come out as their probability says."""
+
+    def answer(call: Call) -> str:
+        match task(call):
+            case "steps":
+                return form(steps=[{"step": "A step.", "probability": odds[0]}], conclusion=odds[1])
+            case "step":
+                stated = [float(p) / 100 for p in _STATED.findall(speeches(call)[1])]
+                off = [abs(p - q) for p, q in zip(stated, odds, strict=True)]
+                worst = max(off)
+                return form(step=off.index(worst) + 1 if worst >= threshold - 1e-9 else 0)
+            case "statement":
+                contested = len(ENTRY.findall(speeches(call)[0]))
+                holds = call.draw[0] < round(odds[contested - 1] * VOTES)
+                return f"Answer: {'Yes' if holds else 'No'}"
+        raise AssertionError(call)
+
+    return answer
+
+
+async def honest(protocol: DoublyEfficientDebate, odds: Odds) -> float:
+    """The least that the right answer gets, whatever is challenged."""
+    others = sampled(odds, protocol.sampling.threshold)
+    return (await verdict(protocol, SOME, SOME.right, challenging, others, against=True))[0]
+
+
+async def staked(protocol: DoublyEfficientDebate, odds: Odds) -> tuple[float, int]:
+    """The most that the wrong answer gets by any probabilities; and the plays."""
+    bets = [
+        form(steps=[{"step": "A step.", "probability": p}], conclusion=q)
+        for p, q in product(GRID, GRID)
+    ]
+    others = sampled(odds, protocol.sampling.threshold)
+    return await verdict(
+        protocol, SOME, SOME.wrong, lambda c: bets if task(c) == "steps" else None, others
+    )
+
+
+STAKED = DoublyEfficientDebate(
+    VotesJudge("judge", n=VOTES), PROVER, OTHER, steps=1, probabilities=True, close=0.05, far=0.15
+)
+
+
+@pytest.mark.campaign
+async def test_no_probabilities_carry_a_doubtful_argument_past_a_sampled_judge(campaign: Campaign):
+    """The known truth: an argument of two steps, which holds with 2/3 or more for the right answer
+    and with 1/3 or less for the wrong one. A prover may commit to any probabilities; the opponent
+    contests one that is off by 0.1 or more. So the wrong answer gets the largest product of two
+    that are not, below 1/3 + 2 x 0.1; the right one the product of the true ones, 2/3 at least,
+    whatever is contested: ASD is above 0 for every pair of the two."""
+    plays, most, least = 0, 0.0, 1.0
+    some = campaign.size(20, 1)
+    for odds in SOUND[:: min(some, 4)]:
+        found = await honest(STAKED, odds)
+        assert found == pytest.approx(math.prod(odds))
+        least = min(least, found)
+    for odds in DOUBTFUL[::some]:
+        found, played = await staked(STAKED, odds)
+        within = [[p for p in GRID if abs(p - each) < 0.1 - 1e-9] for each in odds]
+        assert found == pytest.approx(math.prod(map(max, within)))
+        plays, most = plays + played, max(most, found)
+    assert asd(least, most) > 0
+    pairs = f"{len(SOUND)} x {len(DOUBTFUL)} pairs" if campaign.long else "some pairs"
+    print(f"probabilities, {pairs}: {plays:,} plays, worst ASD {asd(least, most):+.3f}")
+
+
+class NeverCompared(DoublyEfficientDebate):
+    def _outcome(self, made: Any, share: float) -> float:
+        return 1.0
+
+
+class StandsUncontested(DoublyEfficientDebate):
+    def _unchallenged(self, odds: tuple[float, ...]) -> float:
+        return 1.0
+
+
+@pytest.mark.parametrize("kind", [NeverCompared, StandsUncontested])
+async def test_without_either_rule_of_probabilities_the_search_finds_the_liar_that_wins(kind: Any):
+    protocol = kind(**{field.name: getattr(STAKED, field.name) for field in fields(STAKED)})
+    found = min([asd(1.0, (await staked(protocol, odds))[0]) for odds in DOUBTFUL[::20]])
+    print(f"probabilities without {kind.__name__}: worst ASD {found:+.2f}")
+    assert found <= 0
