@@ -250,22 +250,24 @@ ENGINE_MUTANTS: tuple[Mutant, ...] = (
         "engine/reports/aggregate.py",
         "engine/results engine/beside engine/doubts",
         ("% len(self.sweep.rows)\n", "% (len(self.sweep.rows) + 1)\n"),
-        (
-            "(draw * len(self.sweep.rows) + row) * answers",
-            "(row * self.sweep.draws + draw) * answers",
-        ),
-        ("            if len(endings) == len(values):\n", "            if endings:\n"),
         ("record.captured < ENOUGH", "record.captured > ENOUGH"),
-        (
-            "if any(isnan(verdict[0]) for verdict in verdicts):",
-            "if all(isnan(verdict[0]) for verdict in verdicts):",
-        ),
+        (" | self.doubtful[places]\n", "\n"),
+    ),
+    *_of(
+        "engine/reports/cell_index.py",
+        "engine/results engine/beside",
+        ("(self.draw * rows + row) * answers", "(row * self._sweep.draws + self.draw) * answers"),
+    ),
+    *_of(
+        "protocols/scoring/world_table.py",
+        "engine/results engine/doubts",
+        ("np.logical_and.reduce(there, axis=-1)", "np.logical_or.reduce(there, axis=-1)"),
     ),
     *_of(
         "engine/reports/results.py",
         "engine/results engine/beside",
         ("lift = paired(sample.asd, base.asd)", "lift = paired(base.asd, sample.asd)"),
-        ("missing=tally.cells_a_row - tally.landed[number]", "missing=tally.cells_a_row"),
+        ("missing=table.cells_a_row - table.outcomes[number]", "missing=table.cells_a_row"),
         ("if isinstance(row.protocol, NaiveJudge)", "if row.protocol"),
         (
             "return value_address(row.protocol.judge), row.protocol.words.digest",
