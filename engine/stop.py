@@ -29,17 +29,19 @@ class StopToken:
             listener()
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Have `listener` called when the latch is pulled."""
+        """Have `listener` called at the stop."""
         self._listeners.append(listener)
 
     def raise_if_stopped(self) -> None:
-        """Raise the Halt if the latch was pulled."""
+        """Raise the Halt if there is one."""
         if self.halt is not None:
             # One exception reaches thousands of callers; their tracebacks must not pile up on it.
             raise self.halt.with_traceback(None)
 
     async def until_stopped(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of some work; at a stop the work is cancelled, and this raises the Halt."""
+        if self.halt is not None:
+            work.close()
         self.raise_if_stopped()
         task = asyncio.ensure_future(work)
         alarm = task.get_loop().create_future()
@@ -55,7 +57,7 @@ class StopToken:
                 await asyncio.wait((task,))
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep so long; raises the Halt the moment the latch is pulled. Cancellation-safe."""
+        """Sleep so long; raises the Halt as soon as there is one. Cancellation-safe."""
         self.raise_if_stopped()
         loop = asyncio.get_running_loop()
         alarm: asyncio.Future[None] = loop.create_future()

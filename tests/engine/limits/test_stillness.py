@@ -97,7 +97,7 @@ def test_one_request_that_hangs_does_not_hold_back_all_others():
 
 
 async def fails_alike(server, calls, width=5):
-    """(kinds of what came, requests that were sent, the latch's Halt)."""
+    """(kinds of what came, requests that were sent, the stop token's Halt)."""
     limited = RateLimiter(server, Limits(concurrency=width))
     retry = Retry(limited, limited.stop_token, limited.breaker)
     gate, kinds = asyncio.Semaphore(width), []

@@ -80,7 +80,7 @@ def test_limits_that_the_server_tells_are_kept(headers, seconds):
     assert run(main()) == pytest.approx(seconds, rel=0.05, abs=0.1)
 
 
-def test_a_halt_of_one_model_stops_another_that_shares_its_latch():
+def test_a_halt_of_one_model_stops_another_that_shares_its_stop_token():
     async def main():
         stop_token = StopToken()
         gone = endpoint(Server(fault=lambda request: QuotaExhausted("gone")), stop_token=stop_token)

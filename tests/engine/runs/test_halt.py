@@ -63,7 +63,7 @@ def test_p7_at_most_concurrency_further_requests_and_no_cell_fails(halt, limits)
     assert end <= known + 1.0 + 0.1
 
 
-def test_a_latch_that_models_share_stops_them_all():
+def test_a_stop_token_that_models_share_stops_them_all():
     async def main():
         one = RateLimiter(Server(), Limits(requests=60))
         other = RateLimiter(Server(), Limits(requests=60), stop_token=one.stop_token)

@@ -1,4 +1,5 @@
 import asyncio
+import inspect
 
 import pytest
 
@@ -7,7 +8,7 @@ from oversight.engine.stop import StopToken
 from tests.virtual import run
 
 
-def test_a_pulled_latch_wakes_all_sleepers_at_once_and_they_raise_the_halt():
+def test_a_stop_wakes_all_sleepers_at_once_and_they_raise_the_halt():
     async def main():
         stop_token = StopToken()
         heard = []
@@ -36,7 +37,7 @@ def test_the_first_reason_stands():
         stop_token.raise_if_stopped()
 
 
-def test_nobody_sleeps_behind_a_pulled_latch():
+def test_nobody_sleeps_after_a_stop():
     async def main():
         stop_token = StopToken()
         stop_token.stop(QuotaExhausted("gone"))
@@ -45,6 +46,25 @@ def test_nobody_sleeps_behind_a_pulled_latch():
         return asyncio.get_running_loop().time()
 
     assert run(main()) < 0.01
+
+
+def test_work_that_comes_after_a_stop_is_never_begun():
+    begun = []
+
+    async def work():
+        begun.append(True)
+
+    async def main():
+        stop_token = StopToken()
+        stop_token.stop(QuotaExhausted("gone"))
+        coming = work()
+        with pytest.raises(QuotaExhausted):
+            await stop_token.until_stopped(coming)
+        return inspect.getcoroutinestate(coming)
+
+    # Closed, or Python would warn of a coroutine that nobody awaited.
+    assert run(main()) == inspect.CORO_CLOSED
+    assert not begun
 
 
 def test_a_sleep_that_nobody_ends_lasts_as_long_as_asked():
