@@ -2,8 +2,8 @@
 
 A 429 can mean three things, each of which calls for a different reaction:
 
-- Too fast for a limit that was never stated. Then a pace is right, and it is the one at which the server
-  let calls through, pauses included: a delivery rate, as in BBR (Cardwell et al. 2016), not a part
+- Too fast for an unstated limit. Then a pace is right: the rate at which the server let calls
+  through, pauses included, which is a delivery rate, as in BBR (Cardwell et al. 2016), not a part
   of what was sent.
 - A storm: the server refuses most of what it is sent. Then few should be in flight, and many again
   with the first answers: the width of `AdaptiveConcurrency` halves and doubles, as a window of TCP
