@@ -1,1 +1,1 @@
-"""What was asked and what it costs: tokens, prices, budget, ledger, quarantine."""
+"""Accounting of requests and their cost: prices, budget, ledger, latency, quarantine."""

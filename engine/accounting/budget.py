@@ -1,4 +1,4 @@
-"""Money: what a run may cost, what it has cost, and what calls in flight may still come to."""
+"""The budget of a run: its cap, the dollars spent, and those reserved for calls in flight."""
 
 import math
 from collections.abc import Callable
@@ -9,21 +9,21 @@ from oversight.engine.tokens import TokenEstimate
 
 
 class Budget:
-    """Dollars for a whole run, shared by its models.
+    """The dollars of a whole run, shared by its models.
 
-    The worst case of a call is reserved before it leaves and settled when it lands, so that at no
-    moment more than the cap can have been spent, but for calls that exceed their worst case.
+    The worst case of a call is reserved before it leaves and settled when it lands, so spending
+    never exceeds the cap, except by calls that cost more than their worst case.
     """
 
     def __init__(self, cap: float, spent: float = 0.0) -> None:
-        """cap: dollars; spent: dollars that earlier starts of the same run have cost."""
+        """cap: dollars; spent: dollars that earlier sessions of the run have cost."""
         if not 0 <= cap < math.inf:
             raise ValueError(f"max_cost: {cap} is not a number of dollars, 0 or more")
         self.cap = cap
         self.spent = spent
-        """Dollars for calls that have landed; those that may have been billed count whole."""
+        """Dollars for calls that have landed; one that may have been billed counts in full."""
         self.reserved = 0.0
-        """Dollars that the calls in flight cost at most."""
+        """Maximum dollars for the calls in flight."""
         self._flights = 0
         self._listeners: list[Callable[[], None]] = []
 
@@ -37,7 +37,7 @@ class Budget:
 
     @property
     def over(self) -> bool:
-        """Whether a call that does not fit never will: nothing in flight may leave room."""
+        """Whether a call that does not fit never will: no call in flight can free any dollars."""
         return self.reserved == 0.0
 
     def reserve(self, worst: float) -> None:
@@ -45,17 +45,17 @@ class Budget:
         self._flights += 1
 
     def settle(self, worst: float, spent: float) -> None:
-        """A call for which `worst` dollars were reserved has cost `spent`."""
+        """Record that a call for which `worst` dollars were reserved has cost `spent`."""
         self._flights -= 1
-        # Sums of floats leave crumbs, and a crumb in flight would be waited for in vain.
+        # Reset, since callers would wait forever for a rounding error to be settled.
         self.reserved = self.reserved - worst if self._flights else 0.0
         self.spent += spent
         for listener in self._listeners:
             listener()
 
     def reached(self, worst: float) -> str:
-        """Why a call that costs at most `worst` dollars cannot leave any more, and the mend."""
-        # Rounded up: a cap that is a part of a cent too low stops the next sitting at once.
+        """Message for a call that no longer fits, with a cap that would suffice."""
+        # Rounded up: a cap that is a fraction of a cent too low stops the next session at once.
         needed = math.ceil((max(self.cap, self.spent) + max(worst, self.cap)) * 100) / 100
         return (
             f"budget reached: {dollars(self.spent)} of {dollars(self.cap)} are spent and the next "
@@ -64,15 +64,15 @@ class Budget:
 
 
 class LeasedBudget(Budget):
-    """A part of a budget that grows as it is used; whoever divides the whole says when it is over.
+    """The part of a budget leased to this process, which is renewed as it is used; never `over`.
 
-    `wants` is what the first in line lacked when it last asked, in dollars; 0 once a call fits.
+    `wants` is the worst case of the last call that did not fit, in dollars; 0 once one fits.
     """
 
     def __init__(self) -> None:
         super().__init__(0.0)
         self.wants = 0.0
-        self._lacking: Callable[[], None] = _nobody
+        self._lacking: Callable[[], None] = _ignore
 
     def on_lacking(self, listener: Callable[[], None]) -> None:
         """Have `listener` called whenever a call does not fit."""
@@ -92,36 +92,36 @@ class LeasedBudget(Budget):
 
     @property
     def used(self) -> float:
-        """Dollars that are spent or reserved: less than this it cannot give back."""
+        """Dollars spent or reserved: the least to which a lease can be cut."""
         return self.spent + self.reserved
 
     def lease(self, dollars: float) -> None:
-        """Take what may be spent in all from now on, be it more or less than before."""
+        """Set the total that may be spent from now on, whether more or less than before."""
         self.cap = dollars
         for listener in self._listeners:
             listener()
 
 
-def _nobody() -> None:
-    """Who lacks nothing."""
+def _ignore() -> None:
+    """Default listener."""
 
 
 def dollars(amount: float) -> str:
-    """`$12.30`; of less than a dollar, so many digits that a call's cost does not vanish."""
+    """`$12.30`; four decimals below a dollar, so that the cost of a call is not rounded to 0."""
     return f"${amount:.2f}" if amount == 0 or amount >= 1 else f"${amount:.4f}"
 
 
 class ModelBudget:
-    """The budget in the hand of one model."""
+    """The run's budget, with the price of one model."""
 
     def __init__(self, budget: Budget, price: Price) -> None:
         self.budget = budget
         self._price = price
 
     def worst(self, demand: TokenEstimate) -> float:
-        """Dollars that a call costs at most: no cached input, and all of max_tokens."""
+        """Maximum dollars for a call: no cached input, and all of max_tokens."""
         return self._price.worst(demand.max_input, demand.max_output)
 
     def cost(self, usage: Usage) -> float:
-        """Dollars."""
+        """Dollars for a reply."""
         return self._price.cost(usage)

@@ -1,11 +1,11 @@
-"""What a sitting asks, request by request, where a killed process leaves it: `ledger.journal`.
+"""Crash-safe journal of a session's requests, `ledger.journal` in the run folder.
 
-    heading    one line of JSON: the accounts of earlier sittings, by model
+    heading    one line of JSON: the accounts of earlier sessions, by model
     pages      one for each model: u16 length of its name, the name, its figures; see `Page.figures`
 
-A request is entered before it leaves and when it is back. Both are with the operating system at
-once, so that kill -9 forgets nothing; what is out at that moment is known to be out, and may have
-been billed. A power failure may tear the file: then the accounts that were noted last stand.
+A request is entered before it leaves and when it is back. Both entries reach the operating system
+at once, so kill -9 loses nothing; requests in flight at that moment count as maybe billed. A power
+failure may corrupt the file: then the accounts last saved in `ledger.json` are used.
 """
 
 import os
@@ -28,34 +28,34 @@ _ACCOUNTS = TypeAdapter(dict[str, UsageTotals])
 
 
 class Journal:
-    """Opened with the first entry, since a run that is served from the store asks nothing."""
+    """Writes the pages; opens its file with the first entry, as replays send no requests."""
 
     def __init__(
         self, folder: Path, earlier: Mapping[str, UsageTotals], stop_token: StopToken
     ) -> None:
-        """earlier: the accounts of earlier sittings. A journal that cannot be written pulls the
-        latch: nothing is spent that would not be known."""
+        """earlier: the accounts of earlier sessions. A journal that cannot be written sets the stop
+        token, so that nothing is spent without a record."""
         self._path = folder / FILE
         self._earlier = earlier
         self._stop_token = stop_token
         self._file = -1
         self._end = 0
-        self._places: dict[Page, int] = {}
+        self._offsets: dict[Page, int] = {}
 
     def enter(self, page: Page) -> None:
-        """Write down how a page stands now."""
+        """Write the present figures of a page."""
         if self._stop_token.halt is not None and self._file < 0:
             return
         try:
-            place = self._places.get(page)
-            if place is None:
-                place = self._begin(page)
-            os.pwrite(self._file, page.figures(), place)
+            offset = self._offsets.get(page)
+            if offset is None:
+                offset = self._begin(page)
+            os.pwrite(self._file, page.figures(), offset)
         except OSError as exc:
             self._stop_token.stop(StoreFailed(str(unwritable(self._path, exc))))
 
     def close(self, *, noted: bool) -> None:
-        """noted: whether the accounts are in the ledger now, so that this is needed no more."""
+        """noted: whether `ledger.json` has the accounts now, so that the journal can be deleted."""
         if self._file < 0:
             return
         os.close(self._file)
@@ -65,7 +65,7 @@ class Journal:
 
     def _begin(self, page: Page) -> int:
         if self._file < 0:
-            # Put in place whole: until then an older one says the same of earlier sittings.
+            # Replaced atomically: until then, an older journal has the same earlier accounts.
             new = self._path.with_name(f".{FILE}.new")
             self._file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
             self._end = os.write(self._file, orjson.dumps(self._earlier) + b"\n")
@@ -73,21 +73,21 @@ class Journal:
         name = page.model.encode()
         head = _LENGTH.pack(len(name)) + name
         os.pwrite(self._file, head + page.figures(), self._end)
-        place = self._places[page] = self._end + len(head)
-        self._end = place + FIGURES.size
-        return place
+        offset = self._offsets[page] = self._end + len(head)
+        self._end = offset + FIGURES.size
+        return offset
 
 
 def journalled(folder: Path) -> dict[str, UsageTotals]:
-    """The accounts that a sitting left which was killed, or is at work; none where none is there.
+    """The accounts in the journal of a killed or running session; empty if there is no journal.
 
-    What is out counts as abandoned.
+    Requests in flight count as abandoned.
     """
     try:
-        told = (folder / FILE).read_bytes()
+        content = (folder / FILE).read_bytes()
     except OSError:
         return {}
-    heading, _, pages = told.partition(b"\n")
+    heading, _, pages = content.partition(b"\n")
     try:
         accounts = dict(_ACCOUNTS.validate_json(heading))
         while pages:

@@ -1,4 +1,4 @@
-"""How long replies took, as counts that add up over sittings and workers."""
+"""Latency of replies, as histograms that can be summed over sessions and workers."""
 
 import math
 from collections import Counter
@@ -6,19 +6,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 DOUBLING = 8
-"""Bins from one duration to twice of it: a quantile is off by 4.4 % at most."""
+"""Bins for each doubling of the duration: the error of a quantile is at most 4.4 %."""
 LEAST = 1e-4
-"""Seconds, below which durations are told from each other no more."""
+"""Shortest duration (s) that is distinguished; shorter ones count as this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Of whole replies, from the request's leaving to the reply's arrival; waits are not in it."""
+    """Durations of whole replies, from sending to arrival, without waits for limits."""
 
     bins: tuple[tuple[int, int], ...] = ()
-    """(bin, replies), ascending; bin n is around 2^(n / DOUBLING) seconds."""
+    """(bin, replies), ascending; bin n is centred on 2^(n / DOUBLING) seconds."""
     seconds: float = 0.0
-    """All durations, added up."""
+    """Sum of all durations."""
     tokens: int = 0
     """Output tokens of the replies."""
 
@@ -27,7 +27,7 @@ class Latency:
         return sum(count for _, count in self.bins)
 
     def quantile(self, share: float) -> float:
-        """Seconds in which a share of the replies came, in (0, 1]. There must be some."""
+        """Seconds within which a share, in (0, 1], of replies came. ValueError without replies."""
         rank = math.ceil(share * self.replies)
         for at, count in self.bins:
             rank -= count
@@ -37,7 +37,7 @@ class Latency:
 
     @property
     def pace(self) -> float:
-        """Output tokens a second of one call."""
+        """Mean output tokens a second of one call."""
         return self.tokens / self.seconds if self.seconds else 0.0
 
     def told(self) -> dict[str, float]:
@@ -54,7 +54,7 @@ QUANTILES = {"median": 0.5, "p95": 0.95, "p99": 0.99}
 
 
 class Stopwatch:
-    """The latency of one model's replies as they come."""
+    """Accumulates the latency of one model's replies."""
 
     def __init__(self) -> None:
         self._bins: Counter[int] = Counter()
@@ -71,7 +71,7 @@ class Stopwatch:
 
 
 def sum_latency(parts: Iterable[Latency]) -> Latency:
-    """The latency of all replies together."""
+    """The combined latency of all replies."""
     bins: Counter[int] = Counter()
     seconds, tokens = 0.0, 0
     for part in parts:

@@ -1,4 +1,4 @@
-"""Every request that went out: what came of it, how many tokens it took, what it cost."""
+"""The ledger of requests: their outcomes, tokens and cost, by model."""
 
 import asyncio
 import struct
@@ -22,48 +22,48 @@ from oversight.engine.errors import (
 from oversight.engine.tokens import CAUTION, prompt_tokens
 
 RequestOutcome: TypeAlias = Literal["failed", "ambiguous", "unsent"]
-"""How a request ends that brings no reply: answered with an error and not billed; sent without an
-answer that can be stored, so maybe billed; or never seen by the server."""
+"""How a request without a reply ended. failed: answered with an error, not billed; ambiguous: sent,
+but no answer that can be stored, so maybe billed; unsent: never seen by the server."""
 
 ABANDONED = "Abandoned"
-"""The kind of a request that was cancelled in flight."""
+"""Kind of fault: the request was cancelled in flight."""
 CUT_OFF = "CutOff"
-"""The kind of a request whose end was known only to a process that was killed."""
+"""Kind of fault: the process that knew the kind was killed."""
 
 FIGURES = struct.Struct("<14q3d")
-"""A page as `Page.figures` writes it."""
+"""Binary format of `Page.figures`."""
 _OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 _FATES: tuple[RequestOutcome, ...] = get_args(RequestOutcome)
 
 
 @dataclass(frozen=True, slots=True)
 class UsageTotals:
-    """What was asked of one model, or of several together, up to one moment."""
+    """Totals of the requests to one model, or to several, at one moment."""
 
     outcomes: tuple[tuple[Outcome, int], ...]
     """(outcome, count) of the replies."""
     faults: tuple[tuple[RequestOutcome, str, int], ...]
-    """(fate, slug of the error, count) of what ended without a reply."""
+    """(fate, slug of the error, count) of requests that ended without a reply."""
     usage: Usage
-    """Tokens of the replies, all added up."""
+    """Sum of the tokens of the replies."""
     dollars: float
-    """For the replies whose price is known."""
+    """Cost of the replies whose price is known."""
     doubtful: float
-    """Dollars that the ambiguous requests may have cost at most."""
+    """Maximum dollars that the ambiguous requests may have cost."""
     unpriced: int
     """Replies whose price is not known."""
     in_flight: int = 0
-    """Requests that are out just now."""
+    """Requests in flight now."""
     at_risk: float = 0.0
-    """Dollars that those may cost at most; and what workers may spend before they say so again."""
+    """Maximum dollars for those, plus what workers may spend before their next report."""
     batches: int = 0
-    """Batches whose lines are counted in it: each line is a request once its batch has ended."""
+    """Ended batches; each of their lines is counted as a request."""
     latency: Latency = field(default_factory=Latency)
-    """Of the replies; of those whose process was killed, as far as it had noted it."""
+    """Latency of the replies; those that a killed process had not saved yet are missing."""
 
     @property
     def stored(self) -> int:
-        """Whole replies, refusals and truncations included: each of them is stored."""
+        """Whole replies, refusals and truncations included; all of them are stored."""
         return sum(count for _, count in self.outcomes)
 
     @property
@@ -75,7 +75,7 @@ class UsageTotals:
         return sum(count for what, _, count in self.faults if what == fate)
 
     def cut_off(self) -> "UsageTotals":
-        """What it comes to if nothing that is out comes back."""
+        """The totals if no request in flight is answered: all of them become ambiguous."""
         if not (self.in_flight or self.at_risk):
             return self
         lost: tuple[RequestOutcome, str, int] = ("ambiguous", ABANDONED, self.in_flight)
@@ -85,7 +85,7 @@ class UsageTotals:
 
 
 class Ledger:
-    """One page for each model."""
+    """The pages of a run's models."""
 
     def __init__(self) -> None:
         self._pages: dict[str, Page] = {}
@@ -98,22 +98,22 @@ class Ledger:
             page.entered = entered
 
     def page(self, model: str, price: Price | None) -> "Page":
-        """The page of `model`, a new one if there is none. price: None if it is not known."""
+        """The page of `model`, created if there is none. price: None if unknown."""
         if model not in self._pages:
             self._pages[model] = Page(model, price)
             self._pages[model].entered = self._entered
         return self._pages[model]
 
     def account(self, model: str) -> UsageTotals:
-        """How it stands with one model."""
+        """The totals of one model."""
         return self._pages[model].account() if model in self._pages else sum_usage([])
 
     def accounts(self) -> dict[str, UsageTotals]:
-        """How it stands with each model."""
+        """The totals of each model."""
         return {model: page.account() for model, page in self._pages.items()}
 
     def total(self) -> UsageTotals:
-        """How it stands with all of them."""
+        """The totals of all models together."""
         return sum_usage(self.accounts().values())
 
 
@@ -133,7 +133,7 @@ class Page:
         self.stopwatch = Stopwatch()
 
     def left(self, call: Call) -> float:
-        """A request goes out; the dollars that it may cost at most, 0 if no price is known."""
+        """Enter a request that leaves; returns its maximum cost in dollars, 0 if unpriced."""
         worst = 0.0
         if self.price is not None:
             worst = self.price.worst(CAUTION * prompt_tokens(call), call.max_tokens)
@@ -143,14 +143,14 @@ class Page:
         return worst
 
     def back(self, worst: float) -> None:
-        """It is out no more."""
+        """Enter that a request is back, or has failed."""
         self.in_flight -= 1
-        # Sums of floats leave crumbs.
+        # Reset, since rounding errors would be left over.
         self.at_risk = self.at_risk - worst if self.in_flight else 0.0
         self.entered(self)
 
     def reply(self, reply: Reply, seconds: float | None) -> None:
-        """A reply came, so many seconds after its request had left; None: with a batch."""
+        """Count a reply. seconds: since its request left; None for one of a batch."""
         usage = reply.usage
         if seconds is not None:
             self.stopwatch.reply(seconds, usage.output_tokens)
@@ -169,8 +169,8 @@ class Page:
             self.doubtful += worst
 
     def land(self, batch: UsageTotals) -> None:
-        """Count in what came of a batch, all of it at once: a process that is killed has entered
-        the whole batch, or nothing of it."""
+        """Add the totals of an ended batch, in one entry: a killed process has entered the whole
+        batch or nothing of it."""
         self.outcomes.update(dict(batch.outcomes))
         for fate, kind, count in batch.faults:
             self.faults[fate, kind] += count
@@ -185,7 +185,7 @@ class Page:
         self.entered(self)
 
     def figures(self) -> bytes:
-        """All that counts of it, at one size, for `written_down`."""
+        """All figures in a fixed size, for the journal; `written_down` reads them."""
         count, fates = self.outcomes.get, self.fates
         return FIGURES.pack(
             count("ok", 0),
@@ -223,7 +223,7 @@ class Page:
 
 
 class Metered:
-    """An `Ask` that enters each request in the ledger, out and back. Innermost of all."""
+    """An `Ask` that enters each request in the ledger, next to the provider."""
 
     def __init__(self, inner: Ask, page: Page, quarantine: Quarantine | None = None) -> None:
         self._inner = inner
@@ -231,7 +231,7 @@ class Metered:
         self._quarantine = quarantine
 
     async def __call__(self, call: Call) -> Reply:
-        """What `inner` answers or raises. A call that is cancelled counts as abandoned."""
+        """The reply of `inner`, or its exception. A cancelled call counts as abandoned."""
         worst = self._page.left(call)
         clock = asyncio.get_running_loop().time
         left = clock()
@@ -252,7 +252,7 @@ class Metered:
 
 
 def written_down(figures: tuple[float, ...]) -> UsageTotals:
-    """The account that `Page.figures` wrote; of faults it has the fate, and not the kind."""
+    """The totals from `Page.figures`, which has the fate of faults but not their kind."""
     counts, (dollars, doubtful, at_risk) = [int(n) for n in figures[:14]], figures[14:]
     outcomes = {what: n for what, n in zip(_OUTCOMES, counts[:4], strict=True) if n}
     faults = zip(_FATES, counts[4:7], strict=True)
@@ -270,11 +270,11 @@ def written_down(figures: tuple[float, ...]) -> UsageTotals:
 
 
 def _nowhere(page: Page) -> None:
-    """Who keeps no journal."""
+    """Default listener, for a ledger without a journal."""
 
 
 def sum_usage(accounts: Iterable[UsageTotals]) -> UsageTotals:
-    """The sum of accounts: of several models, or of several sittings."""
+    """The sum of the totals of several models or sessions."""
     outcomes: Counter[Outcome] = Counter()
     faults: Counter[tuple[RequestOutcome, str]] = Counter()
     accounts = tuple(accounts)

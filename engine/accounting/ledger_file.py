@@ -1,4 +1,4 @@
-"""What all sittings of a run asked and paid, model by model: `ledger.json` in its folder."""
+"""The accounts of all sessions of a run by model, in `ledger.json` in its folder."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -27,16 +27,16 @@ from oversight.engine.system.files import replace_file
 LEDGER_FILE = "ledger.json"
 
 EVERY = 0.2
-"""Seconds between two notes, of half a millisecond each: after which others see how it stands."""
+"""Seconds between two saves of half a millisecond each; other processes read the file."""
 
 _ACCOUNTS = TypeAdapter(dict[str, UsageTotals])
 
 
 class LedgerFile:
-    """Those of earlier sittings, and this one's as it goes on."""
+    """Keeps `ledger.json` up to date: the accounts of earlier sessions and of the present one."""
 
     def __init__(self, folder: Path, sitting: Callable[[], Mapping[str, UsageTotals]]) -> None:
-        """sitting: the accounts of this sitting by model, as they stand. RunFolderError."""
+        """sitting: returns the present accounts of this session by model. Raises RunFolderError."""
         self._file = folder / LEDGER_FILE
         self._earlier = read_ledger(folder)
         self._sitting = sitting
@@ -55,12 +55,12 @@ class LedgerFile:
     async def kept(
         self, stop_token: StopToken, ledger: Ledger | None = None
     ) -> AsyncIterator[None]:
-        """Note the accounts now and then while the body runs, and for good after it.
+        """Save the accounts every `EVERY` seconds while the body runs, and durably after it.
 
-        ledger: whose requests are entered in a journal too, one by one; without it a process that
-        is killed forgets what came after its last note. A note counts what is in flight as
-        abandoned: if the process is killed, it is. A folder that cannot be written pulls the latch:
-        nothing is spent that would not be known.
+        ledger: its requests are also entered in a journal, one by one; without one, a killed
+        process loses what came after its last save. A save counts requests in flight as abandoned,
+        which they are if the process is killed. A folder that cannot be written sets the stop
+        token, so that nothing is spent without a record.
         """
         journal = Journal(self._file.parent, self._earlier, stop_token)
         if ledger is not None:
@@ -79,7 +79,7 @@ class LedgerFile:
             self._note(stop_token, durable=False)
 
     def _note(self, stop_token: StopToken, *, durable: bool) -> bool:
-        """Whether it could be written."""
+        """Save the accounts; whether that succeeded."""
         accounts = {model: account.cut_off() for model, account in self.by_model().items()}
         if accounts:
             written = orjson.dumps(accounts, option=orjson.OPT_INDENT_2)
@@ -92,10 +92,11 @@ class LedgerFile:
 
 
 def read_ledger(folder: Path) -> dict[str, UsageTotals]:
-    """The accounts in a run folder by model; none where no real model was asked yet.
+    """The accounts in a run folder by model; empty if no real model was asked yet.
 
-    Of what a killed sitting noted and what its journal has, the one that knows of more. A request
-    whose fate it could not tell counts as ambiguous: it may have been billed.
+    Where a killed session left a journal, the account with more requests of file and journal.
+    A request whose fate is unknown counts as ambiguous: it may have been billed.
+    Raises RunFolderError if the file cannot be read.
     """
     file = folder / LEDGER_FILE
     try:
@@ -113,8 +114,8 @@ def read_ledger(folder: Path) -> dict[str, UsageTotals]:
 
 
 def _filled(account: UsageTotals, noted: UsageTotals | None) -> UsageTotals:
-    """An account from a journal, which has neither kinds of faults nor latency, with those that
-    were noted."""
+    """A journal's account, with the kinds of faults and the latency from the saved account, which
+    journals do not have."""
     faults: list[tuple[RequestOutcome, str, int]] = []
     for fate in get_args(RequestOutcome):
         left = account.count(fate)

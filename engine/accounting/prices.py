@@ -1,4 +1,4 @@
-"""What tokens cost: dollars by model, from a dated list that every user can overrule."""
+"""Prices of tokens in dollars by model, from a dated list that users can override."""
 
 import re
 import tomllib
@@ -25,7 +25,7 @@ from oversight.engine.errors import UsageError
 MILLION = 1_000_000
 
 _SNAPSHOT = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8}|latest)$")
-"""How vendors mark one version of a model whose family has one price."""
+"""Suffix of a dated snapshot, which has the price of its model family."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +35,21 @@ class Price:
     input: float
     output: float
     cache_read: float
-    """Input that the provider took from its own prompt cache."""
+    """Input that the provider read from its own prompt cache."""
     cache_write: float
     """Input that the provider wrote to its own prompt cache."""
     batch: float
-    """What a call through the batch endpoint costs, as a part of all these; 1 if there is none."""
+    """Price factor of the batch endpoint; 1 if there is none."""
     as_of: date
-    """The day on which the list was made."""
+    """Date of the list."""
     source: str
     above: int = 0
-    """Prompt tokens beyond which a call is priced by `beyond`; 0 if length makes no difference."""
+    """Prompt tokens beyond which a call is priced by `beyond`; 0 if all lengths cost the same."""
     beyond: "Price | None" = None
-    """What every token of such a long call costs."""
+    """Prices for all tokens of such a long call."""
 
     def batched(self) -> "Price":
-        """What the tokens of a call through the batch endpoint cost."""
+        """The prices for calls through the batch endpoint."""
         part = self.batch
         return replace(
             self,
@@ -62,11 +62,11 @@ class Price:
         )
 
     def of(self, input_tokens: float) -> "Price":
-        """What the tokens of a call with so long a prompt cost."""
+        """The prices for a call with a prompt of this length."""
         return self.beyond if self.beyond is not None and input_tokens > self.above else self
 
     def cost(self, usage: Usage, calls: float = 1) -> float:
-        """Dollars for the tokens of one call, as billed; or of several, with prompts alike."""
+        """Dollars for the billed tokens of one call, or of several with prompts of like length."""
         price = self.of(usage.input_tokens / calls)
         fresh = usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens
         return (
@@ -77,7 +77,7 @@ class Price:
         ) / MILLION
 
     def worst(self, input_tokens: float, output_tokens: float) -> float:
-        """Dollars at most for so many tokens, whatever the provider's prompt cache does."""
+        """Maximum dollars for so many tokens, whatever the provider's prompt cache does."""
         price = self.of(input_tokens)
         dearest = max(price.input, price.cache_write)
         return (input_tokens * dearest + output_tokens * price.output) / MILLION
@@ -91,7 +91,7 @@ class PriceList:
     """By `provider/name`; `provider/*` stands for every model of the provider."""
 
     def find(self, model: str) -> Price | None:
-        """The price of `provider/name`: of just that name, of its family, or of its provider.
+        """The price of `provider/name`: of that name, of its family, or of its provider.
 
         A dated snapshot that is not listed has the price of its family. None if unknown.
         """
@@ -102,16 +102,16 @@ class PriceList:
         return None
 
     def named(self, meanings: Mapping[str, str]) -> "PriceList":
-        """The same, and besides the price of what stands behind a name that has none.
+        """The list, extended by names of the user's that have no price of their own.
 
-        meanings: by name, the model that it is.
+        meanings: by name, the underlying model, whose price is used.
         """
         behind = {name: self.find(is_) for name, is_ in meanings.items() if not self.find(name)}
-        found = {name: price for name, price in behind.items() if price is not None}
-        return PriceList({**self.models, **found}) if found else self
+        added = {name: price for name, price in behind.items() if price is not None}
+        return PriceList({**self.models, **added}) if added else self
 
     def need(self, model: str) -> Price:
-        """The price, for those who cannot do without. UsageError, with the mend, if unknown."""
+        """The price of a model. UsageError, with what to do, if unknown."""
         price = self.find(model)
         if price is None:
             provider, _, name = model.partition("/")
@@ -125,16 +125,16 @@ class PriceList:
 
 @cache
 def listed() -> PriceList:
-    """The prices that come with this program."""
+    """The price list that comes with this package."""
     return PriceList(
         _read(files("oversight.engine").joinpath("data/prices.toml").read_text(), "prices.toml")
     )
 
 
 def load_prices(path: Path) -> PriceList:
-    """The prices of a user's file, and for models that it does not name, the listed ones.
+    """The prices of a user's file, completed by the listed ones for other models.
 
-    UsageError that names the file, the entry and the mend.
+    Raises UsageError, which names the file and the entry.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -202,7 +202,7 @@ def _read(text: str, name: str) -> dict[str, Price]:
 
 
 def _price(vendor: _Vendor, entry: _Rates) -> Price:
-    """Where no price for cached input is given, it costs as much as any other."""
+    """The price of an entry; cached input costs the same as other input unless stated."""
     return Price(
         input=entry.input,
         output=entry.output,

@@ -1,4 +1,4 @@
-"""Where answers go that are no replies: kept as they came, for whoever wants to know why."""
+"""Quarantine of malformed answers: their bodies, kept unchanged for diagnosis."""
 
 import logging
 import re
@@ -10,26 +10,26 @@ from oversight.engine.errors import Malformed
 log = logging.getLogger(__name__)
 
 MAX_BODIES = 200
-"""Bodies that one folder takes; a server that sends rubbish all night must not fill the disk."""
+"""Maximum bodies in one folder: a server that sends garbage all night must not fill the disk."""
 
 
 class Quarantine:
-    """A folder of malformed bodies, one file each, made when the first one comes.
+    """A folder of malformed bodies, one file each, created with the first one.
 
-    A file is called after its number, the model and the address of the call. Nothing reads them
-    back: they are evidence, never replies.
+    Files are named by number, model and address of the call. They are never read back: they are
+    evidence, not replies.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.lost = 0
-        """Bodies that were not kept: the folder was full, or could not be written to."""
+        """Bodies not kept, since the folder was full or could not be written."""
         self._next: int | None = None
 
     def keep(self, call: Call, fault: Malformed) -> Path | None:
-        """Write the body down; its file, or None, and a count in `lost`, if that is not possible.
+        """Write the body to a file and return its path; if that fails, None, counted in `lost`.
 
-        Evidence must not cost the run: a disk that refuses it is told in the log, no more.
+        A failed write is only logged, since it must not end the run.
         """
         try:
             return self._write(call, fault)

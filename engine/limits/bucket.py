@@ -26,8 +26,8 @@ class Bucket:
 
     aiolimiter does the leaking. It serves small amounts first and so would starve large ones:
     callers therefore queue at a gate, and only the one at its head ever waits for the limiter,
-    taking what it needs in portions of half a window. (Of a whole window, the time between the
-    alarm and the waking would be lost each time.)
+    taking what it needs in portions of half a window. (With portions of a whole window, the delay
+    of each wake-up would be lost.)
     """
 
     def __init__(
@@ -38,10 +38,10 @@ class Bucket:
         *,
         least: float = 0.0,
     ) -> None:
-        """pace: the part of the rate to go at just now; 1 is all of it.
+        """pace: the share of the rate that may be used now; 1 is all of it.
 
-        least: units that may be spent at one moment even if they are more than a window's. One
-        request is: otherwise each would wait for its share to drain, on an idle line too.
+        least: units that may be spent at one moment even if a window holds fewer. For requests it
+        is 1: otherwise each would wait for its share to drain even while nothing else is sent.
         """
         self.per_minute = per_minute
         self.meter = ThroughputMeter()
@@ -64,8 +64,8 @@ class Bucket:
     async def take(self, amount: float) -> None:
         """Wait until `amount` units have drained for this caller, after all that came before.
 
-        Raises the Halt of the latch within half a window. A caller that is cancelled leaves the
-        queue and gives back what it took.
+        Raises the Halt of the stop token within half a window. A caller that is cancelled leaves
+        the queue and gives back what it took.
         """
         self._queued += 1
         try:

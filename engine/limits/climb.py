@@ -29,7 +29,7 @@ class Climb(AdaptiveConcurrency):
         super().__init__(None)
         self.width = float(OWN_SERVER_START)
         self._base = float(OWN_SERVER_START)
-        """The most that was found to pay."""
+        """The largest width that has raised throughput so far."""
         self._speed = 0.0
         """Answers a second at that width; 0 before it is known."""
         self._trying = False
@@ -41,7 +41,7 @@ class Climb(AdaptiveConcurrency):
         self._took = 0.0
 
     def answered(self, took: float = 0.0) -> None:
-        """A call came back well, after `took` s."""
+        """A call was answered after `took` s."""
         if not self._widening:
             return
         self._widening -= 1

@@ -1,4 +1,4 @@
-"""Adaptive concurrency: how many calls may be in flight at once, found by trying."""
+"""Adaptive concurrency: the number of calls in flight, adjusted to the server's answers."""
 
 import math
 
@@ -6,10 +6,10 @@ START = 16
 """Calls in flight to begin with; each round of answers doubles them, until the first fault."""
 
 CUT = 0.7
-"""What a fault leaves of the width."""
+"""Factor by which a fault reduces the width."""
 
 WIDENING_STEP = 0.025
-"""Part of itself by which a round of answers widens the width after a fault; at least one call."""
+"""Relative growth of the width by a round of answers after a fault; at least one call."""
 
 
 MIN_VENDOR_WIDTH = 4.0
@@ -35,7 +35,7 @@ class AdaptiveConcurrency:
         self._goal = self._ceiling
         self._cut_at = -1.0
         self._regain = 0.0
-        """Up to where refusals narrowed it: so far each round of answers doubles it again."""
+        """The width before refusals narrowed it; below this, each round of answers doubles it."""
         self._widening = 0
         """Answers that may still widen: one for each slot when all were last taken at once."""
 
@@ -57,7 +57,7 @@ class AdaptiveConcurrency:
         self.busy -= 1
 
     def answered(self, took: float = 0.0) -> None:
-        """A call came back well, after `took` s: widen, if the width was in use at all."""
+        """A call was answered after `took` s: widen, if the whole width was in use."""
         if not self._widening or self.width >= self._goal:
             return
         self._widening -= 1

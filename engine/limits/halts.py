@@ -1,4 +1,4 @@
-"""Which failures of a model end the run: those that no retry within reason gets past."""
+"""Failures of a model that end the run, since no reasonable number of retries would help."""
 
 import re
 from datetime import datetime, timedelta
@@ -12,20 +12,20 @@ MAX_DATED_DELAY = 366 * 86_400.0
 """Seconds: a longer wait is not given a date, as a server may send any number."""
 
 MAX_ALIKE = 20
-"""Calls that fail for good of one cause, before any is answered, until the run stops."""
+"""The run stops after this many permanent failures of one cause before any answer."""
 
 _UNITS = (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0))
 
 
 class EqualFailures:
-    """Counts the calls that failed for good of one cause, before any call was answered."""
+    """Counts consecutive permanent failures of one cause before any call was answered."""
 
     def __init__(self) -> None:
         self._cause = ""
         self._count = 0
 
     def add(self, message: str) -> Halt | None:
-        """Count one more; a Halt once there are `MAX_ALIKE` in a row."""
+        """Count one failure; returns a Halt once there are `MAX_ALIKE` in a row."""
         cause = re.sub(r"\d+", "0", message)
         self._count = self._count + 1 if cause == self._cause else 1
         self._cause = cause

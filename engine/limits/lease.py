@@ -12,8 +12,8 @@ class Lease:
 
     The share multiplies rates that are known, from the sweep file or from headers. What a process
     finds out by itself (a pace after refusals, the width of a server) is of its own calls alone and
-    is not multiplied. Once `until` has passed nothing leaves, however large the limits: whoever
-    divides them is gone or cut off, and may have given this part to another.
+    is not multiplied. Once `until` has passed nothing leaves, however large the limits: the
+    coordinator is gone or cut off, and may have leased this share to another process.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Lease:
         """Replace what was granted before."""
         self.share, self.width, self.until = share, width, until
         self.whole = share == 1.0 and width is None and until == math.inf
-        """Whether it holds back nothing, ever."""
+        """Whether it never holds anything back."""
         for listener in self._listeners:
             listener()
 
@@ -45,7 +45,7 @@ class Lease:
         return self.share > 0.0 and now < self.until
 
     def pace(self) -> float:
-        """The part of a rate to go at just now; more than 0."""
+        """The share of a rate that may be used now; more than 0."""
         return max(self.share, MIN_SHARE)
 
     def room(self, busy: int) -> bool:

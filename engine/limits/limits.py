@@ -1,4 +1,4 @@
-"""What a model's provider allows: the limits of one (provider, model)."""
+"""Rate limits and concurrency of one (provider, model)."""
 
 import math
 from dataclasses import dataclass, fields, replace
@@ -27,7 +27,7 @@ class Limits:
                 raise ValueError(f"{field.name}: {value} is not a positive number")
 
     def filled(self, told: "Limits") -> "Limits":
-        """These limits, and where one is not known, what the server told."""
+        """These limits, completed by the server's where one is not known."""
         missing = {
             field.name: getattr(told, field.name)
             for field in fields(self)

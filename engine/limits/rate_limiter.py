@@ -1,4 +1,4 @@
-"""The rate limiter of a model: waits, slots and halts for all that ask it."""
+"""The rate limiter of a model: waits, slots and halts for all its callers."""
 
 import asyncio
 import math
@@ -68,7 +68,7 @@ class RateLimiter:
     - A delay of more than 15 minutes, or 30 minutes without any answer, becomes ProviderDown.
     - No whole answer from the user's own server, while it had other calls too, becomes Crowded.
     - InvalidRequest, of a model that has answered nothing yet, becomes NeverAnswered; twenty of
-      one cause become AllRefused, since what they complain of is in all calls.
+      one cause become AllRefused, since all calls share the cause.
 
     AuthenticationFailed is final only once the stop token is set: before that, the next call to
     leave is the probe. Raises ExceedsRateLimit for a call that exceeds a whole minute's budget.
@@ -314,7 +314,7 @@ class RateLimiter:
 
 
 def _ignore(seconds: float) -> None:
-    """For a process that shares its limits with no other."""
+    """Default listener, for a process that shares its limits with no other."""
 
 
 def _billed(reply: Reply) -> Usage | None:

@@ -1,9 +1,9 @@
-"""What a 429 does to all who ask the same model: a pause, and a pace if it was for going too fast.
+"""The reaction to a 429: a pause of the model, and a pace if calls were sent too fast.
 
-A 429 can mean three things, and each wants another answer:
+A 429 can mean three things, each of which calls for a different reaction:
 
-- Too fast for a limit that nobody told. Then a pace is right, and it is the one at which the server
-  let calls through, pauses included: a delivery rate, as in BBR (Cardwell et al. 2016), not a part
+- Too fast for an unstated limit. Then a pace is right: the rate at which the server let calls
+  through, pauses included, which is a delivery rate, as in BBR (Cardwell et al. 2016), not a part
   of what was sent.
 - A storm: the server refuses most of what it is sent. Then few should be in flight, and many again
   with the first answers: the width of `AdaptiveConcurrency` halves and doubles, as a window of TCP

@@ -17,7 +17,7 @@ from oversight.engine.local.weights import MODEL, weights
 @click.option("--cache", default=512, show_default=True, help="MiB for prompts kept in memory.")
 def main(slots: int, context: int, cache: int) -> None:
     """llama.cpp's own server of OpenAI chat completions, on a free port of the loopback."""
-    # Threads that spin while they wait are several times slower on a busy machine.
+    # On a busy machine, threads that spin while they wait are several times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     import xllamacpp
 
@@ -29,7 +29,7 @@ def main(slots: int, context: int, cache: int) -> None:
     wanted.n_parallel = slots
     # The context is divided among the slots.
     wanted.n_ctx = context * slots
-    # Threads wait for each other at every step: more of them than cores that they may use are slow.
+    # One thread per usable core: threads wait for each other at every step, so more are slower.
     affinity = getattr(os, "sched_getaffinity", None)
     threads = len(affinity(0)) if affinity else os.cpu_count() or 1
     wanted.cpuparams.n_threads = wanted.cpuparams_batch.n_threads = threads
@@ -41,7 +41,7 @@ def main(slots: int, context: int, cache: int) -> None:
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
-    # Whoever started this holds the other end; it goes with them, however they end.
+    # The parent process holds the other end of stdin, which closes however the parent ends.
     threading.Thread(target=_end_with_input, args=(ended,), daemon=True).start()
     ended.wait()
     # llama.cpp's threads have nothing to save.

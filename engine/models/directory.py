@@ -1,4 +1,4 @@
-"""What a sweep file says of its models: who serves each, how it is reached, what it is called."""
+"""The directory of a sweep's models: settings, endpoint and identity of each."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -39,9 +39,9 @@ from oversight.protocols.question import Problem
 
 
 class ModelDirectory:
-    """The models that a sweep names, by what its file and the environment say of them.
+    """The models that a sweep names, with their settings from its file and the environment.
 
-    Opens no provider and asks nothing.
+    Opens no provider and sends nothing.
     """
 
     def __init__(
@@ -99,8 +99,8 @@ class ModelDirectory:
         self._former: dict[str, str] = {}
 
     def identity(self, call: Call) -> str:
-        """What decides a reply besides the call: the vendor and its API, or a simulated model and
-        what it knows of the question."""
+        """What a reply depends on besides the call: the vendor and its API, or a simulated model
+        and what it knows of the question."""
         if call.model.startswith(PREFIX):
             return self._sim.identity(call)
         known = self._identities.get(call.model)
@@ -235,5 +235,5 @@ def _holds(store: Reader, call: Call, identity: str) -> bool:
     try:
         return store.get(store_key(call.address, identity)) is not None
     except DamagedEntry:
-        # It is there; reading it says what is wrong with it.
+        # It is there; the error is raised when the reply is read.
         return True

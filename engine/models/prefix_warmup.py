@@ -1,4 +1,4 @@
-"""The vendor's prompt cache: the first call of a prefix goes alone, so that the others find it."""
+"""Prompt cache warm-up: the first call of a prefix goes alone, so that others can reuse it."""
 
 import asyncio
 from collections import OrderedDict
@@ -8,9 +8,9 @@ from oversight.cache.call import Ask, Call
 from oversight.cache.reply import Reply
 
 WARM = 240.0
-"""Seconds for which a prefix is trusted to be there after its last use; vendors keep it for 300."""
+"""Seconds after its last use for which a prefix counts as cached; vendors keep it for 300."""
 KNOWN = 512
-"""Prefixes that are remembered, the last ones used."""
+"""Maximum prefixes remembered, those most recently used."""
 
 
 class PrefixWarmup:

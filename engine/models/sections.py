@@ -1,4 +1,4 @@
-"""What a sweep file says of providers and models, read and checked against what they heed."""
+"""The sections `providers` and `models` of a sweep file, checked against the catalogue."""
 
 import math
 from collections.abc import Mapping
@@ -12,10 +12,10 @@ from oversight.engine.sweeps.fields import checked_value, filled
 from oversight.engine.sweeps.node import Node
 
 MEANING = "is"
-"""The setting of a model that says which one it is, where its name does not."""
+"""The setting that names the underlying model of a name of the user's."""
 
 BATCHED = "batch"
-"""The setting of a model that says whether its calls go through its vendor's batch endpoint."""
+"""The setting for sending a model's calls through its vendor's batch endpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Capability:
 
 
 def capability(node: Node, given: Mapping[str, Any]) -> Capability | None:
-    """What the sweep file says of a model's capability; None if nothing."""
+    """A model's capability, if the sweep file states one; else None."""
     said = {name: given[name] for name in CAPABILITY if name in given}
     return filled(node.replaced(said), Capability) if said else None
 
@@ -41,21 +41,21 @@ def capability(node: Node, given: Mapping[str, Any]) -> Capability | None:
 CAPABILITY = tuple(field.name for field in fields(Capability))
 
 ABOUT = (MEANING, BATCHED, *CAPABILITY)
-"""Settings of a model that are neither limits nor how a simulated one speaks."""
+"""Settings of a model that are neither limits nor those of a simulated model."""
 
 
 def provider_settings(node: Node) -> ProviderSettings:
-    """The settings of a provider. UsageError for one that it has no use for."""
-    made, name = filled(node, ProviderSettings), node.name
+    """The settings of a provider. UsageError for one that does not apply to it."""
+    stated, name = filled(node, ProviderSettings), node.name
     if name.partition("/")[0] not in PROVIDERS:
-        return made  # a run that was made with such a name is to be opened all the same
+        return stated  # runs recorded with a name that is unknown now can still be opened
     row, settings = entry(name), node.settings()
     for setting in ROUTING:
         if setting in settings and not row.routes:
             raise settings[setting].fault(f"{name} hands calls on to nobody", "leave it out")
-    if made.api == "responses" and row.dated:
+    if stated.api == "responses" and row.dated:
         raise settings["api"].fault(f"{name} has no such endpoint")
-    return made
+    return stated
 
 
 def batched(node: Node) -> bool:
@@ -68,9 +68,9 @@ def batched(node: Node) -> bool:
 
 
 def no_batches(model: str) -> str:
-    """What is wrong with a model that is to be asked in batches."""
-    there = " and ".join(name for name, row in PROVIDERS.items() if row.batches)
-    return f"{model}: {provider_of(model)} takes no batches here; {there} do"
+    """Message for a model whose provider has no batch endpoint."""
+    providers = " and ".join(name for name, row in PROVIDERS.items() if row.batches)
+    return f"{model}: {provider_of(model)} takes no batches here; {providers} do"
 
 
 def meaning(node: Node) -> str:

@@ -1,4 +1,4 @@
-"""The plain transport: aiohttp and nothing else, for servers where this machine is the limit."""
+"""The plain transport: aiohttp without a vendor's client, for the highest throughput."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ from oversight.engine.providers.transport import Response, Transport
 class AiohttpTransport(Transport):
     """Posts below a base URL, with the same credentials each time.
 
-    source: the provider as the user knows it. auth: headers that prove who asks.
+    source: the provider's name, for messages. auth: authentication headers.
     """
 
     def __init__(

@@ -20,26 +20,26 @@ _OUTCOMES: dict[str, Outcome] = {
     "tool_use": "ok",
     "max_tokens": "truncated",
     "model_context_window_exceeded": "truncated",
-    # Only server-side tools pause a turn; what is there is not the whole answer.
+    # Only server-side tools pause a turn, so the answer is incomplete.
     "pause_turn": "truncated",
     "refusal": "refused",
 }
 _THINKING = ("thinking", "redacted_thinking")
 _BUDGET_SHARE: dict[Effort, float] = {"low": 0.25, "medium": 0.5, "high": 0.8}
-"""Of max_tokens, what thinking may use on models that want a number instead of a word."""
+"""Share of max_tokens for thinking, on models that take a token budget instead of a level."""
 _MIN_BUDGET = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class AnthropicWire(Wire):
     provider: str = "anthropic"
-    """The provider as the user writes it, in front of the model's name."""
+    """Its name in front of the model's name."""
     version: str = "2023-06-01"
-    """Which edition of the API answers."""
+    """Version of the API."""
     version_in_body: bool = False
-    """Whether `version` goes into the body, as the clouds want it, or into a header."""
+    """Whether `version` goes into the body, as clouds require, or into a header."""
     models: tuple[tuple[str, str], ...] = ()
-    """(name, what it is) of models whose names say nothing of them."""
+    """(name, underlying model) of models under names of the user's, such as deployments."""
 
     @property
     def path(self) -> str:
@@ -67,7 +67,9 @@ class AnthropicWire(Wire):
         if self.version_in_body:
             body["anthropic_version"] = self.version
         if system:
-            blocks: list[dict[str, Any]] = [{"type": "text", "text": each.text} for each in system]
+            blocks: list[dict[str, Any]] = [
+                {"type": "text", "text": message.text} for message in system
+            ]
             if kept_prefix(call) is not None:
                 blocks[-1]["cache_control"] = {"type": "ephemeral"}
             body["system"] = blocks
@@ -138,19 +140,19 @@ class AnthropicWire(Wire):
             stop_reason=_with_category(stop_reason, data.get("stop_details")),
             usage=_usage(data.get("usage")),
             served_model=text(data.get("model")),
-            # Thinking must go back between the very blocks it stood between, so all are kept.
+            # Thinking must be sent back in its place among the blocks, so all are kept.
             opaque=compact(blocks) if thought else "",
         )
 
 
 def _with_category(stop_reason: str, details: Any) -> str:
-    """Why it stopped, and of a refusal which policy it was that refused."""
+    """The stop reason, with the policy category of a refusal."""
     category = details.get("category") if isinstance(details, dict) else None
     return f"{stop_reason}: {category}" if category and isinstance(category, str) else stop_reason
 
 
 def _thinking(call: Call, able: Abilities) -> dict[str, Any]:
-    """The word for an effort: off, as much as it likes, or a number of tokens."""
+    """The `thinking` field for an effort: off, adaptive, or a token budget."""
     if call.effort == "none":
         if "none" not in able.efforts:
             raise ModelNotFound(f"{call.model} always thinks; leave effort 'none' out")
@@ -190,7 +192,7 @@ def _messages(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
 
 
 def _said(message: Message) -> list[Any] | str:
-    """An assistant's message, with the thinking that the provider wants back as it came."""
+    """The content of an assistant's message; thinking is sent back unchanged."""
     if not message.tool_calls and not message.opaque:
         return message.text
     blocks: list[Any] = [{"type": "text", "text": message.text}] if message.text else []
@@ -205,25 +207,25 @@ def _said(message: Message) -> list[Any] | str:
     ]
     if not message.opaque:
         return blocks
-    came = given_json(message.opaque, "messages.opaque")
-    if not isinstance(came, list) or not all(isinstance(block, dict) for block in came):
+    original = given_json(message.opaque, "messages.opaque")
+    if not isinstance(original, list) or not all(isinstance(block, dict) for block in original):
         raise InvalidRequest(
             f"messages.opaque is not from this wire: {body_start(message.opaque.encode())}"
         )
-    if _unchanged(came, message):
-        return came
-    return [block for block in came if block.get("type") in _THINKING] + blocks
+    if _unchanged(original, message):
+        return original
+    return [block for block in original if block.get("type") in _THINKING] + blocks
 
 
-def _unchanged(came: list[dict[str, Any]], message: Message) -> bool:
-    """Whether a message still says what the blocks said that it came in."""
-    said = [block.get("text", "") for block in came if block.get("type") == "text"]
-    asked = [block.get("id") for block in came if block.get("type") == "tool_use"]
+def _unchanged(original: list[dict[str, Any]], message: Message) -> bool:
+    """Whether a message still has the text and tool calls of its original blocks."""
+    said = [block.get("text", "") for block in original if block.get("type") == "text"]
+    asked = [block.get("id") for block in original if block.get("type") == "tool_use"]
     return "".join(said) == message.text and asked == [call.id for call in message.tool_calls]
 
 
 def _usage(usage: Any) -> Usage:
-    """Anthropic's input_tokens leaves cached tokens out; ours is the sum of all three."""
+    """Token usage. Anthropic's input_tokens excludes cached tokens; ours includes them."""
     if not isinstance(usage, dict):
         return Usage()
     read = count(usage.get("cache_read_input_tokens"))

@@ -1,4 +1,4 @@
-"""What each model can be asked for: a table of facts, and the check of a call against it."""
+"""Capabilities of models: the table of parameters that each accepts, and the check of a call."""
 
 import tomllib
 from collections.abc import Iterable, Iterator
@@ -14,61 +14,61 @@ Api: TypeAlias = Literal["chat", "responses"]
 """Which of OpenAI's two endpoints answers: chat completions, or responses."""
 
 RESPONSES_LEAST = 16
-"""Output tokens; the responses endpoint refuses a lower limit."""
+"""Smallest max_tokens that the responses endpoint accepts."""
 
 SAMPLING_FREE_VERSION = "2026-10-21"
-"""The edition of Anthropic's API from which on no model takes temperature or top_p."""
+"""The first version of Anthropic's API in which no model takes temperature or top_p."""
 
 _EVERY_EFFORT: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What a family of models takes. The defaults are the most permissive."""
+    """The parameters that a family of models accepts. The defaults are the most permissive."""
 
     match: tuple[str, ...] = ("*",)
-    """Patterns of `provider/name`; `*` stands for anything."""
+    """Patterns of `provider/name`; `*` matches anything."""
     top_logprobs: int = 20
-    """The most candidates reported for each token; 0 where there are no logprobs."""
+    """Maximum candidates reported for each token; 0 where there are no logprobs."""
     max_temperature: float = 2.0
-    """0 where temperature is not taken at all."""
+    """0 where temperature is not accepted at all."""
     top_p: bool = True
     temperature_with_top_p: bool = True
     sampling_needs: tuple[Effort, ...] = (*_EVERY_EFFORT, "")
-    """The efforts at which temperature, top_p and logprobs are taken."""
+    """The efforts at which temperature, top_p and logprobs are accepted."""
     sampling_ignored: bool = False
-    """Whether, at other efforts, they are accepted and have no effect, instead of being refused."""
+    """Whether, at other efforts, they are silently ignored instead of being refused."""
     chat_tools_need: tuple[Effort, ...] = (*_EVERY_EFFORT, "")
-    """The efforts at which the chat completions endpoint takes tools; none where it never does."""
+    """The efforts at which the chat completions endpoint accepts tools; empty for none."""
     stop: int = 16
-    """The most stop sequences; 0 where none are taken."""
+    """Maximum number of stop sequences; 0 where none are accepted."""
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    """On the OpenAI wire, what the limit of output tokens is called."""
+    """On the OpenAI wire, the name of the field that limits output tokens."""
     structured: bool = True
-    """Whether a JSON schema can be demanded."""
+    """Whether a JSON schema can be enforced."""
     tools: bool = True
     efforts: tuple[Effort, ...] = _EVERY_EFFORT
-    """The words for effort that are taken, besides leaving it out."""
+    """The effort levels that are accepted, besides leaving effort out."""
     thinking: Literal["", "budget", "adaptive", "toggle"] = ""
-    """How effort is put: on the Anthropic wire as a number of tokens or as a word; `toggle`: on the
-    OpenAI wire, where thinking is switched on and off by a field of its own."""
+    """How effort is sent: on the Anthropic wire as a token budget or as a level (`adaptive`); on
+    the OpenAI wire, `toggle` is for a separate field that switches thinking on and off."""
     thinking_off: Literal["disabled", "between_tools"] = "disabled"
     """On the Anthropic wire, the type of thinking that effort `none` asks for."""
     context: int = 0
-    """Tokens of prompt and reply together; 0 if not known."""
+    """Tokens of prompt and reply together; 0 if unknown."""
     max_output: int = 0
-    """The most tokens of a reply; 0 if not known."""
+    """Maximum tokens of a reply; 0 if unknown."""
     characters_a_token: float = 4.0
-    """Of English prose, about: what a plan counts with before a reply has told better."""
+    """Approximate value for English prose, which plans use until replies give a better one."""
     prompt_cache_minimum: int = 0
-    """The fewest tokens of a prefix worth marking for the prompt cache; 0: no marks."""
+    """Minimum tokens of a prefix to be marked for the prompt cache; 0: none is marked."""
     assumed: str = ""
-    """What is taken for granted of a model that no entry knows; empty where facts are known."""
+    """The assumption about models without an entry; empty where facts are known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """A parameter that a model does not take, and what to write instead."""
+    """A parameter that a model does not accept, and what to write instead."""
 
     model: str
     parameter: str
@@ -81,17 +81,17 @@ class Lack:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How a model is asked, as far as that decides what it takes."""
+    """The endpoint, API version and underlying model, on which the accepted parameters depend."""
 
     api: Api = "chat"
     version: str = ""
     """Of the vendor's API, where it has editions."""
     is_model: str = ""
-    """The model, as its vendor calls it, behind a name that says nothing: a deployment, say."""
+    """The vendor's name of the model behind a name of the user's, such as a deployment."""
 
 
 def plain_reach(model: str) -> Reach:
-    """How a model is asked if nobody says otherwise."""
+    """The default `Reach` of a model."""
     return Reach()
 
 
@@ -110,7 +110,7 @@ def takes_temperature(model: str, effort: Effort = "", reach: Reach = Reach()) -
 
 
 def reached_abilities(model: str, reach: Reach) -> Abilities:
-    """What a model takes the way that it is asked."""
+    """The abilities of a model over this endpoint and API version."""
     able = abilities(reach.is_model or model)
     if SAMPLING_FREE_VERSION <= reach.version < "A":  # the clouds' versions begin with a name
         able = replace(able, max_temperature=0.0, top_p=False)
@@ -120,14 +120,14 @@ def reached_abilities(model: str, reach: Reach) -> Abilities:
 
 
 def missing_abilities(call: Call, reach: Reach = Reach()) -> tuple[Lack, ...]:
-    """Every parameter of `call` that its model will not take, in the order of the call's fields."""
+    """Every parameter of `call` that its model does not accept, in the order of Call's fields."""
     able = reached_abilities(call.model, reach)
-    found = [*_lacks(call, able)]
+    lacks = [*_lacks(call, able)]
     if reach.api == "responses" and call.max_tokens < RESPONSES_LEAST:
         least = f"set at least {RESPONSES_LEAST}"
         too_few = f"over responses {call.max_tokens} is too low a limit"
-        found.append(("max_tokens", too_few, f"{least}, or the provider's api: chat"))
-    return tuple(Lack(call.model, *lack) for lack in found)
+        lacks.append(("max_tokens", too_few, f"{least}, or the provider's api: chat"))
+    return tuple(Lack(call.model, *lack) for lack in lacks)
 
 
 def _lacks(call: Call, able: Abilities) -> Iterator[tuple[str, str, str]]:

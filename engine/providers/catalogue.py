@@ -1,4 +1,4 @@
-"""Every provider by name: how it is reached, what it needs, and under which identity it is kept."""
+"""The catalogue of providers: endpoints, keys, options and identities in the store, by name."""
 
 import re
 from collections.abc import Callable
@@ -25,74 +25,75 @@ WireOf: TypeAlias = Callable[[Settings], Wire]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One kind of provider. Variables are names in the environment."""
+    """One provider of the catalogue. `…_variable`: name of an environment variable."""
 
     connect: Callable[[Settings, Hear | None], Provider]
     """Makes the provider; opens and imports nothing before its first call."""
     base_url: str = ""
-    """Where it is if nobody says otherwise; may hold {options}; empty: must be said."""
+    """Default address; may hold {options}. Empty: the user must set one."""
     base_url_variable: str = ""
     key_variable: str = ""
     """Empty if no key is ever needed."""
     key_needed: bool = True
     api: str = ""
-    """Identity of the vendor's own endpoint: family and version. Empty: its base URL."""
+    """Identity of the vendor's own endpoint: family and version. Empty: the base URL is used."""
     own: bool = False
-    """Whether it is a server of the user's, whose identity is its name wherever it stands."""
+    """Whether it is the user's own server, whose identity is its name at any address."""
     options: tuple[tuple[str, str, str], ...] = ()
-    """(option, variable or empty, default) of each; a default `!` means that it must be set, and
-    `?` that it must be unless the address is given."""
+    """(option, variable or empty, default) of each. The default `!` marks a required option, and
+    `?` one that is required unless the address is given."""
     has_responses: bool = False
-    """Whether OpenAI's responses endpoint is there beside chat completions."""
+    """Whether it has OpenAI's responses endpoint beside chat completions."""
     routes: bool = False
-    """Whether it hands calls on to hosts of its choice, which can be told whom to choose."""
+    """Whether it routes calls to hosts of its choice, and takes settings for that choice."""
     dated: bool = False
-    """Whether its versions are those of Anthropic's own API, which decide what models take."""
+    """Whether it has the dated versions of Anthropic's own API, on which abilities depend."""
     local_api: Literal["", "llamacpp", "ollama"] = ""
-    """How a server of the user's is asked for its context and its slots."""
+    """The API through which the user's own server states its context and slots."""
     batches: bool = False
-    """Whether it takes calls in batches too, at a price of their own."""
+    """Whether it has a batch endpoint, with its own prices."""
     tells_models: bool = False
-    """Whether its Models endpoint says until when a model is served, and the like."""
+    """Whether its Models endpoint states retirement dates and the like."""
     models: tuple[str, ...] = ()
-    """All models that it has, where they are few; empty: whatever it is asked for."""
+    """All models that it has, if they are few; empty: any name is accepted."""
     require: Callable[[], object] | None = None
-    """Raises UsageError where what it needs is not installed on this machine."""
+    """Raises UsageError if something that it needs is not installed."""
     concurrency: int | None = None
-    """Calls that it answers at once, where that is known before the first of them."""
+    """Calls that it serves at once; None if that is not known in advance."""
     in_person: bool = False
-    """Whether its models are groups of persons, who answer in their own time."""
+    """Whether its models are groups of persons, who answer at their own pace."""
 
     def credentials(self, key: str) -> dict[str, str]:
-        """The headers that prove who asks, outside of a client of the vendor's."""
+        """Authentication headers, for requests made without the vendor's client."""
         return (AnthropicWire() if self.dated else OpenAIWire()).auth(key)
 
 
 def provider_of(model: str) -> str:
     """The provider in `provider/name`; UsageError if there is no such provider.
 
-    `compatible` takes a name of the user's: `compatible/lab/llama-3` is of `compatible/lab`.
+    `compatible` is followed by the user's name for a server: `compatible/lab/llama-3` has the
+    provider `compatible/lab`.
     """
     kind, _, rest = model.partition("/")
     if kind not in PROVIDERS and kind not in registered(PROVIDERS_GROUP):
-        known = [*PROVIDERS, *registered(PROVIDERS_GROUP)]
-        near = get_close_matches(kind, known, 1)
+        kinds = [*PROVIDERS, *registered(PROVIDERS_GROUP)]
+        near = get_close_matches(kind, kinds, 1)
         hint = f"did you mean {near[0]!r}? " if near else ""
-        raise UsageError(f"{model!r}: no such provider; {hint}there are {', '.join(known)}")
+        raise UsageError(f"{model!r}: no such provider; {hint}there are {', '.join(kinds)}")
     if kind == "compatible":
         name, _, rest = rest.partition("/")
         kind = f"compatible/{name}"
     if not rest:
         raise UsageError(f"{model!r}: no model is named; write {kind}/NAME")
-    there = PROVIDERS[kind].models if kind in PROVIDERS else ()
-    if there and rest not in there:
-        names = ", ".join(f"{kind}/{name}" for name in there)
+    models = PROVIDERS[kind].models if kind in PROVIDERS else ()
+    if models and rest not in models:
+        names = ", ".join(f"{kind}/{name}" for name in models)
         raise UsageError(f"{model!r}: no such model; there is {names}")
     return kind
 
 
 def entry(provider: str) -> Entry:
-    """The row of a provider, with its own variables if it is a `compatible/NAME`."""
+    """The entry of a provider; for `compatible/NAME`, with that name's own variables."""
     kind, _, name = provider.partition("/")
     row = PROVIDERS.get(kind) or _registered_entry(kind)
     if not name:
@@ -109,7 +110,7 @@ def entry(provider: str) -> Entry:
 
 
 def _registered_entry(kind: str) -> Entry:
-    """The row of a provider that an installed package registers."""
+    """The entry of a provider that an installed package registers."""
     row = load_registered(PROVIDERS_GROUP, kind)
     if not isinstance(row, Entry):
         raise UsageError(f"{kind}: {row!r}, which a package registers, is not an {Entry.__name__}")
@@ -117,9 +118,9 @@ def _registered_entry(kind: str) -> Entry:
 
 
 def connect(settings: Settings, hear: Hear | None = None) -> Provider:
-    """The provider as an `Ask`, raw: without limits, retries or store. Close it when done.
+    """The provider as a bare `Ask`, without limits, retries or store. Close it when done.
 
-    hear: told what the server says of its limits, after each answer.
+    hear: called after each answer with the rate limits that the server states.
     """
     return entry(settings.provider).connect(settings, hear)
 
@@ -135,7 +136,7 @@ def _anthropic_wire(settings: Settings) -> Wire:
 
 
 def batch_wire(settings: Settings) -> Wire:
-    """How calls and replies of a provider that takes batches are written in them: as ever."""
+    """The wire for a line of a batch, which is the wire of the same provider's live calls."""
     return (_anthropic_wire if entry(settings.provider).dated else _openai_wire)(settings)
 
 
@@ -149,7 +150,7 @@ def _cloud_wire(settings: Settings) -> Wire:
 
 
 def _azure(settings: Settings, hear: Hear | None) -> Provider:
-    """Its v1 path, which is OpenAI's own API; or, for a dated version, the older path."""
+    """Azure's v1 path, which is OpenAI's own API; or, for a dated version, the older path."""
     if settings.option("version") in ("", "v1"):
         return _sdk(_openai_wire, sdk_clients.azure_v1_client, settings, hear)
     return _sdk(_openai_wire, sdk_clients.azure_client, settings, hear, as_tree=True)
@@ -194,7 +195,7 @@ def _sdk(
 
 
 def _local(settings: Settings, hear: Hear | None) -> Provider:
-    """The small model that this program serves itself."""
+    """The small model that this program itself serves."""
 
     def transport() -> Transport:
         from oversight.engine.providers.aiohttp_transport import AiohttpTransport
@@ -213,14 +214,14 @@ def _local(settings: Settings, hear: Hear | None) -> Provider:
 
 
 def _person(settings: Settings, hear: Hear | None) -> Provider:
-    """Nobody, until pages are served; or whoever stands in for persons at another address."""
+    """Halts until pages are served; at another address, a server that stands in for persons."""
     if settings.vendors_own:
         return AbsentPersons()
     return _plain(_openai_wire, settings, hear)
 
 
 def _vendor(name: str, base_url: str, version: str = "v1") -> Entry:
-    """A vendor that speaks the OpenAI wire, and no other."""
+    """A vendor that is reached over the OpenAI wire only."""
     return Entry(
         partial(_plain, _openai_wire),
         base_url=base_url,
@@ -231,7 +232,7 @@ def _vendor(name: str, base_url: str, version: str = "v1") -> Entry:
 
 
 def _server(name: str, port: int, local_api: Literal["", "llamacpp", "ollama"] = "") -> Entry:
-    """A program that people run themselves, at the port that it takes unless told."""
+    """A server that users run themselves, at its default port."""
     return Entry(
         partial(_plain, _openai_wire),
         base_url=f"http://127.0.0.1:{port}/v1",
@@ -297,7 +298,7 @@ PROVIDERS: dict[str, Entry] = {
         concurrency=SLOTS,
     ),
     "person": Entry(_person, base_url="http://127.0.0.1", api="person", in_person=True),
-    # Most such servers are llama.cpp's or imitate it; one that is not has nothing to say to it.
+    # Most such servers are llama.cpp's or imitate it; others just do not answer its `/props`.
     "compatible": Entry(
         partial(_plain, _openai_wire), key_needed=False, own=True, local_api="llamacpp"
     ),
@@ -342,4 +343,4 @@ PROVIDERS: dict[str, Entry] = {
         ),
     ),
 }
-"""Adding a provider is adding a row. A row's `connect` may give any Provider, HTTP or not."""
+"""To add a provider, add an entry. Its `connect` may return any Provider, HTTP or not."""

@@ -1,20 +1,20 @@
-"""The deadline of an exchange, which a process that stood still does not miss."""
+"""The deadline of an exchange, with a grace period for a process that was suspended."""
 
 import asyncio
 from types import TracebackType
 
 LATE = 0.5
-"""Seconds by which a clock goes off too late where the process was stopped, or was busy."""
+"""Seconds; a timer later than this means that the process was suspended or busy."""
 GRACE = 1.0
-"""Seconds to look, in that case, at what has come meanwhile."""
+"""Seconds to read, in that case, answers that have arrived meanwhile."""
 
 
 class within:
-    """TimeoutError once the body has taken so many seconds.
+    """Raises TimeoutError once the body has taken so many seconds.
 
-    A process that was stopped (SIGSTOP, a laptop that slept) past the deadline finds answers in
-    its sockets that came in time and are paid for. It would throw them away, since clocks come
-    before sockets in a loop's turn: a clock that goes off late gives them a moment first.
+    A process that was suspended (SIGSTOP, a sleeping laptop) past the deadline finds answers in
+    its sockets that came in time and are paid for. The event loop runs timers before it reads
+    sockets, so those would be lost: a timer that fires late waits `GRACE` seconds first.
     """
 
     __slots__ = ("_clock", "_end", "_timeout")
@@ -31,10 +31,10 @@ class within:
         self,
         kind: type[BaseException] | None,
         raised: BaseException | None,
-        way: TracebackType | None,
+        trace: TracebackType | None,
     ) -> None:
         self._clock.cancel()
-        await self._timeout.__aexit__(kind, raised, way)
+        await self._timeout.__aexit__(kind, raised, trace)
 
     def _look(self) -> None:
         loop = asyncio.get_running_loop()

@@ -1,8 +1,8 @@
-"""Why a server that is there has never answered: it speaks something else than the base URL says.
+"""Diagnosis of a server that never answers since the base URL names the wrong protocol.
 
-Libraries tell of such mix-ups in the words of their parsers, and servers differ: some answer in
-their own protocol, some hang up. So the server is asked once more, without a key: for a handshake
-of TLS, or for the settings with which each HTTP/2 server begins.
+Libraries report such a mismatch as a parser's error, and servers differ: some answer in their own
+protocol, some hang up. So the server is probed once more, without a key: for a TLS handshake, or
+for the SETTINGS frame that every HTTP/2 server sends first.
 """
 
 import asyncio
@@ -13,12 +13,12 @@ from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
 _PATIENCE = 5.0
-"""Seconds for one question."""
+"""Timeout of one probe, in seconds."""
 _HTTP_1 = b"OPTIONS * HTTP/1.1\r\nhost: %s\r\nconnection: close\r\n\r\n"
 _HTTP_2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
-"""What a client of HTTP/2 begins with, and its empty settings."""
+"""The HTTP/2 client preface, with an empty SETTINGS frame."""
 _SETTINGS = 4
-"""The kind of frame, its fourth byte, that a server of HTTP/2 begins with."""
+"""Type (fourth byte) of the frame that an HTTP/2 server sends first."""
 
 _NO_TLS = "it speaks plain HTTP there, and no TLS: write http:// in the base URL"
 _ONLY_TLS = "it speaks TLS there: write https:// in the base URL"
@@ -29,9 +29,9 @@ _ONLY_HTTP_2 = (
 
 
 async def mix_up(url: URL, failure: Exception) -> str:
-    """What is wrong with the base URL, and the mend; empty if that is not what failed.
+    """What is wrong with the base URL, and how to mend it; empty if it is not the cause.
 
-    failure: of the first exchange with the server.
+    failure: how the first exchange with the server failed.
     """
     match failure:
         case aiohttp.ClientConnectorSSLError() if "no application protocol" in str(failure):
@@ -50,9 +50,9 @@ async def mix_up(url: URL, failure: Exception) -> str:
 
 
 def distrust(url: URL, failure: aiohttp.ClientConnectorCertificateError) -> str:
-    """Why a certificate is not trusted, and the mend."""
-    bad = failure.certificate_error
-    why = getattr(bad, "verify_message", None) or str(bad)
+    """Why a certificate is not trusted, and how to mend that."""
+    error = failure.certificate_error
+    why = getattr(error, "verify_message", None) or str(error)
     return (
         f"the certificate of {url.origin()} is not to be trusted: {why}; if the server is yours, "
         "name a file with its certificate, or with that of who signed it, in SSL_CERT_FILE"
@@ -60,8 +60,8 @@ def distrust(url: URL, failure: aiohttp.ClientConnectorCertificateError) -> str:
 
 
 async def _answer(url: URL, question: bytes, *, tls: bool) -> bytes | None:
-    """What a server says first; None if it takes no such connection. Whoever it is is not checked:
-    nothing is told to it."""
+    """The first bytes that a server sends; None if the connection fails. Its certificate is not
+    verified: no key or prompt is sent to it."""
     context = None
     if tls:
         context = ssl.create_default_context()

@@ -1,8 +1,8 @@
-"""One request and its answer, carried by aiohttp: straight to the server, or through a proxy.
+"""HTTP exchanges over aiohttp: straight to the server, or through a proxy.
 
-Straight ones use its connector and its parser, and no session around them. A session does for each
-request what models' servers never need (redirects, cookies, middleware, tracing, a task that
-writes), and that takes more than half of the time of an exchange.
+Straight ones use aiohttp's connector and parser without a session: what a session does for each
+request (redirects, cookies, middleware, tracing, a task that writes) is of no use with model
+servers, and takes more than half of the time of an exchange.
 """
 
 import asyncio
@@ -26,37 +26,37 @@ from oversight.engine.errors import Malformed
 from oversight.engine.providers.transport import Response
 
 _CONNECT = aiohttp.ClientTimeout(total=None, sock_connect=60.0)
-"""Seconds for one connection to stand. With a thousand to open, handshakes queue for the CPU."""
+"""Connect timeout (s), long since the handshakes of a thousand connections queue for the CPU."""
 _RAMP = 64
-"""Connections that may be opening at one time."""
+"""Maximum connections being opened at one time."""
 _LARGE = 2**18
-"""Bytes. Answers that are longer are read to their end a few at a time, `_LARGE_AT_ONCE`: each may
-come to 32 MB, and hundreds may be coming. The others wait, and so do their servers."""
+"""Bytes. Only `_LARGE_AT_ONCE` answers longer than this are read to their end at one time, since
+hundreds of up to 32 MB may be coming. The others wait, and so do their servers."""
 _LARGE_AT_ONCE = 2
 _ALWAYS = {"accept-encoding": "gzip, deflate", "user-agent": "oversight-bench"}
-"""Headers of every request, unless it brings its own."""
+"""Default headers of every request."""
 
 _REST = 0.05
-"""Seconds that a connection rests after an answer before another request goes over it. HTTP/1.1
-does not say which request an answer belongs to: one that nobody asked for, and that comes when the
-next request is already out, is read as the answer to it. While nothing is out it can be told."""
+"""Seconds that a connection rests after an answer before it is used again. HTTP/1.1 does not say
+which request an answer belongs to: an unsolicited one that arrives once the next request is out is
+taken for its answer. It can only be detected while no request is out."""
 _SPARE = 24
-"""Connections that may rest while others are opened in their place. A model that answers within a
-second and 400 calls at once need no more; a server of this machine that answers in milliseconds
-would, and there a handshake costs more than a call."""
+"""Connections that may rest while others are opened in their place. 400 calls at once to a model
+that answers within a second need no more; a server on this machine that answers in milliseconds
+would, but there a handshake costs more than a call."""
 _TRUSTED = 16
-"""Connections found silent after a whole rest, until those of a server whose spare ones are all in
-use are used again at once."""
+"""Once so many connections were silent for a whole rest, the server is trusted: where all spare
+connections are in use, others are reused without a rest."""
 
 FAILURES = (aiohttp.ClientError, HttpProcessingError, TimeoutError, OSError)
-"""What an exchange raises when it fails, a bad certificate and Overflow apart."""
+"""Exceptions of a failed exchange, apart from a bad certificate and Overflow."""
 
 
 log = logging.getLogger(__name__)
 
 
 class Sending:
-    """Whether any of a request's body went out: what was not sent is not billed."""
+    """Records whether any of a request's body was sent: if not, it was not billed."""
 
     __slots__ = ("sent",)
 
@@ -65,7 +65,7 @@ class Sending:
 
 
 class Overflow(Exception):
-    """An answer that is longer than was allowed; what had come of it."""
+    """An answer over the cap, with the start of its body."""
 
     def __init__(self, body: bytes) -> None:
         super().__init__(f"{len(body)} bytes and more")
@@ -73,10 +73,10 @@ class Overflow(Exception):
 
 
 class Exchange(ABC):
-    """Carries requests to one provider. Bodies come as they are on the wire, still compressed."""
+    """Sends requests to one provider. Bodies of answers are still compressed."""
 
     def __init__(self, connector: aiohttp.BaseConnector, cap: int) -> None:
-        """cap: the most bytes of an answer."""
+        """cap: maximum size of an answer in bytes."""
         self._connector = connector
         self._cap = cap
         self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
@@ -85,7 +85,7 @@ class Exchange(ABC):
     async def post(
         self, url: URL, headers: Mapping[str, str], body: bytes, sending: Sending
     ) -> Response:
-        """One exchange, without a deadline. One of FAILURES, or Overflow."""
+        """One exchange, without a deadline. Raises: one of FAILURES, or Overflow."""
 
     @abstractmethod
     async def close(self) -> None:
@@ -112,7 +112,7 @@ class Exchange(ABC):
 
 
 class Straight(Exchange):
-    """To the server itself."""
+    """Exchanges directly with the server."""
 
     def __init__(self, connector: aiohttp.BaseConnector, cap: int) -> None:
         super().__init__(connector, cap)
@@ -132,7 +132,7 @@ class Straight(Exchange):
             wire.write(head + body)
             message, content = await protocol.read()
             while message.code < 200 and message.code != 101:
-                # 100, 102 and 103 announce an answer. 101 is the last one in HTTP, unasked.
+                # 100, 102 and 103 precede the answer. After 101 no more HTTP follows.
                 message, content = await protocol.read()
             said = await self._read(content)
         except BaseException:
@@ -145,7 +145,7 @@ class Straight(Exchange):
         await self._connector.close()
 
     def _target(self, url: URL) -> ClientRequest:
-        """What a connector wants to know of a request: where it goes."""
+        """The request object from which a connector reads the destination; one for each URL."""
         target = self._targets.get(url)
         if target is None:
             loop = asyncio.get_running_loop()
@@ -154,7 +154,7 @@ class Straight(Exchange):
 
 
 class Proxied(Exchange):
-    """Through a proxy."""
+    """Exchanges through a proxy."""
 
     def __init__(self, connector: aiohttp.BaseConnector, cap: int, proxy: str) -> None:
         super().__init__(connector, cap)
@@ -164,7 +164,7 @@ class Proxied(Exchange):
             timeout=_CONNECT,
             headers=_ALWAYS,
             cookie_jar=aiohttp.DummyCookieJar(),
-            # Ours is the only place that decompresses: under a cap, whatever the library's is.
+            # The pool decompresses, under its own cap instead of the library's.
             auto_decompress=False,
         )
 
@@ -187,12 +187,12 @@ class Proxied(Exchange):
 
 
 class Ramped(aiohttp.TCPConnector):
-    """Opens a bounded number of connections at a time, and hands none out that has said more than
-    it was asked.
+    """Opens a bounded number of connections at a time, and reuses none that holds an unsolicited
+    answer.
 
-    A thousand handshakes at once starve one another past every timeout. And the answer that lies
-    in a connection before a request goes over it would be read as the answer to that request, and
-    be stored under it: a late 408 of a load balancer, or whatever a broken server sends unasked.
+    A thousand handshakes at once starve one another past every timeout. And an answer that is in
+    a connection before the request is sent would be stored as that request's answer: a late 408
+    of a load balancer, or whatever a broken server sends unsolicited.
     """
 
     def __init__(self, connections: int, keep_alive: float, tls: ssl.SSLContext | None) -> None:
@@ -213,8 +213,7 @@ class Ramped(aiohttp.TCPConnector):
     async def _get(
         self, key: ConnectionKey, traces: list[aiohttp.tracing.Trace]
     ) -> Connection | None:
-        """The connection that has been idle for longest, as long as it is fit for use; None where
-        a new one is to be opened."""
+        """The fit connection that has been idle for longest; None if a new one must be opened."""
         while resting := self._conns.get(key):
             protocol, since = resting[0]
             rested = monotonic() - since
@@ -248,11 +247,11 @@ class Ramped(aiohttp.TCPConnector):
         return resting <= _SPARE and len(self._acquired) + resting < self._most
 
     def _fit(self, protocol: ResponseHandler) -> bool:
-        """Whether nothing has come over a connection since its last answer.
+        """Whether a connection is open and nothing has come over it since its last answer.
 
-        What comes unasked may come at any time: a server that has sent such a thing once is given
-        a new connection for each request from then on. A 408 is none: that is how load balancers
-        say that they close an idle connection.
+        Unsolicited answers may come at any time: a server that has sent one is given a new
+        connection for each request from then on. A 408 is harmless: load balancers send it when
+        they close an idle connection.
         """
         if self._force_close or not protocol.is_connected():
             return False
@@ -283,23 +282,23 @@ class _Body(aiohttp.payload.Payload):
 
 
 def _readable(transport: Any) -> bool:
-    """Whether bytes have come to this machine that the event loop has not looked at yet."""
+    """Whether the socket holds bytes that the event loop has not read yet."""
     socket = transport.get_extra_info("socket")
     if socket is None or (number := socket.fileno()) < 0:
         return False
-    look = select.poll()
-    look.register(number, select.POLLIN)
-    return bool(look.poll(0))
+    poll = select.poll()
+    poll.register(number, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _head(url: URL, headers: Mapping[str, str], size: int) -> bytes:
-    """Request line and headers. ValueError if one holds a line break, and so would be two."""
+    """Request line and headers. ValueError if one holds a line break: it would inject a header."""
     host = url.host_port_subcomponent or ""
-    told = _ALWAYS | {name.lower(): value for name, value in headers.items()}
-    told |= {"host": host, "content-length": str(size)}
+    fields = _ALWAYS | {name.lower(): value for name, value in headers.items()}
+    fields |= {"host": host, "content-length": str(size)}
     lines = [
         f"POST {url.raw_path_qs} HTTP/1.1\r\n",
-        *(f"{name}: {value}\r\n" for name, value in told.items()),
+        *(f"{name}: {value}\r\n" for name, value in fields.items()),
         "\r\n",
     ]
     head = "".join(lines)

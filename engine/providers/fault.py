@@ -1,4 +1,4 @@
-"""What a provider says in place of a reply, and which of our errors that is."""
+"""Error answers of providers, and the errors of ours that they become."""
 
 import re
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ _POLICY_CODES = frozenset(
 )
 _UNSUPPORTED_CODES = frozenset(("unsupported_parameter", "unsupported_value"))
 
-# Servers that imitate a wire seldom imitate its codes, so their sentences are read too.
+# Servers that imitate an API seldom imitate its codes, so their messages are matched too.
 _QUOTA = re.compile(
     r"specified api usage limits|credit balance is too low|exceeded your current quota"
     r"|insufficient (balance|credits|quota|funds)|spend(ing)? limit",
@@ -82,24 +82,24 @@ _TOO_BIG = re.compile(r"request too large|limit:? (\d+),? requested:? (\d+)", re
 
 @dataclass(frozen=True, slots=True)
 class ErrorAnswer:
-    """An error answer, in words common to all wires."""
+    """An error answer, in the same form for all wires."""
 
     source: str
     """The provider, as the user writes it."""
     status: int
-    """The HTTP status, or what the code of an error inside a 200 stands for."""
+    """The HTTP status, or the one that the code of an error inside a 200 stands for."""
     code: str
-    """The provider's own code for it, else its type; empty if it gave none."""
+    """The provider's error code, else its error type; empty if it gave neither."""
     message: str
     delay: float = 0.0
-    """Seconds that the server asks to wait; 0 if it does not say."""
+    """Seconds that the server asks to wait; 0 if it states none."""
 
     def __str__(self) -> str:
         what = f"{self.status} {self.code}" if self.code else f"{self.status}"
         return f"{self.source} says: {what}: {self.message}"
 
     def reply(self) -> Reply:
-        """A prompt turned down by a policy or filter is data; all else raises `error()`."""
+        """A `refused` reply if a policy rejected the prompt; all else raises `error()`."""
         if self.code in _POLICY_CODES or (
             self.status in (200, 400, 403) and _POLICY.search(self.message)
         ):
@@ -107,7 +107,7 @@ class ErrorAnswer:
         raise self.error()
 
     def embedded_reply(self, body: bytes) -> Reply:
-        """As `reply`, for an error inside a 200: Malformed unless a retry is of no use."""
+        """As `reply`, for an error inside a 200: raises Malformed unless a retry is useless."""
         try:
             return self.reply()
         except QuotaExhausted:
@@ -120,7 +120,7 @@ class ErrorAnswer:
         raise Malformed(f"{self} (inside a 200)", body)
 
     def error(self) -> EngineError:
-        """The error that says what to do next."""
+        """The error of `oversight.engine.errors` for this answer, with what to do next."""
         if self.status == 407:
             return ProviderDown(f"{self}; {PROXY_MEND}")
         if self.status == 401:
@@ -151,8 +151,8 @@ class ErrorAnswer:
         return self.status in (400, 403, 429) and bool(_QUOTA.search(self.message))
 
     def _rate(self) -> EngineError:
-        found = _TOO_BIG.search(self.message)
-        if found and (found[1] is None or int(found[2]) > int(found[1])):
+        too_big = _TOO_BIG.search(self.message)
+        if too_big and (too_big[1] is None or int(too_big[2]) > int(too_big[1])):
             return ExceedsRateLimit(f"{self}; one call needs more than a minute's budget")
         return RateLimited(str(self), self.delay)
 
@@ -169,7 +169,7 @@ class ErrorAnswer:
 def read_fault(
     source: str, status: int, headers: Mapping[str, str], limits: HeaderLimits, body: bytes
 ) -> ErrorAnswer:
-    """What the body of an error answer says; anything at all may be in it."""
+    """Parse an error answer; its body may hold anything at all."""
     data, _ = loaded(body)
     said = data.get("error", data) if isinstance(data, dict) else None
     if 300 <= status < 400 and (elsewhere := _line(headers.get("location"))):
@@ -180,28 +180,28 @@ def read_fault(
 def inside_200(
     source: str, said: object, headers: Mapping[str, str], limits: HeaderLimits, body: bytes
 ) -> ErrorAnswer:
-    """The fault of an error inside a 200, under the status that its own code stands for."""
+    """Parse an error inside a 200, under the status that its code stands for."""
     code = said.get("code") if isinstance(said, dict) else None
-    found = re.fullmatch(r"[1-5]\d\d", str(code), re.ASCII)
-    status = int(found[0]) if found else 200
+    digits = re.fullmatch(r"[1-5]\d\d", str(code), re.ASCII)
+    status = int(digits[0]) if digits else 200
     return _fault(source, status, said, body_start(body), delay(status, headers, limits))
 
 
 def _fault(source: str, status: int, said: object, otherwise: str, wait: float) -> ErrorAnswer:
-    """`{message, type, param, code}`, `{type, message, details: {error_code}}`, or plain text.
+    """Read `{message, type, param, code}`, `{type, message, details: {error_code}}` or plain text.
 
-    Proxies and imitations mix them on either wire. otherwise: the message if there is none.
+    Proxies and imitations mix them on either wire. otherwise: the message if `said` has none.
     """
     if not isinstance(said, dict):
         return ErrorAnswer(source, status, "", _line(said) or otherwise, wait)
     details = said.get("details")
-    named = (
+    codes = (
         details.get("error_code") if isinstance(details, dict) else None,
         said.get("code"),
         said.get("type"),
     )
     # vLLM and OpenRouter repeat the status as `code`.
-    code = next((name for name in named if isinstance(name, str) and not name.isdecimal()), "")
+    code = next((code for code in codes if isinstance(code, str) and not code.isdecimal()), "")
     message, param = _line(said.get("message")) or otherwise, _line(said.get("param"))
     if param and param not in message:
         message = f"{message} (parameter {param})"

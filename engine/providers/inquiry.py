@@ -1,6 +1,6 @@
-"""Questions to a server that are no calls: what it serves, how much of it, and until when.
+"""Free requests to a server's information endpoints: its models, their limits and end dates.
 
-They cost nothing, and are asked before a run or by a checkup, never on the way of a call.
+They are sent before a run or by a checkup, never while a call is under way.
 """
 
 from typing import Any
@@ -13,22 +13,22 @@ from oversight.engine.providers.secret import Secret
 from oversight.engine.providers.settings import Settings
 
 PATIENCE = 20.0
-"""Seconds that one answer may take."""
+"""Timeout of one request, in seconds."""
 
 _CAP = 4 * 2**20
-"""Bytes of one answer."""
+"""Maximum size of one answer, in bytes."""
 
 
 class Unanswered(EngineError):
-    """The server was reached, and has nothing to say to such a question."""
+    """The server was reached, but does not offer this information."""
 
     slug = "unanswered"
 
 
 async def inquire(settings: Settings, url: str, body: object = None) -> dict[str, Any]:
-    """The JSON object that the server has at a URL of its own; a body is posted.
+    """GET a JSON object from one of the server's URLs, or POST to it if there is a body.
 
-    Unreachable if no connection came about; Unanswered for every answer but a JSON object.
+    Raises: Unreachable if there was no connection; Unanswered for anything but a JSON object.
     """
     import aiohttp
 
@@ -49,15 +49,15 @@ async def inquire(settings: Settings, url: str, body: object = None) -> dict[str
                 allow_redirects=False,
             ) as answer,
         ):
-            said = await answer.content.read(_CAP)
+            content = await answer.content.read(_CAP)
             if answer.status != 200:
                 raise Unanswered(f"{settings.provider} says {answer.status} to {url}")
-            told = orjson.loads(said)
+            data = orjson.loads(content)
     except orjson.JSONDecodeError:
-        told = None
+        data = None
     except (aiohttp.ClientError, TimeoutError, OSError) as exc:
         what = secret.hidden_in(f"{type(exc).__name__}: {exc}")
         raise Unreachable(f"{settings.provider}: no answer from {url}: {what}") from None
-    if not isinstance(told, dict):
+    if not isinstance(data, dict):
         raise Unanswered(f"{settings.provider} says no JSON object at {url}")
-    return told
+    return data

@@ -1,4 +1,4 @@
-"""The edge: where addresses and keys are read from the environment and `.env`, and nowhere else."""
+"""Addresses and keys from the environment and `.env`, which are read in this module only."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -17,18 +17,18 @@ from oversight.engine.providers.settings import Settings
 from oversight.engine.providers.transport import DEADLINE
 
 UNROUTED = orjson.dumps(ProviderSettings().routing()).decode()
-"""The routing that every call through a router has: it says nothing of who answers."""
+"""The default routing as JSON; it does not affect the identity, since every call has it."""
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """The process's environment over `.env` in the working folder, if there is one."""
+    """The process's environment, which overrides `.env` in the folder, if there is one."""
     return {name: value or "" for name, value in dotenv_values(folder / ".env").items()} | dict(
         os.environ
     )
 
 
 def require_keys(uses: Sequence[tuple[str, str]], environment: Mapping[str, str]) -> None:
-    """UsageError, which says who needs what, if a key is missing. Nothing is sent to find out.
+    """Raise UsageError, with the models that need them, if keys are missing. Sends nothing.
 
     uses: (model, role) of every model of the sweep, such as ("openai/gpt-4o", "agent and judge").
     """
@@ -51,7 +51,7 @@ def require_keys(uses: Sequence[tuple[str, str]], environment: Mapping[str, str]
 
 
 def missing_key(model: str, environment: Mapping[str, str]) -> str:
-    """The variable whose key a model needs, where it is not set; else empty."""
+    """The environment variable of a model's key if it is needed and not set; else empty."""
     row = entry(provider_of(model))
     needed = row.key_variable and row.key_needed
     return row.key_variable if needed and not _key(row.key_variable, environment) else ""
@@ -70,15 +70,15 @@ def settings_of(
     models: tuple[tuple[str, str], ...] = (),
     routing: str = "",
 ) -> Settings:
-    """How to reach a provider, from what the sweep file says and what the environment says.
+    """Connection settings of a provider, from the sweep file and the environment.
 
     base_url, identity, version: the sweep file's; empty for the environment's or the default.
-    api: the endpoint to ask, where there are two. models: what those are whose names do not say.
-    routing: JSON of how a router is to route, which is part of who answers.
+    api: the endpoint, where there are two. models: (name, underlying model), see `Settings`.
+    routing: JSON of a router's settings, which become part of the identity.
     The vendor's identity is used at the vendor's own address only, so a rehearsal or a proxy
-    never mixes its replies with the vendor's, unless the sweep file gives it that identity. A
-    server of the user's own goes by its name, so that it may move.
-    UsageError where something is missing; a missing key is for `require_keys` to report.
+    never mixes its replies with the vendor's, unless the sweep file gives it that identity. The
+    identity of the user's own server is its name, so that its address may change.
+    Raises UsageError where something is missing; `require_keys` reports missing keys.
     """
     row = entry(provider)
     options = {
@@ -103,18 +103,18 @@ def settings_of(
     url = _url(provider, url, "its base_url" if base_url else row.base_url_variable)
     vendors_own = bool(row.api) and url == own
     if vendors_own:
-        found = row.api.format(**options)
+        default_identity = row.api.format(**options)
     else:
-        found = f"{url} {options.get('version', '')}".strip()
+        default_identity = f"{url} {options.get('version', '')}".strip()
     if routing and routing != UNROUTED:
-        found += f" {routing}"
-    formerly = found if row.own and not identity and api == "chat" else ""
+        default_identity += f" {routing}"
+    formerly = default_identity if row.own and not identity and api == "chat" else ""
     if row.own:
-        found = provider
+        default_identity = provider
     return Settings(
         provider,
         url,
-        _of_api(identity or found, api),
+        _of_api(identity or default_identity, api),
         vendors_own,
         key=_key(row.key_variable, environment),
         deadline=deadline,
@@ -129,11 +129,11 @@ def settings_of(
 
 
 def _of_api(identity: str, api: Api) -> str:
-    """The identity of one of OpenAI's two endpoints; that of chat completions is the plain one."""
+    """The identity for one of OpenAI's two endpoints; unchanged for chat completions."""
     if api == "chat":
         return identity
-    told = identity.replace("chat.completions", "responses")
-    return told if told != identity else f"{identity} responses v1"
+    replaced = identity.replace("chat.completions", "responses")
+    return replaced if replaced != identity else f"{identity} responses v1"
 
 
 def _key(variable: str, environment: Mapping[str, str]) -> str:
@@ -153,9 +153,9 @@ def _url(provider: str, url: str, whence: str) -> str:
 
 
 def _address(provider: str, url: str, whence: str) -> str:
-    """ValueError for what Python's own reading of addresses refuses."""
+    """The normalized URL. ValueError where Python's own URL parser raises it."""
     if provider == "ollama":
-        # OLLAMA_HOST is also what the server binds to: without a scheme, maybe 0.0.0.0.
+        # OLLAMA_HOST is also the address to bind to: maybe 0.0.0.0, without a scheme.
         url = url if "//" in url else f"http://{url}"
         url = url.replace("//0.0.0.0", "//127.0.0.1").rstrip("/").removesuffix("/v1") + "/v1"
         if urlsplit(url).port is None and urlsplit(url).scheme == "http":
@@ -191,10 +191,10 @@ def _proxy(url: str, environment: Mapping[str, str]) -> str:
 
 
 def _direct(parts: SplitResult, rule: str) -> bool:
-    """Whether a rule of NO_PROXY is about an address.
+    """Whether a rule of NO_PROXY applies to an address.
 
-    `*` is everywhere; `example.com`, `.example.com` and `*.example.com` are one; a port may follow
-    a name or an address; `10.0.0.0/8` and `fd00::/8` are networks.
+    `*` matches everything; `example.com`, `.example.com` and `*.example.com` are equivalent; a
+    port may follow a name or an address; `10.0.0.0/8` and `fd00::/8` are networks.
     """
     host = parts.hostname or ""
     if rule == "*" or not rule:
@@ -203,7 +203,7 @@ def _direct(parts: SplitResult, rule: str) -> bool:
         network = ip_network(rule.strip("[]"), strict=False)
         return ip_address(host) in network
     except ValueError:
-        pass  # one of them is a name, or has a port
+        pass  # the host or the rule is a name, or the rule has a port
     name, colon, port = rule.rpartition(":")
     if colon and port.isdecimal():
         if port != str(parts.port or {"http": 80, "https": 443}[parts.scheme]):

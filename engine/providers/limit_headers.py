@@ -1,4 +1,4 @@
-"""What servers say in their headers about rate limits, and how long they ask one to wait."""
+"""Rate limits and requested waits in the headers of answers."""
 
 import math
 import re
@@ -20,23 +20,23 @@ _SECONDS = {
 }
 
 LONGEST = 10 * 366 * 86400.0
-"""Seconds: no server means a longer delay than ten years, and no calendar holds every number."""
+"""Maximum delay in seconds: ten years, since dates overflow with the largest numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """How much of one budget a server grants."""
+    """One rate limit, and how much of it is left."""
 
     limit: int | None = None
-    """Units a minute; None where the server does not say."""
+    """Units a minute; None if the server does not state it."""
     remaining: int | None = None
     reset: float | None = None
-    """Seconds until all of `limit` is there again."""
+    """Seconds until all of `limit` is available again."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeaderLimits:
-    """A server's own account of its limits for one model, as far as it gives one."""
+    """The rate limits that a server states for one model."""
 
     requests: Allowance = Allowance()
     tokens: Allowance = Allowance()
@@ -44,25 +44,25 @@ class HeaderLimits:
     input_tokens: Allowance = Allowance()
     output_tokens: Allowance = Allowance()
     date: str = ""
-    """The server's clock, as it stands on the answer; empty where it does not say."""
+    """The Date header of the answer; empty if there is none."""
 
     @property
     def clock(self) -> datetime | None:
-        """The server's time when it answered, to the second; None where it cannot be read."""
+        """The server's time when it answered, to the second; None if it cannot be parsed."""
         return _instant(self.date)
 
     @property
     def longest_reset(self) -> float:
-        """Seconds until every budget that was named is whole again; 0 if none was."""
+        """Seconds until every stated limit is wholly available again; 0 if none is stated."""
         named = (self.requests, self.tokens, self.input_tokens, self.output_tokens)
         return max((allowance.reset or 0.0 for allowance in named), default=0.0)
 
 
 def delay(status: int, headers: Mapping[str, str], limits: HeaderLimits) -> float:
-    """Seconds to wait before asking again, at most LONGEST; 0 if the server does not say.
+    """Seconds to wait before a retry, at most LONGEST; 0 if the server states none.
 
-    `retry-after-ms`, else `retry-after` (seconds or an HTTP date), else, of a 429, the longest
-    reset: when a budget is whole again says nothing of when a failing server is well.
+    `retry-after-ms`, else `retry-after` (seconds or an HTTP date), else, for a 429 only, the
+    longest reset: rate limits do not tell when a failing server will recover.
     """
     return min(_delay(status, headers, limits), LONGEST)
 
@@ -111,9 +111,9 @@ def instant_limits(headers: Mapping[str, str]) -> HeaderLimits:
 
 
 def _until(instant: str, headers: Mapping[str, str]) -> float | None:
-    """Seconds from the response's own Date to `instant`; None if either cannot be read.
+    """Seconds from the response's own Date to `instant`; None if either cannot be parsed.
 
-    Both are the server's clock. Ours may be wrong by hours and is not asked.
+    Both are by the server's clock. This machine's may be wrong by hours and is not used.
     """
     when, now = _instant(instant), _instant(headers.get("date", ""))
     if when is None or now is None:
@@ -126,13 +126,13 @@ def _instant(text: str) -> datetime | None:
         return None
     try:
         when = parsedate_to_datetime(text) if "," in text else datetime.fromisoformat(text)
-    except (ValueError, OverflowError):  # the latter of a year or a zone beyond all calendars
+    except (ValueError, OverflowError):  # OverflowError: year or zone out of range
         return None
     return when if when.tzinfo else None
 
 
 def _number(text: str) -> float | None:
-    if not text:  # as a rule: most servers name few limits or none, and every answer comes by here
+    if not text:  # the usual case, on the hot path: most servers state few limits or none
         return None
     try:
         number = float(text)

@@ -1,4 +1,4 @@
-"""What a server of the user's says of itself: how long a call may be, and how many at once."""
+"""Context length and parallel slots of the user's own server, as it states them."""
 
 import re
 from dataclasses import dataclass
@@ -10,23 +10,23 @@ from oversight.engine.providers.inquiry import Unanswered, inquire
 from oversight.engine.providers.settings import Settings
 
 OLLAMA_CONTEXT = 4_096
-"""Tokens that Ollama gives a model for which nobody has set another number."""
+"""Ollama's default context, in tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalServer:
-    """What is known of one model at a server of the user's; 0 where nothing is."""
+    """Limits of one model at the user's own server; 0 where unknown."""
 
     context: int = 0
     """Tokens for one call, prompt and reply together."""
     slots: int = 0
-    """Calls that it serves at one time."""
+    """Calls served at one time."""
 
 
 async def local_server(settings: Settings, name: str) -> LocalServer:
-    """Ask a llama.cpp server, or Ollama, what it has for a model; nothing of any other server.
+    """Ask a llama.cpp or Ollama server for a model's limits; all unknown for any other server.
 
-    What does not answer, or is not there, is no error here: the first call will say what it is.
+    A server that does not answer is not an error here: the first call will report it.
     """
     row = entry(settings.provider)
     root = settings.base_url.removesuffix("/v1")
@@ -36,31 +36,31 @@ async def local_server(settings: Settings, name: str) -> LocalServer:
                 return _llamacpp(await inquire(settings, f"{root}/props"))
             case "ollama":
                 loaded = await inquire(settings, f"{root}/api/ps")
-                told = await inquire(settings, f"{root}/api/show", {"model": name})
-                return LocalServer(_ollama(loaded, told, name))
+                details = await inquire(settings, f"{root}/api/show", {"model": name})
+                return LocalServer(_ollama(loaded, details, name))
     except (Unanswered, Unreachable):
         pass
     return LocalServer()
 
 
-def _llamacpp(told: dict[str, Any]) -> LocalServer:
-    """`n_ctx` is that of one slot: the whole is split over them."""
-    defaults = told.get("default_generation_settings")
+def _llamacpp(props: dict[str, Any]) -> LocalServer:
+    """Limits in llama.cpp's `/props`, where `n_ctx` is the context of one slot."""
+    defaults = props.get("default_generation_settings")
     context = defaults.get("n_ctx") if isinstance(defaults, dict) else 0
-    return LocalServer(_number(context), _number(told.get("total_slots")))
+    return LocalServer(_number(context), _number(props.get("total_slots")))
 
 
-def _ollama(loaded: dict[str, Any], told: dict[str, Any], name: str) -> int:
-    """The context that a model has now, if it is loaded, or else will have."""
+def _ollama(loaded: dict[str, Any], details: dict[str, Any], name: str) -> int:
+    """The context of a model: the present one if it is loaded, else that which it will get."""
     for model in loaded.get("models") or ():
         if not isinstance(model, dict):
             continue
         if _same(name, model.get("model") or model.get("name")) and model.get("context_length"):
             return _number(model["context_length"])
-    found = re.search(r"^num_ctx\s+(\d+)", str(told.get("parameters") or ""), re.MULTILINE)
-    if found:
-        return int(found[1])
-    info = told.get("model_info")
+    num_ctx = re.search(r"^num_ctx\s+(\d+)", str(details.get("parameters") or ""), re.MULTILINE)
+    if num_ctx:
+        return int(num_ctx[1])
+    info = details.get("model_info")
     trained = [
         _number(value)
         for key, value in (info.items() if isinstance(info, dict) else ())
@@ -69,10 +69,10 @@ def _ollama(loaded: dict[str, Any], told: dict[str, Any], name: str) -> int:
     return min([OLLAMA_CONTEXT, *filter(None, trained)])
 
 
-def _same(asked: str, there: Any) -> bool:
-    tagged = asked if ":" in asked else f"{asked}:latest"
-    return there in (asked, tagged)
+def _same(name: str, served: Any) -> bool:
+    tagged = name if ":" in name else f"{name}:latest"
+    return served in (name, tagged)
 
 
-def _number(told: Any) -> int:
-    return told if isinstance(told, int) and told > 0 else 0
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) and value > 0 else 0

@@ -1,4 +1,4 @@
-"""A transport that brings its own server: llama.cpp in a child process."""
+"""A transport that runs its own server: llama.cpp in a child process."""
 
 import asyncio
 import sys
@@ -10,19 +10,19 @@ from oversight.engine.local.weights import weights
 from oversight.engine.providers.transport import Response, Transport
 
 PATIENCE = 60.0
-"""Seconds that the server may take to load its model."""
+"""Timeout (s) of the server's start, in which it loads its model."""
 
 
 class LocalTransport(Transport):
-    """Starts the server when it is first asked, and speaks ordinary HTTP to it. If it dies, the
-    next call starts another one.
+    """Starts the server with the first call, and sends ordinary HTTP to it. If it dies, the next
+    call starts another one.
 
-    The server ends with `close`, and with this process, however that ends. UsageError where the
-    weights or llama.cpp are not installed, ProviderDown where the server does not start.
+    The server ends with `close`, and with this process, however that ends. Raises: UsageError if
+    the weights or llama.cpp are not installed, ProviderDown if the server does not start.
     """
 
     def __init__(self, connect: Callable[[str], Transport], slots: int) -> None:
-        """connect: makes the transport to a base URL. slots: calls that are answered at once."""
+        """connect: makes the transport to a base URL. slots: calls served at once."""
         self._connect = connect
         self._slots = slots
         self._starting = asyncio.Lock()
@@ -34,7 +34,7 @@ class LocalTransport(Transport):
     ) -> Response:
         async with self._starting:
             if self._server is not None and self._server.returncode is not None:
-                # It was killed, as where memory ran out: whoever asks again finds another one.
+                # It was killed, for instance when memory ran out: start another one.
                 await self.close()
             if self._transport is None:
                 self._transport = self._connect(f"{await self._start()}/v1")
@@ -45,7 +45,7 @@ class LocalTransport(Transport):
         if self._transport is not None:
             await self._transport.close()
         if self._server is not None and self._server.stdin is not None:
-            # It waits for the end of its standard input.
+            # The server ends when its standard input does.
             self._server.stdin.close()
             await self._server.wait()
         self._server = self._transport = None
@@ -60,7 +60,7 @@ class LocalTransport(Transport):
             str(self._slots),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            # Ctrl-C is for this process, whose calls in flight are still to land.
+            # Keep Ctrl-C from the server: calls in flight are still to land.
             start_new_session=True,
         )
         assert self._server.stdout is not None, "it is a pipe"

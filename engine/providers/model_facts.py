@@ -1,4 +1,4 @@
-"""What a vendor itself says of its models, held against the tables that plans are made by."""
+"""Model facts from a vendor's Models endpoint, compared with the tables that plans rely on."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,22 +16,22 @@ _EFFORTS = ("low", "medium", "high", "xhigh", "max")
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """What a Models endpoint says of one model; None where it says nothing."""
+    """A Models endpoint's facts about one model; None where it states nothing."""
 
     retired: bool = False
     """Whether it is no longer served."""
     ends: date | None = None
-    """The first day on which it is not served, where that is announced."""
+    """The first day on which it is no longer served; None if none is announced."""
     context: int | None = None
     max_output: int | None = None
     efforts: tuple[str, ...] | None = None
-    """The words for effort that it takes, `none` apart."""
+    """The effort levels that it accepts, apart from `none`."""
     thinking: tuple[str, ...] | None = None
-    """The types of thinking that it takes."""
+    """The types of thinking that it accepts."""
     structured: bool | None = None
 
     def differences(self, able: Abilities, known: Retirement | None) -> Iterator[str]:
-        """What our tables have otherwise, each as a phrase. able: of a model that they know."""
+        """A phrase for each fact that our tables state differently. able: the table's entry."""
         if self.ends != (known.day if known else None) and not self.retired:
             here = known.day if known else "not announced"
             yield f"its end is {self.ends or 'not announced'} there, {here} here"
@@ -54,7 +54,7 @@ class ModelFacts:
 
 
 async def model_facts(settings: Settings, name: str) -> ModelFacts:
-    """What the vendor says of a model, by its own name for it. Raises as `inquire` does."""
+    """The vendor's facts about a model, by its name there. Raises as `inquire` does."""
     if settings.provider == "anthropic":
         return _anthropic(await inquire(settings, f"{settings.base_url}/v1/models/{_part(name)}"))
     return _openai(await inquire(settings, f"{settings.base_url}/models/{_part(name)}"))

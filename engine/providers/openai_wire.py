@@ -1,4 +1,4 @@
-"""The wire of OpenAI chat completions, spoken by DeepSeek, OpenRouter, vLLM, Ollama and more."""
+"""The wire of OpenAI chat completions, also used by DeepSeek, OpenRouter, vLLM, Ollama and more."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -30,19 +30,19 @@ _OUTCOMES: dict[str, Outcome] = {
     "content_filter": "refused",
 }
 _REASONING = ("reasoning_content", "reasoning", "reasoning_details")
-"""Where servers put reasoning: DeepSeek and vLLM the first, OpenRouter the others."""
+"""Fields of a message that hold reasoning: DeepSeek's and vLLM's, then OpenRouter's."""
 _MARKS = "tool_calls.extra_content"
-"""In `opaque`: what Gemini attaches to each tool call, its thought signature, and wants back."""
+"""Key in `opaque` of the thought signatures that Gemini attaches to tool calls and needs back."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenAIWire(Wire):
     provider: str = "openai"
-    """The provider as the user writes it, in front of the model's name."""
+    """Its name in front of the model's name."""
     models: tuple[tuple[str, str], ...] = ()
-    """(name, what it is) of models whose names say nothing of them."""
+    """(name, underlying model) of models under names of the user's, such as deployments."""
     extra: str = ""
-    """JSON of fields that every body has besides: how a router is to route, for one."""
+    """JSON object of additional fields in every request body, such as a router's settings."""
 
     @property
     def path(self) -> str:
@@ -110,8 +110,7 @@ class OpenAIWire(Wire):
             _tool_call(n, asked) for n, asked in enumerate(message.get("tool_calls") or ())
         )
         if stop_reason is None and (said.strip() or refusal or calls):
-            # Some servers never fill it in. What they say is there; whether more was to come they
-            # alone know.
+            # Some servers never fill it in, so a truncation cannot be detected.
             stop_reason = ""
         if not isinstance(stop_reason, str):
             raise TypeError(f"finish_reason {brief(stop_reason)}")
@@ -137,7 +136,7 @@ class OpenAIWire(Wire):
         )
 
     def _said(self, message: dict[str, Any]) -> tuple[str, str]:
-        """What it says, and how it refuses. Parts of reasoning stay out, as reasoning does."""
+        """The text and the refusal of a message, without its reasoning."""
         said, refusal = [], [text(message.get("refusal"))]
         for kind, words in parts(message.get("content")):
             match kind:
@@ -163,7 +162,7 @@ def _reasoning(effort: Effort, able: Abilities) -> dict[str, Any]:
 
 
 def _error_of_choice(data: dict[str, Any]) -> Any:
-    """OpenRouter may put the error of the server behind it in place of the choice's message."""
+    """An error in a choice, where OpenRouter may put that of the server behind it; else None."""
     match data.get("choices"):
         case [{"error": error}, *_]:
             return error
@@ -200,7 +199,7 @@ def _message(message: Message) -> dict[str, Any]:
 
 
 def _server(data: dict[str, Any]) -> str:
-    """The model that answered, and at OpenRouter who served it."""
+    """The model that answered, and at OpenRouter its host."""
     model, host = text(data.get("model")), data.get("provider")
     return f"{model} at {host}" if model and host and isinstance(host, str) else model
 
@@ -209,16 +208,16 @@ def _tool_call(place: int, asked: dict[str, Any]) -> ToolCall:
     function = asked["function"]
     arguments = function.get("arguments")
     if isinstance(arguments, dict):
-        # Ollama gives the object itself.
+        # Ollama sends an object instead of its JSON text.
         arguments = compact(arguments)
-    # Some servers give no id; results need one to answer to.
+    # Some servers send no id, but tool results must refer to one.
     return ToolCall(
         text(asked.get("id")) or f"call_{place}", text(function["name"]), text(arguments)
     )
 
 
 def tokens(scored: Iterable[Any]) -> tuple[Token, ...]:
-    """Output tokens, from what both of OpenAI's endpoints say of each."""
+    """Output tokens with logprobs; both of OpenAI's endpoints send them in this form."""
     return tuple(
         Token(
             text(token["token"]),
@@ -230,9 +229,9 @@ def tokens(scored: Iterable[Any]) -> tuple[Token, ...]:
 
 
 def _candidates(tops: Iterable[Any]) -> tuple[tuple[str, float], ...]:
-    # vLLM puts the token that was drawn first, however unlikely it was.
-    found = [(text(top["token"]), _logprob(top["logprob"])) for top in tops]
-    return tuple(sorted(found, key=lambda top: -top[1]))
+    # Sorted, as vLLM puts the drawn token first, however unlikely it is.
+    candidates = [(text(top["token"]), _logprob(top["logprob"])) for top in tops]
+    return tuple(sorted(candidates, key=lambda candidate: -candidate[1]))
 
 
 def _logprob(value: Any) -> float:

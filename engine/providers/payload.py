@@ -1,8 +1,7 @@
-"""Bytes that should be JSON, read strictly: what is not as expected is Malformed, bytes and all.
+"""Strict parsing of JSON bodies: anything unexpected raises Malformed, with the bytes.
 
-A reply was paid for, so that two things are no reason to throw one away: what is no text in its
-text (bytes that are no UTF-8, half a surrogate pair) becomes U+FFFD, and a number that no computer
-holds (1e400, NaN) becomes null.
+Replies are paid for, so two faults are repaired instead: invalid text (bytes outside UTF-8, half a
+surrogate pair) becomes U+FFFD, and numbers that no float holds (1e400, NaN) become null.
 """
 
 import codecs
@@ -17,16 +16,16 @@ from oversight.engine.errors import InvalidRequest, Malformed
 
 _SHOWN = 200
 _HALF = re.compile("[\ud800-\udfff]")
-"""Half a surrogate pair. Whole pairs are one character once they have been read."""
+"""Half a surrogate pair; whole pairs have become one character in parsing."""
 _MOST = 10**9
-"""Tokens: a usage that tells of more in one call is no usage."""
+"""Tokens; a usage that states more for one call is not believed."""
 
 
 def tree(body: bytes, source: str) -> dict[str, Any]:
-    """The object that `body` holds.
+    """Parse a body that holds a JSON object.
 
-    Malformed for HTML, cut-off JSON, a nesting deeper than 1024, and JSON that is no object.
-    source: who sent it, as the user knows it.
+    source: the provider's name, for messages. Raises Malformed for HTML, truncated JSON, nesting
+    deeper than 1024, and JSON other than an object.
     """
     data, wrong = loaded(body)
     if wrong:
@@ -37,7 +36,7 @@ def tree(body: bytes, source: str) -> dict[str, Any]:
 
 
 def loaded(body: bytes) -> tuple[Any, str]:
-    """What JSON holds, and what is wrong with it. The library's own error keeps a copy of it."""
+    """The parsed JSON, and what is wrong with it; no exception, as orjson's keeps a copy of it."""
     body = body.removeprefix(codecs.BOM_UTF8)
     try:
         return orjson.loads(body), ""
@@ -50,7 +49,7 @@ def loaded(body: bytes) -> tuple[Any, str]:
 
 
 def _mended(body: bytes) -> str:
-    """The same JSON without what is no text and what is no number. ValueError if it is none."""
+    """The same JSON with invalid text and numbers repaired. ValueError if it is not JSON."""
     data = json.loads(
         body.decode(errors="replace"),
         parse_constant=_finite,
@@ -66,13 +65,13 @@ def _finite(digits: str) -> float | None:
 
 
 def body_start(body: bytes) -> str:
-    """The start of `body` on one line, for a message."""
+    """The start of `body` on one line, for messages."""
     text = " ".join(body[:_SHOWN].decode(errors="replace").split())
     return f"{text} …" if len(body) > _SHOWN else text or "nothing"
 
 
 def brief(value: Any) -> str:
-    """A part of a body as an error may quote it: a server can make it as long as it likes."""
+    """A part of a body, shortened to be quoted in an error: servers can make it any length."""
     quoted = repr(value)
     return quoted if len(quoted) <= 80 else f"{quoted[:80]}…"
 
@@ -87,7 +86,7 @@ def text(value: Any) -> str:
 
 
 def parts(value: Any) -> list[tuple[str, str]]:
-    """What a message says, as (kind, text): of a string, or of a list of typed parts.
+    """The parts of a message as (kind, text), from a string or a list of typed parts.
 
     TypeError for anything else.
     """
@@ -102,18 +101,18 @@ def _text_of(part: dict[str, Any]) -> str:
 
 
 def count(value: Any) -> int:
-    """A number of tokens; 0 for what is none. Usage is no reason to lose a reply paid for."""
+    """A token count; 0 for anything unusable, since a paid reply is not lost over its usage."""
     usable = isinstance(value, (int, float)) and 0 < value < _MOST
     return int(value) if usable else 0
 
 
 def compact(value: Any) -> str:
-    """JSON text of a part of a reply, to be kept as it came."""
+    """JSON text of a part of a reply, to be stored unchanged."""
     return orjson.dumps(value).decode()
 
 
 def given_json(source: str, place: str) -> Any:
-    """What JSON text of ours holds; InvalidRequest, which names the place, if it is none."""
+    """Parse JSON text of a call. InvalidRequest, which names `place`, if it is not JSON."""
     try:
         return orjson.loads(source)
     except orjson.JSONDecodeError as exc:

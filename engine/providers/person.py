@@ -1,4 +1,4 @@
-"""Persons where nobody serves them pages: what is stored of them answers, and nothing else can."""
+"""The provider of persons while no pages are served: only stored replies can be used."""
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
@@ -7,7 +7,7 @@ from oversight.engine.providers.provider import Provider
 
 
 class AbsentPersons(Provider):
-    """Halts at the first call: `oversight human serve` puts a desk in its place."""
+    """Halts at the first call. `oversight human serve` replaces it while it serves pages."""
 
     async def __call__(self, call: Call) -> Reply:
         raise ProviderDown(
@@ -15,4 +15,4 @@ class AbsentPersons(Provider):
         )
 
     async def close(self) -> None:
-        """There is nothing to release."""
+        """Nothing to release."""

@@ -1,4 +1,4 @@
-"""A pool of connections to one provider: what both transports send through."""
+"""The connection pool of one provider, which both transports send through."""
 
 import asyncio
 import ssl
@@ -29,8 +29,8 @@ from oversight.engine.providers.transport import BODY_CAP, PROXY_MEND, Response
 class ConnectionPool:
     """Connections to one provider, opened as they are needed, never all at once.
 
-    keep_alive: seconds that an idle one is kept. tls: how certificates are checked; the system's
-    way if None. cap: the most bytes of an answer, decompressed.
+    keep_alive: seconds for which an idle connection is kept. tls: how certificates are checked;
+    None for the system's defaults. cap: maximum size of an answer in bytes, decompressed.
     """
 
     def __init__(
@@ -53,17 +53,17 @@ class ConnectionPool:
         """Whether the server has ever answered in HTTP."""
         self._asking = asyncio.Lock()
         self._mixed_up: str | None = None
-        """What is wrong with the base URL, once that was looked into."""
+        """The diagnosis of the base URL; None until it has been made."""
 
     async def post(
         self, url: URL, headers: Mapping[str, str], body: bytes, sending: Sending
     ) -> Response:
-        """One exchange, without a deadline of its own; see Transport for what it raises."""
+        """One exchange, without a deadline. Raises: as `Transport.post` does."""
         try:
             return await self._answer(url, headers, body, sending)
         except BaseException as exc:
-            # Some show tracebacks with their locals: these hold the key, and whatever the server
-            # made of it.
+            # Some tools show tracebacks with local variables: these hold the key, and the forms
+            # in which the server repeated it.
             del headers
             forget(exc)
             raise
@@ -80,7 +80,7 @@ class ConnectionPool:
             self._exchange = self._open()
         failure: Exception
         try:
-            came = await self._exchange.post(url, headers, body, sending)
+            response = await self._exchange.post(url, headers, body, sending)
         except Overflow as exc:
             raise self._too_large(exc.body) from None
         except aiohttp.ClientConnectorCertificateError as exc:
@@ -93,15 +93,15 @@ class ConnectionPool:
             failure = exc
         else:
             self._heard = True
-            return self._told(came)
+            return self._decoded(response)
         if wrong := await self._wrong_with(url, failure):
-            told = f"{self._source}: {url.origin()} gives no answer: {wrong}"
-            raise ProviderDown(told) from self.quotable(failure)
+            message = f"{self._source}: {url.origin()} gives no answer: {wrong}"
+            raise ProviderDown(message) from self.quotable(failure)
         raise self._fault(failure, url, sending) from self.quotable(failure)
 
     async def _wrong_with(self, url: URL, failure: Exception) -> str:
-        """What is wrong with the base URL; empty if that is not it. Looked into once only, by the
-        first of all the calls that fail together."""
+        """What is wrong with the base URL; empty if nothing is. Diagnosed only once, by the first
+        of the calls that fail together."""
         if self._heard or self._proxy:
             return ""
         async with self._asking:
@@ -109,18 +109,18 @@ class ConnectionPool:
                 self._mixed_up = await mix_up(url, failure)
         return self._mixed_up
 
-    def _told(self, came: Response) -> Response:
-        """What came, decompressed, and the key hidden where it is repeated."""
-        said = came.body
-        encoding = came.headers.get("content-encoding", "")
+    def _decoded(self, response: Response) -> Response:
+        """The response, decompressed, with the key hidden wherever it is repeated."""
+        body = response.body
+        encoding = response.headers.get("content-encoding", "")
         if encoding and encoding != "identity":
-            said = self._inflate(said, encoding)
-        headers = self._without_key(came.headers)
-        if not self.secret.repeated(said):
-            # Of an error, what is left of a key that was cut is not worth keeping either.
-            said = said if 200 <= came.status < 300 else self.secret.hidden(said)
-            return Response(came.status, headers, said)
-        return Response(came.status, headers, self.secret.hidden(said), repeats_key=True)
+            body = self._inflate(body, encoding)
+        headers = self._without_key(response.headers)
+        if not self.secret.repeated(body):
+            # An error may quote the start of a key that was cut off: hide that too.
+            body = body if 200 <= response.status < 300 else self.secret.hidden(body)
+            return Response(response.status, headers, body)
+        return Response(response.status, headers, self.secret.hidden(body), repeats_key=True)
 
     def _open(self) -> Exchange:
         connector = Ramped(self._connections, self._keep_alive, self._tls)
@@ -131,7 +131,7 @@ class ConnectionPool:
     def _inflate(self, body: bytes, encoding: str) -> bytes:
         if encoding.lower() not in ("gzip", "x-gzip", "deflate"):
             raise Malformed(f"{self._source} sent {encoding!r}, which nobody asked for", body)
-        # 47: gzip or zlib, told apart by the header. Some servers take deflate to have none.
+        # 47: gzip or zlib, detected by the header. Some servers send deflate without a header.
         bare = encoding.lower() == "deflate" and not _has_head(body)
         inflater = zlib.decompressobj(-15 if bare else 47)
         try:
@@ -150,8 +150,8 @@ class ConnectionPool:
         return Malformed(f"{self._source} sent more than {most}", start)
 
     def _without_key(self, headers: Mapping[str, str]) -> Mapping[str, str]:
-        told = "\n".join(headers.values())
-        if not self.secret.repeated(told.encode(errors="surrogateescape")):
+        values = "\n".join(headers.values())
+        if not self.secret.repeated(values.encode(errors="surrogateescape")):
             return headers
         hidden = ((name, self.secret.hidden_in(value)) for name, value in headers.items())
         return CIMultiDict(hidden)
@@ -164,13 +164,12 @@ class ConnectionPool:
         return Unreachable(f"{self._source}: no connection to {url.host}: {what}")
 
     def quotable(self, exc: Exception) -> Exception | None:
-        """The failure, as a cause for a log to show; None if it, or a cause of its own, quotes the
-        key."""
-        told = " ".join(f"{fault} {fault!r}" for fault in chain(exc))
-        return exc if self.secret.hidden_in(told) == told else None
+        """The failure, as a cause that a log may show; None if its chain quotes the key."""
+        quoted = " ".join(f"{fault} {fault!r}" for fault in chain(exc))
+        return exc if self.secret.hidden_in(quoted) == quoted else None
 
 
 def _has_head(body: bytes) -> bool:
-    """Whether a body begins as gzip or zlib does."""
+    """Whether a body begins with a gzip or zlib header."""
     gzip = body[:2] == b"\x1f\x8b"
     return gzip or (body[:1] == b"\x78" and int.from_bytes(body[:2]) % 31 == 0)

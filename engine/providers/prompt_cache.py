@@ -1,4 +1,4 @@
-"""Vendors' prompt caches: which part of a call is worth keeping there."""
+"""Vendors' prompt caches: the prefix of a call that is worth caching there."""
 
 from itertools import takewhile
 
@@ -9,13 +9,13 @@ _CHARACTERS_A_TOKEN = 4
 
 
 def leading(call: Call) -> tuple[Message, ...]:
-    """The system messages with which a call begins: what the calls of one question share."""
+    """The leading system messages of a call, which all calls of one question share."""
     return tuple(takewhile(lambda message: message.role == "system", call.messages))
 
 
 def kept_prefix(call: Call) -> tuple[tuple[ToolSpec, ...], str] | None:
-    """The tools and the text of them, if its model's vendor keeps what is marked and this is long
-    enough for it; else None."""
+    """The tools and the leading system text, if the vendor caches marked prefixes and this one is
+    long enough; else None."""
     least = abilities(call.model).prompt_cache_minimum
     if not least:
         return None

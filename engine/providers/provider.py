@@ -1,4 +1,4 @@
-"""A provider: an `Ask` that goes out. Limits, retries and the store are wrapped around it."""
+"""Providers: the `Ask` that sends a call. Limits, retries and the store are wrapped around it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from oversight.engine.providers.transport import DEADLINE, Response, Transport
 from oversight.engine.providers.wire import Wire
 
 Hear: TypeAlias = Callable[[str, HeaderLimits], None]
-"""Told, after each answer, which model answered and what its server says of its limits."""
+"""Callback after each answer: the model, and the rate limits that its server states."""
 
 
 class Provider(ABC):
@@ -22,15 +22,15 @@ class Provider(ABC):
 
     @abstractmethod
     async def __call__(self, call: Call) -> Reply:
-        """The reply to one call, asked for once; errors are those of `oversight.engine.errors`."""
+        """The reply to one call, sent once. Raises: the errors of `oversight.engine.errors`."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Release what was opened, if anything was. Safe to call twice."""
+        """Release all connections. Safe to call twice."""
 
 
 class HttpProvider(Provider):
-    """A wire over a transport. deadline: seconds for each exchange, all told."""
+    """A wire over a transport. deadline: seconds for each exchange in total."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class HttpProvider(Provider):
         try:
             reply = self._wire.reply(response.status, response.headers, response.body)
         except BaseException as exc:
-            # A body must not wait with the call for its next try.
+            # Do not keep the body in memory while the call waits for its retry.
             response = _NOTHING
             forget(exc)
             raise
@@ -75,8 +75,8 @@ _NOTHING = Response(0, {}, b"")
 
 
 def keyless(reply: Reply, source: str) -> Reply:
-    """The reply in an answer that repeated the key, which is hidden there. KeyRepeated if the reply
-    is not what it would be without it."""
+    """The reply, if an answer repeated the key only beside it. Raises KeyRepeated if the reply
+    itself contains the key."""
     if _mentions_key(reply):
         raise KeyRepeated(
             f"{source} repeats the key in what its models say; such a reply is neither stored nor "
@@ -87,9 +87,9 @@ def keyless(reply: Reply, source: str) -> Reply:
 
 
 def _mentions_key(reply: Reply) -> bool:
-    said = [reply.text, reply.opaque, reply.stop_reason, reply.served_model, reply.usage.raw]
-    for asked in reply.tool_calls:
-        said += [asked.id, asked.name, asked.arguments]
-    said += [token.text for token in reply.logprobs]
-    said += [text for token in reply.logprobs for text, _ in token.top]
-    return any(HIDDEN in text for text in said)
+    texts = [reply.text, reply.opaque, reply.stop_reason, reply.served_model, reply.usage.raw]
+    for tool_call in reply.tool_calls:
+        texts += [tool_call.id, tool_call.name, tool_call.arguments]
+    texts += [token.text for token in reply.logprobs]
+    texts += [text for token in reply.logprobs for text, _ in token.top]
+    return any(HIDDEN in text for text in texts)

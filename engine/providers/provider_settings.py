@@ -1,4 +1,4 @@
-"""What a sweep file may say of a provider, under `providers`."""
+"""The settings of a provider in a sweep file, under `providers`."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,39 +6,39 @@ from typing import Literal
 from oversight.engine.providers.transport import DEADLINE
 
 LONGEST = 86_400.0
-"""Seconds that one exchange may be given: a day."""
+"""Maximum deadline of one exchange, in seconds: a day."""
 
 WIDEST = 65_535
-"""Connections from one address to another: there are no more ports."""
+"""Maximum connections between two addresses: there are no more ports."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderSettings:
-    """What a sweep file may say of a provider, under `providers`."""
+    """The settings of a provider in a sweep file, under `providers`."""
 
     base_url: str = ""
-    """Where it is, if not where the environment says or where it always is."""
+    """Its address; empty for the environment's or the default."""
     identity: str = ""
-    """What its replies are stored under: a server that moves keeps them by keeping its name."""
+    """The identity under which its replies are stored: keep it when a server moves."""
     account: str = ""
-    """A label of the account whose limits are shared under --quota; no part of a key."""
+    """A label for the account whose limits are shared under --quota; never part of a key."""
     version: str = ""
-    """Of the API, where the provider has versions."""
+    """Version of the API, where the provider has several."""
     deadline: float = DEADLINE
-    """Seconds for one exchange, all told."""
+    """Seconds for one exchange in total."""
     connections: int = 1000
-    """The most that are open at one time."""
+    """Maximum connections open at one time."""
     api: Literal["auto", "chat", "responses"] = "auto"
-    """Which of OpenAI's endpoints answers. `auto`: chat completions, but responses for a model
-    whose tools the former does not take. The replies of each are stored apart."""
+    """Which of OpenAI's endpoints to use. `auto`: chat completions, but responses for a model
+    whose tools the former does not accept. Replies of the two are stored separately."""
     order: tuple[str, ...] = ()
-    """Of OpenRouter: the hosts that may serve a model, the first choice first."""
+    """OpenRouter only: the hosts that may serve a model, the first choice first."""
     allow_fallbacks: bool = False
-    """Of OpenRouter, where `order` is set: whether other hosts may serve when those cannot."""
+    """OpenRouter only, with `order`: whether other hosts may serve when those cannot."""
     require_parameters: bool = True
-    """Of OpenRouter: whether only such hosts serve as heed all that a call asks; others drop it."""
+    """OpenRouter only: whether to use only hosts that support every parameter of a call."""
     data_collection: Literal["", "allow", "deny"] = ""
-    """Of OpenRouter: whether hosts may serve that keep or use what they are sent."""
+    """OpenRouter only: whether hosts may serve that retain or use what they are sent."""
 
     def __post_init__(self) -> None:
         for name in ("base_url", "identity", "account", "version"):
@@ -50,14 +50,14 @@ class ProviderSettings:
             raise ValueError(f"connections: {self.connections} is not between 1 and {WIDEST:,}")
 
     def routing(self) -> dict[str, object]:
-        """Of OpenRouter: the object `provider` of every body."""
-        told: dict[str, object] = {"require_parameters": self.require_parameters}
+        """OpenRouter's `provider` object, for every request body."""
+        routing: dict[str, object] = {"require_parameters": self.require_parameters}
         if self.order:
-            told |= {"order": list(self.order), "allow_fallbacks": self.allow_fallbacks}
+            routing |= {"order": list(self.order), "allow_fallbacks": self.allow_fallbacks}
         if self.data_collection:
-            told["data_collection"] = self.data_collection
-        return told
+            routing["data_collection"] = self.data_collection
+        return routing
 
 
 ROUTING = ("order", "allow_fallbacks", "require_parameters", "data_collection")
-"""Settings that only OpenRouter heeds."""
+"""Settings that apply to OpenRouter only."""

@@ -1,4 +1,4 @@
-"""The wire of OpenAI responses: the endpoint on which reasoning models call functions."""
+"""The wire of OpenAI's responses endpoint, on which reasoning models can call functions."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,9 +26,9 @@ _STATUS_OF_CODE = {"rate_limit_exceeded": 429, "server_error": 500}
 @dataclass(frozen=True, slots=True)
 class ResponsesWire(Wire):
     provider: str = "openai"
-    """The provider as the user writes it, in front of the model's name."""
+    """Its name in front of the model's name."""
     models: tuple[tuple[str, str], ...] = ()
-    """(name, what it is) of models whose names say nothing of them."""
+    """(name, underlying model) of models under names of the user's, such as deployments."""
 
     @property
     def path(self) -> str:
@@ -50,7 +50,7 @@ class ResponsesWire(Wire):
             "model": call.model.removeprefix(f"{self.provider}/"),
             "input": [item for message in call.messages for item in _items(message)],
             "max_output_tokens": call.max_tokens,
-            # What we keep is kept by us.
+            # Our own store keeps replies: the vendor need not.
             "store": False,
         }
         if call.temperature is not None:
@@ -60,7 +60,7 @@ class ResponsesWire(Wire):
         include = []
         able = abilities(dict(self.models).get(call.model, call.model))
         if able.efforts and not able.assumed:
-            # Models that do not reason refuse to be asked for it; those that do send it unasked.
+            # Models that do not reason refuse this; those that do send it by default.
             include.append("reasoning.encrypted_content")
         if call.top_logprobs:
             include.append("message.output_text.logprobs")
@@ -76,7 +76,7 @@ class ResponsesWire(Wire):
                     "name": tool.name,
                     "description": tool.description,
                     "parameters": given_json(tool.parameters, f"tools.{tool.name}.parameters"),
-                    # The default here, unlike that of chat completions, changes the schema.
+                    # Unlike on chat completions, the default changes the schema.
                     "strict": False,
                 }
                 for tool in call.tools
@@ -97,7 +97,7 @@ class ResponsesWire(Wire):
         return duration_limits(headers)
 
     def error(self, data: dict[str, Any]) -> object:
-        """A response that failed says so in a 200, with a code that stands for a status."""
+        """The error of a failed response, which comes in a 200; its code stands for a status."""
         said = data.get("error")
         if isinstance(said, dict) and (status := _STATUS_OF_CODE.get(str(said.get("code")))):
             return {**said, "code": status, "type": said["code"]}
@@ -129,7 +129,7 @@ class ResponsesWire(Wire):
         )
 
     def _stop_reason(self, data: dict[str, Any]) -> str:
-        """Why it stopped, one of _OUTCOMES."""
+        """The stop reason, a key of _OUTCOMES. Raises UnrecognizedReply for any other."""
         status = text(data["status"])
         if status == "incomplete":
             details = data.get("incomplete_details")
@@ -141,7 +141,7 @@ class ResponsesWire(Wire):
         return status
 
     def _said(self, items: list[dict[str, Any]]) -> tuple[str, str, tuple[Token, ...]]:
-        """What it says, how it refuses, and the logprobs of what it says."""
+        """The text, the refusal, and the logprobs of the text."""
         messages = []
         for item in items:
             match item["type"]:
@@ -171,19 +171,19 @@ class ResponsesWire(Wire):
 
 
 def _spoken(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The parts of what is said for good: remarks on the way to it count where there is no more."""
+    """The parts of the final messages; those of commentary if there is nothing else."""
     final = [message for message in messages if message.get("phase") != "commentary"]
     for message in final or messages:
         yield from message["content"]
 
 
 def _binding(item: dict[str, Any]) -> bool:
-    """Whether an item must go back as it came: reasoning, and messages marked with their phase."""
+    """Whether an item must be sent back unchanged: reasoning, and messages with a phase."""
     return item["type"] == "reasoning" or bool(item.get("phase"))
 
 
 def _kept(items: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The items as they came, without their logprobs, which nobody wants back."""
+    """The items unchanged, but without logprobs, which are not to be sent back."""
     for item in items:
         if item["type"] == "message":
             parts = [{k: v for k, v in part.items() if k != "logprobs"} for part in item["content"]]
@@ -193,7 +193,7 @@ def _kept(items: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _items(message: Message) -> Iterator[dict[str, Any]]:
-    """A message in the provider's form; what a model wished and thought are items of their own."""
+    """A message as the provider's items; tool calls and reasoning are separate items."""
     if message.role == "tool":
         yield {
             "type": "function_call_output",
@@ -202,15 +202,15 @@ def _items(message: Message) -> Iterator[dict[str, Any]]:
         }
         return
     if message.opaque:
-        came = given_json(message.opaque, "messages.opaque")
-        if not isinstance(came, list) or not all(isinstance(item, dict) for item in came):
+        items = given_json(message.opaque, "messages.opaque")
+        if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
             raise InvalidRequest(
                 f"messages.opaque is not from this wire: {body_start(message.opaque.encode())}"
             )
-        if _unchanged(came, message):
-            yield from came
+        if _unchanged(items, message):
+            yield from items
             return
-        yield from (item for item in came if item.get("type") == "reasoning")
+        yield from (item for item in items if item.get("type") == "reasoning")
     if message.text or not message.tool_calls:
         yield {"role": message.role, "content": message.text}
     for asked in message.tool_calls:
@@ -222,11 +222,11 @@ def _items(message: Message) -> Iterator[dict[str, Any]]:
         }
 
 
-def _unchanged(came: list[dict[str, Any]], message: Message) -> bool:
-    """Whether a message still says what the items said that it came in."""
-    messages = [item for item in came if item.get("type") == "message"]
+def _unchanged(items: list[dict[str, Any]], message: Message) -> bool:
+    """Whether a message still has the text and tool calls of its original items."""
+    messages = [item for item in items if item.get("type") == "message"]
     said = "".join(part.get("text") or part.get("refusal", "") for part in _spoken(messages))
-    asked = [item.get("call_id") for item in came if item.get("type") == "function_call"]
+    asked = [item.get("call_id") for item in items if item.get("type") == "function_call"]
     return said == message.text and asked == [call.id for call in message.tool_calls]
 
 

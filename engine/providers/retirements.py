@@ -1,4 +1,4 @@
-"""When vendors stop serving a model: a table of days, and what it says of one name."""
+"""Retirement dates of models: the table of days on which vendors stop serving them."""
 
 import tomllib
 from collections.abc import Iterator
@@ -9,23 +9,23 @@ from functools import lru_cache
 from importlib.resources import files
 
 NOTICE = 60
-"""Days before a model is retired from which on users are told."""
+"""Users are warned from this many days before a retirement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retirement:
-    """The end of one model."""
+    """The retirement date of one model."""
 
     model: str
     """As the user writes it, `provider/name`."""
     day: date
-    """The first day on which its vendor no longer answers for it."""
+    """The first day on which its vendor no longer serves it."""
 
     def past(self, today: date) -> bool:
         return today >= self.day
 
     def near(self, today: date) -> bool:
-        """Whether it comes within `NOTICE` days, and is not past."""
+        """Whether the day is still to come, within `NOTICE` days."""
         return 0 < (self.day - today).days <= NOTICE
 
     def __str__(self) -> str:
@@ -33,7 +33,7 @@ class Retirement:
 
 
 def today() -> date:
-    """The day by this machine's clock; of a clock beyond all calendars, one before every end."""
+    """Today by this machine's clock; date.min if the clock is outside the calendar's range."""
     try:
         return date.today()
     except (ValueError, OverflowError):
@@ -42,9 +42,9 @@ def today() -> date:
 
 @lru_cache(maxsize=1024)
 def retirement(model: str) -> Retirement | None:
-    """When `provider/name` ends, as far as its vendor has said; None if nothing is known.
+    """The retirement of `provider/name`; None if its vendor has announced none.
 
-    Only the vendors' own endpoints are judged: clouds that resell a model keep days of their own.
+    Covers vendors' own endpoints only: clouds that resell a model set their own dates.
     """
     vendor, _, name = model.partition("/")
     days = [day for day, pattern in _table().get(vendor, ()) if fnmatchcase(name, pattern)]

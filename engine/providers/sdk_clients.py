@@ -1,6 +1,6 @@
-"""The vendors' own clients, each around an HTTP client of ours; imported when first needed.
+"""Vendors' own client libraries, each over our HTTP client; imported when first needed.
 
-Nothing is left for a client to look up in the environment except a cloud's own credentials.
+All settings are passed explicitly: clients read nothing but cloud credentials from the environment.
 """
 
 import importlib
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def load_clients() -> None:
-    """Import the clients now: else the second that it takes is the first call's."""
+    """Import the clients now, so that the first call is not delayed by about a second."""
     importlib.import_module("openai")
     importlib.import_module("anthropic")
 
@@ -44,7 +44,7 @@ def azure_v1_client(settings: "Settings", http: "httpx2.AsyncClient") -> "AsyncO
 
     return AsyncOpenAI(
         api_key=settings.key,
-        # Whoever uses the plain client may have been told the address with its path.
+        # The address may have been given with the path already, as the plain client needs it.
         base_url=f"{settings.base_url.removesuffix('/openai/v1')}/openai/v1",
         timeout=settings.deadline,
         max_retries=0,

@@ -1,10 +1,10 @@
-"""The vendors' own clients as a transport: their auth, regions and signatures, our connections.
+"""The transport over vendors' clients: their auth, regions and signatures, our connections.
 
 The client's raw `post` is used, never its typed methods: those would transform every message and
-parse every reply a second time. Beneath it is the same pool as under the plain transport, so one
-place maps faults, caps bodies and keeps the key out of what comes back.
+parse every reply a second time. The pool beneath is that of the plain transport, so faults are
+mapped, bodies capped and keys hidden in one place.
 
-Importing this module imports httpx2; catalogue imports it when the first call goes out.
+Importing this module imports httpx2; the catalogue does so when the first call is sent.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Client: TypeAlias = AsyncOpenAI | AsyncAnthropic | AsyncAnthropicBedrock | AsyncAnthropicVertex
 
 _SENDING: ContextVar[Sending] = ContextVar("sending")
-"""The exchange of this task: client libraries pass bytes through, but no objects of ours."""
+"""The `Sending` of this task, since client libraries do not pass objects of ours through."""
 
 _ANSWER = "oversight.answer"
 
@@ -37,8 +37,8 @@ _ANSWER = "oversight.answer"
 class SdkTransport(Transport):
     """Posts through a client library, which knows the base URL and the credentials.
 
-    make: builds the client around the HTTP client it is given; called when the first request
-    goes out. as_tree: whether it must see the body as a dict; the clouds' clients move the
+    make: builds the client around an HTTP client; called when the first request is sent.
+    as_tree: whether the client needs the body as a dict, as those of clouds do, which move the
     model's name from there into the URL.
     """
 
@@ -97,13 +97,13 @@ class SdkTransport(Transport):
         return answer
 
     def _answer_within(self, exc: Exception) -> httpx2.Response:
-        """The client raises for bad statuses, and wraps what the pool raises: take it out again."""
+        """Unwrap what a client raised: the response of a bad status, or the pool's own error."""
         if isinstance(exc.__cause__, EngineError):
             raise exc.__cause__ from exc.__cause__.__cause__
         response = getattr(exc, "response", None)
         if isinstance(response, httpx2.Response):
             return response
-        # It failed before anything went out: no credentials, no region, a missing extra.
+        # It failed before anything was sent: no credentials, no region, a missing extra.
         said = self._pool.secret.hidden_in(" ".join(str(exc).split()))
         if isinstance(exc, ModuleNotFoundError):
             said += f"; pip install 'anthropic[{self._source}]'"
@@ -113,7 +113,7 @@ class SdkTransport(Transport):
 
 
 class _Backend(httpx2.AsyncBaseTransport):
-    """Sends what a client has prepared through a pool."""
+    """Sends the requests that a client has prepared through a pool."""
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
@@ -125,12 +125,12 @@ class _Backend(httpx2.AsyncBaseTransport):
         if url is None:
             url = self._urls[written] = URL(written, encoded=True)
         answer = await self._pool.post(url, _decoded(request), request.content, _SENDING.get())
-        # The client has no use for the body and the headers; we pick them up behind its back.
+        # The client needs neither body nor headers; SdkTransport takes the answer from here.
         return httpx2.Response(answer.status, request=request, extensions={_ANSWER: answer})
 
 
 def _decoded(request: httpx2.Request) -> dict[str, str]:
-    """Its headers; by hand, as the library would guess an encoding anew for each look at one."""
+    """Headers of a request; decoded here, as the library guesses the encoding at every access."""
     return {name.decode(): value.decode() for name, value in request.headers.raw}
 
 

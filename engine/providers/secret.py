@@ -1,26 +1,26 @@
-"""The key of a provider, kept out of what is told: errors, logs, and bodies that are set aside."""
+"""A provider's key, to be kept out of errors, logs, replies and quarantined bodies."""
 
 import re
 from urllib.parse import quote
 
 HIDDEN = "[key]"
-"""What stands in the place of a key."""
+"""Text that replaces a key."""
 
 _LONG = 16
 _SHORT = 8
-"""Characters. From the first on, a key is a secret whatever it is made of; from the second on if
-letters and digits are mixed. Shorter and plainer ones are dummies (`EMPTY`, `none`, `test`, `1`),
-and to hide those would spoil the words that they are."""
+"""Characters. A key of `_LONG` or more is a secret whatever it is made of; one of `_SHORT` or more
+if letters and digits are mixed. Others are dummies (`EMPTY`, `none`, `test`, `1`), and hiding
+those would spoil ordinary words."""
 
 _START = 12
-"""Characters of a long key that give it away: messages are cut, and so is what they quote."""
+"""First characters of a long key that are hidden alone too: messages may cut what they quote."""
 
 _ESCAPED = re.compile(rb"\\+u00([2-7][0-9a-fA-F])")
 _SLASH = re.compile(rb"\\+/")
 
 
 class Secret:
-    """A key as others may repeat it: as it is, as JSON escapes it, or as URLs do.
+    """Finds and hides a key in the forms in which servers repeat it: plain, JSON- or URL-escaped.
 
     | where it is repeated                | what is done                                        |
     |-------------------------------------|-----------------------------------------------------|
@@ -29,9 +29,9 @@ class Secret:
     | a 200, beside the reply             | hidden; the reply is what it is without that          |
     | a 200, in the reply itself          | KeyRepeated: neither stored as it is nor changed     |
 
-    A model knows no key. One in a reply was put there by a server that shows its callers' headers,
-    so that every reply of it would have to be falsified to be stored, and the key is no secret any
-    more: the run stops before another reply is paid for. Keys that are no secrets are never hidden.
+    Models never see the key. One in a reply was put there by a server that shows its callers'
+    headers: its replies could only be stored falsified, and the key has leaked, so the run stops
+    before another reply is paid for. Dummy keys are never hidden.
     """
 
     __slots__ = ("_forms", "_key", "_quoted", "_text_forms")
@@ -49,14 +49,14 @@ class Secret:
         return f"Secret({HIDDEN!r})"
 
     def repeated(self, body: bytes) -> bool:
-        """Whether a body holds it, in any of its forms."""
+        """Whether a body holds the key in any of its forms."""
         if not self._key:
             return False
         if self._key in body or self._quoted in body:
             return True
         if b"\\/" not in body and b"\\u00" not in body:
             return False
-        plain = _ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), body)
+        plain = _ESCAPED.sub(lambda escape: bytes.fromhex(escape[1].decode()), body)
         return self._key in _SLASH.sub(b"/", plain)
 
     def hidden(self, body: bytes) -> bytes:
@@ -67,7 +67,7 @@ class Secret:
 
 
 def _forms(key: str) -> str:
-    """The pattern of a key in which any character may be escaped, any number of times."""
+    """Regular expression for a key, any character of which may be escaped any number of times."""
 
     def escaped(part: str) -> str:
         return "".join(

@@ -1,4 +1,4 @@
-"""How one provider is reached: values, read at the edge and handed down."""
+"""Connection settings of one provider: read once at the edge, and passed down as values."""
 
 from dataclasses import dataclass, field
 
@@ -9,31 +9,31 @@ from oversight.engine.providers.transport import DEADLINE
 @dataclass(frozen=True, slots=True)
 class Settings:
     provider: str
-    """As the user writes it in front of a model's name: `openai`, `compatible/lab`."""
+    """Its name in front of a model's name: `openai`, `compatible/lab`."""
     base_url: str
     identity: str
-    """What joins a call's address in the store: replies are shared under one identity only."""
+    """Part of the store's keys, beside a call's address: replies are shared under one identity."""
     vendors_own: bool = False
-    """Whether this is the vendor's own endpoint: no proxy, rehearsal or server of the user's."""
+    """Whether this is the vendor's own endpoint, not a proxy, rehearsal or user's server."""
     key: str = field(default="", repr=False)
-    """Empty where the server asks for none, or where a cloud's own client finds credentials."""
+    """Empty if the server needs none, or if a cloud's own client finds credentials."""
     deadline: float = DEADLINE
-    """Seconds for one exchange, all told."""
+    """Seconds for one exchange in total."""
     connections: int = 1000
-    """The most that are open at one time."""
+    """Maximum number open at one time."""
     proxy: str = field(default="", repr=False)
     """URL of a proxy, which may hold a password; empty for none."""
     options: tuple[tuple[str, str], ...] = ()
-    """What else the provider's client wants to know, by name: organization, region, version."""
+    """Further (name, value) options of the provider's client: organization, region, version."""
     formerly: str = ""
-    """The identity under which replies of this server were stored before it went by its name."""
+    """The identity under which earlier versions stored this server's replies; empty if none."""
     api: Api = "chat"
-    """Which of OpenAI's endpoints is asked, on that wire."""
+    """Which of OpenAI's endpoints is used, on the OpenAI wire."""
     models: tuple[tuple[str, str], ...] = ()
-    """(name, what it is) of models whose names say nothing of them."""
+    """(name, underlying model) of models under names of the user's, such as deployments."""
     extra: str = ""
-    """JSON of fields that every body has besides, on the OpenAI wire."""
+    """JSON object of additional fields in every request body, on the OpenAI wire."""
 
     def option(self, name: str) -> str:
-        """The value of an option; empty if it is not set."""
+        """The value of an option; empty if not set."""
         return dict(self.options).get(name, "")

@@ -1,11 +1,11 @@
-"""What exceptions hold on to: frames that they have passed through, with all that is in them."""
+"""Frames that exceptions keep alive: clear them to free bodies and keys in their locals."""
 
 from collections.abc import Iterator
 from traceback import clear_frames
 
 
 def chain(exc: BaseException | None) -> Iterator[BaseException]:
-    """An exception, and those that it came of."""
+    """An exception, then its causes and contexts."""
     seen: list[BaseException] = []
     while exc is not None and exc not in seen:
         seen.append(exc)
@@ -14,9 +14,9 @@ def chain(exc: BaseException | None) -> Iterator[BaseException]:
 
 
 def forget(exc: BaseException) -> None:
-    """Empty those frames, except of what is running still.
+    """Clear the frames of an exception's tracebacks, except those that are still running.
 
-    They hold bodies, each up to 32 MB, for as long as anything holds the exception; and the key.
+    While anything holds the exception, they hold the key, and bodies of up to 32 MB each.
     """
     for fault in chain(exc):
         clear_frames(fault.__traceback__)

@@ -1,13 +1,13 @@
-"""The port for one HTTP exchange: bytes out, bytes in. It knows no calls, models or keys."""
+"""The interface for one HTTP exchange: bytes out, bytes in; unaware of calls, models and keys."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 DEADLINE = 600.0
-"""Seconds from handing over a request to holding the whole answer, unless settings say else."""
+"""Default deadline of an exchange: seconds from handing over a request to the whole answer."""
 BODY_CAP = 32 * 2**20
-"""The most bytes of an answer, decompressed."""
+"""Maximum size of an answer in bytes, decompressed."""
 PROXY_MEND = (
     "it wants a name and a password: HTTPS_PROXY=http://NAME:PASSWORD@HOST:PORT, or NO_PROXY for "
     "servers that need none"
@@ -27,29 +27,29 @@ class Response:
 
 
 class Transport(ABC):
-    """One way to a server. Any status is a Response; only a failed exchange raises.
+    """Sends requests to one server. Any status is a Response; only a failed exchange raises.
 
-    Unreachable: nothing was sent. Ambiguous: sent, but no whole answer came in time. Malformed:
-    an answer over the cap, or one that cannot be decompressed. ProviderDown: the server's
-    certificate is bad. AuthenticationFailed: no credentials could be had.
+    Raises: Unreachable: nothing was sent. OutcomeUnknown: sent, but no whole answer came in time.
+    Malformed: an answer over the cap, or one that cannot be decompressed. ProviderDown: the
+    server's certificate is bad. AuthenticationFailed: there are no credentials.
     """
 
     @abstractmethod
     async def post(
         self, path: str, headers: Mapping[str, str], body: bytes, deadline: float
     ) -> Response:
-        """Exchange one request for one answer within `deadline` seconds, all told.
+        """Exchange one request for one answer within `deadline` seconds in total.
 
-        On cancellation the connection is closed; whether the server has billed is not known.
+        Cancellation closes the connection; whether the server has billed is then unknown.
         """
 
     @abstractmethod
     async def close(self) -> None:
-        """Close all connections. Exchanges under way fail as Ambiguous."""
+        """Close all connections. Exchanges under way fail with OutcomeUnknown."""
 
 
 class Deferred(Transport):
-    """A transport that is made when the first request goes out: a replay loads no client at all."""
+    """A transport made when the first request is sent, so that a replay loads no client at all."""
 
     def __init__(self, make: Callable[[], Transport]) -> None:
         self._make = make

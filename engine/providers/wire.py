@@ -1,4 +1,4 @@
-"""A wire: how one family of servers wants a call written, and how its replies read."""
+"""Wires: the request and response formats of one family of servers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -18,56 +18,55 @@ Headers: TypeAlias = Mapping[str, str]
 class Wire(ABC):
     """Two pure functions, `body` and `reply`, and the headers and path that go with them.
 
-    Wires are the only places that know the names of a provider's fields. They hold no key, open
-    no connection and read no clock.
+    Only wires know the names of a provider's fields. They hold no key, open no connection and
+    read no clock.
     """
 
     __slots__ = ()
 
     provider: str
-    """As the user writes it."""
+    """Its name in front of a model's name."""
 
     @property
     @abstractmethod
     def path(self) -> str:
-        """Where calls are posted, below the provider's base URL."""
+        """URL path to which calls are posted, below the provider's base URL."""
 
     @abstractmethod
     def headers(self) -> dict[str, str]:
-        """What every request carries, credentials apart."""
+        """Headers of every request, without credentials."""
 
     @abstractmethod
     def auth(self, key: str) -> dict[str, str]:
-        """The headers that prove who asks."""
+        """Authentication headers."""
 
     @abstractmethod
     def body(self, call: Call) -> bytes:
-        """The call as the server wants it, in JSON. `draw` is ours alone and is not sent.
+        """The call as the JSON body of a request. `draw` is only for the store and is not sent.
 
-        ModelNotFound where the wire has no words for a parameter: nothing is dropped silently.
-        InvalidRequest where a part of the call is no JSON.
+        Raises: ModelNotFound for a parameter that the wire cannot express, since nothing is
+        dropped silently; InvalidRequest where a part of the call should be JSON and is not.
         """
 
     @abstractmethod
     def read(self, data: dict[str, Any]) -> Reply:
-        """The reply in the JSON of a 200. Unheard where it says what is unknown here; LookupError,
-        TypeError, ValueError or AttributeError where it holds no reply."""
+        """The reply in the JSON of a 200. Raises: UnrecognizedReply for values that are unknown
+        here; LookupError, TypeError, ValueError or AttributeError where there is no reply."""
 
     def error(self, data: dict[str, Any]) -> object:
-        """The error that stands in a 200 in place of a reply; falsy if there is none."""
+        """The error in a 200 that holds no reply; falsy if there is none."""
         return data.get("error")
 
     @abstractmethod
     def limits(self, headers: Headers) -> HeaderLimits:
-        """What the server says of its rate limits, on good and bad answers alike."""
+        """The rate limits that a server states in the headers of any answer."""
 
     def reply(self, status: int, headers: Headers, body: bytes) -> Reply:
-        """What the server said.
+        """The reply in an answer.
 
-        Refusals, truncations and empty texts are replies, and so is a prompt that a policy
-        turned down: its outcome is `refused`. All else raises what `oversight.engine.errors` has
-        for it;
-        a 200 that holds no reply raises Malformed with its bytes.
+        Refusals, truncations and empty texts are replies; for a prompt rejected by a policy the
+        outcome is `refused`. All else raises one of `oversight.engine.errors`: a 200 that holds
+        no reply raises Malformed with its bytes.
         """
         if not 200 <= status < 300:
             limits = self.limits(headers)
