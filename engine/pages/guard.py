@@ -47,7 +47,7 @@ class AccessRules:
     tokens: tuple[str, ...] = ()
     """Tokens of which a request must carry one; empty on loopback, which others cannot reach."""
     cookie: str = COOKIE
-    """Name of the token's cookie. Cookies ignore ports: servers on one host need different names."""
+    """Cookie of the token. Cookies ignore ports, so servers on one host need different names."""
     methods: tuple[str, ...] = ("GET", "HEAD")
 
 
