@@ -1,1 +1,1 @@
-"""A run as pages: the same HTML from a server and as files that open by themselves."""
+"""HTML pages of a run, served over HTTP or written as standalone files."""

@@ -1,4 +1,4 @@
-"""Where each page is: on the server, and in the files of a bundle."""
+"""Addresses of pages: on the server, and in the files of a bundle."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -9,10 +9,10 @@ from oversight.engine.pictures.opened import Place
 
 
 class Addresses(ABC):
-    """Links from one page to others of the same run. An empty link: there is no such page."""
+    """Links from one page to others of the same run; empty if there is no such page."""
 
     live = False
-    """Whether pages may ask for more while they are open."""
+    """Whether pages may send requests while they are open."""
 
     @abstractmethod
     def runs(self) -> str: ...
@@ -36,7 +36,7 @@ class Addresses(ABC):
 
     @abstractmethod
     def whole(self, place: Place, address: str) -> str:
-        """One call by itself, with nothing of it cut."""
+        """Link to the page of one call in full."""
 
     @abstractmethod
     def failures(self) -> str: ...
@@ -113,10 +113,10 @@ def _query(place: Place, turns: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """Which readings a bundle has, and in which of its files each of them is."""
+    """The readings of a bundle, and the file of each."""
 
     files: Mapping[tuple[Place, int], str] = field(default_factory=dict)
-    """By place and page of its turns; without the ending."""
+    """(place, page of turns) -> file name without extension."""
     problems: frozenset[int] = frozenset()
     scores: tuple[str, ...] = ("brier",)
     map_pages: frozenset[tuple[int, int]] = frozenset({(0, 0)})
@@ -124,7 +124,7 @@ class Shelf:
 
 
 class BundleAddresses(Addresses):
-    """The same between files. All of them lie in one folder, so that every link is a name."""
+    """Links between the files of a bundle, which all lie in one folder."""
 
     def __init__(self, shelf: Shelf) -> None:
         self._shelf = shelf
@@ -175,7 +175,7 @@ class BundleAddresses(Addresses):
 
 
 class Alone(BundleAddresses):
-    """A page by itself, as in a notebook: it leads nowhere."""
+    """A standalone page without links, as in a notebook."""
 
     def __init__(self) -> None:
         super().__init__(Shelf(scores=(), map_pages=frozenset()))
@@ -191,11 +191,11 @@ class Alone(BundleAddresses):
 
 
 class AtDesk(Alone):
-    """The pages of a rater: they lead nowhere but on, and may listen for what comes."""
+    """The pages of a rater: without links, but listening for events."""
 
     live = True
 
 
 def anchor(place: Place, turns: int = 0) -> str:
-    """The name of a reading within its file."""
+    """Anchor of a reading within its file."""
     return f"r{place.row}-p{place.problem}-d{place.draw}" + (f"-t{turns}" if turns else "")

@@ -1,4 +1,4 @@
-"""A run as files: the same pages, which open by themselves, to send or to keep."""
+"""Bundles: the pages of a run as standalone files, to send or to archive."""
 
 import zipfile
 from collections.abc import Callable, Iterator
@@ -29,12 +29,12 @@ READINGS_A_FILE = 50
 
 SCORES = ("brier", "log", "accuracy")
 BUNDLE_MARKER = ".oversight-bundle"
-"""In every bundle: a folder with it may be written anew."""
+"""A file in every bundle; only a folder that has it may be overwritten."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What came of a bundle."""
+    """The result of writing a bundle."""
 
     readings: int
     files: int
@@ -84,7 +84,7 @@ def telling(run: OpenedRun, most: int | None) -> list[Place]:
 
 
 def _spread(places: list[Place], most: int) -> list[Place]:
-    """At most so many of them, at even distances: not only those of the first problems."""
+    """At most so many places, evenly spaced rather than all from the first problems."""
     if len(places) <= most:
         return places
     return [places[n * len(places) // most] for n in range(most)]
@@ -136,7 +136,7 @@ async def write_bundle(
             ends = await ends_of(run, place)
             one = reading_page(run, place, ends, probes=probes)
             row = one.row
-            # How many turns there are is not known before they are read.
+            # The number of turns is only known once they are read.
             more = {
                 (place, n): f"{file}-p{place.problem}-d{place.draw}-t{n}"
                 for n in range(1, one.pages)
@@ -166,7 +166,7 @@ async def write_bundle(
 
 
 def zip_bundle(folder: Path) -> Path:
-    """The folder as one file beside it, `site.zip` for `site`."""
+    """Pack the folder into one file beside it, `site.zip` for `site`."""
     file = folder.with_name(f"{folder.name}.zip")
     try:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
@@ -188,7 +188,7 @@ def _figures(run: OpenedRun, links: Addresses, shelf: Shelf) -> Iterator[tuple[s
 
 
 def _files(places: list[Place]) -> dict[tuple[Place, int], str]:
-    """The file of each reading: those of one row together, no more than a page can bear."""
+    """(place, page of turns) -> file name: one file per `READINGS_A_FILE` readings of a row."""
     found: dict[tuple[Place, int], str] = {}
     for row, group in groupby(places, key=lambda place: place.row):
         for n, place in enumerate(group):
@@ -197,7 +197,7 @@ def _files(places: list[Place]) -> dict[tuple[Place, int], str]:
 
 
 def _prepare(to: Path) -> None:
-    """Make the folder, or empty it of the bundle that is in it."""
+    """Create the folder, or delete the old bundle in it."""
     try:
         to.mkdir(parents=True, exist_ok=True)
         there = list(to.iterdir())

@@ -1,4 +1,4 @@
-"""What a run cost: by model as it was paid, and by row as a sample of problems tells."""
+"""The cost of a run: by model from the ledger, and by row from a sample of problems."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from oversight.engine.pictures.opened import OpenedRun
 
 @dataclass(frozen=True, slots=True)
 class ModelCost:
-    """One model, as the ledger has it."""
+    """The ledger's figures of one model."""
 
     model: str
     role: str
@@ -33,7 +33,7 @@ class ModelCost:
 
 
 def cost_page(run: OpenedRun, links: Addresses, sampled: int, rows: list[SampledCost]) -> str:
-    """sampled, rows: as `sampled_costs` tells them."""
+    """The page. sampled, rows: from `sampled_costs`."""
     ledger = read_ledger(run.folder)
     roles = dict(run.sweep.roles)
     return page(

@@ -1,4 +1,4 @@
-"""The template engine, its filters, and the policy under which every page is opened."""
+"""The template engine, its filters, and the Content-Security-Policy of every page."""
 
 from base64 import b64encode
 from functools import cache
@@ -25,7 +25,7 @@ def page(template: str, addresses: Addresses, *, title: str, **values: Any) -> s
         .render(
             links=addresses,
             title=title,
-            # Neither holds anything that models wrote.
+            # Safe to mark: neither contains text from models.
             style=Markup(style),
             script=Markup(script),
             policy=policy(addresses.live),
@@ -35,7 +35,7 @@ def page(template: str, addresses: Addresses, *, title: str, **values: Any) -> s
 
 
 def part(template: str, macro: str, *arguments: Any) -> Markup:
-    """One macro of a template, for what is put together of many pieces."""
+    """The output of one macro of a template, as a part of a page."""
     module = _environment().get_template(f"{template}.html").module
     found: Markup = getattr(module, macro)(*arguments)
     return found
@@ -99,14 +99,14 @@ def typeset(value: float | None, digits: int = 2) -> str:
 
 
 def price(value: float | None) -> str:
-    """A price; of less than a dollar with four decimals, and of nothing without any."""
+    """A price; with four decimals below a dollar, and none for zero."""
     if value is None:
         return "–"
     return f"${value:,.{0 if value == 0 else 4 if value < 1 else 2}f}"
 
 
 SHADE_STEPS = 4
-"""Shades of a heat map to either side of nothing."""
+"""Number of shades of a heat map on either side of zero."""
 
 
 def shade(value: float, most: float) -> str:

@@ -1,4 +1,4 @@
-"""What failed in a run, and what is in doubt."""
+"""The page of failures: the cells of a run that failed, and those in doubt."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from oversight.engine.reports.failures import called, failure_lines
 from oversight.engine.runs.run_folder import outcomes
 
 MAX_LISTED = 500
-"""Longest list of cells on the page."""
+"""Maximum number of cells in a list on the page."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The map of a run, problem by row; and one problem under every row."""
+"""The map of a run, problems by rows, and the page of one problem under every row."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class MapLine:
 
 
 def ordered(values: Floats) -> tuple[list[int], list[int]]:
-    """Problems from the hardest on, and rows from the best on; what has no value comes last."""
+    """Problems from hardest to easiest, and rows from best to worst; those without values last."""
 
     def means(axis: int) -> Floats:
         there = ~np.isnan(values)
@@ -144,7 +144,7 @@ def _field(
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What the judge believed in one world of the answer argued for there."""
+    """The judge's probability of the answer argued for in one world."""
 
     p: float | None
     good: bool
@@ -163,7 +163,7 @@ class RowOnProblem:
 
 
 def problem_page(run: OpenedRun, links: Addresses, number: int, score: str = "brier") -> str:
-    """One problem, and what the judge believed of it under every row."""
+    """The page of one problem, with the judge's probabilities under every row."""
     landed = run.landed(score)
     problem, best = run.sweep.problems[number], max(run.sweep.problems[number].values)
     values = asd_by_problem(run.sweep, landed.results)[number]

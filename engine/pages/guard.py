@@ -15,7 +15,7 @@ Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 COOKIE = "oversight_token"
 
 TOKEN = web.RequestKey("token", str)
-"""The token that a request carries; empty where none is needed."""
+"""Key of a request's token; empty if none is needed."""
 
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -40,14 +40,14 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AccessRules:
-    """Whose requests a server answers, and by which methods."""
+    """Access rules of a server: its host, tokens and methods."""
 
     host: str
-    """Where the server listens."""
+    """Host on which the server listens."""
     tokens: tuple[str, ...] = ()
-    """A request must carry one of these; none on loopback, where nobody else can ask."""
+    """Tokens of which a request must carry one; empty on loopback, which others cannot reach."""
     cookie: str = COOKIE
-    """Where a browser keeps its token. Cookies know no ports: servers of one host need two."""
+    """Cookie of the token. Cookies ignore ports, so servers on one host need different names."""
     methods: tuple[str, ...] = ("GET", "HEAD")
 
 
@@ -75,7 +75,7 @@ def guard(
         if access.tokens and not known:
             raise web.HTTPForbidden(text="open the address with ?token=… that the server printed\n")
         if access.tokens and "token" in request.query:
-            # Out of the address at once: it would stand in histories and be sent along with it.
+            # Redirect without the token, which would stay in histories and be sent as referrer.
             clean = request.rel_url.with_query(
                 {name: value for name, value in request.query.items() if name != "token"}
             )
@@ -91,22 +91,22 @@ def guard(
 
 
 async def headed(request: web.Request, response: web.StreamResponse) -> None:
-    """Set the headers that every answer has, errors too."""
+    """Set the headers of every response, errors included."""
     response.headers.update(HEADERS)
     response.headers["Content-Security-Policy"] = f"{policy(True)}; frame-ancestors 'none'"
 
 
 def _own(path: str) -> str:
-    """A path of this server: `//elsewhere` would be another's."""
+    """A path on this server; `//host` would lead to another one."""
     return "/" + path.lstrip("/\\")
 
 
 def _known(request: web.Request, access: AccessRules) -> str:
-    """The valid token that a request carries; empty for none."""
+    """The valid token of a request; empty if there is none."""
     given = request.query.get("token") or request.cookies.get(access.cookie, "")
     found = ""
     for token in access.tokens:
-        # All are compared, so that the time it takes tells nothing.
+        # All are compared, so that timing reveals nothing.
         if hmac.compare_digest(given.encode(), token.encode()):
             found = token
     return found

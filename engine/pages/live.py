@@ -1,4 +1,4 @@
-"""The live page: a run under way, one snapshot a second."""
+"""The live page of a run in progress, with one snapshot a second."""
 
 import time
 from collections import deque
@@ -141,7 +141,7 @@ def live_page(run: OpenedRun, links: Addresses, now: Mapping[str, Any]) -> str:
 def recent_rate(
     marks: deque[tuple[float, int]], now: float, count: int, over: float
 ) -> float | None:
-    """How many a second, over the last `over` seconds; None before there are two marks."""
+    """Rate per second over the last `over` seconds; None before there are two marks."""
     marks.append((now, count))
     while len(marks) > 2 and now - marks[0][0] > over:
         marks.popleft()

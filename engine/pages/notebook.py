@@ -1,4 +1,4 @@
-"""Pages in a notebook: each in a frame of its own, from which nothing reaches the notebook."""
+"""Pages in a notebook, each in a sandboxed frame that cannot reach the notebook."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +19,7 @@ from oversight.engine.sweeps.rows import Row
 
 @dataclass(frozen=True, slots=True)
 class NotebookPage:
-    """What a notebook shows as a page, and a terminal as text."""
+    """A result that a notebook shows as a page, and a terminal as text."""
 
     text: str
     html: str = field(repr=False)
@@ -33,7 +33,7 @@ class NotebookPage:
 
 
 def framed(page: str, height: int = 620) -> str:
-    """A page as a frame. Sandboxed: its texts are of models, and the notebook has a kernel."""
+    """A page in a frame, sandboxed because models wrote its texts and the notebook has a kernel."""
     return (
         f'<iframe sandbox="allow-scripts" width="100%" height="{height}" '
         f'srcdoc="{escape(page)}"></iframe>'
@@ -41,12 +41,12 @@ def framed(page: str, height: int = 620) -> str:
 
 
 def overview_of(run: OpenedRun, score: str) -> str:
-    """The overview of a run, by itself."""
+    """The overview of a run as a standalone page."""
     return overview(run, Alone(), score, ())
 
 
 def reading_of(run: OpenedRun, score: str, row: Row, problem: str, draw: int) -> str:
-    """One reading of a run, by itself. What `read` raises."""
+    """One reading of a run as a standalone page. Raises what `read` raises."""
 
     def look() -> str:
         with run:
@@ -56,13 +56,13 @@ def reading_of(run: OpenedRun, score: str, row: Row, problem: str, draw: int) ->
             one = asyncio.run(read(run, place, score, probes=read_probes(run.folder)))
             return reader_page(run, Alone(), one)
 
-    # In a thread of its own, because in a notebook a loop is running in this one.
+    # In another thread, because a notebook already runs a loop in this one.
     with ThreadPoolExecutor(1) as other:
         return other.submit(look).result()
 
 
 def comparison_of(a: OpenedRun, b: OpenedRun, score: str) -> NotebookPage:
-    """Two runs beside each other: the first less the second, row by row."""
+    """Comparison of two runs: the first minus the second, row by row."""
     found = comparison_forest(a, b, score)
     lines = [f"{line.name}: {line.mean:+.2f} (n {line.n}, p {line.p:.3f})" for line in found.lines]
     page = compare_page([a.name, b.name], a.name, b.name, found, links=Alone())

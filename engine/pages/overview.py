@@ -46,9 +46,9 @@ def overview(run: OpenedRun, links: Addresses, score: str, scores: Sequence[str]
 
 
 def saved(run: OpenedRun, score: str) -> Forest | None:
-    """The figures of a run that is complete, from its report; None if they must be reckoned.
+    """The figures of a complete run, from its report; None if they must be computed.
 
-    A run of 58,000 cells takes seconds to reckon, and its report is at hand.
+    Computing them takes seconds for 58,000 cells.
     """
     file = run.folder / REPORT / "report.json"
     try:
@@ -59,7 +59,7 @@ def saved(run: OpenedRun, score: str) -> Forest | None:
             return None
         return saved_forest(told)
     except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
-        # Another version wrote it, or nobody: then the outcomes tell.
+        # No report, or one by another version: compute from the outcomes.
         return None
 
 

@@ -1,4 +1,4 @@
-"""The raters' pages: the task that a rater has now, and what is done with an answer."""
+"""The raters' pages: a rater's current task, and the handling of answers."""
 
 import asyncio
 import hmac
@@ -20,19 +20,19 @@ from oversight.engine.persons.panel import Rater
 log = logging.getLogger(__name__)
 
 COOKIE = "oversight_rater"
-"""Where a browser keeps a rater's key; a viewer of runs on the same machine has another one."""
+"""Name of the cookie with a rater's key; it differs from that of the run viewer."""
 
 FIELD_NAMES = re.compile(r"p\d{1,4}|f-.{1,200}|reason|text|choice")
 """Names of the fields of an answer; any other field is dropped."""
 
 SCRIPT_HEADER = "X-Script"
-"""Header of a form that our script sends; it follows the answer by itself."""
+"""Header of forms sent by our script, which is answered with an address, not a redirect."""
 
 KEEP_ALIVE = 15.0
 """Seconds between two comments that keep the connection of a waiting page open."""
 
 RETRY_AFTER = 2
-"""Seconds after which a page sends again an answer that could not be taken yet."""
+"""Seconds after which a page resends an answer that could not be accepted yet."""
 
 NOTICES = {
     "saved": "Saved.",
@@ -170,7 +170,7 @@ class RaterServer(Server):
                 await desk.news(KEEP_ALIVE)
             await response.write(b"data: ready\n\n")
         except ConnectionError:
-            pass  # whoever waited has gone
+            pass  # the rater closed the page
         return response
 
 
@@ -193,7 +193,7 @@ def task_page(
     fault: str,
     posted: "defaultdict[str, str]",
 ) -> str:
-    """One task. posted: what was sent before and not taken."""
+    """The page of one task. posted: fields of an earlier answer that was not accepted."""
     task = offer.task
     text, answers = task.question
     return page(
@@ -214,12 +214,12 @@ def task_page(
 
 
 def refusal_page(said: str) -> str:
-    """The page that says that an answer was not saved."""
+    """The page shown when an answer was not saved."""
     return page("rating", AtDesk(), title="This was not saved", stage="refused", said=said)
 
 
 def _unsaved(rater: Rater, fault: EngineError) -> web.Response:
-    # The fault names files of the study: it is for whoever runs it.
+    # The fault names files of the study, so it is logged for the researcher only.
     log.error("what %s sent is not saved: %s", rater.name, fault)
     said = "It could not be written down. Please tell whoever sent you the link."
     return html(refusal_page(said), 500)
@@ -228,7 +228,7 @@ def _unsaved(rater: Rater, fault: EngineError) -> web.Response:
 def _back(request: web.Request, said: str) -> web.Response:
     place = f"/?said={said}" if said else "/"
     if SCRIPT_HEADER in request.headers:
-        # A script that followed a redirect would fetch the page once for nobody to see.
+        # A script that followed a redirect would fetch the page in vain.
         return web.Response(text=place)
     return web.Response(status=303, headers={"Location": place})
 

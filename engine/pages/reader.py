@@ -1,4 +1,4 @@
-"""The reader as pages: one reading by itself, several in one file, and their calls."""
+"""The reader's pages: one reading, several in one file, and their calls."""
 
 from dataclasses import dataclass
 
@@ -63,7 +63,7 @@ def neighbours(run: OpenedRun, links: Addresses, one: Reading) -> Neighbours:
 
 
 def reader_page(run: OpenedRun, links: Addresses, one: Reading) -> str:
-    """One reading by itself."""
+    """The page of one reading."""
     return readers_page(
         run, links, [section(run, links, one)], f"{one.problem.id} · {one.row.kind}"
     )
@@ -79,7 +79,7 @@ def section(run: OpenedRun, links: Addresses, one: Reading) -> Markup:
 
 
 def readers_page(run: OpenedRun, links: Addresses, sections: list[Markup], title: str) -> str:
-    """Readings in one page. With the key j from one to the next."""
+    """A page of several readings; the key j moves to the next one."""
     return page(
         "readers",
         links,
@@ -92,8 +92,8 @@ def readers_page(run: OpenedRun, links: Addresses, sections: list[Markup], title
 
 
 def calls_section(one: Reading, links: Addresses, back: str = "", only: str = "") -> Markup:
-    """Every request and reply of a reading. only: how the address of the one begins that is shown,
-    whole then, however long it is."""
+    """Every request and reply of a reading. only: beginning of the address of the one call to show,
+    in full."""
     asked = [each for each in one.asked if each.address.startswith(only)]
     first: dict[str, str] = {}
     told = [
@@ -109,7 +109,7 @@ def calls_section(one: Reading, links: Addresses, back: str = "", only: str = ""
     room = None if only else max(MIN_CALL_TEXT, MAX_CALLS_TEXT // max(len(first) + len(asked), 1))
 
     def whole(each: Asked) -> str:
-        """Where a call is that is cut here; empty for the others."""
+        """Link to the full text of a call that is cut here; empty for other calls."""
         texts = [each.reply.text, *(message.text for message in each.call.messages)]
         longest = max(len(escape(text)) for text in texts)
         return links.whole(one.place, each.address) if room and longest > room else ""
@@ -134,7 +134,7 @@ def calls_page(
 
 
 def settings(call: Call) -> str:
-    """How the model was asked, in a line."""
+    """The parameters of a call, in a line."""
     told = [f"at most {call.max_tokens:,} tokens"]
     told += [f"temperature {call.temperature:g}"] if call.temperature is not None else []
     told += [f"top p {call.top_p:g}"] if call.top_p is not None else []

@@ -1,4 +1,4 @@
-"""What was said about one problem under one row: its worlds, turn by turn, from the store."""
+"""Readings: the transcripts of one problem under one row, world by world, from the store."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,16 +28,16 @@ TURNS_A_PAGE = 100
 """Turns of each world on one page."""
 
 MAX_PAGE_TEXT = 150_000
-"""Bytes of markup that the texts of a page may take together; longer texts are cut there, and are
-whole on the page of requests and replies."""
+"""Maximum total bytes of markup of the texts of a page. Longer texts are cut, and are in full on
+the page of requests and replies."""
 
 MIN_TEXT = 300
-"""Bytes of markup that each text may take in any case."""
+"""Minimum bytes of markup granted to each text."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownTurn:
-    """A turn as it is shown."""
+    """A turn, ready to be shown."""
 
     number: int
     """From 1."""
@@ -46,17 +46,17 @@ class ShownTurn:
     tools: tuple[tuple[str, Markup, Markup, bool], ...]
     """(tool, arguments, result, failed)."""
     marks: tuple[tuple[str, str], ...]
-    """(kind, words) of all that must be known about it."""
+    """(kind, words) of each remark on the turn."""
     asked: Asked | None
     shared: bool
-    """Whether the other world has the very same call."""
+    """Whether the other world has the same call."""
     good: bool | None
     """Whether it argues for a best answer; None where it takes no side."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownJudgement:
-    """A judgement as it is shown."""
+    """A judgement, ready to be shown."""
 
     judgement: Judgement
     text: Markup
@@ -72,10 +72,10 @@ class World:
     value: float
     best: bool
     outcome: CellOutcome | None
-    """None where there is nothing to read: `missing` says why."""
+    """None if there is nothing to read; `missing` says why."""
     missing: str
     said: Markup
-    """What the failure says, if it is one."""
+    """Message of the failure, if any."""
     turns: tuple[ShownTurn, ...]
     """Of this page."""
     count: int
@@ -128,7 +128,7 @@ class Reading:
 
     @property
     def lines(self) -> list[tuple[ShownTurn | None, ...]]:
-        """The turns of all worlds beside each other."""
+        """The turns of all worlds, side by side."""
         longest = max(len(world.turns) for world in self.worlds)
         return [
             tuple(world.turns[n] if n < len(world.turns) else None for world in self.worlds)
@@ -137,7 +137,7 @@ class Reading:
 
     @property
     def asked(self) -> tuple[Asked, ...]:
-        """Every different call of all worlds."""
+        """Every distinct call of all worlds."""
         return tuple({each.address: each for w in self.worlds for each in w.asked}.values())
 
     @property
@@ -152,12 +152,12 @@ async def read(
     page: int = 0,
     probes: Beliefs | None = None,
 ) -> Reading:
-    """Run the cells of a reading again, from recorded replies alone, and lay out one page of it."""
+    """Replay the cells of a reading from recorded replies, and lay out one page of it."""
     return reading_page(run, place, await ends_of(run, place), score, page, probes)
 
 
 async def ends_of(run: OpenedRun, place: Place) -> list[End]:
-    """How each world ends when it is run again, why it cannot be, and what it asks."""
+    """The end of each world when it is replayed, with its calls, or why it cannot be replayed."""
     row, problem = run.sweep.rows[place.row], run.sweep.problems[place.problem]
     sides = range(len(problem.values))
     return [await ended(run, row, problem, place, side) for side in sides]

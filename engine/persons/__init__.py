@@ -1,1 +1,1 @@
-"""Persons in any seat: what they are asked, who is asked what, and what is kept of it."""
+"""Persons in any seat: their tasks, the assignment of tasks to raters, and the journal."""

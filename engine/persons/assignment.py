@@ -1,4 +1,4 @@
-"""Balanced assignment of transcripts to raters, where all transcripts are known beforehand."""
+"""Balanced assignment of transcripts to raters, if all transcripts are known in advance."""
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
@@ -9,7 +9,7 @@ import numpy as np
 from oversight.protocols.question import randomness
 
 FORBIDDEN_COST = 1e9
-"""Cost of giving a rater a second transcript of one problem; it exceeds all others together."""
+"""Cost of giving a rater a second transcript of one problem; it exceeds all other costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def balanced_assignment(
                 [
                     FORBIDDEN_COST
                     if rater in busy
-                    # Of sums of squares the step: loads first, then kinds, then chance.
+                    # Increase of a sum of squares: loads first, then kinds, then chance.
                     else 1e3 * load[rater] + had[rater, tasks[task].kind] + 0.1 * chance.random()
                     for rater in raters
                 ]

@@ -1,4 +1,4 @@
-"""The desk: calls wait here until a rater has answered them. See `pool` for who gets what."""
+"""The desk, where calls wait until a rater has answered them; `pool` assigns the tasks."""
 
 import asyncio
 import logging
@@ -44,40 +44,40 @@ class NotReady(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DeskSettings:
-    """How raters are asked."""
+    """Settings of the raters' tasks."""
 
     seed: int = 0
-    """Of the order in which tasks are handed out, and of attention items."""
+    """Seed of the order of tasks, and of attention items."""
     budget: float | None = None
-    """Seconds for one task, after which the rater has abstained; None: as long as it takes."""
+    """Seconds for one task, after which it counts as an abstention; None: no limit."""
     before: bool = True
     """Whether a rater states a belief before the transcript is shown."""
     checks_every: int = 10
-    """One attention item in so many answers; 0: none."""
+    """Number of answers per attention item; 0: no attention items."""
     returned_after: float = 3600.0
-    """Seconds after which a task that was let lie goes to another rater."""
+    """Seconds after which an unanswered task goes to another rater."""
     repeats: float = 0.0
-    """Share of a rater's judgements that are asked for a second time, after some others."""
+    """Share of a rater's judgements that are repeated later."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeskOffer:
-    """What a rater has on the desk now."""
+    """The current task of a rater."""
 
     ticket: str
-    """What the rater's page calls it: it tells nothing of the call."""
+    """Opaque name of the task on the rater's page; it reveals nothing about the call."""
     task: PersonTask
     stage: Literal["before", "whole"]
     left: float | None
-    """Seconds that are left; None without a budget."""
+    """Seconds left; None without a budget."""
 
 
 @dataclass(frozen=True, slots=True)
 class RaterProgress:
     answered: int
-    """Tasks that this rater has answered or abstained from."""
+    """Number of tasks that this rater has answered or abstained from."""
     waiting: int
-    """Problems of which a task waits that this rater may answer."""
+    """Number of problems with a waiting task that this rater may answer."""
 
 
 class Desk(Provider):
@@ -94,7 +94,7 @@ class Desk(Provider):
         stop_token: StopToken,
         settings: DeskSettings | None = None,
     ) -> None:
-        """What the journal has is taken up: tasks under way stay with whoever has them."""
+        """Restores the state in the journal: tasks in progress stay with their raters."""
         self.settings = settings = settings or DeskSettings()
         self.raters = {rater.name: rater for rater in raters}
         self.over = False
@@ -116,7 +116,7 @@ class Desk(Provider):
         self._stop.raise_if_stopped()
         address, task = call.address, PersonTask(call)
         if (event := self.history.settled.get(address)) is not None:
-            # It was saved here, and the process ended before the store had it.
+            # The answer was journalled, but the process ended before it was stored.
             answer = task.read(event.posted) if isinstance(event, TaskAnswered) else None
             return task.reply(answer, event.rater)
         loop = asyncio.get_running_loop()
@@ -135,7 +135,7 @@ class Desk(Provider):
         """There is nothing to release."""
 
     def finish(self) -> None:
-        """There are no more tasks: whoever waits is told so."""
+        """Mark the end of the tasks, and notify waiting pages."""
         self.over = True
         self._tell()
 
@@ -167,11 +167,11 @@ class Desk(Provider):
         return RaterProgress(self.history.of[rater.name].answers, len(problems))
 
     def has_for(self, rater: Rater) -> bool:
-        """Whether `offer` would give anything."""
+        """Whether `offer` would return a task."""
         return self._chosen(rater, asyncio.get_running_loop().time()) is not None
 
     async def offer(self, rater: Rater) -> DeskOffer | None:
-        """What the rater has on the desk, or gets now; None while there is nothing for them."""
+        """The rater's current task, or else a new one; None if there is none for them."""
         async with self._lock:
             now = asyncio.get_running_loop().time()
             task = self._chosen(rater, now)
@@ -269,7 +269,7 @@ class Desk(Provider):
         self._land(address, task.reply(None, rater.name))
 
     async def _keep(self, event: RaterEvent) -> None:
-        """Durable first: what is not on the disk is told to nobody."""
+        """Journal an event before applying it: nothing is shown that is not durable."""
         await asyncio.to_thread(self._journal.append, event)
         self.history.note(event)
         self._tell()

@@ -1,4 +1,4 @@
-"""What the journal tells of the raters: what each was given, what came of it, who has what now."""
+"""The raters' histories from the journal: tasks given, their results, and current holders."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ from oversight.engine.persons.task import Moment
 
 @dataclass
 class RaterHistory:
-    """What the desk knows of one rater."""
+    """The history of one rater."""
 
     rater: Rater
     seen: dict[str, list[Moment]] = field(default_factory=dict)
@@ -29,11 +29,11 @@ class RaterHistory:
     given: dict[str, str] = field(default_factory=dict)
     """Ticket -> task."""
     kinds: Counter[str] = field(default_factory=Counter)
-    """How many tasks of each kind were given, and how many of each world in whatever row."""
+    """Number of tasks given, of each kind, and of each world in any row."""
     repeats: set[str] = field(default_factory=set)
     """Tasks that repeat an earlier one."""
     done: dict[str, Mapping[str, str] | None] = field(default_factory=dict)
-    """Task -> what was sent; None for an abstention, and empty for what is in no store."""
+    """Task -> form sent; None for an abstention, and empty for tasks that reach no store."""
     before: set[str] = field(default_factory=set)
     """Tasks with a belief before the transcript."""
     let_lie: set[str] = field(default_factory=set)
@@ -49,7 +49,7 @@ class DeskHistory:
     def __init__(self, raters: Iterable[Rater]) -> None:
         self.of = {rater.name: RaterHistory(rater) for rater in raters}
         self.holder: dict[str, str] = {}
-        """Task -> who has it, and has not answered it yet."""
+        """Task -> the rater who has it and has not answered yet."""
         self.settled: dict[str, TaskAnswered | TaskAbstained] = {}
 
     def note(self, event: RaterEvent) -> None:

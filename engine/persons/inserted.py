@@ -1,4 +1,4 @@
-"""Items between a rater's tasks whose answers reach no store: attention items and repeats."""
+"""Attention items and repeats between a rater's tasks; their answers reach no store."""
 
 from collections import defaultdict, deque
 
@@ -11,7 +11,7 @@ from oversight.engine.persons.task import PersonAnswer, PersonTask
 from oversight.protocols.question import randomness
 
 MIN_BETWEEN = 10
-"""Answers to other tasks that lie between a judgement and its repeat."""
+"""Number of answers to other tasks between a judgement and its repeat."""
 
 REPEAT = 1_000_000
 """Last index of the draw of a repeat: no study asks so many raters about one transcript."""

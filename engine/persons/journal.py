@@ -17,7 +17,7 @@ from oversight.engine.persons.task import Moment
 from oversight.engine.system.files import append_line, unwritable, whole_lines
 
 PERSONS = "persons"
-"""The folder of a run for what concerns its raters."""
+"""Folder of the raters' files in a run folder."""
 JOURNAL = "journal.jsonl"
 
 
@@ -34,14 +34,14 @@ class TaskGiven:
     at: int
     """Seconds since 1970, for the record alone."""
     kind: str = ""
-    """What raters are to have equally many of, as far as it is known; never sent."""
+    """Kind of task, to be balanced over raters; empty if unknown. Never sent."""
     repeats: str = ""
-    """The task of which this is a repeat; empty for any other."""
+    """The task that this one repeats; empty if it is not a repeat."""
 
 
 @dataclass(frozen=True, slots=True)
 class BeliefBefore:
-    """What a rater believed before reading the transcript."""
+    """A rater's belief before reading the transcript."""
 
     what: ClassVar[str] = "before"
     rater: str
@@ -63,7 +63,7 @@ class TaskAnswered:
     posted: dict[str, str]
     """The form as it came."""
     probs: tuple[float, ...] | None
-    """One an option in the order shown; None where none are asked for."""
+    """One per option, in the order shown; None if the task asks for none."""
     seconds: float
     """From the moment at which the task was shown, by this process, to the answer."""
     at: int
@@ -83,7 +83,7 @@ class TaskAbstained:
 
 @dataclass(frozen=True, slots=True)
 class TaskReturned:
-    """A rater let a task lie, and it may go to another one."""
+    """A rater did not answer a task in time, so that another one may get it."""
 
     what: ClassVar[str] = "returned"
     rater: str
@@ -174,7 +174,7 @@ def read_journal(folder: Path) -> Iterator[RaterEvent]:
 
 
 def _lines(file: Path) -> Iterator[tuple[RaterEvent, int]]:
-    # Of a line that was torn by a crash nobody was told that it is saved.
+    # A line torn by a crash was never reported as saved.
     for number, line in enumerate(whole_lines(file), 1):
         try:
             yield _event(orjson.loads(line)), len(line)

@@ -50,7 +50,7 @@ class CaseRecorder(Judge):
 
 @dataclass(frozen=True, slots=True)
 class JudgedCase:
-    """What a judge decided about a finished transcript, for persons to decide again."""
+    """A judge's case about a finished transcript, to be judged again by persons."""
 
     cell: Cell
     case: Case

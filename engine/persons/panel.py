@@ -15,7 +15,7 @@ from oversight.engine.system.files import replace_file, unwritable
 
 PANEL = "panel.json"
 PERSON = "person/"
-"""Prefix of the models that are persons."""
+"""Prefix of the names of models that are persons."""
 
 MAX_RATERS = 10_000
 
@@ -23,11 +23,11 @@ MAX_RATERS = 10_000
 @dataclass(frozen=True, slots=True)
 class Rater:
     name: str
-    """A pseudonym: the panel and a number. Nothing else is kept of a person."""
+    """Pseudonym: the panel and a number. Nothing else about a person is stored."""
     panel: str
     """NAME of `person/NAME`, whose calls this rater answers."""
     key: str = field(repr=False)
-    """What opens the pages for this rater."""
+    """Secret key of this rater's link."""
 
     def ticket(self, task: str) -> str:
         """What this rater's pages call a task. Only the server can make one: the key is in it."""
@@ -57,7 +57,7 @@ def seated_raters(folder: Path, panels: Iterable[str], count: int) -> tuple[Rate
     file = folder / PANEL
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # Made empty and closed to others first: whoever has a key answers in a rater's name.
+        # Created empty with private permissions first: a key lets others answer as the rater.
         os.close(os.open(file.with_name(f".{PANEL}.new"), os.O_CREAT | os.O_WRONLY, 0o600))
     except OSError as exc:
         raise unwritable(file, exc) from exc

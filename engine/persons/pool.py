@@ -1,4 +1,4 @@
-"""The tasks that wait for raters, and who may have which of them.
+"""The pool of waiting tasks, and the rules for their assignment to raters.
 
 Who gets what:
   - a rater never gets two conversations about one problem: neither its other world, nor the same

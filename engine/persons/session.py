@@ -1,4 +1,4 @@
-"""A sweep with persons in its seats, run so that its desk knows of which world each call is.
+"""Run sessions of sweeps with persons, which tell the desk the row and world of each call.
 
 A call does not say so, because nothing that it holds may differ between worlds unless what its
 reader may know differs. So the cell that asks says it, beside the call and before it.

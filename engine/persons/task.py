@@ -1,4 +1,4 @@
-"""What a person is asked, read out of the call that a model in the same seat would be sent.
+"""A person's task, parsed from the call that a model in the same seat would be sent.
 
 A person reads the very words that a model reads, and answers in the form that the seat demands:
 percentages where a judge states them, a label, the fields of a form, or a speech. So a person fits
@@ -32,17 +32,17 @@ from oversight.protocols.prompts.render import answer_body
 from oversight.protocols.question import Question
 
 Way: TypeAlias = Literal["percentages", "probabilities", "label", "vote", "form", "text"]
-"""How the seat wants its answer; the first three are probabilities of the options."""
+"""Form of the answer; the first three are probabilities of the options."""
 
 PROBABLE: tuple[Way, ...] = ("percentages", "probabilities", "label")
 
 FieldKind: TypeAlias = Literal["text", "texts", "number", "whole", "choice", "flag"]
 
 PERCENT_TOLERANCE = 0.5
-"""Largest distance of the sum of percentages from 100."""
+"""Maximum distance of the sum of percentages from 100."""
 
 MAX_ANSWER_TEXT = 50_000
-"""Characters of the longest text that a person may send."""
+"""Maximum length of a person's text, in characters."""
 
 _MARKED = re.compile(
     r'<tool name="(?P<tool>[^"]*)">(?P<result>.*?)</tool>\n?'
@@ -73,7 +73,7 @@ class FormField:
 
 @dataclass(frozen=True, slots=True)
 class PersonAnswer:
-    """What a person has answered, as the reply that the seat reads."""
+    """A person's answer, as the reply that the seat reads."""
 
     text: str
     probs: tuple[float, ...] | None = None
@@ -98,7 +98,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class PersonTask:
-    """One call, as a person reads it. Holds nothing that the prompt does not hold.
+    """One call as a person reads it, with nothing beyond its prompt.
 
     Thousands may wait at one time, so that what is read out of the prompt is not kept.
     """
@@ -133,7 +133,7 @@ class PersonTask:
 
     @property
     def heard(self) -> str:
-        """All that was said, as it stands in the prompt."""
+        """The transcript, as in the prompt."""
         return self.user.rpartition("<instructions task=")[0]
 
     @property
@@ -154,7 +154,7 @@ class PersonTask:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Labels of what there is to choose from, in the order of presentation."""
+        """Labels of the options, in the order of presentation."""
         return self.todo.options or tuple(label for label, _ in self.question[1])
 
     @property

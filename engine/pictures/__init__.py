@@ -1,1 +1,1 @@
-"""What is drawn of a run: the figures of each picture, and their painter for files."""
+"""Pictures of a run: their data, and their drawing with matplotlib."""

@@ -1,4 +1,4 @@
-"""Pictures of judges and agents against each other, and of what selection makes of a reward."""
+"""Pictures of the ratings of judges and agents, and of the effect of selection by a reward."""
 
 from oversight.engine.decisions.pressure import row_pressure
 from oversight.engine.decisions.rows import RunRows, read_rows

@@ -1,4 +1,4 @@
-"""Pictures of the rows of the report: a line a row, or a curve or a point."""
+"""Pictures with one line, curve or point per row of the report."""
 
 from dataclasses import replace
 
@@ -57,7 +57,7 @@ def gap(run: ScoredRun) -> Forest:
 
 
 def jse(run: ScoredRun) -> Chart:
-    """Judge score expected over beta."""
+    """Judge score expected (JSE) over beta."""
     series = []
     for number, _ in run.rows:
         row = run.results.rows[number]

@@ -1,4 +1,4 @@
-"""Pictures of what a row's score depends on: rounds, best-of-n, the agent's strength, the price."""
+"""Pictures of a row's score over rounds, n of best-of-n, agent strength and cost."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ def bestof(run: ScoredRun) -> Chart:
 
 
 def trend_chart(run: ScoredRun) -> Chart:
-    """ASD over expected agent score, a point an agent, with the line through them."""
+    """ASD over expected agent score, one point per agent, with the fitted line."""
     beta = 1.0 if 1.0 in run.results.betas else run.results.betas[0]
     place = run.results.betas.index(beta)
     lines: dict[tuple[str, str], list[Configuration]] = {}
@@ -47,7 +47,7 @@ def trend_chart(run: ScoredRun) -> Chart:
 
 
 def frontier_chart(run: ScoredRun) -> Chart:
-    """ASD against what a problem costs; without any price, against its output tokens."""
+    """ASD over the cost of a problem, or over its output tokens if no price is known."""
     every = run.costs()
     costs = [(every[number], run.results.rows[number]) for number, _ in run.rows]
     priced = any(cost.dollars for cost, _ in costs)

@@ -1,4 +1,4 @@
-"""The figures of charts and heat maps, as plain values and as tables."""
+"""The data of charts and heat maps, as plain values and as tables."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ChartPoint:
-    """A point with what is not known of it."""
+    """A point with its intervals."""
 
     label: str
     x: float
@@ -74,9 +74,9 @@ class Heat:
     problems: tuple[str, ...]
     rows: tuple[str, ...]
     values: tuple[tuple[float | None, ...], ...]
-    """Problems x rows; None where it is not known."""
+    """Problems x rows; None if unknown."""
     most: float
-    """The end of the scale of colours to either side."""
+    """Absolute value at both ends of the colour scale."""
 
     def table(self) -> tuple[tuple[str, ...], TableRows]:
         rows: TableRows = [

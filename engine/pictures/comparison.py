@@ -1,4 +1,4 @@
-"""Two runs beside each other: what differs, row by row, on the problems that both have."""
+"""Comparison of two runs, row by row, on the problems that both have."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from oversight.protocols.scoring.sample import Sample
 
 @dataclass(frozen=True, slots=True)
 class ComparedLine:
-    """One row that two runs have: the first less the second."""
+    """A row that two runs share: the first run minus the second."""
 
     protocol: str
     agent: str
@@ -33,14 +33,14 @@ class ComparedLine:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonForest:
-    """The rows of two runs that belong together."""
+    """The rows that two runs share."""
 
     score: str
     lines: tuple[ComparedLine, ...]
     problems: int
     """The most that any row has in both."""
     alone: int
-    """Rows that stand in one run alone."""
+    """Number of rows in one run only."""
 
     HEAD = ("protocol", "agent", "judge", "n", "difference", "low", "high", "first", "second", "p")
 
@@ -63,7 +63,7 @@ class ComparisonForest:
 def comparison_forest(
     first: OpenedRun, second: OpenedRun, score: str = "brier"
 ) -> ComparisonForest:
-    """Paired differences of ASD, for the rows that `oversight compare` takes to belong together."""
+    """Paired differences of ASD, for the rows that `oversight compare` pairs."""
     ours, theirs = (run.landed(score).results.samples for run in (first, second))
     rows = first.sweep.rows, second.sweep.rows
     pairs = matched(*rows)

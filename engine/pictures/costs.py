@@ -1,4 +1,4 @@
-"""What the cells of a run ask, found out by running them again, and what that costs."""
+"""Calls of the cells of a run and their cost, found by replaying the cells."""
 
 from dataclasses import dataclass, field
 
@@ -29,7 +29,7 @@ class Asked:
 
 @dataclass(slots=True)
 class Recorder:
-    """An `Ask` that keeps each different call with its reply, in the order of the replies."""
+    """An `Ask` that records each distinct call with its reply, in the order of the replies."""
 
     inner: Ask
     prices: PriceList
@@ -46,7 +46,7 @@ class Recorder:
 
 @dataclass(frozen=True, slots=True)
 class SampledCost:
-    """One row, by the problem: means over a sample."""
+    """Cost of one row per problem: means over a sample of problems."""
 
     row: Row
     calls: float
@@ -62,7 +62,7 @@ class SampledCost:
 async def ended(
     run: OpenedRun, row: Row, problem: Problem, place: Place, side: int
 ) -> tuple[CellOutcome | None, str, dict[str, Asked]]:
-    """How a cell ends when it is run again, why it cannot be, and what it asks."""
+    """The end of a cell when it is replayed, with its calls, or why it cannot be replayed."""
     recorder = Recorder(run.cache, run.prices)
     missing = ""
     outcome: CellOutcome | None = None
@@ -84,7 +84,7 @@ async def ended(
 
 
 async def sampled_costs(run: OpenedRun) -> tuple[int, list[SampledCost]]:
-    """How many problems were looked at, and what each row cost in them."""
+    """(number of problems sampled, cost of each row over them)."""
     landed, rows = run.landed(), run.sweep.rows
     sample = sample_of(run.sweep)
     found = await calls_of_run(run.opened, run.folder, run.replies, sample)

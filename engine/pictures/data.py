@@ -1,4 +1,4 @@
-"""The figures behind pictures, for every painter: plain numbers, and the same as a table."""
+"""The data behind pictures, as plain numbers and as tables."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class ForestLine:
     interval: Span | None = None
     """95%."""
     bounds: Span | None = None
-    """What worlds that failed or are in doubt could make of the mean."""
+    """Range of the mean over all results that failed or doubtful worlds could have had."""
     lift: float | None = None
     lift_interval: Span | None = None
     naive: float | None = None
@@ -85,7 +85,7 @@ class Forest:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A stretch of numbers with round ticks."""
+    """A range of numbers with round ticks."""
 
     low: float
     high: float
@@ -126,7 +126,7 @@ def forest_of(results: "Results") -> Forest:
 
 
 def saved_forest(told: Mapping[str, Any]) -> Forest:
-    """The same from a report as JSON. KeyError if it is another version's."""
+    """The same from a report in JSON. KeyError for a report of another version."""
     naive: dict[str, float] = {}
     for row in told["rows"]:
         if row["asd"] and row["lift"]:

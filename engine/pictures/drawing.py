@@ -1,4 +1,4 @@
-"""One picture of a run: by the name of its kind, as a figure and as a table."""
+"""One picture of a run, by kind, as a figure and as a table."""
 
 from oversight.engine.display.table import as_csv
 from oversight.engine.errors import UsageError

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 OKABE_ITO = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#B8A800",
 )  # fmt: skip
-"""Colours that people of every kind of sight can tell apart (Okabe and Ito 2008); the yellow is
-darkened, for it must be seen on white."""
+"""Palette for all kinds of colour vision (Okabe and Ito 2008), with a darker yellow for white
+backgrounds."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 FORMATS = ("pdf", "svg", "png")
@@ -83,7 +83,7 @@ def draw(picture: Picture, style: str = "paper") -> "Figure":
                     (size.width, height), layout="compressed" if picture.square else "constrained"
                 )
                 _chart(figure, picture)
-        # Text is laid out when it is drawn: with the sizes of this style, not of whoever saves.
+        # Draw now: text is laid out with the sizes of the style that is active while drawing.
         figure.canvas.draw()
     return figure
 
@@ -287,7 +287,7 @@ def _log(axes: "Axes", x: Sequence[float]) -> None:
 
 
 def _errors(values: Sequence[float], intervals: Sequence[Span | None]) -> Any:
-    """Distances to both ends, as matplotlib wants them; None if there is no interval."""
+    """Distances to both ends, in matplotlib's format; None if there is no interval."""
     if not any(intervals):
         return None
     ends = [each or (value, value) for value, each in zip(values, intervals, strict=True)]
@@ -323,5 +323,5 @@ def _heat(figure: "Figure", heat: Heat) -> None:
 
 
 def _plain(text: str) -> str:
-    """A name with nothing in it that matplotlib would take for a formula."""
+    """A name with the dollar signs escaped that matplotlib would take for formulas."""
     return text.replace("$", r"\$")

@@ -1,1 +1,1 @@
-"""What a sweep would ask, cost and take, before it is run."""
+"""Estimates and checks before a run: calls, cost, duration, and models that answer as needed."""

@@ -1,4 +1,4 @@
-"""Planning a sweep: what it would ask, cost and take, found out without sending anything."""
+"""The plan of a sweep: its calls, cost and duration, estimated without sending anything."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -19,18 +19,18 @@ from oversight.engine.throughput import Resource
 from oversight.protocols.question import Problem
 
 MAX_WALKED_CELLS = 3_000
-"""Maximum number of cells walked, which takes seconds; of larger sweeps, those of some problems."""
+"""Maximum number of cells walked, which takes seconds; larger sweeps are sampled by problem."""
 
 MIN_WALKED_PROBLEMS = 4
-"""Minimum number of problems walked, of those that were begun and of the others."""
+"""Minimum number of problems walked in each stratum: problems begun, and others."""
 
 MAX_LOOKED_UP_CELLS = 2_000
-"""Maximum number of cells whose first call is looked up, to find the problems that were begun."""
+"""Maximum number of cells whose first call is looked up, to find the problems already begun."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Dollars."""
+    """Estimated cost in dollars, with its range."""
 
     low: float
     likely: float
@@ -39,11 +39,11 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Duration of the calls to one model if only its limits hold them back."""
+    """Duration of the calls to one model, as its rate limits alone would allow."""
 
     minutes: float
     binding: Resource
-    """The limit that binds."""
+    """The limit that decides it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,11 @@ class ModelPlan:
     cost: Cost | None
     """None if no price is known."""
     pace: Pace | None
-    """None if no rate is known before the server tells its limits."""
+    """None if no rate limit is known before the run."""
     price_of: date | None
-    """The day of the price; None if there is none."""
+    """Date of the price; None if none is known."""
     batched: bool = False
-    """Whether it is asked in batches: limits do not hold it back then."""
+    """Whether its calls go in batches, to which rate limits do not apply."""
     live: Cost | None = None
     """Cost of the same calls live, if they go in batches and a price is known."""
 
@@ -77,22 +77,22 @@ class ModelPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The calls of a whole sweep. Figures are estimates if only a part of it was walked."""
+    """The expected calls of a whole sweep; extrapolated if only some problems were walked."""
 
     name: str
     cells: int
     problems: int
     walked: int
-    """Problems whose cells were walked, all rows and worlds of each."""
+    """Number of problems walked, each in all its rows and worlds."""
     unread: float
     """Share of the walked cells that reached no verdict with simulated replies."""
     learnt: int
-    """Number of stored replies of this sweep that the estimates rest on."""
+    """Number of stored replies of this sweep on which the estimates are based."""
     elsewhere: tuple[Elsewhere, ...]
-    """Calls of the walked cells that are stored, but as another server's."""
+    """Calls of the walked cells whose stored replies come from another endpoint."""
     models: tuple[ModelPlan, ...]
     waves: int = 0
-    """Batches that must come back one after the other; 0 where no model is asked in any."""
+    """Number of consecutive batches; 0 if no calls go in batches."""
 
     def total(self, what: Literal["calls", "stored", "input_tokens", "output_tokens"]) -> int:
         """Total over all models."""
@@ -108,7 +108,7 @@ class Plan:
 
     @property
     def pace(self) -> Pace | None:
-        """Pace of the slowest model, since all work side by side; None if any is unknown."""
+        """Pace of the slowest model, since all run concurrently; None if any is unknown."""
         paces = [model.pace for model in self.models if model.waits]
         known = [pace for pace in paces if pace is not None]
         if not known or len(known) < len(paces):
@@ -119,12 +119,12 @@ class Plan:
 async def plan_sweep(
     opened: LoadedSweep, store: Reader | None, prices: PriceList, batched: Collection[str] = ()
 ) -> Plan:
-    """What the sweep would ask, given what is stored. store: None if there is none yet.
+    """Plan a sweep, given the stored replies. store: None if there is none yet.
 
     batched: models whose calls go in batches.
 
-    Of a large sweep some problems are walked, evenly spread, and stand for the others; those that
-    were begun stand for those that were begun, since much of theirs is stored.
+    In a large sweep, an evenly spread sample of problems is walked. Problems already begun are a
+    stratum of their own, since many of their replies are stored.
     """
     sweep, models = opened.sweep, opened.models
     prices = models.priced(prices)
@@ -174,7 +174,7 @@ async def plan_sweep(
 
 
 def _spread(problems: Sequence[Problem], most: int) -> list[Problem]:
-    """At most `most` of them, evenly spread."""
+    """At most `most` problems, evenly spread."""
     if len(problems) <= most:
         return list(problems)
     return [problems[n * len(problems) // most] for n in range(most)]
@@ -218,8 +218,8 @@ def _cost(
     price: Price,
     cached: tuple[float, float],
 ) -> Cost:
-    """What is not known of tokens and what comes of walking a part only are apart, so their
-    squares add up."""
+    """Cost with its range: the uncertainty about tokens and the sampling error are independent, so
+    their squares add up."""
 
     def dollars(input: float, output: float) -> float:
         read, wrote = (round(part * input) for part in cached)

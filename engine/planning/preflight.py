@@ -1,4 +1,4 @@
-"""A checkup: whether every model can be asked for what it will be asked, found out by asking."""
+"""Preflight checks: whether each model answers as the sweep needs, tested with small requests."""
 
 import asyncio
 import re
@@ -39,12 +39,12 @@ ANSWER_SECONDS = 60.0
 """Timeout of one answer, in seconds."""
 
 MAX_CLOCK_DRIFT = 60.0
-"""Seconds that the clock may be off without affecting certificates and signatures."""
+"""Maximum clock error, in seconds, that does not affect certificates and signatures."""
 
 ASKED_IN_BROWSER = "persons answer in the browser: oversight human serve"
 
 OUTPUT_LIMIT_REACHED = "output limit was reached"
-"""In the error of reasoning models for which one token is too few: it shows that they exist."""
+"""Text in the error of reasoning models when one token is too few; it shows that they exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +65,14 @@ async def examine(
     reach: Callable[[str], Reach] = plain_reach,
     shapes: Iterable[Call] = (),
 ) -> list[PreflightResult]:
-    """Look at the key, the address, every model, its limits and the clock, provider by provider.
+    """Check keys, addresses, models, limits and the clock, provider by provider.
 
-    settings: how a provider is reached; its UsageError is a finding. reach: how a model is asked.
-    shapes: calls of a sweep, whatever their messages; of those that ask a model for logprobs, for
-    a schema and for tools, the first of each is tried. Sends one request a model, for one token,
-    and one for each of these (two for tools), all at once; vendors are also asked, at no cost, what
-    they say of their models. environment: variables by name.
+    settings: connection settings of a provider; its UsageError becomes a result. environment:
+    variables by name. reach: API of a model. shapes: calls of a sweep, whatever their messages; for
+    each model, the first with logprobs, the first with a schema and the first with tools are tried.
+
+    Sends one request for one token per model, one per tried call (two for tools), all at once, and
+    free requests to the vendors' Models endpoints.
     """
     named: dict[tuple[str, Api], list[str]] = {}
     persons = []
@@ -94,7 +95,7 @@ async def examine(
 
 
 def key_of(provider: str, environment: Mapping[str, str]) -> PreflightResult | None:
-    """Whether the key of a provider is set; None if it has none."""
+    """Check that the key of a provider is set; None if the provider takes no key."""
     row = entry(provider)
     if not row.key_variable:
         return None
@@ -110,21 +111,21 @@ def key_of(provider: str, environment: Mapping[str, str]) -> PreflightResult | N
 
 
 def ending(told: Retirement, today: date) -> PreflightResult:
-    """What the retirement of a model means on a given day."""
+    """Check that a model is not retired, or about to be, on a given day."""
     due = told.past(today) or told.near(today)
     mend = "name another model; what is stored of it can still be replayed" if due else ""
     return PreflightResult(provider_of(told.model), not due, str(told), mend)
 
 
 def clock_of(provider: str, told: Iterable[HeaderLimits], now: datetime) -> list[PreflightResult]:
-    """The clock as against that of the server, whose answers say the time; none where none does.
+    """Check this machine's clock against the server's; empty if no answer had the time.
 
-    now: by this machine's clock.
+    now: this machine's time.
     """
     drifts = [(now - there).total_seconds() for said in told if (there := said.clock) is not None]
     if not drifts:
         return []
-    # Answers take a while to arrive, so the least drift is the nearest to the truth.
+    # Answers take time to arrive, so the smallest drift is the most accurate.
     drift = min(drifts, key=abs)
     if abs(drift) <= MAX_CLOCK_DRIFT:
         return [PreflightResult(provider, True, "the clock agrees with the server's")]
@@ -211,7 +212,7 @@ async def _model(
 
 
 async def _probed(provider: Provider, model: str, probe: Probe) -> tuple[bool, str, str]:
-    """Whether a model does what the sweep asks it for."""
+    """(fine, text, remedy) of one probe of a model."""
     what = f"{model}: {probe.name}"
     try:
         reply = await provider(probe.call)
@@ -233,7 +234,7 @@ async def _probed(provider: Provider, model: str, probe: Probe) -> tuple[bool, s
 
 
 async def _facts(settings: Settings, model: str, reach: Reach) -> tuple[bool, str, str] | None:
-    """What the server itself says of a model, where it has something to say."""
+    """(fine, text, remedy) from the server's own description of a model; None if it has none."""
     row, name = entry(settings.provider), model.removeprefix(f"{settings.provider}/")
     if row.local_api:
         server = await local_server(settings, name)
@@ -246,7 +247,7 @@ async def _facts(settings: Settings, model: str, reach: Reach) -> tuple[bool, st
         facts = await model_facts(settings, name)
     except EngineError as exc:
         if not settings.vendors_own:
-            return None  # Proxies have models, and seldom anything to say of them.
+            return None  # Proxies seldom describe their models.
         return True, f"{model}: nothing is to be had of its vendor's Models endpoint: {exc}", ""
     if facts.retired or (facts.ends and facts.ends <= today()):
         return False, f"{model}: its vendor says that it is no longer served", "name another model"
@@ -262,7 +263,7 @@ async def _facts(settings: Settings, model: str, reach: Reach) -> tuple[bool, st
 
 
 def _alike(asked: str, served: str) -> bool:
-    """Whether a served model may be the one asked for: a dated version of it, or its file."""
+    """Whether a served model may be the requested one: a dated version of it, or its file."""
     one, other = (
         re.sub(r"[^a-z0-9]", "", name.lower().removesuffix("-latest").removesuffix(":latest"))
         for name in (asked, served)

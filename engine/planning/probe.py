@@ -1,4 +1,4 @@
-"""Small calls that show whether a model does what a sweep will ask it for."""
+"""Small test calls for the abilities of a model that a sweep needs."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -16,28 +16,28 @@ class Probe:
     name: str
     call: Call
     fault: Callable[[Reply], str]
-    """The fault of a reply; empty if there is none."""
+    """Describes the fault of a reply; empty if there is none."""
     mend: str
     then: Callable[[Reply], Call] | None = None
     """The follow-up call to a reply without fault; None if there is none."""
 
 
 def probes_of(shapes: Iterable[Call]) -> dict[str, list[Probe]]:
-    """By model, the first call that asks for logprobs, for a schema and for tools, made small.
+    """Model -> probes made from its first calls with logprobs, with a schema and with tools.
 
-    Tools take two: some servers write a wish, and refuse or forget it when its result comes back.
-    What else such a call asks for stays as it is: vendors refuse combinations too.
+    Tools take two calls: some servers write a tool call, but fail when its result is sent back.
+    A probe keeps the other parameters of its call, since vendors also refuse combinations.
     """
-    found: dict[str, dict[str, Probe]] = {}
+    probes: dict[str, dict[str, Probe]] = {}
     for shape in shapes:
-        made = found.setdefault(shape.model, {})
+        of_model = probes.setdefault(shape.model, {})
         if shape.top_logprobs:
-            made.setdefault("logprobs", _logprobs(shape))
+            of_model.setdefault("logprobs", _logprobs(shape))
         if shape.response_format is not None:
-            made.setdefault("schema", _schema(shape))
+            of_model.setdefault("schema", _schema(shape))
         if shape.tools:
-            made.setdefault("tools", _tools(shape))
-    return {model: [*made.values()] for model, made in found.items()}
+            of_model.setdefault("tools", _tools(shape))
+    return {model: [*of_model.values()] for model, of_model in probes.items()}
 
 
 def _saying(shape: Call, text: str) -> Call:

@@ -1,6 +1,6 @@
-"""docs/prompts.md: what every seat of some mechanisms reads about one problem, in full.
+"""Generator of docs/prompts.md: every prompt of some mechanisms on one problem, in full.
 
-Write it anew with: make docs
+Run it with: make docs
 """
 
 import asyncio

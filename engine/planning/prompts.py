@@ -16,20 +16,20 @@ class Prompted:
 
     protocol: str
     seat: str
-    """Its task and side, as programs read them in the prompt: `speak A`."""
+    """Task and side, as marked in the prompt: `speak A`."""
     model: str
     messages: tuple[tuple[str, str], ...]
-    """(role, text) of each."""
+    """(role, text) of each message."""
 
 
 async def prompts_read(sweep: Sweep) -> list[Prompted]:
-    """What each seat reads when it is first asked, row by row, in both worlds of every problem.
+    """The first prompt of each seat, row by row, in both worlds of every problem.
 
-    Two seats of one task are told apart by side and by what they are told to do; a seat that is
-    asked again, in a later round or as another draw, is shown once.
+    Seats are distinguished by task, side and instructions; a seat that is asked again, in a later
+    round or as another draw, is shown once.
     """
     provider = SimProvider(world_of(sweep), dict.fromkeys(sweep.models, STAND_IN))
-    found: dict[tuple[str, ...], Prompted] = {}
+    first_prompts: dict[tuple[str, ...], Prompted] = {}
 
     for row in sweep.rows:
         kind = row.kind
@@ -47,12 +47,12 @@ async def prompts_read(sweep: Sweep) -> list[Prompted]:
                 *todo.told.split(None, WORDS_OF_A_SEAT)[:WORDS_OF_A_SEAT],
             )
             told = tuple((message.role, message.text) for message in call.messages)
-            found.setdefault(key, Prompted(kind, seat, call.model, told))
+            first_prompts.setdefault(key, Prompted(kind, seat, call.model, told))
 
         alone = Sweep(sweep.name, sweep.problems, (row,))
         await Walker(provider.reply, see).walk(alone.cells())
-    return list(found.values())
+    return list(first_prompts.values())
 
 
 WORDS_OF_A_SEAT = 6
-"""Number of first words of the instructions that identify a seat."""
+"""Number of leading words of the instructions that identify a seat."""

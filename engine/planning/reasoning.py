@@ -1,4 +1,4 @@
-"""Models that reason before they reply, and roles that leave them no room for it."""
+"""Notes on reasoning models in roles whose token limit leaves no room for reasoning."""
 
 from collections.abc import Iterator
 
@@ -10,18 +10,18 @@ from oversight.protocols.judges.judge import ModelJudge
 
 
 def cramped(sweep: Sweep) -> tuple[str, ...]:
-    """One note a role whose replies may be cut: hidden reasoning counts against max_tokens, and
-    the role has no reasoning_tokens."""
-    found: dict[str, None] = {}
+    """Notes on roles whose replies may be cut off: hidden reasoning counts against max_tokens, and
+    they have no reasoning_tokens."""
+    notes: dict[str, None] = {}
     for row in sweep.rows:
         for role in _roles(row.protocol):
             if not role.reasoning_tokens and reasons(role.model, role.effort):
-                found[
+                notes[
                     f"{role.model} reasons before it replies, and that counts against its "
                     f"{role.max_tokens:,} tokens as {_named(role)}: set reasoning_tokens, such as "
                     "4096, or replies are cut"
                 ] = None
-    return tuple(found)
+    return tuple(notes)
 
 
 def reasons(model: str, effort: str) -> bool:
@@ -38,7 +38,7 @@ def _named(role: Agent | ModelJudge) -> str:
 
 
 def _roles(value: object) -> Iterator[Agent | ModelJudge]:
-    """Every role of one model in a tree of roles and settings."""
+    """Every role with a model of its own in a tree of roles and settings."""
     if isinstance(value, (Agent, ModelJudge)):
         yield value
     elif isinstance(value, tuple):

@@ -15,7 +15,7 @@ MIN_KNOWN_REPLIES = 12
 """Minimum number of replies to one kind of call for their statistics to be used."""
 
 MAX_KEPT_REPLIES = 256
-"""Maximum number of replies of one kind kept to draw from; all count for the spread."""
+"""Maximum number of replies of one kind kept as samples; all count for the spread."""
 
 HIDDEN_SHARE: dict[Effort, float] = {
     "minimal": 0.02,
@@ -25,14 +25,14 @@ HIDDEN_SHARE: dict[Effort, float] = {
     "xhigh": 0.75,
     "max": 0.9,
 }
-"""The part of max_tokens that hidden reasoning is taken to use before any reply is known."""
+"""Assumed share of max_tokens used by hidden reasoning, before any reply is known."""
 
 CallKind: TypeAlias = tuple[str, str, str, int, str, int, bool, str]
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedTokens:
-    """A number of tokens before it is known."""
+    """Estimated number of tokens, with its range."""
 
     low: float
     likely: float
@@ -41,13 +41,12 @@ class ExpectedTokens:
 
 @dataclass(slots=True)
 class _Known:
-    """Replies of one kind."""
+    """Known replies of one kind, and the sums over their output tokens."""
 
     replies: list[Reply] = field(default_factory=list)
     count: int = 0
     total: float = 0.0
     squares: float = 0.0
-    """Output tokens of each."""
 
     @property
     def spread(self) -> float:
@@ -59,7 +58,7 @@ class _Known:
 
 @dataclass(slots=True)
 class _Prompts:
-    """Input tokens of one model: by length, and as billed."""
+    """Input tokens of one model: estimated from length, and as billed."""
 
     length: float = 0.0
     input: int = 0
@@ -68,13 +67,13 @@ class _Prompts:
 
 
 class ReplyStatistics:
-    """Replies by model and by what was asked for, and the tokens that they took."""
+    """Replies and tokens by kind of call: model, task, side and parameters."""
 
     MARGIN = 0.03
-    """Relative error of even a mean of many replies: prompts and days differ."""
+    """Relative error that remains even for a mean of many replies."""
     UNKNOWN_INPUT = (0.85, 1.25)
     UNKNOWN_OUTPUT = (0.6, 1.6)
-    """Factors by which an estimate from length alone may be off."""
+    """Range of true over estimated tokens, for an estimate from length alone."""
 
     def __init__(self) -> None:
         self._known: defaultdict[CallKind, _Known] = defaultdict(_Known)
@@ -82,11 +81,11 @@ class ReplyStatistics:
 
     @property
     def replies(self) -> int:
-        """Number of replies that this was learnt from."""
+        """Number of replies observed."""
         return sum(known.count for known in self._known.values())
 
     def observe(self, call: Call, reply: Reply) -> None:
-        """Learn from a reply that was paid for."""
+        """Add a paid reply to the statistics."""
         known, output = self._known[_kind(call)], _output(reply)
         known.count += 1
         known.total += output
@@ -101,14 +100,14 @@ class ReplyStatistics:
             prompts.cache_write += reply.usage.cache_write_tokens
 
     def reply(self, call: Call) -> Reply | None:
-        """The reply to another call of this kind; None before enough are known."""
+        """A known reply to a call of this kind; None below `MIN_KNOWN_REPLIES` of them."""
         known = self._known.get(_kind(call))
         if known is None or known.count < MIN_KNOWN_REPLIES:
             return None
         return known.replies[int(call.address[:8], 16) % len(known.replies)]
 
     def input(self, call: Call) -> ExpectedTokens:
-        """Input tokens."""
+        """Expected input tokens of a call."""
         length, prompts = prompt_tokens(call), self._prompts.get(call.model)
         if prompts is None:
             low, high = self.UNKNOWN_INPUT
@@ -118,14 +117,14 @@ class ReplyStatistics:
         return ExpectedTokens(likely * (1 - self.MARGIN), likely, likely * (1 + self.MARGIN))
 
     def cached(self, model: str) -> tuple[float, float]:
-        """The parts of the input tokens that its provider reads from its cache and writes to it."""
+        """Shares of the input tokens that the provider reads from its cache and writes to it."""
         prompts = self._prompts.get(model)
         if prompts is None:
             return 0.0, 0.0
         return prompts.cache_read / prompts.input, prompts.cache_write / prompts.input
 
     def output(self, call: Call, reply: Reply) -> ExpectedTokens:
-        """Output tokens, if what stands for the answer is `reply`: of this kind, or simulated."""
+        """Expected output tokens of a call. reply: a known one of this kind, or a simulated one."""
         known, likely = self._known.get(_kind(call)), _output(reply)
         if known is not None and known.count >= MIN_KNOWN_REPLIES:
             off = known.spread + self.MARGIN
@@ -138,7 +137,7 @@ class ReplyStatistics:
 
 
 def _kind(call: Call) -> CallKind:
-    """What replies to two calls have in common that makes them much alike."""
+    """The properties of a call that largely determine the length of its reply."""
     asked = next((m.text for m in reversed(call.messages) if m.role == "user"), "")
     todo = read_instructions(asked)
     return (
@@ -167,6 +166,6 @@ def _density(model: str) -> float:
 def _hidden(call: Call) -> float:
     """Hidden reasoning tokens of a model that reasons by default."""
     able = abilities(call.model)
-    # Where sampling needs effort to be said, a model that is told nothing reasons.
+    # If sampling is only allowed at a stated effort, the model reasons by default.
     reasons = bool(able.efforts) and ("none" not in able.efforts or "" not in able.sampling_needs)
     return call.max_tokens * HIDDEN_SHARE.get(call.effort or ("medium" if reasons else ""), 0.0)

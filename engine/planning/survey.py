@@ -1,4 +1,4 @@
-"""Surveying problems: the calls that their cells would ask, counted and weighed model by model."""
+"""Surveys of problems: number and tokens of the calls of their cells, by model."""
 
 import statistics
 from collections import Counter, defaultdict
@@ -35,7 +35,7 @@ class Amounts:
     output: float = 0.0
     output_high: float = 0.0
     most_output: float = 0.0
-    """All of max_tokens, which some vendors count when a call arrives."""
+    """Sum of max_tokens, which some vendors count against the limit when a call arrives."""
 
     def add(self, other: "Amounts", times: float = 1.0) -> None:
         for field in fields(Amounts):
@@ -44,11 +44,11 @@ class Amounts:
 
 
 Surveyed: TypeAlias = Mapping[str, Amounts]
-"""Model -> calls about one problem."""
+"""Model -> amounts of its calls about one problem."""
 
 
 class Survey:
-    """Walks problems of a sweep with what is stored, and with stand-ins for what is not."""
+    """Walks problems of a sweep with stored replies, and with stand-ins for missing ones."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Survey:
         """identity: of the endpoint that answers a call. store: None if there is none yet."""
         self.habits = ReplyStatistics()
         self.cells = self.verdicts = 0
-        """Cells that were walked, and those that came to a verdict."""
+        """Number of cells walked, and of those that reached a verdict."""
         self._sweep = sweep
         self._store = store
         self._identity = identity
@@ -70,8 +70,7 @@ class Survey:
         self._looked: set[str] = set()
 
     async def begun(self, problem: Problem, rows: int) -> bool:
-        """Whether a problem was asked about before: the first call of any of so many rows is
-        stored."""
+        """Whether a problem was begun: the first call of any of about `rows` rows is stored."""
         step = max(len(self._sweep.rows) // rows, 1)
         probed = replace(self._alone(problem), rows=self._sweep.rows[::step], draws=1)
         found = False
@@ -89,7 +88,7 @@ class Survey:
         return False
 
     async def learn(self, problem: Problem) -> None:
-        """Have the stored replies of a problem stand for those that are missing elsewhere."""
+        """Add the stored replies of a problem to the statistics that fill in for missing ones."""
 
         def see(call: Call, reply: Reply) -> None:
             if reply.call in self._recalled:
@@ -99,10 +98,10 @@ class Survey:
 
     async def problem(self, problem: Problem) -> Surveyed:
         """The calls of all rows and worlds of one problem."""
-        found: defaultdict[str, Amounts] = defaultdict(Amounts)
+        by_model: defaultdict[str, Amounts] = defaultdict(Amounts)
 
         def see(call: Call, reply: Reply) -> None:
-            amounts = found[call.model]
+            amounts = by_model[call.model]
             amounts.calls += 1
             if reply.call in self._recalled:
                 amounts.stored += 1
@@ -119,19 +118,19 @@ class Survey:
         alone = self._alone(problem)
         self.verdicts += await Walker(self._answer, see).walk(alone.cells())
         self.cells += len(alone)
-        return found
+        return by_model
 
     async def waves(self, problem: Problem, batched: Collection[str]) -> int:
-        """How many batches must come back one after the other until every cell of a problem is
-        done. batched: models whose calls go in batches; others answer at once."""
-        known: set[str] = set()
-        noted: set[str] = set()
+        """Number of consecutive batches until every cell of a problem is done.
+        batched: models whose calls go in batches; others answer at once."""
+        answered: set[str] = set()
+        pending: set[str] = set()
 
         async def ask(call: Call) -> Reply:
             address = call.address
             reply = replace(self._answer(call), call=address)
-            if call.model in batched and address not in known and address not in self._recalled:
-                noted.add(address)
+            if call.model in batched and address not in answered and address not in self._recalled:
+                pending.add(address)
                 raise Pending(address)
             return reply
 
@@ -145,7 +144,7 @@ class Survey:
                     left.append(cell)
             if not left:
                 return waves
-            known |= noted
+            answered |= pending
             cells, waves = left, waves + 1
 
     def _alone(self, problem: Problem) -> Sweep:
@@ -172,7 +171,7 @@ class Survey:
         return reply
 
     def _look_elsewhere(self, model: str, address: str) -> None:
-        """Note whose reply to the call is stored, where it is not that of the endpoint."""
+        """Count a call whose only stored reply has another identity than that of its endpoint."""
         assert self._store is not None
         for _, record in records(self._store.items(f"{address}.")):
             if isinstance(record, Record):
@@ -180,7 +179,7 @@ class Survey:
                 return
 
     def elsewhere(self) -> tuple["Elsewhere", ...]:
-        """By model, calls that were walked and are stored under another identity only."""
+        """Walked calls that are stored only under another identity, by model and identity."""
         return tuple(
             Elsewhere(model, identity, calls)
             for (model, identity), calls in self._elsewhere.most_common()
@@ -198,13 +197,13 @@ class Elsewhere:
 
 @dataclass(frozen=True, slots=True)
 class Stratum:
-    """Similar problems, and the surveys of some of them."""
+    """A group of similar problems, with surveys of a sample of them."""
 
     problems: int
     found: tuple[Surveyed, ...]
 
     def total(self, model: str) -> Amounts:
-        """The calls to one model about all of them."""
+        """Amounts of one model's calls over all problems of the group."""
         total = Amounts()
         for surveyed in self.found:
             if model in surveyed:
@@ -212,7 +211,7 @@ class Stratum:
         return total
 
     def variance(self, model: str, weigh: Callable[[Amounts], float]) -> float:
-        """Of the sum of weights over all of them, as far as some had to stand for all."""
+        """Sampling variance of the sum of weights over all problems of the group."""
         n, nothing = len(self.found), Amounts()
         if n == self.problems or n < 2:
             return 0.0

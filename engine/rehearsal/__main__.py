@@ -64,7 +64,7 @@ async def _serve(profile: Profile, answer: Responder, port: int, attached: bool)
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, stopped.set)
     if attached:
-        # Whoever started this holds the other end; it goes with them, however they end.
+        # The parent process holds the other end, so standard input ends when the parent does.
         loop.add_reader(sys.stdin.fileno(), stopped.set)
     async with MockServer(profile, answer, port=port) as server:
         print(server.url, flush=True)
@@ -72,7 +72,7 @@ async def _serve(profile: Profile, answer: Responder, port: int, attached: bool)
 
 
 def _actors(sweep: Path, overrides: tuple[str, ...], limit: int | None) -> Responder:
-    """Simulated models that answer for a sweep's models."""
+    """A responder of simulated models in place of the sweep's models."""
     from oversight.engine.rehearsal.rehearsed import actors
     from oversight.engine.runs.loaded_sweep import open_sweep
 

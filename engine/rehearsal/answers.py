@@ -13,13 +13,13 @@ from oversight.cache.reply import Reply, Token, ToolCall, Usage
 from oversight.engine.simulation import SimProvider
 
 Responder: TypeAlias = Callable[[Call], Reply]
-"""Says what the model would: the reply to a call whose model has no provider in front, and whose
-draw is empty since wires do not carry it. Must be quick: the server waits for it."""
+"""Produces the model's reply to a call. The call's model has no provider prefix, and its draw is
+empty since wires do not carry it. Must be quick: it blocks the server."""
 
 
 def filler(words: int = 60) -> Responder:
-    """Replies of `words` words, or JSON of the schema asked for, or a label with logprobs, or the
-    use of a tool for whoever is told to call it."""
+    """A responder with replies of `words` words; or, where a call asks for it, with JSON of its
+    schema, a label with logprobs, or a tool call."""
     text = " ".join(f"word{n % 10}" for n in range(words))
 
     def answer(call: Call) -> Reply:
@@ -41,9 +41,9 @@ def filler(words: int = 60) -> Responder:
 
 
 def simulated(provider: SimProvider) -> Responder:
-    """What simulated models say. provider: knows them by the names that wires carry.
+    """A responder of simulated models. provider: has them by their names on the wire.
 
-    Each time that the same call comes is a draw of its own, as it is with real models.
+    Each repetition of a call is a new draw, as with real models.
     """
     times: Counter[str] = Counter()
 

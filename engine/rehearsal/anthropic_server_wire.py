@@ -127,7 +127,7 @@ class AnthropicServerWire(ServerWire):
 
 
 def _messages(message: dict[str, Any]) -> Iterator[Message]:
-    """One of theirs is several of ours where it holds tool results."""
+    """Our messages for one of theirs, which may hold several tool results."""
     content = message["content"]
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]

@@ -5,10 +5,10 @@ import selectors
 
 
 class FastLoop(asyncio.SelectorEventLoop):
-    """Its time runs `speed` times as fast as time does: limits, pauses, deadlines and latencies
-    keep their proportions, and only this machine's own work takes as long as ever.
+    """An event loop whose clock runs `speed` times as fast as real time: limits, pauses, deadlines
+    and latencies keep their proportions, while computation takes its usual time.
 
-    Two processes that talk to each other need the same speed.
+    Processes that communicate need the same speed.
     """
 
     def __init__(self, speed: float) -> None:

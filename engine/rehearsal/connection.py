@@ -1,4 +1,4 @@
-"""A minimal HTTP/1.1 server connection, as far as clients of models need it."""
+"""A minimal HTTP/1.1 server connection, with what clients of models need."""
 
 import asyncio
 import socket
@@ -19,13 +19,14 @@ class ServerRequest:
     path: str
     body: bytes
     head: bytes = b""
-    """Request line and headers, as they came."""
+    """Request line and headers, as received."""
 
 
 class Connection(asyncio.Protocol):
-    """One client's connection: hands over whole requests, one at a time, and takes answers.
+    """One client's connection: passes on whole requests, one at a time, and sends the answers.
 
-    A lean protocol and no framework: it must outrun every client that is measured against it.
+    Written on asyncio.Protocol rather than a framework, as it must outrun the clients that are
+    measured against it.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class Connection(asyncio.Protocol):
         return self._transport is None or self._transport.is_closing()
 
     def connection_made(self, transport: Any) -> None:
-        # Any: uvloop's transports are no asyncio.Transport, though they do all that one does.
+        # Any: uvloop's transports do not inherit from asyncio.Transport.
         self._transport = transport
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -92,7 +93,7 @@ class Connection(asyncio.Protocol):
         if self._busy or self.closed:
             return
         if self._buffer and not chr(self._buffer[0]).isupper():
-            # No HTTP at all; a TLS greeting, most likely.
+            # Not HTTP; most likely a TLS handshake.
             return self._refuse(400)
         end = self._buffer.find(b"\r\n\r\n")
         if end < 0:
@@ -100,7 +101,7 @@ class Connection(asyncio.Protocol):
                 self._refuse(431)
             return
         head = bytes(self._buffer[:end]).decode("latin-1").split("\r\n")
-        method, _, rest = head[0].partition(" ")
+        method, _, target = head[0].partition(" ")
         size = 0
         for line in head[1:]:
             name, _, value = line.partition(":")
@@ -108,16 +109,17 @@ class Connection(asyncio.Protocol):
                 case "content-length" if value.strip().isdecimal():
                     size = int(value)
                 case "content-length" | "transfer-encoding" | "expect":
-                    # Clients of models announce the size of what they send.
+                    # Clients of models always send a content-length.
                     return self._refuse(411)
         if len(self._buffer) < end + 4 + size:
             return
         body = bytes(self._buffer[end + 4 : end + 4 + size])
-        told = bytes(self._buffer[:end])
+        head_bytes = bytes(self._buffer[:end])
         del self._buffer[: end + 4 + size]
         self._busy = True
         self._serve(
-            self, ServerRequest(method, rest.partition(" ")[0].partition("?")[0], body, told)
+            self,
+            ServerRequest(method, target.partition(" ")[0].partition("?")[0], body, head_bytes),
         )
 
     def _refuse(self, status: int) -> None:

@@ -1,4 +1,4 @@
-"""Per-minute budgets as servers keep them: token buckets that fill steadily."""
+"""Per-minute rate limits of a server: token buckets that refill steadily."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ class MeterReading:
 
 
 class ServerBudget:
-    """Holds a minute's worth at most. Times are real seconds; `minute` is how many a minute has."""
+    """A token bucket of one minute's capacity. Times, and `minute`, are in real seconds."""
 
     def __init__(self, limit: int, minute: float, now: float) -> None:
         self._limit = limit
@@ -54,7 +54,7 @@ class ServerBudgets:
         self._tokens = ServerBudget(tokens_per_minute, minute, now) if tokens_per_minute else None
 
     def admit(self, tokens: int, now: float) -> float:
-        """Take one request of so many tokens, or else say how long to wait; see Meter.wait."""
+        """Take one request of so many tokens and return 0.0, or else the real seconds to wait."""
         due = [(self._requests, 1), (self._tokens, tokens)]
         wait = max(meter.wait(amount, now) if meter else 0.0 for meter, amount in due)
         for meter, amount in due:

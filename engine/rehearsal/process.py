@@ -1,4 +1,4 @@
-"""A mock server in its own process, so that it takes no time from its client."""
+"""A mock server in its own process, so that it takes no CPU time from its client."""
 
 import subprocess
 import sys
@@ -14,16 +14,16 @@ from oversight.engine.errors import UsageError
 
 @contextmanager
 def serving(flags: Sequence[str]) -> Iterator[str]:
-    """Run a server while the body runs; its base URL. flags: of `python -m
-    oversight.engine.rehearsal`.
+    """Run a server while the body runs, and yield its base URL.
 
-    However this process ends, the server ends with it. UsageError if it does not start.
+    flags: arguments of `python -m oversight.engine.rehearsal`. The server ends with this process,
+    however that ends. UsageError if it does not start.
     """
     with subprocess.Popen(
         [sys.executable, "-m", "oversight.engine.rehearsal", "--attached", *flags],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        # Ctrl-C is for the client, whose calls in flight are still to land.
+        # Ctrl-C must not reach the server: the client waits for its calls in flight.
         start_new_session=True,
     ) as server:
         assert server.stdin is not None, "it is a pipe"
@@ -39,11 +39,11 @@ def serving(flags: Sequence[str]) -> Iterator[str]:
 
 def counts(url: str) -> dict[str, int]:
     """The counts of the server at `url`; see MockServer.counts."""
-    place = urlsplit(url)
-    connection = HTTPConnection(place.hostname or "", place.port, timeout=60)
+    address = urlsplit(url)
+    connection = HTTPConnection(address.hostname or "", address.port, timeout=60)
     try:
         connection.request("GET", "/rehearsal/counts")
-        told: dict[str, int] = orjson.loads(connection.getresponse().read())
-        return told
+        received: dict[str, int] = orjson.loads(connection.getresponse().read())
+        return received
     finally:
         connection.close()

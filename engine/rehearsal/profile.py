@@ -16,20 +16,20 @@ FaultKind: TypeAlias = Literal[
     "server_error",  # 500
     "overloaded",  # 503, or 529 on the Anthropic wire, with a delay to obey
     "unauthorized",  # 401
-    "quota",  # the account has nothing left
-    "policy",  # 400: a filter turned the prompt down
-    "too_long",  # 400: beyond the context
+    "quota",  # the account has no credit left
+    "policy",  # 400: a filter rejected the prompt
+    "too_long",  # 400: longer than the context
     "html",  # 502 with a web page
-    "reset",  # the connection is torn down
-    "stall",  # nothing, for ever
-    # After the work was done, so maybe billed:
-    "cut",  # torn down in the middle of the body
-    "half_json",  # the body ends early, though all its announced bytes are there
+    "reset",  # the connection is reset
+    "stall",  # no answer at all
+    # After generation, so possibly billed:
+    "cut",  # the connection is reset in the middle of the body
+    "half_json",  # truncated JSON, with a content-length to match
     "error_in_200",
     "drip",  # a blank line every 0.4 s before the body
     "gzip_bomb",  # 64 KB that are 64 MB
     "huge",  # 40 MB, uncompressed
-    "unknown_stop",  # a stop reason that nobody has heard of
+    "unknown_stop",  # a stop reason that does not exist
     "refusal",  # a good reply in which the model declines
 ]
 FAULT_KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
@@ -41,7 +41,7 @@ class FaultWindow:
 
     fault: FaultKind
     share: float
-    """In [0, 1], of the requests that arrive in the period."""
+    """Share of the requests that arrive in the period, in [0, 1]."""
     start: float = 0.0
     """Seconds after the first request."""
     end: float = float("inf")
@@ -89,36 +89,36 @@ class BatchProfile:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Behaviour of the server, in simulated seconds, `speed` of which pass in a real one."""
+    """Behaviour of the server. Times are simulated seconds, `speed` of them per real second."""
 
     spells: tuple[FaultWindow, ...] = ()
     """Shares of overlapping windows add up."""
     latency: float = 0.0
-    """Median time until a reply starts; single ones vary by `spread`."""
+    """Median time until a reply starts."""
     spread: float = 0.0
     """Standard deviation of the logarithm of the latency."""
     per_token: float = 0.0
-    """Added for each output token."""
+    """Additional time per output token."""
     requests_per_minute: int = 0
     """For each model; 0: no limit."""
     tokens_per_minute: int = 0
     """Input and output together, for each model; 0: no limit."""
     slots: int = 0
-    """Requests that are served at one time, as by a server of one's own: others queue, first come,
-    first served. 0: all at once."""
+    """Maximum number of requests served at a time, as on a local server; others wait in FIFO order.
+    0: no limit."""
     quota: int = 0
     """Replies until the account's credit is used up; 0: unlimited."""
     delay: float = 1.0
     """The wait that a `rate_limit` or an `overloaded` fault asks for."""
     drip: float = 30.0
-    """How long a dripping reply takes."""
+    """Duration of a dripping reply."""
     vendors: Literal["", "2026"] = ""
     """Year of the vendors' rules by which requests are refused; empty: none are."""
     batch: BatchProfile = BatchProfile()
     speed: float = 1.0
     seed: int = 0
-    """Which requests meet which fault: a function of this, of the request and of how many equal
-    ones came before it, whatever the order of arrival."""
+    """Seed of the faults. The fault of a request depends on it, on the request and on the number of
+    equal requests before, but not on the order of arrival."""
 
     def fault(self, chance: float, elapsed: float) -> FaultKind | None:
         """The fault of a request that drew `chance`, in [0, 1), `elapsed` simulated seconds in."""
@@ -184,7 +184,7 @@ PROFILES: dict[str, Profile] = {
 
 
 def load_profile(name: str) -> Profile:
-    """A profile by name, or from a YAML or TOML file. UsageError names what is wrong with it."""
+    """A profile by name, or from a YAML or TOML file. UsageError if it is unknown or invalid."""
     if name in PROFILES:
         return PROFILES[name]
     path = Path(name)

@@ -1,7 +1,7 @@
-"""Rehearsing a sweep: the whole of it against a server of this machine, without a key.
+"""Rehearsal of a sweep: the whole sweep is run against a local mock server, without keys.
 
-Wires, transports, limits and retries are those of the run; only the answers come from simulated
-models, in a process of their own behind real HTTP. Store and run folder are temporary.
+Wires, transports, limits and retries are those of a real run. The answers come over HTTP from
+simulated models in another process. Store and run folder are temporary.
 """
 
 import asyncio
@@ -27,15 +27,15 @@ REHEARSAL_KEY = "rehearsal"
 """Dummy value of every key, region and project."""
 
 REHEARSAL_DEADLINE = 60.0
-"""Seconds for one exchange, unless the sweep file sets them: no profile's replies take as long, and
-each request that it lets hang would hold up the end of the rehearsal for ten minutes."""
+"""Deadline of one request, in seconds, unless the sweep file sets it. No profile's replies take as
+long, and with the usual deadline a stalled request would delay the end by ten minutes."""
 
 SAMPLE_EVERY = 0.25
 """Simulated seconds between two samples of each model's bottleneck."""
 
 
 def actors(loaded: LoadedSweep) -> Responder:
-    """Simulated models for those of a sweep, by their names on the wire."""
+    """A responder with a simulated model for each model of a sweep, by its name on the wire."""
     parts = stand_ins(loaded.sweep, loaded.models.simulated)
     bare = {
         model.removeprefix(f"{provider_of(model)}/"): part
@@ -46,7 +46,7 @@ def actors(loaded: LoadedSweep) -> Responder:
 
 
 def staged(file: SweepFile, url: str) -> LoadedSweep:
-    """The sweep with every provider at `url`, and nothing of the environment but dummy keys."""
+    """The sweep with every provider at `url`, and dummy keys in place of the environment."""
     variables: dict[str, str] = {}
     providers = {}
     for provider in {provider_of(m) for m in file.sweep({}).models if not m.startswith(PREFIX)}:
@@ -54,7 +54,7 @@ def staged(file: SweepFile, url: str) -> LoadedSweep:
         needed = [variable for _, variable, default in row.options if default == "!"]
         variables.update(dict.fromkeys(filter(None, [row.key_variable, *needed]), REHEARSAL_KEY))
         given = file.providers.get(provider, {})
-        # A folder for each provider: a host of open weights is not told by its models' names.
+        # A path for each provider, since the names of open-weight models do not tell their host.
         at = {"base_url": f"{url}/{provider}/v1"}
         providers[provider] = {"deadline": REHEARSAL_DEADLINE, **given, **at}
     return load_sweep(replace(file, providers=providers), variables)
@@ -68,9 +68,9 @@ class BottleneckSampler:
     """Model -> number of samples by bottleneck."""
     looks: int = 0
     story: float = 0.0
-    """Simulated seconds that it took."""
+    """Duration in simulated seconds."""
     real: float = 0.0
-    """Real seconds that it took."""
+    """Duration in real seconds."""
     computing: float = 0.0
     """CPU seconds of this process."""
 
@@ -125,10 +125,10 @@ class Rehearsed:
 
     @property
     def seen(self) -> int:
-        """Requests that the server saw; a call in a batch is one once its batch has ended."""
+        """Number of requests that the server saw; calls in a batch count once it has ended."""
         return self.server.get("requests", 0) + self.server.get("lines_ended", 0)
 
     @property
     def agrees(self) -> bool:
-        """Whether the server saw just those requests that the ledger has."""
+        """Whether the server saw as many requests as the ledger has."""
         return self.total.sent == self.seen

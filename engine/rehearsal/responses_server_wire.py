@@ -22,10 +22,10 @@ _STOPS = {"truncated": "max_output_tokens"}
 
 
 class ResponsesServerWire(OpenAIServerWire):
-    """Its errors, limits and waits are those of chat completions.
+    """The responses endpoint; its errors, limits and waits are those of chat completions.
 
-    A wish for a tool comes after an item of reasoning, and is refused without it when it comes
-    back, as the vendor refuses it.
+    A tool call follows an item of reasoning. As with the vendor, a request that sends the call back
+    without that item is refused.
     """
 
     endpoint: Endpoint = "responses"
@@ -125,8 +125,8 @@ def _part(call: Call, reply: Reply) -> dict[str, Any]:
 
 
 def _messages(items: list[dict[str, Any]]) -> Iterator[Message]:
-    """Items as messages: what a model said and wished in one turn is one of them."""
-    text, wishes, thoughts = "", list[ToolCall](), set[str]()
+    """Items as messages: text and tool calls of one turn of the model make one message."""
+    text, tool_calls, thoughts = "", list[ToolCall](), set[str]()
     spoke = False
     for item in items:
         kind = item.get("type", "message")
@@ -136,14 +136,14 @@ def _messages(items: list[dict[str, Any]]) -> Iterator[Message]:
             thoughts.add(item["id"])
             continue
         if kind == "function_call":
-            wishes.append(_wish(item, thoughts))
+            tool_calls.append(_wish(item, thoughts))
             continue
         if kind == "message" and item["role"] == "assistant":
             text, spoke = text + _text(item["content"]), True
             continue
-        if spoke or wishes:
-            yield Message("assistant", text, tuple(wishes))
-            text, wishes, spoke = "", [], False
+        if spoke or tool_calls:
+            yield Message("assistant", text, tuple(tool_calls))
+            text, tool_calls, spoke = "", [], False
         if kind == "function_call_output":
             yield Message("tool", item["output"], tool_call_id=item["call_id"])
         elif kind == "message":
@@ -151,8 +151,8 @@ def _messages(items: list[dict[str, Any]]) -> Iterator[Message]:
             yield Message(role, _text(item["content"]))
         else:
             raise ValueError(f"Invalid value: '{kind}'.")
-    if spoke or wishes:
-        yield Message("assistant", text, tuple(wishes))
+    if spoke or tool_calls:
+        yield Message("assistant", text, tuple(tool_calls))
 
 
 def _wish(item: dict[str, Any], thoughts: set[str]) -> ToolCall:
@@ -172,5 +172,5 @@ def _text(content: Any) -> str:
 
 
 def _sealed(id: str) -> str:
-    """What stands for encrypted reasoning: it can be told from anything made up."""
+    """Stand-in for encrypted reasoning, which the server can verify."""
     return sha256(id.encode()).hexdigest()

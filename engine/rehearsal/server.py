@@ -1,7 +1,7 @@
-"""A server that behaves like the vendors', good days and bad: rehearse a sweep, measure an engine.
+"""A mock server that behaves like the vendors', to rehearse sweeps and measure the engine.
 
-It speaks all wires over real HTTP on this machine. What it says comes from an `Answer`, what goes
-wrong from a `Profile`, and what it saw is counted: at `/rehearsal/counts`, or in `counts()`.
+It speaks all wires over real HTTP on the loopback interface. A `Responder` produces its replies and
+a `Profile` its faults; its counts are at `/rehearsal/counts` and in `counts()`.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class MockServer:
         self._connections: set[Connection] = set()
         self._start: float | None = None
         self._serving = 0
-        """Requests in slots, where there are slots."""
+        """Number of occupied slots, if the profile limits them."""
         self.desk = ServerDesk(profile.batch, profile.speed, profile.seed, self._line)
         self._queue: deque[tuple[float, Connection, Callable[[], None]]] = deque()
 
@@ -70,14 +70,13 @@ class MockServer:
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
 
     def counts(self) -> dict[str, int]:
-        """What was seen so far.
+        """Counts since the start.
 
-        requests: all that asked for a reply; each ends as one of `ok`, a fault's name,
-        `nonsense` (no call could be read, or no answer was known), `unsupported` (the vendor would
-        refuse it) and `abandoned` (the client was gone). repeats: of them, those equal to an
-        earlier one. connections: opened in all.
-        in_flight, peak: at once, now and at most. input_tokens, output_tokens: of what was
-        generated, and so billed. batches, lines: handed in in batches; see `ServerDesk`.
+        requests: requests for a reply; each ends as one of `ok`, a fault's name, `nonsense` (not
+        a readable call, or without a known answer), `unsupported` (the vendor would refuse it) and
+        `abandoned` (the client was gone). repeats: requests equal to an earlier one. connections:
+        connections opened. in_flight, peak: requests in flight, now and at most. input_tokens,
+        output_tokens: of generated, and so billed, replies. batches, lines: see `ServerDesk`.
         """
         return {**self._counts, **self.desk.counts}
 
@@ -125,15 +124,15 @@ class MockServer:
         self._reply(connection, dialect, call, request.body)
 
     def _line(self, path: str, body: bytes) -> tuple[int, bytes]:
-        """Answers one line of a batch."""
+        """Status and body of the answer to one line of a batch."""
         dialect, model = _route(path)
         if dialect is None:
             return 404, _OPENAI.bad_request(f"no such path: {path}")
         try:
-            told = orjson.loads(body)
-            call = dialect.call(told, model)
+            parsed = orjson.loads(body)
+            call = dialect.call(parsed, model)
             if self.profile.vendors:
-                said = vendor_refusal(dialect.endpoint, told, model or told["model"], b"")
+                said = vendor_refusal(dialect.endpoint, parsed, model or parsed["model"], b"")
                 if said is not None:
                     return said.status, dialect.bad_request(said.message, said.code)
             reply = self._answer(call)
@@ -212,13 +211,13 @@ class MockServer:
             spoil(fault, connection, dialect, body, limits, self.profile)
 
     def _tell_model(self, connection: Connection, request: ServerRequest) -> None:
-        """Describe a model, if the profile has vendors."""
+        """Answer a request to the Models endpoint; 404 unless the profile has vendors' rules."""
         name = unquote(request.path.rpartition("/models/")[2])
-        told = vendor_model(name, request.head) if self.profile.vendors else None
-        if told is None:
+        described = vendor_model(name, request.head) if self.profile.vendors else None
+        if described is None:
             what = _OPENAI.bad_request(f"The model '{name}' does not exist", "model_not_found")
             return connection.answer(404, what)
-        return connection.answer(200, orjson.dumps(told))
+        return connection.answer(200, orjson.dumps(described))
 
     def _unsupported(
         self,
@@ -228,7 +227,7 @@ class MockServer:
         body: dict[str, Any],
         model: str,
     ) -> bool:
-        """Whether the vendor would refuse a request, which has then been told so."""
+        """Whether the vendor would refuse a request; if so, the refusal has been sent."""
         said = vendor_refusal(dialect.endpoint, body, model or body["model"], request.head)
         if said is None:
             return False
@@ -251,31 +250,31 @@ class MockServer:
     def _admit(
         self, connection: Connection, dialect: ServerWire, call: Call, tokens: int, now: float
     ) -> str | None:
-        """Header lines on the limits after this request, or None if it has been turned away."""
+        """Header lines with the limits after this request; None if it was refused with a 429."""
         profile = self.profile
         meters = self._meters.get(call.model)
         if meters is None:
             limits = profile.requests_per_minute, profile.tokens_per_minute
             meters = self._meters[call.model] = ServerBudgets(*limits, 60.0 / profile.speed, now)
         wait = meters.admit(tokens, now)
-        told = dialect.limits(*meters.read(now))
+        headers = dialect.limits(*meters.read(now))
         if wait == math.inf:
-            much = f"Request too large: Limit {profile.tokens_per_minute}, Requested {tokens}"
-            connection.answer(*dialect.complaint("rate_limit", much), told)
+            too_large = f"Request too large: Limit {profile.tokens_per_minute}, Requested {tokens}"
+            connection.answer(*dialect.complaint("rate_limit", too_large), headers)
         elif wait:
             status, body = dialect.complaint("rate_limit")
-            connection.answer(status, body, told + dialect.wait(wait))
-        return None if wait else told
+            connection.answer(status, body, headers + dialect.wait(wait))
+        return None if wait else headers
 
     def _latency(self, fate: random.Random, tokens: int) -> float:
-        """Real seconds until a reply of so many tokens is out."""
+        """Real seconds until a reply of so many tokens is sent."""
         profile = self.profile
         wait = profile.latency * math.exp(fate.gauss(0.0, profile.spread))
         return (wait + profile.per_token * tokens) / profile.speed
 
 
 def _route(path: str) -> tuple[ServerWire | None, str]:
-    """The dialect of a path and the model that it names, as the clouds' paths do."""
+    """The wire of a path, and the model that it names; empty except in the clouds' paths."""
     if path.endswith("/chat/completions"):
         return _OPENAI, path.partition("/deployments/")[2].partition("/")[0]
     if path.endswith("/responses"):

@@ -1,4 +1,4 @@
-"""Both vendors' batch endpoints from the server's side, with all that goes wrong there."""
+"""Both vendors' batch endpoints from the server's side, with their faults."""
 
 import asyncio
 import re
@@ -21,7 +21,7 @@ LineFate: TypeAlias = Literal[
     "ok", "expired", "cancelled", "missing", "errored", "overloaded", "garbled"
 ]
 Serve: TypeAlias = Callable[[str, bytes], tuple[int, bytes]]
-"""Answers one call: of a path and a body, the status and the body of the answer."""
+"""Answers one call: path and body in, status and body out."""
 
 _PATH = re.compile(
     r"/(?P<vendor>messages/)?(?P<what>files|batches)"
@@ -34,7 +34,7 @@ _FIXED: dict[str, int] = {"errored": 400, "overloaded": 503}
 class _Batch:
     id: str
     owner: bytes
-    """The key it was submitted with; requests with other keys do not see it."""
+    """API key that submitted it; requests with other keys do not see it."""
     lines: list[tuple[str, str, bytes]]
     """(custom id, path, body)"""
     made: float
@@ -54,11 +54,10 @@ class _Batch:
 
 
 class ServerDesk:
-    """Takes batches, keeps them for a while, and answers their lines when they end.
+    """The batch endpoints: accepts batches, and answers their lines when they end.
 
-    Counted are batches, lines, those of batches that have ended as `lines_ended`, what became of
-    each, and as `lines_twice` those that were handed in while the same line was still out, or after
-    it had been answered.
+    Its counts: `batches`, `lines`, `lines_ended` (lines of ended batches), `lines_` with each
+    result, and `lines_twice` (lines submitted again while pending, or after they were answered).
     """
 
     def __init__(self, profile: BatchProfile, speed: float, seed: int, serve: Serve) -> None:
@@ -69,7 +68,7 @@ class ServerDesk:
         self._files: dict[str, bytes] = {}
         self._batches: dict[str, _Batch] = {}
         self._held: dict[str, LineFate | None] = {}
-        """Custom id -> its last result; None while it is out."""
+        """Custom id -> last result; None while it is pending."""
         self._times: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
 
@@ -79,11 +78,11 @@ class ServerDesk:
         return tuple(self._batches.values())
 
     def serve(self, connection: Connection, request: ServerRequest, dialect: ServerWire) -> bool:
-        """Answer a request to a batch endpoint; False if it is another request."""
-        found = _PATH.search(request.path)
-        if found is None:
+        """Answer a request to a batch endpoint; False if it is for another endpoint."""
+        matched = _PATH.search(request.path)
+        if matched is None:
             return False
-        vendor: Vendor = "anthropic" if found["vendor"] else "openai"
+        vendor: Vendor = "anthropic" if matched["vendor"] else "openai"
         owner = b"".join(
             re.findall(rb"(?i)\r\n(?:x-api-key|authorization): *([^\r]*)", request.head)
         )
@@ -95,7 +94,7 @@ class ServerDesk:
         if self.profile.locked:
             connection.answer(*dialect.complaint("unauthorized"))
             return True
-        match request.method, found["what"], found["id"], found["then"]:
+        match request.method, matched["what"], matched["id"], matched["then"]:
             case "POST", "files", None, None:
                 name = f"file-{len(self._files)}"
                 self._files[name] = _uploaded(request)
@@ -123,15 +122,16 @@ class ServerDesk:
         owner: bytes,
     ) -> None:
         profile, chance = self.profile, Random(f"{self._seed} made {self.counts['desk_requests']}")
-        told = orjson.loads(request.body)
+        submitted = orjson.loads(request.body)
         mark: dict[str, str] = {}
         if vendor == "openai":
-            mark = told.get("metadata") or {}
-            file = self._files[told["input_file_id"]]
+            mark = submitted.get("metadata") or {}
+            file = self._files[submitted["input_file_id"]]
             lines = [(line["custom_id"], line["url"], line["body"]) for line in _json_lines(file)]
         else:
             lines = [
-                (each["custom_id"], "/v1/messages", each["params"]) for each in told["requests"]
+                (each["custom_id"], "/v1/messages", each["params"])
+                for each in submitted["requests"]
             ]
         if chance.random() < profile.unmade:
             return connection.answer(*dialect.complaint("server_error"))
@@ -147,7 +147,7 @@ class ServerDesk:
             [(custom, path, orjson.dumps(body)) for custom, path, body in lines],
             now,
             now + profile.delay / self._speed,
-            told.get("endpoint", ""),
+            submitted.get("endpoint", ""),
             mark,
             datetime.now(UTC).timestamp(),
         )
@@ -184,11 +184,11 @@ class ServerDesk:
         ids = [id for id in ids if self._batches[id].owner == owner]
         after = query.get("after", query.get("after_id", [""]))[0]
         start = ids.index(after) + 1 if after else 0
-        # Pages are small, so that clients have to turn them.
+        # Small pages, so that clients need to fetch several.
         page = ids[start : start + min(int(query.get("limit", ["20"])[0]), 5)]
         shown = [self._shown(self._batches[id], vendor) for id in page]
-        told = {"data": shown, "has_more": start + len(page) < len(ids)}
-        connection.answer(200, orjson.dumps(told))
+        listed = {"data": shown, "has_more": start + len(page) < len(ids)}
+        connection.answer(200, orjson.dumps(listed))
 
     def _about(
         self, connection: Connection, batch: _Batch, vendor: Vendor, method: str, then: str | None
@@ -197,7 +197,7 @@ class ServerDesk:
             now = self._now()
             if now < batch.ends and not batch.cancelled:
                 batch.cancelled = now
-                # What is under way is done first.
+                # Lines in progress are finished first.
                 batch.ends = min(batch.ends, now + 0.1 * self.profile.delay / self._speed)
         if then == "results":
             body = self._results_file(batch, vendor, lambda fate: True)
@@ -229,7 +229,7 @@ class ServerDesk:
                 "archived_at": None,
                 "results_url": f"/v1/messages/batches/{batch.id}/results" if ended else None,
             }
-        told: dict[str, Any] = {
+        described: dict[str, Any] = {
             "id": batch.id,
             "object": "batch",
             "endpoint": batch.endpoint,
@@ -242,21 +242,23 @@ class ServerDesk:
         }
         if batch.refused:
             message = f"the batch failed: {batch.refused}"
-            told["errors"] = {"data": [{"code": batch.refused, "message": message, "line": None}]}
-            return told | {"status": "failed"}
+            described["errors"] = {
+                "data": [{"code": batch.refused, "message": message, "line": None}]
+            }
+            return described | {"status": "failed"}
         if not ended:
             done = int(total * (now - batch.made) / max(batch.ends - batch.made, 1e-9))
-            told["request_counts"]["completed"] = done
-            return told
-        told["status"] = (
+            described["request_counts"]["completed"] = done
+            return described
+        described["status"] = (
             "expired" if batch.expires else "cancelled" if batch.cancelled else "completed"
         )
         for name, good in (("output_file_id", True), ("error_file_id", False)):
             body = self._results_file(batch, vendor, lambda fate, g=good: (fate in _GOOD) == g)  # type: ignore[misc]
             if body:
-                told[name] = f"{batch.id}-{name[:3]}"
-                self._files[told[name]] = body
-        return told
+                described[name] = f"{batch.id}-{name[:3]}"
+                self._files[described[name]] = body
+        return described
 
     def _ended(self, batch: _Batch) -> list[tuple[str, LineFate, int, bytes]]:
         """The result of each line, decided when the batch has ended."""
@@ -309,7 +311,7 @@ class ServerDesk:
             if each[1] != "missing" and wanted(each[1])
         ]
         if self.profile.doubled:
-            # As some have seen them: a line twice, one that is nobody's, and one that is cut off.
+            # As reported by users: duplicate lines, an unknown line and a truncated one.
             lines += [*lines[:2], b'{"custom_id": "nobody", "response": null}', b'{"custom_id": "c']
         return b"".join(line + b"\n" for line in lines)
 

@@ -1,4 +1,4 @@
-"""A wire from the server's side: it reads calls and writes replies and complaints."""
+"""A wire from the server's side: it parses calls, and writes replies and errors."""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -12,7 +12,7 @@ from oversight.engine.rehearsal.profile import FaultKind
 from oversight.engine.rehearsal.vendor_rules import Endpoint
 
 REFUSAL = "I cannot help with that."
-"""Text of a refusal for which the model gave none."""
+"""Text of a refusal if the model gave none."""
 
 _FRAME = 3
 """Tokens added by each message and each tool."""
@@ -26,14 +26,14 @@ class ServerWire(ABC):
 
     @abstractmethod
     def call(self, body: dict[str, Any], model: str) -> Call:
-        """The call in a request; KeyError, TypeError or ValueError if it is none.
+        """The call in a request. model: from the path; empty if the body names it.
 
-        model: as the path names it, empty where the body does.
+        Raises: KeyError, TypeError or ValueError for an invalid body.
         """
 
     @abstractmethod
     def reply(self, call: Call, reply: Reply, number: int) -> bytes:
-        """A reply as the vendor writes it. number: of the request, for its id."""
+        """A reply in the vendor's format. number: of the request, for the reply's id."""
 
     @abstractmethod
     def complaint(self, fault: FaultKind, message: str = "") -> tuple[int, bytes]:
@@ -41,11 +41,11 @@ class ServerWire(ABC):
 
     @abstractmethod
     def bad_request(self, message: str, code: str = "") -> bytes:
-        """Body of a 400 for a request that makes no sense, or that the vendor refuses."""
+        """Body of a 400 for a request that is invalid, or that the vendor refuses."""
 
     @abstractmethod
     def limits(self, requests: MeterReading | None, tokens: MeterReading | None) -> str:
-        """Header lines, each ended by CRLF, about the limits that are in force."""
+        """Header lines, each ended by CRLF, with the current limits."""
 
     @abstractmethod
     def wait(self, seconds: float) -> str:
@@ -60,14 +60,14 @@ def json_text(value: Any) -> str:
     return orjson.dumps(value).decode()
 
 
-def tool_spec(told: dict[str, Any], schema: str = "parameters") -> ToolSpec:
-    """A tool as vendors are told of it. schema: what they call that of its arguments."""
-    return ToolSpec(told["name"], told.get("description") or "", json_text(told.get(schema) or {}))
+def tool_spec(tool: dict[str, Any], schema: str = "parameters") -> ToolSpec:
+    """A tool from the vendor's format. schema: key of the schema of its arguments."""
+    return ToolSpec(tool["name"], tool.get("description") or "", json_text(tool.get(schema) or {}))
 
 
-def response_format(told: dict[str, Any] | None) -> ResponseFormat | None:
-    """The form that a reply is to have, as vendors are told of it; some give it no name."""
-    return ResponseFormat(told.get("name", ""), json_text(told["schema"])) if told else None
+def response_format(wanted: dict[str, Any] | None) -> ResponseFormat | None:
+    """A response format from the vendor's format, which may lack a name."""
+    return ResponseFormat(wanted.get("name", ""), json_text(wanted["schema"])) if wanted else None
 
 
 def input_tokens(call: Call) -> int:
@@ -89,8 +89,8 @@ def output_tokens(reply: Reply) -> int:
 
 
 def _tokens(text: str) -> int:
-    """Four for every three words, or one for every six characters of what has no words.
+    """Estimated tokens: four per three words, or one per six characters of text without spaces.
 
-    A client that plans reckons from the length alone: a server that did too would prove nothing.
+    The client estimates from length alone; a server that did the same would test nothing.
     """
     return max(4 * (text.count(" ") + text.count("\n")) // 3, len(text) // 6)

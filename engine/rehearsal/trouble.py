@@ -1,4 +1,4 @@
-"""The faults as they appear on the wire."""
+"""Faults on the wire: refused requests and spoilt replies."""
 
 import asyncio
 import gzip
@@ -9,7 +9,7 @@ from oversight.engine.rehearsal.profile import FaultKind, Profile
 from oversight.engine.rehearsal.server_wire import ServerWire
 
 _DRIP_INTERVAL = 0.4
-"""Seconds between the bytes of a dripping answer: any read timeout longer than this never fires."""
+"""Seconds between the bytes of a dripping answer; a read timeout longer than this never fires."""
 _MB = 2**20
 _PAGE = b"<html><head><title>502 Bad Gateway</title></head><body>502 Bad Gateway</body></html>"
 

@@ -1,7 +1,7 @@
-"""What the vendors refuse in November 2026, by their own pages: the rules of the profile `2026`.
+"""Rules by which vendors refuse requests, from their own pages of November 2026: profile `2026`.
 
-They are kept apart from the table that calls are checked against before a run, and share nothing
-with it: a rehearsal under them shows whether that table is right.
+They share nothing with the table against which calls are checked before a run, so that a rehearsal
+tests that table.
 """
 
 import re
@@ -51,9 +51,9 @@ class VendorRefusal:
 def vendor_refusal(
     endpoint: Endpoint, body: dict[str, Any], model: str, head: bytes
 ) -> VendorRefusal | None:
-    """What the vendor of a model says to a request; None if it serves it.
+    """The refusal of a request by the vendor of its model; None if it is served.
 
-    model: as the vendor calls it. head: request line and headers, as they came.
+    model: the vendor's name for it. head: request line and headers, as received.
     """
     if _NO_LONGER_SERVED.match(model):
         return VendorRefusal(404, "model_not_found", f"The model `{model}` does not exist")
@@ -126,7 +126,7 @@ def _gemini(endpoint: Endpoint, body: dict[str, Any], model: str, head: bytes) -
 
 
 def thought_signature(id: str) -> dict[str, Any]:
-    """What Gemini attaches to a tool call, and wants back with it."""
+    """Extra content that Gemini attaches to a tool call, and requires when it is sent back."""
     return {"google": {"thought_signature": f"signed {id}"}}
 
 
@@ -154,7 +154,7 @@ def _moonshot(endpoint: Endpoint, body: dict[str, Any], model: str, head: bytes)
 
 
 def _deepseek(endpoint: Endpoint, body: dict[str, Any], model: str, head: bytes) -> _Found:
-    """Sampling while it thinks is no error there: it is taken and has no effect."""
+    """Sampling parameters are accepted in thinking mode, without effect."""
     if (body.get("response_format") or {}).get("type") == "json_schema":
         yield "invalid_request_error", "This response_format type is unavailable now"
 
@@ -171,14 +171,13 @@ def _groq(endpoint: Endpoint, body: dict[str, Any], model: str, head: bytes) -> 
 
 
 def _together(endpoint: Endpoint, body: dict[str, Any], model: str, head: bytes) -> _Found:
-    """The number of candidates is what `logprobs` says there; it is no switch."""
+    """`logprobs` is the number of candidates there, not a boolean."""
     if isinstance(body.get("logprobs"), bool):
         yield "invalid_request_error", "logprobs: expected an integer from 0 to 20"
 
 
 _HOSTS = {b"groq": _groq, b"together": _together}
-"""Hosts of open weights, by the first folder of the path that they are asked at: the names of their
-models do not tell who hosts them."""
+"""First path segment -> rules of a host of open-weight models, whose names do not tell the host."""
 _HOST = re.compile(rb"[A-Z]+ /(\w+)/")
 _VENDORS = (
     ("gemini-", _gemini),
@@ -188,7 +187,7 @@ _VENDORS = (
     ("moonshot-", _moonshot),
     ("deepseek-", _deepseek),
 )
-"""By how their models' names begin."""
+"""(prefix of model names, rules) of each vendor."""
 
 
 def _rules_of(model: str, head: bytes) -> Callable[[Endpoint, dict[str, Any], str, bytes], _Found]:
@@ -226,9 +225,9 @@ def _claude(endpoint: Endpoint, body: dict[str, Any], model: str, head: bytes) -
 
 
 def vendor_model(model: str, head: bytes) -> dict[str, Any] | None:
-    """What the Models endpoint of its vendor says of a model; None if there is no such model.
+    """A model as described by its vendor's Models endpoint; None if there is no such model.
 
-    head: as above; Anthropic's clients are told by their headers.
+    head: request line and headers, by which Anthropic's clients are recognised.
     """
     if not _version(head):
         if not model.startswith(("gpt-", "o")) or _NO_LONGER_SERVED.match(model):
@@ -269,6 +268,6 @@ def _support(kinds: dict[str, bool]) -> dict[str, Any]:
 
 
 def _version(head: bytes) -> bytes:
-    """The edition of the API that a request asks for."""
+    """Version of Anthropic's API in the headers of a request; empty if there is none."""
     found = re.search(rb"(?i)\r\nanthropic-version: *([^\r]*)", head)
     return found[1] if found else b""

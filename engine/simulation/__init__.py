@@ -1,4 +1,4 @@
-"""Simulated models: a provider without a wire, and what it must score."""
+"""Simulated models: a provider without a wire, and their expected scores."""
 
 from oversight.engine.simulation.expected import ExpectedScores, expected_scores
 from oversight.engine.simulation.ground_truth import GroundTruth

@@ -1,4 +1,4 @@
-"""Randomness of a simulated reply: eight numbers taken from the call's address, without state."""
+"""Randomness of a simulated reply: eight numbers derived from the call's address."""
 
 import struct
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from oversight.engine.simulation.model import Shift
 
 
 class Chance(NamedTuple):
-    """Independent, uniform 32-bit numbers, each for one purpose."""
+    """Independent, uniform 32-bit numbers, one per purpose."""
 
     noise: int
     refusal: int
@@ -24,12 +24,12 @@ class Chance(NamedTuple):
 
 
 def chance_of(address: str) -> Chance:
-    """The chance of the call at this address of 64 hex digits."""
+    """The random numbers of a call. address: 64 hex digits."""
     return Chance._make(_WORDS.unpack(bytes.fromhex(address)))
 
 
 def share(number: int) -> float:
-    """A number of a Chance as a share, uniform in [0, 1): below p with probability p."""
+    """A number of a `Chance`, scaled to [0, 1): it is below p with probability p."""
     return number / 2**32
 
 

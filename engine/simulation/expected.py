@@ -1,9 +1,9 @@
-"""What simulated models must score: agent score differences in closed form.
+"""Expected scores of simulated models: agent score differences in closed form.
 
 Take two answers, the true T and the wrong F, and measure evidence in nats toward T. A simulated
 speech for T states g = persuasion + honesty_gap / 2 ± noise, one for F states
-b = persuasion - honesty_gap / 2 ± noise and counts as -b; a speech that is refused counts as 0.
-The judge reads x = insight ± noise + what it heard, and believes p = 1 / (1 + e^-x) of T. With m
+b = persuasion - honesty_gap / 2 ± noise and counts as -b; a refused speech counts as 0. The judge
+sums x = insight ± noise + stated evidence, and its probability of T is p = 1 / (1 + e^-x). With m
 speeches by the agent (and m by its opponent, marked '):
 
     naive judge     x = insight ± noise                       in both worlds
@@ -14,16 +14,17 @@ speeches by the agent (and m by its opponent, marked '):
     a market        x = insight ± noise - Σ b'                in world T (m rounds)
                     x = insight ± noise + Σ g'                in world F
 
-The market is the agent, whose own insight that is, and it hears its adversary alone. Adversarial
-propaganda is one voice of m = rounds. Both are read where trade lasts all rounds, at epsilon 0.
+In a market, the agent is the market: the insight is its own, and only its adversary speaks.
+Adversarial propaganda is one voice with m = rounds. Both assume epsilon 0, so that all rounds are
+played.
 
-Every ± is an independent coin, because each call has an address of its own; so x takes finitely
-many values, and E S(p, T), E S(p, F) and ASD = E S(p^(T), T) - E S(p^(F), F) are finite sums. By
+Every ± is an independent coin toss, as each call has its own address; so x takes finitely many
+values, and E S(p, T), E S(p, F) and ASD = E S(p^(T), T) - E S(p^(F), F) are finite sums. By
 linearity ASD does not depend on whether the worlds share their calls; its variance does.
 
 Rounding: strengths are summed as stated; stated percentages are exact to 1e-8 of a probability,
-which the clipped logarithm turns into 1e-4 nats at the very worst. Unreadable judgements are left
-out, as a mean over the cells that have a verdict leaves them out.
+an error of at most 1e-4 nats in the clipped logarithm. Unreadable judgements do not count, as in a
+mean over the cells with a verdict.
 """
 
 from collections.abc import Iterable, Mapping
@@ -43,10 +44,10 @@ from oversight.protocols.protocol import Protocol
 from oversight.protocols.scores import SCORES, Score
 
 CLOSED_FORMS = (NaiveJudge, Propaganda, Consultancy, Debate, AdversarialPropaganda, MarketMaking)
-"""Protocols with a closed form here."""
+"""Protocols whose expected scores have a closed form here."""
 
 EvidenceSpread: TypeAlias = dict[float, float]
-"""Probability of each number of nats toward the truth."""
+"""Nats toward the truth -> probability."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +70,15 @@ class ExpectedScores:
 def expected_scores(
     protocol: Protocol, models: Mapping[str, SimModel], score: str = "brier"
 ) -> ExpectedScores:
-    """What `protocol` scores among these models, exactly.
+    """Exact expected scores of `protocol` with these models.
 
-    score: a name in oversight.protocols.scores.SCORES. ValueError for roles without a closed form
-    here:
-    anything but plain agents, and judges that state a probability or are read by logprobs, in
-    one order.
+    score: a name in oversight.protocols.scores.SCORES.
+
+    Raises: ValueError for roles without a closed form here, which is any but plain agents, and
+    judges that state a probability or are read by logprobs, in one order.
     """
     measure = SCORES[score]
-    # Of these exactly: a subclass may have others speak as well.
+    # Exact types: a subclass may add other speakers.
     if type(protocol) not in CLOSED_FORMS or getattr(protocol, "epsilon", 0.0) > 0:
         raise ValueError(f"{protocol.name}: its expected score has no closed form here")
     in_true, in_false = _worlds(protocol, models)
@@ -93,8 +94,8 @@ def expected_scores(
 def _worlds(
     protocol: Protocol, models: Mapping[str, SimModel]
 ) -> tuple[EvidenceSpread, EvidenceSpread]:
-    """Nats toward the truth that the judge ends with, where the agent argues for the true answer
-    and where it argues for the wrong one."""
+    """Spreads of the judge's final nats toward the truth, in the world in which the agent argues
+    for the true answer and in the other."""
     if isinstance(protocol, MarketMaking):
         market = _leaning(_plain(protocol.agent, models))
         rival = _plain(protocol.adversary or protocol.agent, models)
@@ -124,7 +125,7 @@ def _worlds(
 
 
 def _one_conversation(protocol: Protocol) -> bool:
-    """Whether both worlds are the same calls."""
+    """Whether both worlds consist of the same calls."""
     match protocol:
         case NaiveJudge():
             return True
@@ -134,7 +135,7 @@ def _one_conversation(protocol: Protocol) -> bool:
 
 
 def _reading(protocol: Protocol, models: Mapping[str, SimModel]) -> EvidenceSpread:
-    """Nats toward the truth that the judge brings along."""
+    """Spread of the judge's own nats toward the truth, before any speech."""
     judge = protocol.judge
     if not isinstance(judge, (StatedJudge, DistributionJudge, LogprobJudge)) or judge.both_orders:
         raise ValueError(f"{judge.name}: no closed form here; use a judge that is asked once")
@@ -146,7 +147,7 @@ def _leaning(model: SimModel) -> EvidenceSpread:
 
 
 def _case(model: SimModel, true: bool) -> EvidenceSpread:
-    """Nats toward the truth by one speech, which is for the true answer or for the wrong one."""
+    """Spread of the nats toward the truth from one speech, for the true or for the wrong answer."""
     sign = 1 if true else -1
     spoken = ((sign * model.strength(true, shift), (1 - model.refusal) / 2) for shift in SHIFTS)
     return _gathered([*spoken, (0.0, model.refusal)])
@@ -159,7 +160,7 @@ def _plain(speaker: Speaker, models: Mapping[str, SimModel]) -> SimModel:
 
 
 def _total(spreads: Iterable[EvidenceSpread]) -> EvidenceSpread:
-    """The spread of a sum of independent parts."""
+    """Spread of a sum of independent parts."""
     total: EvidenceSpread = {0.0: 1.0}
     for spread in spreads:
         total = _gathered(
@@ -169,7 +170,7 @@ def _total(spreads: Iterable[EvidenceSpread]) -> EvidenceSpread:
 
 
 def _gathered(outcomes: Iterable[tuple[float, float]]) -> EvidenceSpread:
-    """Equal numbers of nats as one; equal as a simulated judge takes them to be."""
+    """A spread from outcomes; those that a simulated judge rounds to the same nats are merged."""
     spread: EvidenceSpread = {}
     for nats, p in outcomes:
         spread[nats_summed(nats)] = spread.get(nats_summed(nats), 0.0) + p

@@ -1,4 +1,4 @@
-"""Forms that a simulated model fills in: what a JSON Schema asks for, and values for it."""
+"""Forms that a simulated model fills in: the kind of a JSON Schema, and values that fit it."""
 
 from collections.abc import Sequence
 from itertools import cycle, islice
@@ -10,31 +10,31 @@ from oversight.protocols.prompts.forms import REASONING
 FormKind: TypeAlias = Literal["probabilities", "choice", "side", "rating", "other"]
 
 MAX_ENTRIES = 3
-"""The most texts in a list; fewer where there are fewer sentences to fill it."""
+"""Maximum number of texts in a list; fewer if there are fewer sentences to fill it."""
 
 
 class Contents(NamedTuple):
-    """What a form is filled with. The defaults are as plain as can be."""
+    """Values with which a form is filled."""
 
     text: str
-    """Goes where a text is asked for, and its sentences where several are."""
+    """Value of a text field; a list of texts gets its sentences."""
     belief: float = 0.5
-    """Goes where a number is asked for; in [0, 1]."""
+    """Value of a number field, in [0, 1]."""
     agrees: bool = False
-    """Goes where a yes or no is asked for."""
+    """Value of a boolean field."""
     pick: int = 0
-    """Which of several choices, counted round and round."""
+    """Index of the value of an enum, modulo the number of choices."""
 
 
 def form_kind(schema: Any, labels: Sequence[str]) -> FormKind:
-    """Whether a form asks for a number for each label, for one of the labels, for the label that a
-    speech argues for, for other numbers or a yes, or for other things.
+    """Kind of a form: `probabilities` has a number per label, `choice` one label, `side` the label
+    that a speech argues for, `rating` other numbers or booleans.
 
-    What counts is the shape, so that a form of any name is understood.
+    Only the shape counts, not the form's name.
     """
     fields = schema.get("properties", {}) if isinstance(schema, dict) else {}
     if isinstance(fields, dict):
-        # Room to think first makes no other form of it.
+        # A field for reasoning does not change the kind.
         fields = {name: field for name, field in fields.items() if name != REASONING}
     if not labels or not fields or not isinstance(fields, dict):
         return "other"
@@ -50,7 +50,7 @@ def form_kind(schema: Any, labels: Sequence[str]) -> FormKind:
 
 
 def fill_form(schema: Any, contents: Contents) -> Any:
-    """A value that a JSON Schema allows, made of `contents`."""
+    """A value that fits a JSON Schema, filled with `contents`."""
     if not isinstance(schema, dict):
         return contents.text
     if "const" in schema:

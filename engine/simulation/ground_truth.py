@@ -1,4 +1,4 @@
-"""What is true where simulated models live. Prompts never say it; these models know it."""
+"""Ground truth of simulated models: the true answers, which prompts never contain."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,9 +9,9 @@ from oversight.protocols.question import Problem
 
 
 class GroundTruth:
-    """The truth about every question of some problems, found by what a prompt shows of it.
+    """True answers of some problems, looked up by the question and answers shown in a prompt.
 
-    Several problems may put one question with other answers; those shown decide which is meant.
+    Several problems may share a question; the answers shown then decide which one is meant.
     """
 
     def __init__(self, problems: Iterable[Problem]) -> None:
@@ -23,14 +23,14 @@ class GroundTruth:
             self._values.setdefault(text, []).append(values)
 
     def __len__(self) -> int:
-        """How many different questions it knows."""
+        """Number of distinct questions."""
         return len(self._values)
 
     def truth(self, text: str, bodies: Sequence[str]) -> int:
-        """Place in `bodies`, the answers as shown, of the most valuable; of equals, of the one
-        that the problem names first.
+        """Index in `bodies`, the answers as shown, of the one with the highest value; of
+        equals, the first in the problem.
 
-        InvalidRequest where the world knows no such question, or knows two truths about it.
+        Raises: InvalidRequest for an unknown question, or one with two different truths.
         """
         truths = {
             max((known for known in values if known in bodies), key=values.__getitem__)

@@ -1,4 +1,4 @@
-"""How a simulated judge puts its belief: in percentages, a form, candidate tokens or a vote."""
+"""Verdicts of a simulated judge: as percentages, probabilities, candidate tokens or a vote."""
 
 import math
 from collections.abc import Sequence
@@ -8,19 +8,19 @@ from oversight.cache.reply import Token
 from oversight.engine.simulation.chance import Chance, share
 
 VARIANTS = (("{label}", 0.9), (" {label}", 0.07), ("({label}", 0.03))
-"""Ways to write a label as one token, and how a judge's belief in it is split among them."""
+"""(form, share): ways to write a label as one token, and their shares of its probability."""
 
 NO_LABELS = ("The", "Both", "Neither", "It")
-"""Tokens that are no label."""
+"""Candidate tokens other than labels."""
 
 CAPTURED = 0.96
-"""Probability that all labels have together; the strays share the rest."""
+"""Total probability of all labels; the other tokens share the rest."""
 
 MUDDLE = (
     "The speeches pull both ways, and this simulated judge would rather not be pinned down: "
     "there is much to be said on all sides."
 )
-"""A judgement that nobody can read: no number, no label, no form."""
+"""An unreadable judgement, without number, label or form."""
 
 REASONS = (
     "Step by step: the speeches put {gap:.2f} nats between ({first}) and ({second}), my own "
@@ -29,7 +29,7 @@ REASONS = (
 
 
 def probabilities(nats: Sequence[float]) -> list[float]:
-    """A probability for each log odds, adding up to 1."""
+    """Softmax: probabilities of answers, from the log odds of each up to a constant."""
     most = max(nats)
     weights = [math.exp(each - most) for each in nats]
     total = sum(weights)
@@ -37,13 +37,13 @@ def probabilities(nats: Sequence[float]) -> list[float]:
 
 
 def percentages(labels: Sequence[str], nats: Sequence[float]) -> str:
-    """One line an answer, with decimals enough that rounding is below 1e-8 of a probability."""
+    """One line per answer; the rounding error is below 1e-8 of a probability."""
     stated = zip(labels, probabilities(nats), strict=True)
     return "\n".join(f"{label}: {100 * p:.6f}%" for label, p in stated)
 
 
 def drawn(nats: Sequence[float], chance: Chance) -> int:
-    """A place, each as likely as it is believed to be right."""
+    """Index of a random answer, drawn by the probabilities of the answers."""
     left = share(chance.pick)
     for place, p in enumerate(probabilities(nats)):
         left -= p
@@ -53,7 +53,7 @@ def drawn(nats: Sequence[float], chance: Chance) -> int:
 
 
 def vote(labels: Sequence[str], nats: Sequence[float], chance: Chance) -> str:
-    """A little reasoning and the line that a vote ends with."""
+    """A short reasoning and the final line of a vote."""
     ranked = sorted(range(len(nats)), key=nats.__getitem__, reverse=True)
     first, second = ranked[:2]
     reasons = REASONS.format(
@@ -63,7 +63,7 @@ def vote(labels: Sequence[str], nats: Sequence[float], chance: Chance) -> str:
 
 
 def label_token(labels: tuple[str, ...], nats: Sequence[float], candidates: int) -> Token:
-    """The likeliest label as a token, with so many candidates at most, best first."""
+    """The most probable label as a token, with at most so many candidates, best first."""
     most = max(nats)
     total = most + math.log(sum(math.exp(each - most) for each in nats))
     forms, strays = _candidates(labels, candidates)
@@ -78,11 +78,11 @@ def label_token(labels: tuple[str, ...], nats: Sequence[float], candidates: int)
 def _candidates(
     labels: tuple[str, ...], candidates: int
 ) -> tuple[tuple[tuple[str, float, int], ...], tuple[tuple[str, float], ...]]:
-    """(token, logarithm of its share of a label's probability, the label's place), and the strays
-    with their logprobs.
+    """(token, log share of its label's probability, index of the label) of each label token, and
+    (token, logprob) of each stray.
 
-    Variants of labels appear only where there is room for those of all labels, and strays only
-    where there is room left, so that the shares of the labels among themselves come out exactly.
+    Variants of labels are used only if those of all labels fit, and strays only in the remaining
+    room, so that the labels keep their exact relative probabilities.
     """
     variants = VARIANTS if candidates >= len(VARIANTS) * len(labels) else (("{label}", 1.0),)
     forms = tuple(
@@ -96,6 +96,6 @@ def _candidates(
 
 
 def stray_token(candidates: int) -> Token:
-    """A token that is no label, among others that are none either."""
+    """A token other than a label, with candidates that are not labels either."""
     top = [(stray, math.log(1 / 2 ** (n + 1))) for n, stray in enumerate(NO_LABELS)]
     return Token(*top[0], tuple(top[:candidates]))

@@ -1,4 +1,4 @@
-"""What a simulated model is like: a few numbers, from which every expected score follows."""
+"""Parameters of a simulated model, from which every expected score follows."""
 
 import math
 from collections.abc import Mapping
@@ -9,16 +9,16 @@ from typing import Literal, TypeAlias
 from oversight.cache.address import value_address
 
 PREFIX = "sim/"
-"""How the name of every simulated model begins."""
+"""Prefix of the names of simulated models."""
 
 Shift: TypeAlias = Literal[-1, 1]
-"""Which way the noise of one reply goes."""
+"""Sign of the noise of one reply."""
 
 SHIFTS: tuple[Shift, Shift] = (-1, 1)
-"""Both ways, equally likely."""
+"""Both signs, equally likely."""
 
 DECIMALS = 3
-"""Of a strength, as a speech states it in nats."""
+"""Number of decimals of a strength, in nats, as a speech states it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +74,13 @@ class SimModel:
 
     @property
     def digest(self) -> str:
-        """12 hex digits of all that decides what it says; how long it takes is no part of that."""
+        """Digest of all parameters that affect replies, so without latency; 12 hex digits."""
         return value_address(replace(self, latency=0.0))[:12]
 
 
 def nats_summed(nats: float) -> float:
-    """A sum of nats without the hair by which sums of decimals are off: equal evidence for two
-    answers must be an exact tie."""
+    """A sum of nats without floating-point error: equal evidence for two answers must be an exact
+    tie."""
     return round(nats, 9)
 
 
@@ -96,4 +96,4 @@ PRESETS: Mapping[str, SimModel] = MappingProxyType(
         "sim/unruly": SimModel(insight=0.7, noise=1.0, refusal=0.05, muddle=0.05, tool_use=0.5),
     }
 )
-"""Models that are there without being described. A sweep file may describe more."""
+"""Built-in simulated models; a sweep file may define more."""

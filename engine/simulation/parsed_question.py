@@ -1,4 +1,4 @@
-"""A question as a simulated model reads it from a prompt, with its private knowledge."""
+"""A question parsed from a prompt, with its truth, which only simulated models know."""
 
 import re
 from functools import cached_property
@@ -11,11 +11,10 @@ from oversight.protocols.prompts.parse import read_question, read_turns
 
 
 class ParsedQuestion:
-    """One question as prompts show it. What is derived from it is kept: prompts repeat it."""
+    """One question as shown in prompts. Derived values are cached, since prompts repeat it."""
 
     def __init__(self, block: str, world: GroundTruth) -> None:
-        """block: as oversight.protocols.prompts.parse.find_question found it; empty where there is
-        none."""
+        """block: from oversight.protocols.prompts.parse.find_question; empty if there is none."""
         self.question, self._answers = read_question(block)
         self.labels = tuple(label for label, _ in self._answers)
         self.places = {label: place for place, label in enumerate(self.labels)}
@@ -23,13 +22,12 @@ class ParsedQuestion:
 
     @cached_property
     def truth(self) -> int:
-        """Place of the true answer in the order of presentation. InvalidRequest if the world has
-        none."""
+        """Index of the true answer in presentation order. InvalidRequest if it is unknown."""
         return self._world.truth(self.question, [body for _, body in self._answers])
 
     @cached_property
     def cases(self) -> tuple[SideCase, ...]:
-        """One per answer, each against the next one."""
+        """The case for each answer, with the next answer as its rival."""
         rivals = self._answers[1:] + self._answers[:1]
         return tuple(
             SideCase(self.question, answer, rival)
@@ -37,8 +35,8 @@ class ParsedQuestion:
         )
 
     def belief(self, user: str, leaning: float) -> list[float]:
-        """Log odds of each answer, up to a constant, for who leans to the truth by so many nats
-        and adds up the strengths of the speeches in a user message."""
+        """Log odds of each answer, up to a constant: `leaning` nats for the true one, plus the
+        strengths stated by the speeches in a user message."""
         nats = [0.0] * len(self.labels)
         nats[self.truth] = leaning
         for _, speech in read_turns(user):
@@ -47,12 +45,12 @@ class ParsedQuestion:
         return [nats_summed(each) for each in nats]
 
     def argued(self, user: str) -> str:
-        """Label of the answer that the last speech argues for; empty if it argues for none."""
+        """Label of the answer that the last speech argues for; empty if there is none."""
         stated = [stated_strength(speech) for _, speech in read_turns(user)[-1:]]
         return next((each[0] for each in stated if each and each[0] in self.places), "")
 
     def expression(self, chance: Chance) -> str:
-        """Arithmetic on two numbers of the question."""
+        """An arithmetic expression with two numbers of the question."""
         a, b = (self._numbers[n % len(self._numbers)] for n in (chance.start, chance.stride))
         return f"{a} {'+-*/'[chance.pick % 4]} {b}"
 

@@ -1,8 +1,8 @@
-"""Simulated models: an `Ask` that answers at once, costs nothing, and whose scores are known.
+"""The provider of simulated models, which cost nothing and whose expected scores are known.
 
-A simulated speaker states in its first word how strong its speech is; a simulated judge adds up
-what it hears stated, adds its own leaning to the truth, and answers in whatever way it is asked.
-All chance comes from the call's address, so a reply is a function of the call, the model's
+A simulated speaker states the strength of its speech in the first word; a simulated judge adds up
+the stated strengths and its own leaning to the truth, and answers in the format asked for. All
+randomness comes from the call's address, so a reply is a function of the call, the model's
 parameters and the truth: the same in every process, on every machine, in any order.
 """
 
@@ -21,7 +21,7 @@ from oversight.engine.simulation.simulated_call import SimulatedCall, system_of
 from oversight.protocols.prompts.parse import find_question
 
 VERSION = 1
-"""Version of simulated replies: raised when a model would answer the same call differently."""
+"""Version of simulated replies; increment it if a model would answer the same call differently."""
 
 REFUSAL = "I would rather not take part in this. (A simulated refusal.)"
 
@@ -29,15 +29,13 @@ CHARACTERS_A_TOKEN = 4
 TOKENS_A_MESSAGE = 4
 
 MAX_PARSED_QUESTIONS = 512
-"""Maximum number of parsed questions kept, about 10 KB each: cells come problem by problem."""
+"""Maximum number of cached questions, about 10 KB each; few suffice, as cells come by problem."""
 
 
 class SimProvider:
-    """Every simulated model of one sweep, in a world where the truth is known.
+    """An `Ask` with the simulated models of one sweep, which know the truth of its questions.
 
-    Raises, instead of guessing: ModelNotFound for a model that nobody described, InvalidRequest for
-    a
-    question that the world does not know.
+    Raises: ModelNotFound for an undefined model, InvalidRequest for an unknown question.
     """
 
     def __init__(self, world: GroundTruth, models: Mapping[str, SimModel] = PRESETS) -> None:
@@ -56,14 +54,15 @@ class SimProvider:
         return self.reply(call)
 
     def identity(self, call: Call) -> str:
-        """All that a reply depends on beside the call: the model's parameters, and which answer to
-        this one question is true. A reply under another identity must never be served for it; and
-        what is known of other questions changes nothing."""
+        """Identity of the endpoint: the model's parameters, and the true answer to this question.
+
+        A reply depends only on these and on the call. A reply stored under another identity is
+        never served, and the truth of other questions does not change the identity."""
         return self._identity(call.model, system_of(call))
 
     def model_identity(self, model: str) -> str:
-        """The part of it that all calls of a model have in common."""
-        self._model(model)  # which says what to do about an unknown one
+        """The part of the identity that all calls of a model share."""
+        self._model(model)  # raises ModelNotFound
         return self._identities[model]
 
     def reply(self, call: Call) -> Reply:
@@ -71,7 +70,7 @@ class SimProvider:
         model = self._model(call.model)
         address = call.address
         chance = chance_of(address)
-        # Who has used a tool has taken part already: it neither declines now nor calls again.
+        # After a tool call, the model neither refuses nor calls a tool again.
         resumed = bool(call.messages) and call.messages[-1].role == "tool"
         if not resumed and share(chance.refusal) < model.refusal:
             return _finish(call, address, REFUSAL, refused=True)
@@ -110,7 +109,7 @@ def _finish(
     wish: ToolCall | None = None,
     refused: bool = False,
 ) -> Reply:
-    """The reply as a provider would hand it over: cut at stop texts and at max_tokens, counted."""
+    """The reply, cut at stop texts and at max_tokens, with its usage."""
     outcome: Outcome = "refused" if refused else "ok"
     stop_reason = "refusal" if refused else "tool_calls" if wish else "stop"
     for mark in call.stop:

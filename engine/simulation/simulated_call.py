@@ -19,18 +19,18 @@ from oversight.protocols.prompts.forms import REASONING
 from oversight.protocols.prompts.parse import Todo, find_question, read_instructions
 
 Said: TypeAlias = tuple[str, tuple[Token, ...]]
-"""A text, and its tokens with their probabilities where those were asked for."""
+"""A text, and its tokens with their logprobs if the call asks for them."""
 
 REASONED = "A simulated model has weighed what it heard, and adds it up."
 
 THOUGHT = "<private>A simulated thought, which nobody else reads.</private>\n"
 
 SHORTEST, SPREAD = 0.7, 0.6
-"""A speech has from 0.7 to 1.3 times the mean number of words."""
+"""Length of a speech relative to the model's mean: from SHORTEST to SHORTEST + SPREAD."""
 
 
 def system_of(call: Call) -> str:
-    """The text of its last system message; empty if it has none."""
+    """Text of the last system message of a call; empty if there is none."""
     for message in reversed(call.messages):
         if message.role == "system":
             return message.text
@@ -43,8 +43,7 @@ class SimulatedCall:
     def __init__(
         self, call: Call, model: SimModel, chance: Chance, scene_of: Callable[[str], ParsedQuestion]
     ) -> None:
-        """scene_of: the Scene of a block that oversight.protocols.prompts.parse.find_question
-        found."""
+        """scene_of: parses a block from oversight.protocols.prompts.parse.find_question."""
         user = result = ""
         for message in call.messages:
             match message.role:
@@ -61,7 +60,7 @@ class SimulatedCall:
         self._scene = scene_of(find_question(system_of(call)))
 
     def wish(self) -> ToolCall:
-        """The use of a tool that the call offers."""
+        """A call of one of the tools offered."""
         chance, tools = self._chance, self._call.tools
         tool = tools[chance.pick % len(tools)]
         arguments = fill_form(
@@ -70,9 +69,7 @@ class SimulatedCall:
         return ToolCall(f"sim_{chance.tool:08x}", tool.name, orjson.dumps(arguments).decode())
 
     def answer(self) -> Said:
-        """What the model says, by the form or the task that it is given. InvalidRequest if it would
-        have
-        to know a truth that the world does not know."""
+        """The model's answer to its form or task. InvalidRequest if that needs an unknown truth."""
         if self._call.response_format:
             return self._form(orjson.loads(self._call.response_format.schema)), ()
         match self._todo.task:
@@ -93,12 +90,12 @@ class SimulatedCall:
 
     @property
     def _labels(self) -> tuple[str, ...]:
-        """Of what there is to choose from: two words about a statement, or the answers."""
+        """Labels of the choices: two words about a statement, or those of the answers."""
         return self._todo.options or self._scene.labels
 
     def _speech(self) -> str:
-        """Whoever has a side argues for it, whatever the act is called; who asks, asks; and
-        anybody else says something that moves no judge."""
+        """A speech for the side that is given, whatever the task; else a question if the task is to
+        ask, or else a neutral text without a strength."""
         scene, chance, todo = self._scene, self._chance, self._todo
         if todo.side in scene.places:
             place = scene.places[todo.side]
@@ -138,8 +135,8 @@ class SimulatedCall:
         return orjson.dumps(value).decode()
 
     def _contents(self) -> Contents:
-        """What any other form is filled with: what this model says and, where the form is about
-        an answer, how much it believes in that."""
+        """Contents of any other form: the model's speech and, if the form is about an answer, the
+        probability it gives that answer."""
         said, chance = self._speech(), self._chance
         place = self._scene.places.get(self._todo.side)
         if place is None:
@@ -148,8 +145,8 @@ class SimulatedCall:
         return Contents(said, belief, share(chance.start) < belief, chance.pick)
 
     def _belief(self) -> list[float]:
-        """Log odds of the options: those of a statement are those of the answer it speaks for, and
-        even where it speaks for none."""
+        """Log odds of the options. Those of a statement are the odds of the answer it argues for;
+        they are even if it argues for none."""
         if not self._todo.options:
             return self._about_answers()
         place = self._scene.places.get(self._todo.side)
@@ -167,6 +164,6 @@ class SimulatedCall:
         return share(self._chance.muddle) < self._model.muddle
 
     def _words(self) -> int:
-        """Length of this reply in words: the model's own, within the limit asked for."""
+        """Length of this reply in words: random, and within the limit of the task."""
         usual = round(self._model.words * (SHORTEST + SPREAD * share(self._chance.length)))
         return usual if self._todo.words is None else min(usual, self._todo.words)

@@ -10,7 +10,7 @@ from oversight.engine.simulation.chance import Chance
 from oversight.engine.simulation.model import DECIMALS
 
 OPENING = "({label}){strength:+.{decimals}f} nats is the weight of this simulated case."
-"""The first word carries side and strength: a word limit cannot cut it off."""
+"""The first word holds side and strength, so that no word limit cuts them off."""
 
 CASE_SENTENCES = (
     "The question says “{question}”, and word for word that leads to ({label}).",
@@ -30,7 +30,7 @@ CASE_SENTENCES = (
     "As a simulated speaker I have no eloquence to hide behind: “{step}” is all there is.",
     "So it comes down to {text}.",
 )
-"""Sixteen, so that every odd stride visits them all."""
+"""Sixteen, a power of two, so that every odd stride visits them all."""
 
 REBUTTAL = (
     "The speech for ({rival}) never comes back to “{step}”.",
@@ -62,7 +62,7 @@ Bank: TypeAlias = tuple[tuple[str, int], ...]
 
 
 class SideCase:
-    """What can be said for and about one answer of one question."""
+    """Sentences for one answer of one question, against a rival answer."""
 
     def __init__(self, question: str, answer: tuple[str, str], rival: tuple[str, str]) -> None:
         """answer, rival: (label, text and work as shown)."""
@@ -99,7 +99,7 @@ class SideCase:
     ) -> str:
         """A speech of at most so many words, but at least its opening.
 
-        replies: whether it answers a speech for the rival. aside: what to say first, if anything.
+        replies: whether it rebuts a speech for the rival. aside: an additional sentence.
         """
         said = [OPENING.format(label=self.label, strength=strength, decimals=DECIMALS)]
         if aside:
@@ -114,7 +114,7 @@ class SideCase:
 
 
 def prose(bank: Bank, words: int, chance: Chance) -> Iterator[str]:
-    """Whole sentences of at most so many words in all, every one once before any comes again."""
+    """Whole sentences with at most so many words in total; none repeats before all have come."""
     at, stride = chance.start, chance.stride | 1
     while True:
         sentence, count = bank[at % len(bank)]
@@ -133,7 +133,7 @@ def neutral(question: str, task: str, words: int, chance: Chance) -> str:
 
 
 def stated_strength(speech: str) -> tuple[str, float] | None:
-    """(label, nats) as the opening of a simulated speech states them; None for any other text."""
+    """(label, nats) from the opening of a simulated speech; None for any other text."""
     if not speech.startswith("("):
         return None
     close = speech.find(")", 0, _LONGEST)
@@ -167,16 +167,16 @@ def _neutral_bank(question: str, task: str) -> Bank:
 
 
 def in_sentences(text: str) -> list[str]:
-    """The sentences of a text, each short enough to quote; there is always one."""
+    """Sentences of a text, each as an excerpt; at least one."""
     parts = re.split(r"(?<=[.?!])\s+", text.strip())
     return [excerpt(part) for part in parts if part] or ["nothing"]
 
 
 def _text_and_steps(shown: str) -> tuple[str, list[str]]:
-    """The first line of an answer, and the others; itself where there are none."""
+    """First line of an answer, and its other lines; the first line again if there are none."""
     text, *work = [excerpt(line) for line in shown.splitlines() if line.strip()] or ["nothing"]
     return text, work or [text]
 
 
 _LONGEST = 64
-"""Characters within which a label, and within which a strength, must end."""
+"""Maximum length in characters of a label, and of a strength."""

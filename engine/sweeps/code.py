@@ -1,4 +1,4 @@
-"""The code behind a sweep: with the settings it decides what is asked and how it is read."""
+"""Digest of the code behind a sweep, which decides what is asked and how replies are read."""
 
 import ast
 import hashlib
@@ -18,27 +18,26 @@ HOME = "oversight.protocols."
 """Prefix of the modules with the built-in protocols, agents and judges."""
 
 UNCOUNTED = ("oversight.protocols.scoring", "oversight.protocols.datasets")
-"""What reads verdicts and decides none, and what loads problems, which count by their contents.
-Scores count: a jury pools by one, and market making asks by one."""
+"""Modules left out of the digest: scoring only reads verdicts, and problems count by content.
+Scores are counted: a jury pools by one, and market making asks by one."""
 
 _IMPORTED = re.compile(rf"^[ \t]*(?:from|import)[ \t]+({re.escape(HOME)}[\w.]+)", re.MULTILINE)
 
 
 def code_digest(protocols: Iterable[Protocol]) -> str:
-    """12 hex digits: others once a prompt, a reader or a protocol of it is written otherwise.
+    """Digest of the code of some protocols: 12 hex digits, which change when that code is edited.
 
-    Counted are the modules of the protocols and of their agents and judges, and all that those
-    import of ours, or of the package that they are in themselves; by what is in them, so that a
-    module that is only moved changes nothing. What reports do with verdicts is not counted, and no
-    other protocol is. Outcomes of other code are never taken for those of this one: an edited
-    protocol is a new run, which pays only for calls that are new. A class without a source file
-    counts by its name.
+    It covers the modules of the protocols, of their agents and of their judges, with all that they
+    import from this package or from their own. Modules count by content, so that moving one changes
+    nothing; a class without a source file counts by name. Reports and other protocols are left out.
+    Outcomes of different code are never mixed: an edited protocol is a new run, which pays only for
+    the calls that are new.
     """
     classes = {cls for protocol in protocols for cls in _classes(protocol)}
     modules = {cls.__module__ for cls in classes} - {"abc", "builtins"}
     ours = {name for name in modules if name.startswith(HOME)}
     foreign = package_closure(modules - ours)
-    # What only foreign code imports of ours decides as much as what ours imports itself.
+    # Built-in modules that only foreign code imports affect the outcome just as much.
     ours |= {name for source in foreign.values() for name in _IMPORTED.findall(source)}
     counted = sorted(_digest(module) for module in closure(filter(_is_module, ours)))
     counted += sorted(hashlib.sha256(source.encode()).hexdigest() for source in foreign.values())
@@ -47,7 +46,7 @@ def code_digest(protocols: Iterable[Protocol]) -> str:
 
 
 def package_closure(modules: Iterable[str]) -> dict[str, str]:
-    """The sources of modules that are not ours, and of all that they import of their own package.
+    """Name -> source of modules outside this package, and of their imports within their own.
 
     Modules without a source file are left out.
     """
@@ -58,7 +57,7 @@ def package_closure(modules: Iterable[str]) -> dict[str, str]:
         file = _source_file(name)
         if name not in sources and file is not None:
             loader = getattr(sys.modules.get(name), "__loader__", None)
-            # On another machine the file of a class is not there, but its source was sent.
+            # On another machine the file is missing, but its source was sent along.
             if isinstance(loader, CodeFileLoader):
                 sources[name] = decode_source(loader.source)
             else:
@@ -90,7 +89,7 @@ def _is_module(name: str) -> bool:
 
 
 def _source_file(name: str) -> Path | None:
-    """The source of a module; None if it has none, or if the name is not that of a module."""
+    """Source file of a module; None if it has none, or if there is no such module."""
     if (module := sys.modules.get(name)) is not None:
         file = getattr(module, "__file__", None)
     else:
@@ -107,19 +106,19 @@ def _lacks_source(cls: type) -> bool:
 
 
 def closure(modules: Iterable[str]) -> set[str]:
-    """The built-in modules among these, and their built-in imports, without uncounted ones."""
-    found: set[str] = set()
+    """These built-in modules and all that they import from this package, without `UNCOUNTED`."""
+    reached: set[str] = set()
     todo = list(modules)
     while todo:
         module = todo.pop()
-        if module not in found and not f"{module}.".startswith(tuple(f"{u}." for u in UNCOUNTED)):
-            found.add(module)
+        if module not in reached and not f"{module}.".startswith(tuple(f"{u}." for u in UNCOUNTED)):
+            reached.add(module)
             todo += _imports(module)
-    return found
+    return reached
 
 
 def _classes(value: Any) -> Iterator[type]:
-    """The classes in a tree of roles and settings, with all their bases."""
+    """Every class in a tree of roles and settings, with its bases."""
     if isinstance(value, tuple):
         for part in value:
             yield from _classes(part)

@@ -1,4 +1,4 @@
-"""A YAML document that remembers where every value stands, so that each fault names its line."""
+"""A YAML document with the line of every value, so that each error can name it."""
 
 import difflib
 import re
@@ -15,7 +15,7 @@ Key: TypeAlias = tuple[str | int, ...]
 
 
 class Document:
-    """Plain values (mappings, lists, scalars), each with its place in the file."""
+    """A parsed YAML file: mappings, lists and scalars, each with its file and line."""
 
     def __init__(self, source: str, text: str, value: Any, places: dict[Key, str]) -> None:
         self.source = source
@@ -23,13 +23,13 @@ class Document:
         """As the user wrote it, without the values set by flags."""
         self.value = value
         self.folder = Path(source).parent
-        """Where relative paths to code start; a run folder knows another one for its copy."""
+        """Base of relative paths to code; a run folder sets the original one for its copy."""
         self._places = places
         self._flagged = False
 
     @classmethod
     def read(cls, path: Path) -> "Document":
-        """UsageError, with file and line, if it cannot be read or is not a plain mapping."""
+        """Read a file. UsageError, with file and line, if it is not a readable, plain mapping."""
         try:
             if path.is_char_device() or path.is_block_device():
                 raise UsageError(f"{path} is a device; name the sweep file")
@@ -46,7 +46,7 @@ class Document:
 
     @classmethod
     def parse(cls, text: str, source: str) -> "Document":
-        """From YAML text. Keys given twice, aliases and custom tags are errors: they hide much."""
+        """Parse YAML text. Duplicate keys, aliases and custom tags are errors."""
         places: dict[Key, str] = {}
         try:
             for event in yaml.parse(text, Loader=_Loader):
@@ -66,14 +66,14 @@ class Document:
         except yaml.YAMLError as exc:
             raise UsageError(f"{source}: not YAML: {exc}") from exc
         except (ValueError, RecursionError) as exc:
-            # A thousand brackets: no sweep of anybody's.
+            # RecursionError: a thousand nested brackets, which no real sweep has.
             raise UsageError(f"{source}: cannot be read as a sweep: {exc}") from exc
         if not isinstance(value, dict):
             raise UsageError(f"{source}: a mapping of settings is expected, not {value!r}")
         return cls(source, text, value, places)
 
     def set(self, assignment: str) -> None:
-        """Apply `a.b=c`: the value is YAML, and a list on the way takes it in each of its parts."""
+        """Apply `a.b=c`: the value is YAML, and is set in every element of a list on the path."""
         self._flagged = True
         flag = f"--set {assignment}"
         path, equals, text = assignment.partition("=")
@@ -83,11 +83,11 @@ class Document:
         self._assign(self.value, path.strip().split("."), value, (), flag)
 
     def written(self) -> Any:
-        """The value as the file has it, without what flags set."""
+        """The value in the file, without changes by flags."""
         return Document.parse(self.text, self.source).value if self._flagged else self.value
 
     def place(self, key: Key) -> str:
-        """`file:line` (or the flag) at which a value, or the nearest one around it, was written."""
+        """`file:line`, or flag, of a value; of the nearest value around it if it is not there."""
         while key and key not in self._places:
             key = key[:-1]
         return self._places.get(key, self.source)
@@ -97,7 +97,7 @@ class Document:
         return self.place(key).startswith("--set")
 
     def fault(self, key: Key, message: str, hint: str = "") -> UsageError:
-        """The error for a value: its place, its name, what is wrong, and how to mend it."""
+        """An error about a value: its line, its name, what is wrong, and how to fix it."""
         name = ".".join(str(part) for part in key)
         text = f"{self.place(key)}: {name}: {message}" if name else f"{self.place(key)}: {message}"
         return UsageError(f"{text}\n  {hint}" if hint else text)
@@ -110,10 +110,10 @@ class Document:
         all: str = "",
         shown: str = "",
     ) -> UsageError:
-        """The error for a name that means nothing here, with the one that was perhaps meant.
+        """An error about an unknown name, with the nearest known one.
 
-        all: what the list of known names is headed by; if empty, `settings of` their owner.
-        shown: in place of that list.
+        all: heading of the list of known names; if empty, `settings of` their owner.
+        shown: printed in place of that list.
         """
         names = list(known)
         close = difflib.get_close_matches(str(key[-1]), names, n=1, cutoff=0.5)
@@ -126,7 +126,7 @@ class Document:
         )
 
     def mapping(self, key: Key, value: Any) -> dict[str, Any]:
-        """A value that must be a mapping; nothing at all is an empty one."""
+        """A value as a mapping, with None as an empty one; UsageError for anything else."""
         if value is None:
             return {}
         if not isinstance(value, dict):
@@ -144,7 +144,7 @@ class Document:
             for n in self._taking(at, name, rest, key, flag):
                 self._put(at[n], name, rest, value, (*key, n), flag)
         elif isinstance(at, dict):
-            # A name may have dots in it, as those of many models do.
+            # A key may contain dots, as many model names do.
             for length in range(len(path), 1, -1):
                 if (whole := ".".join(path[:length])) in at:
                     name, rest = whole, path[length:]
@@ -156,8 +156,8 @@ class Document:
     def _taking(
         self, at: list[Any], name: str, rest: list[str], key: Key, flag: str
     ) -> Iterator[int]:
-        """Places of the parts of a list that take a setting: of several protocols, the one that
-        is meant; of several agents or judges, all."""
+        """Indices of the elements to set: those that have the next key of the path, such as the
+        kind of a protocol, or else all of them."""
         for n, part in enumerate(at):
             if part == name and rest:
                 at[n] = {name: None}
@@ -172,7 +172,7 @@ class Document:
     ) -> None:
         here = (*key, name)
         if not rest or (isinstance(at, dict) and at.get(name) is None):
-            # What stood there is gone, and with it the places of its parts.
+            # The old value goes, and with it the lines of its parts.
             self._places = {k: v for k, v in self._places.items() if k[: len(here)] != here}
             self._places[here] = flag
             at[name] = {} if rest else value
@@ -181,12 +181,12 @@ class Document:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML as people mean it: `1e-3` is a number, a date is text, and `no` is no."""
+    """YAML loader that reads `1e-3` as a number and a date as text."""
 
 
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
-    for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
@@ -221,9 +221,9 @@ def _build(loader: _Loader, node: yaml.Node, key: Key, source: str, places: dict
 
 
 def _scalar(loader: _Loader, node: yaml.Node, at: str) -> Any:
-    """at: how an error message begins."""
+    """The value of a scalar node. at: beginning of an error message."""
     whole = node.tag == "tag:yaml.org,2002:int"
-    # Python neither reads nor shows whole numbers of some thousand digits.
+    # Python refuses to convert integers of several thousand digits.
     if whole and len(node.value) > MAX_DIGITS:
         raise UsageError(f"{at}: a number of {len(node.value):,} digits: no setting takes that")
     try:
@@ -233,7 +233,7 @@ def _scalar(loader: _Loader, node: yaml.Node, at: str) -> Any:
 
 
 MAX_DIGITS = 300
-"""Longest number that is read; no setting needs nearly as many digits."""
+"""Maximum number of digits of an integer; no setting needs nearly as many."""
 
 YAML_KINDS = ("map", "seq", "str", "int", "float", "bool", "null")
 _TAGS = {f"tag:yaml.org,2002:{kind}" for kind in YAML_KINDS}

@@ -1,8 +1,8 @@
-"""Protocols, judges, agents and data sets from elsewhere: by module, by file, or registered.
+"""Loading of user-defined protocols, judges, agents and data sets: by module, file or entry point.
 
 A sweep file names them as `my_package.my_module:MyProtocol`, as `my_file.py:Steelman` (relative to
 the sweep file), or by the name under which an installed package registers them as entry points.
-Importing runs their code: nothing is imported that the sweep does not name.
+Importing runs their code, so only what the sweep names is imported.
 """
 
 import hashlib
@@ -36,11 +36,12 @@ def class_named(
     what: str,
     heading: str,
 ) -> type[Base]:
-    """The class that a name in the sweep file stands for.
+    """The class that a name in the sweep file refers to.
 
-    catalogue: ours, which nothing registered can replace. base: what the class must inherit from.
-    group: of entry points. what, heading: for the error about an unknown name. UsageError also
-    where an import fails, or finds something else.
+    catalogue: built-in classes, which no entry point can replace. base: required base class.
+    group: entry-point group. what, heading: words of the error about an unknown name.
+
+    Raises: UsageError for an unknown name, a failed import or another kind of object.
     """
     if name in catalogue:
         return catalogue[name]
@@ -48,10 +49,10 @@ def class_named(
         return _checked(node, name, _imported(node, name), base)
     if name in registered(group):
         try:
-            found = load_registered(group, name)
+            loaded = load_registered(group, name)
         except UsageError as exc:
             raise node.fault(str(exc)) from exc
-        return _checked(node, name, found, base)
+        return _checked(node, name, loaded, base)
     known = [*catalogue, *registered(group)]
     hint = f"{', '.join(known)}; or from elsewhere: my_module:MyClass, my_file.py:MyClass"
     raise node.unknown(known, what, heading, shown=hint)
@@ -127,19 +128,19 @@ def _hint(place: str, exc: Exception) -> str:
 
 
 class CodeFile(NamedTuple):
-    """A file that classes were taken from, as other processes and machines can load it."""
+    """A file of user-defined classes, in a form that other processes and machines can load."""
 
     path: Path
     """Absolute path on this machine."""
     source: bytes
 
     def load(self) -> ModuleType:
-        """Its module, under the same name in every process. The file itself need not be there."""
+        """The module, under the same name in every process; the file itself may be missing."""
         return _executed(self.path, self.source)
 
 
 def code_files() -> tuple[CodeFile, ...]:
-    """The files that classes were taken from so far, as they were then."""
+    """The files that classes were loaded from so far, with their content at that time."""
     loaders = [
         module.__loader__ for name, module in sys.modules.items() if name.startswith(BY_FILE)
     ]
@@ -151,15 +152,15 @@ def code_files() -> tuple[CodeFile, ...]:
 
 
 def module_from_file(path: Path) -> ModuleType:
-    """The module of a file as it is now."""
+    """The module of a file with its current content. FileNotFoundError if there is no such file."""
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file")
     return _executed(path, path.read_bytes())
 
 
 class CodeFileLoader(SourceFileLoader):
-    """Executes the source it was given. Python's own takes bytecode for a file's by its size and
-    the second of its change, and a file that was just edited may agree in both."""
+    """Executes the given source. Python's own loader matches cached bytecode by file size and the
+    second of the last change, both of which a quick edit can leave the same."""
 
     def __init__(self, name: str, path: Path, source: bytes) -> None:
         super().__init__(name, str(path))
@@ -174,17 +175,17 @@ class CodeFileLoader(SourceFileLoader):
 
 @cache
 def _executed(path: Path, source: bytes) -> ModuleType:
-    """The module of a file, imported once as long as its content is the same."""
-    place = hashlib.sha256(str(path).encode()).hexdigest()
-    content = hashlib.sha256(source).hexdigest()
-    # A name that no import statement can say, so that it stands in for nobody's module.
-    name = f"{BY_FILE}{place[:12]} {content[:12]}"
+    """The module of a file, imported once per content."""
+    path_hash = hashlib.sha256(str(path).encode()).hexdigest()
+    source_hash = hashlib.sha256(source).hexdigest()
+    # A name with spaces cannot be imported by a statement, so it shadows no other module.
+    name = f"{BY_FILE}{path_hash[:12]} {source_hash[:12]}"
     loader = CodeFileLoader(name, path, source)
     spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     if spec is None:
         raise ImportError(f"{path} cannot be imported")
     module = importlib.util.module_from_spec(spec)
-    # Dataclasses look their module up while it is executed.
+    # Dataclasses look up their module while it is executed.
     sys.modules[name] = module
     try:
         loader.exec_module(module)

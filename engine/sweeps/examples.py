@@ -1,4 +1,4 @@
-"""Examples for judges, from a sweep file: decided cases out of a data set."""
+"""Few-shot examples of judges, loaded from the data sets that a sweep file names."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -10,21 +10,21 @@ from oversight.protocols.question import Problem
 
 
 def shots(node: Node) -> tuple[Shot, ...]:
-    """The problems that a setting names, as under `problems`, each as a case that is decided.
+    """Examples from the data sets of a setting, which is written like `problems`.
 
-    A path must be absolute: a run folder is opened again from elsewhere, without its sweep file.
+    Paths must be absolute: a run folder is reopened without the folder of its sweep file.
     """
-    found: list[Shot] = []
+    examples: list[Shot] = []
     for data_set in node.settings().values():
         problems, named = load_named(data_set, None)
         decided = map(Shot.of, problems)
-        found += decided if named else (replace(each, id="") for each in decided)
-    return tuple(found)
+        examples += decided if named else (replace(each, id="") for each in decided)
+    return tuple(examples)
 
 
 def problems_of(value: object) -> Iterator[Problem]:
-    """Every example in a tree of roles and settings, as the problem that it decides: what a
-    simulated world has to know beside the problems of the sweep."""
+    """Every example in a tree of roles and settings, as a problem with its answer; simulated models
+    need its truth as well as that of the sweep's problems."""
     if isinstance(value, Shot):
         question = value.floor.question
         yield Problem(value.id or f"example: {question.text[:60]}", question, value.probs)

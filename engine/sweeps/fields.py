@@ -1,4 +1,4 @@
-"""Settings by name, checked against the fields of the frozen dataclass that they are for."""
+"""Validation of named settings against the fields of a frozen dataclass."""
 
 import math
 import types
@@ -15,32 +15,33 @@ _Filled = TypeVar("_Filled")
 
 
 def filled(node: Node, cls: type[_Filled]) -> _Filled:
-    """A `cls` of a mapping. UsageError names place, value and mend of what does not fit."""
+    """A `cls` with the settings of a mapping. UsageError names line, value and remedy."""
     known = fields_of(cls)
     settings = node.settings()
     for name, setting in settings.items():
         if name not in known:
             raise setting.unknown(known)
-    made = {name: checked_value(setting, known[name]) for name, setting in settings.items()}
-    return made_of(node, cls, made)
+    values = {name: checked_value(setting, known[name]) for name, setting in settings.items()}
+    return made_of(node, cls, values)
 
 
 def checked_value(node: Node, type_: Any) -> Any:
-    """The value as this type, numbers finite and names as a tuple. UsageError for another type."""
+    """The value, validated as a type; lists become tuples, and numbers must be finite.
+    UsageError for any other value."""
     given = value = node.value
     if get_origin(type_) is tuple:
-        # `none`, one name, or a list of names: what a list within an axis stands for.
+        # Within an axis, one alternative of a list field is `none`, one name or a list of names.
         names = [] if value in (None, "none") else [value] if isinstance(value, str) else value
         given = tuple(names) if isinstance(names, list) else names
     try:
-        made = TypeAdapter(type_, config=ConfigDict(strict=True)).validate_python(given)
+        checked = TypeAdapter(type_, config=ConfigDict(strict=True)).validate_python(given)
     except ValidationError:
         raise node.fault(f"{value!r} is not {_expected(type_)}") from None
-    if isinstance(made, float) and not math.isfinite(made):
-        raise node.fault(f"{made} is not a finite number")
-    if isinstance(made, int) and abs(made) > MAX_EXACT_INTEGER:
-        raise node.fault(f"{made:.3g} is too large")
-    return made
+    if isinstance(checked, float) and not math.isfinite(checked):
+        raise node.fault(f"{checked} is not a finite number")
+    if isinstance(checked, int) and abs(checked) > MAX_EXACT_INTEGER:
+        raise node.fault(f"{checked:.3g} is too large")
+    return checked
 
 
 def _expected(type_: Any) -> str:
@@ -55,7 +56,8 @@ def _expected(type_: Any) -> str:
 
 
 def made_of(node: Node, cls: type[_Filled], settings: Mapping[str, Any]) -> _Filled:
-    """The role; what its own checks refuse is reported with its place in the file."""
+    """A `cls` with these settings; a ValueError of its own checks becomes a UsageError with the
+    line."""
     try:
         return cls(**settings)
     except ValueError as exc:

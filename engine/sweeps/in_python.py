@@ -1,4 +1,4 @@
-"""A sweep that was made in Python: what its run folder keeps of it, and how it is opened again."""
+"""Sweeps defined in Python: how a run folder stores and reopens them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
@@ -14,11 +14,11 @@ from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Problem
 
 PYTHON_MARK = "# This run was started from Python"
-"""First line of the file that takes the place of a sweep file in runs made from Python."""
+"""First line of the file that stands in for the sweep file in runs started from Python."""
 
 PARTS_PREFIX = "protocols"
-"""Prefix of the name of each built-in part of a protocol. It is written into run folders, so it
-must not change; runs of version 0.1 name the part's module here too, which may have moved since."""
+"""Prefix of the name of each built-in part of a protocol. It is stored in run folders, so it must
+not change; runs of version 0.1 also name the part's module here, which may have moved since."""
 
 JSON_OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 
@@ -33,28 +33,28 @@ def python_sweep(
     models: Sections,
     providers: Sections,
 ) -> SweepFile:
-    """The sweep of protocols that exist as objects."""
-    made = tuple(protocols)
-    told = {
+    """A sweep of protocol objects, with the text that its run folder will keep."""
+    listed = tuple(protocols)
+    contents = {
         **{field.name: getattr(top, field.name) for field in fields(Top)},
         "models": models,
         "providers": providers,
-        "protocols": _told(made),
+        "protocols": _told(listed),
     }
-    # What cannot be told is some setting that is no good, and is found to be when it is used.
-    text = orjson.dumps(told, default=repr, option=JSON_OPTIONS).decode()
+    # A value that JSON cannot hold is an invalid setting, and is reported where it is used.
+    text = orjson.dumps(contents, default=repr, option=JSON_OPTIONS).decode()
     document = Document("Python", f"{PYTHON_MARK}.\n{text}\n", {}, {})
-    return SweepFile(document, top, tuple(problems), made, models, providers)
+    return SweepFile(document, top, tuple(problems), listed, models, providers)
 
 
 def read_python_sweep(text: str, problems: tuple[Problem, ...]) -> SweepFile:
-    """The same again, from what its run folder keeps. RunFolderError where a protocol of it, or a
-    part of one, is defined in nobody's package but the user's."""
+    """A sweep from the text that `python_sweep` wrote. RunFolderError if a part of a protocol is
+    defined in the user's own package, or if the text cannot be read."""
     try:
-        told = orjson.loads(text.partition("\n")[2])
-        made = _made(told.pop("protocols"))
-        models, providers = told.pop("models"), told.pop("providers")
-        return python_sweep(Top(**told), problems, made, models, providers)
+        contents = orjson.loads(text.partition("\n")[2])
+        rebuilt = _made(contents.pop("protocols"))
+        models, providers = contents.pop("models"), contents.pop("providers")
+        return python_sweep(Top(**contents), problems, rebuilt, models, providers)
     except (ValueError, TypeError, LookupError, AttributeError, ImportError) as exc:
         raise RunFolderError(f"what was made in Python cannot be made again: {exc}") from exc
 
@@ -74,14 +74,14 @@ def _part(kind: type) -> str:
     return f"{PARTS_PREFIX if ours else kind.__module__}:{kind.__qualname__}"
 
 
-def _made(told: Any) -> Any:
-    if isinstance(told, list):
-        return tuple(_made(part) for part in told)
-    if not isinstance(told, dict):
-        return told
-    settings = dict(told)
+def _made(stored: Any) -> Any:
+    if isinstance(stored, list):
+        return tuple(_made(part) for part in stored)
+    if not isinstance(stored, dict):
+        return stored
+    settings = dict(stored)
     module, _, name = settings.pop("is").partition(":")
-    # The user's own package is none that every reader has; nothing is imported from elsewhere.
+    # Only built-in parts are imported: readers may not have the user's own package.
     if module.partition(".")[0] != PARTS_PREFIX:
         raise RunFolderError(f"{name} is defined in your own {module}")
     kind = getattr(protocols, name)

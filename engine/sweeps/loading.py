@@ -1,4 +1,4 @@
-"""Problems that a sweep file names: the data sets of its `problems`, or of a judge's examples."""
+"""Loading of the data sets named in a sweep file, under `problems` or as examples of a judge."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -19,15 +19,16 @@ RELATIVE = "; a relative path starts at the folder of the sweep file"
 def load_problems(node: Node, folder: Path | None, seed: int = 0) -> tuple[Problem, ...]:
     """The problems of the data set that the node is named after.
 
-    folder: where relative paths start, if they stand in the file: a path that was typed as a flag
-    is meant from where it was typed. None: a path in the file must be absolute. seed: of the
-    loader, if the settings do not say. UsageError, or DatasetError where the data are wrong.
+    folder: base of relative paths in the file; with None they must be absolute. Paths given by a
+    flag are relative to the working directory. seed: of the loader, unless its settings name one.
+
+    Raises: UsageError for wrong settings, DatasetError for wrong data.
     """
     return load_named(node, folder, seed)[0]
 
 
 def load_named(node: Node, folder: Path | None, seed: int = 0) -> tuple[tuple[Problem, ...], bool]:
-    """The problems as `load_problems` returns them, and whether their ids are from the data set."""
+    """The problems of `load_problems`, and whether their ids come from the data set itself."""
     name, settings = node.name, node.value
     if any(name in fields_of(each) for each in LOADERS.values()):
         shown = f"NAME: {{{name}: {settings}}}"
@@ -37,11 +38,11 @@ def load_named(node: Node, folder: Path | None, seed: int = 0) -> tuple[tuple[Pr
     kind = class_named(node, name, LOADERS, Loader, DATASETS_GROUP, "data set", "data sets")
     given = settings if isinstance(settings, dict) else {}
     try:
-        made = loader(name, settings, kind)
+        data_loader = loader(name, settings, kind)
         if "seed" not in given:
-            made = replace(made, seed=seed)
+            data_loader = replace(data_loader, seed=seed)
         with missing_file_hint(name, RELATIVE):
-            return made.load(_root(node, made, folder)), made.names_rows
+            return data_loader.load(_root(node, data_loader, folder)), data_loader.names_rows
     except DatasetError:
         raise
     except ValueError as exc:

@@ -1,7 +1,7 @@
 """Checks that the models and providers for which a sweep file has settings exist.
 
-A name that fits nothing would be passed over in silence: limits that are not kept, or calls and a
-key that go to a vendor's own address instead of the one that was meant.
+Otherwise a misspelt name would go unnoticed: limits would not apply, or calls and a key would go to
+a vendor's default address instead of the intended one.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,13 +17,13 @@ ROLE_SECTIONS = ("agents", "judges", "protocols")
 """The sections in which models are named."""
 
 COMPATIBLE = "compatible"
-"""First part of the name of a provider that the user names: `compatible/NAME`."""
+"""First part of the name of a user's own server: `compatible/NAME`."""
 
 
 def check_names(
     document: Document, models: Mapping[str, Any], providers: Mapping[str, Any]
 ) -> None:
-    """UsageError for an unknown provider, and for a model without one."""
+    """Check that every provider exists and every model has one; UsageError otherwise."""
     for name in providers:
         kind, slash, own = name.partition("/")
         key = ("providers", name)
@@ -53,9 +53,10 @@ def check_use(
     providers: Mapping[str, Any],
     asked: Iterable[str],
 ) -> None:
-    """UsageError for settings of a model, or of a server of the user's, that nobody asks.
+    """Check that the sweep uses every model and every own server that has settings.
 
-    asked: the models of the sweep. What the file as written asks, and a flag replaced, may stay.
+    asked: the models of the sweep. Models that only the file names, and a flag replaced, are
+    allowed too. UsageError names settings without a use.
     """
     named = {*asked, *_mentioned(document.written())}
     known = sorted(name for name in named if "/" in name)
@@ -73,7 +74,7 @@ def check_use(
 
 
 def naming(document: Document, provider: str) -> Key:
-    """The key of a provider's settings, or else of the first model that names it."""
+    """Key of a provider's settings, or else of the first model that names the provider."""
     if document.value.get("providers") and provider in document.value["providers"]:
         address = ("providers", provider, "base_url")
         given = document.value["providers"][provider] or {}
@@ -92,7 +93,7 @@ def _mentioned(value: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _texts(key: Key, value: Any) -> Iterator[tuple[Key, str]]:
-    """Every text in a tree of mappings and lists, with its place."""
+    """Every text in a tree of mappings and lists, with its key."""
     if isinstance(value, str):
         yield key, value
     elif isinstance(value, dict):

@@ -10,7 +10,7 @@ from oversight.engine.sweeps.document import Document, Key
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One value of a document. Readers are given nodes, so that each error names its place."""
+    """One value of a document with its key, so that each error can name its line."""
 
     document: Document
     key: Key
@@ -31,11 +31,11 @@ class Node:
         return Node(self.document, (*self.key, name), value)
 
     def replaced(self, value: Any) -> "Node":
-        """The same place with another value."""
+        """A node with the same key and another value."""
         return Node(self.document, self.key, value)
 
     def settings(self) -> "dict[str, Node]":
-        """The parts of a mapping by name, or of None, which has none. UsageError otherwise."""
+        """The parts of a mapping by name; None has none. UsageError for any other value."""
         named = self.document.mapping(self.key, self.value)
         return {name: self.child(name, value) for name, value in named.items()}
 
@@ -44,23 +44,19 @@ class Node:
         if not isinstance(self.value, list):
             yield self
             return
-        for place, value in enumerate(self.value):
-            yield self.child(place, value)
+        for index, value in enumerate(self.value):
+            yield self.child(index, value)
 
     def from_flag(self) -> bool:
         """Whether it was set on the command line."""
         return self.document.from_flag(self.key)
 
     def fault(self, message: str, hint: str = "") -> UsageError:
-        """The error for this value: its place, its name, what is wrong, and how to mend it."""
+        """An error about this value: its line, its name, what is wrong, and how to fix it."""
         return self.document.fault(self.key, message, hint)
 
     def unknown(
         self, known: Iterable[str], what: str = "setting", all: str = "", shown: str = ""
     ) -> UsageError:
-        """The error for a name that means nothing here, with the one that was perhaps meant.
-
-        all: what the list of known names is headed by; if empty, `settings of` their owner.
-        shown: in place of that list.
-        """
+        """An error about this name, which is unknown; see `Document.unknown`."""
         return self.document.unknown(self.key, known, what, all, shown)

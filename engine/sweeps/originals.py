@@ -1,4 +1,4 @@
-"""Where the original files of data sets are: a table, and what a user adds to it."""
+"""Table of the original files of data sets: their URLs, digests and licences."""
 
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -17,11 +17,11 @@ from oversight.protocols.errors import DatasetError
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """One file as its authors published it."""
+    """One published file of a data set."""
 
     url: str
     sha256: str = ""
-    """64 hex digits; empty where the content is not known for certain."""
+    """64 hex digits; empty if unknown."""
 
     @property
     def name(self) -> str:
@@ -37,24 +37,24 @@ class Originals:
     """URL of its authors' description."""
     licence: str
     loader: str
-    """A line of a sweep file that reads it; {folder} stands for where the files are."""
+    """Line of a sweep file that loads it; {folder} is replaced by the folder of the files."""
     files: tuple[Original, ...] = ()
     accept: str = ""
-    """URL of terms that one has to agree to first, in place of files; else empty."""
+    """URL of terms to accept first, instead of files; empty if there are none."""
 
 
 @cache
 def originals() -> Mapping[str, Originals]:
-    """All data sets that can be downloaded, or be had on request, by name."""
+    """Name -> original files of every data set that can be downloaded or requested."""
     text = files("oversight.engine").joinpath("data", "datasets.toml").read_text(encoding="utf-8")
     return TypeAdapter(dict[str, Originals]).validate_python(tomllib.loads(text))
 
 
 @contextmanager
 def missing_file_hint(name: str, where: str = "") -> Iterator[None]:
-    """Raise UsageError, with the command that fetches the data set, for a file that is missing.
+    """Turn the error about a missing file into a UsageError with the command that fetches it.
 
-    name: of the data set. where: what to say of the place that was looked in.
+    name: the data set. where: appended to the message, to say which folder was searched.
     """
     try:
         yield

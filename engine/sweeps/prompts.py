@@ -23,19 +23,19 @@ KEY: Key = ("prompts",)
 def prompt_sets(
     document: Document, folder: Path, kept: Changes | None = None
 ) -> tuple[tuple[PromptSet, ...], Changes]:
-    """Every set of `prompts` (a list is an axis), and what was read of files for them.
+    """Every prompt set of `prompts` (a list is an axis), and the blocks read from files for them.
 
-    A set is `default`, the path of a file, or a mapping of sections with, under `set`, the path of
-    the file that it changes; or, under `from` and `folder`, a published study and where a checkout
-    of it is. kept: what a run folder keeps of the files, which are not read again.
-    UsageError names file, line, block and mend.
+    A set is `default`, the path of a file, or a mapping of changed sections. The mapping may name
+    the file that it changes under `set`; or, under `from` and `folder`, a published study and the
+    folder of a checkout of it. kept: blocks stored in a run folder, used instead of the files.
+    UsageError names file, line, block and remedy.
     """
     value = document.value.get(KEY[0], "default")
     parts = value if isinstance(value, list) else [value]
     read: dict[str, dict[str, str]] = {}
     sets: list[PromptSet] = []
-    for place, part in enumerate(parts):
-        key = (*KEY, place) if isinstance(value, list) else KEY
+    for number, part in enumerate(parts):
+        key = (*KEY, number) if isinstance(value, list) else KEY
         sets.append(_set(document, key, part, folder, kept, read))
     if not sets:
         raise document.fault(KEY, "an empty list leaves nothing to read")
@@ -79,7 +79,7 @@ def _published(
     kept: Changes | None,
     read: dict[str, dict[str, str]],
 ) -> PromptSet:
-    """The set of a study; takes `from` and `folder` out of the sections."""
+    """The prompt set of a published study; removes `from` and `folder` from the sections."""
     study, checkout = sections.pop("from"), sections.pop("folder", None)
     if study not in PUBLISHED:
         raise document.fault(
@@ -129,7 +129,7 @@ def _named(
 
 
 def _blocks(document: Document, key: Key, sections: Mapping[str, Any]) -> dict[str, str]:
-    """The blocks of a mapping of sections, each checked at the place where it is written."""
+    """The blocks of a mapping of sections; an error names the line of its block."""
     known = default_prompts().names
     for section, blocks in sections.items():
         at = (*key, section)

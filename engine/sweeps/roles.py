@@ -1,4 +1,4 @@
-"""From settings to roles: agents, judges and protocols, with every list of settings an axis."""
+"""Agents, judges and protocols built from settings, with every list of settings an axis."""
 
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,12 +33,11 @@ from oversight.protocols.protocol import Protocol
 
 RoleSettings: TypeAlias = dict[str, Any]
 CALL_SETTINGS = ("temperature", "max_tokens", "top_logprobs")
-"""Settings of roles that become settings of their calls, which validate them."""
+"""Settings of roles that are passed on to their calls, and validated there."""
 
 TEMPERATURES = ("temperature", "best_of_temperature")
 AUTO = "auto"
-"""A temperature that is ours where the model heeds one, and otherwise the model's own: what holds
-where a role says nothing of it."""
+"""The default temperature: ours if the model accepts the parameter, otherwise the model's own."""
 
 MakeSpeaker: TypeAlias = Callable[[Judge], Speaker]
 """A speaker for a given judge: best-of-N selects with the judge of its row."""
@@ -74,37 +73,37 @@ class AgentSettings:
 
 def agents(node: Node) -> list[MakeSpeaker]:
     """Every agent of an `agents` section or of a protocol's role: a mapping, or a list of them."""
-    made: list[MakeSpeaker] = []
+    speakers: list[MakeSpeaker] = []
     types_ = fields_of(Agent) | fields_of(AgentSettings)
     for role in _roles(node):
         settings = role.settings()
         if kind := settings.pop("kind", None):
-            made += _speakers_from_elsewhere(role, kind, settings)
+            speakers += _speakers_from_elsewhere(role, kind, settings)
             continue
         for point in _points(role, settings, types_, needs=("model",)):
-            made.append(_speaker(role, point))
-    return made
+            speakers.append(_speaker(role, point))
+    return speakers
 
 
 def _speakers_from_elsewhere(
     node: Node, kind: Node, settings: Mapping[str, Node]
 ) -> Iterator[MakeSpeaker]:
-    """Agents of a class from elsewhere, with that class's settings."""
+    """Agents of a user-defined class, with the settings of that class."""
     for name in _values(kind, str):
         cls = agent_class(kind.child(name, name))
         for point in _points(node, settings, fields_of(cls), needs=required_of(cls)):
             _check_calls(node, point)
             speaker = made_of(node, cls, point)
-            yield partial(_whoever_judges, speaker)
+            yield partial(_for_any_judge, speaker)
 
 
-def _whoever_judges(speaker: Speaker, judge: Judge) -> Speaker:
+def _for_any_judge(speaker: Speaker, judge: Judge) -> Speaker:
     return speaker
 
 
 def judges(node: Node) -> list[Judge]:
-    """Every judge of a `judges` section or of a protocol's role. `kind` says which elicitation."""
-    made: list[Judge] = []
+    """Every judge of a `judges` section or of a protocol's role. `kind` selects the elicitation."""
+    listed: list[Judge] = []
     for role in _roles(node):
         settings = role.settings()
         kinds = settings.pop("kind", role.child("kind", "stated"))
@@ -118,8 +117,8 @@ def judges(node: Node) -> list[Judge]:
                 elif "temperature" in types_:
                     member = point["member"].base_agent
                     point = _tempered(node.document, point, member.model, member.effort)
-                made.append(made_of(role, cls, point))
-    return made
+                listed.append(made_of(role, cls, point))
+    return listed
 
 
 def protocols(
@@ -132,7 +131,7 @@ def protocols(
     """Every protocol of a `protocols` section with every agent, every judge and every prompt set.
 
     The section is a mapping from kinds to settings, or a list of such mappings and of bare kinds.
-    skipped: where to note the rows that are left out; None: they are errors.
+    skipped: list that collects notes on rows left out; with None, such rows are errors.
     """
     seats, benches = list(agents), list(judges)
     words = list(sets) or [default_prompts()]
@@ -174,28 +173,28 @@ SWEEP_AXES = ("agent", "judge", "prompts")
 
 
 def _skip(node: Node, why: str, skipped: list[str] | None) -> None:
-    """Note what is left out. UsageError where nothing may be."""
+    """Note a row that is left out; UsageError if none may be."""
     if skipped is None:
         raise node.fault(why, "leave it to a sweep of its own, or write `grid: skip`")
     skipped.append(f"{node.document.place(node.key)}: {why}; one of them is run")
 
 
 def protocol_class(node: Node) -> type[Protocol]:
-    """The class of the protocol that a node names."""
+    """Class of the protocol that a node names."""
     return class_named(
         node, node.name, PROTOCOLS, Protocol, PROTOCOLS_GROUP, "protocol", "protocols"
     )
 
 
 def judge_class(node: Node) -> type[Judge]:
-    """The class of the kind of judge that a node names."""
+    """Class of the judge whose kind a node names."""
     return class_named(
         node, node.name, JUDGES, Judge, JUDGES_GROUP, "kind of judge", "kinds of judges"
     )
 
 
 def agent_class(node: Node) -> type[Speaker]:
-    """The class of the kind of agent that a node names; built-in agents have no kind."""
+    """Class of the agent whose kind a node names; built-in agents have no kind."""
     return class_named(
         node, node.name, {}, Speaker, AGENTS_GROUP, "kind of agent", "kinds of agents"
     )
@@ -207,7 +206,7 @@ def _seated(point: RoleSettings, judge: Judge) -> RoleSettings:
 
 def _speaker(node: Node, point: RoleSettings) -> MakeSpeaker:
     around, within = fields_of(AgentSettings), fields_of(Agent)
-    # A role within a role: its settings have become what makes it, once the judge is known.
+    # A nested role is a function of the judge by now, not yet a speaker.
     checker: MakeSpeaker | None = point.pop("side_check", None)
     _check_calls(node, point)
     model, effort = point["model"], point.get("effort", "")
@@ -222,7 +221,7 @@ def _speaker(node: Node, point: RoleSettings) -> MakeSpeaker:
         if quotes_by_default:
             agent = replace(plain, quotes=not judge.reads_passage)
         speaker: Speaker = agent
-        # Whoever picks among drafts does so once: the verdict alone is drawn again.
+        # A judge that draws several verdicts still picks among drafts only once.
         picks = seat.selection or (judge.member if isinstance(judge, Redrawn) else judge)
         if seat.best_of > 1:
             speaker = BestOf(seat.best_of, agent, picks, seat.best_of_temperature)
@@ -239,9 +238,9 @@ def _speaker(node: Node, point: RoleSettings) -> MakeSpeaker:
 def _tempered(
     document: Document, point: RoleSettings, model: str, effort: Effort, *names: str
 ) -> RoleSettings:
-    """`point` with each temperature that is left open settled by what its model heeds.
+    """`point` without `auto` temperatures, and with None for those that its model does not accept.
 
-    names: of the settings; `temperature` unless others are named.
+    names: the settings to decide; by default `temperature`.
     """
     names = names or ("temperature",)
     settled = {name: value for name, value in point.items() if name not in names or value != AUTO}
@@ -254,15 +253,16 @@ def _tempered(
 
 
 def _reach(document: Document, model: str) -> Reach:
-    """Settings of the document that decide which parameters a model supports."""
-    told: dict[str, Any] = {}
+    """The settings of the document on which a model's supported parameters depend."""
+    settings: dict[str, Any] = {}
     for section, name in (("models", model), ("providers", provider_of(model))):
         named = document.value.get(section)
         given = named.get(name) if isinstance(named, dict) else None
-        told |= given if isinstance(given, dict) else {}
+        settings |= given if isinstance(given, dict) else {}
     dated = entry(provider_of(model)).dated
     return Reach(
-        version=str(told.get("version") or "") if dated else "", is_model=str(told.get("is") or "")
+        version=str(settings.get("version") or "") if dated else "",
+        is_model=str(settings.get("is") or ""),
     )
 
 
@@ -274,7 +274,7 @@ def _quoted(node: Node) -> bool:
 
 
 def _check_calls(node: Node, point: RoleSettings) -> None:
-    """Refuse settings of a role with which each of its calls would be invalid."""
+    """UsageError for settings of a role that would make each of its calls invalid."""
     model = point.get("model")
     if model is None:
         return
@@ -295,7 +295,7 @@ def _check_calls(node: Node, point: RoleSettings) -> None:
 
 
 def _roles(node: Node) -> Iterator[Node]:
-    """A mapping, or each mapping of a list; a bare text is the name of a model."""
+    """Each role of a section: a mapping or a list of them; a bare text names a model."""
     for role in node.alternatives():
         yield role.replaced({"model": role.value}) if isinstance(role.value, str) else role
 
@@ -341,7 +341,7 @@ def _values(node: Node, type_: Any) -> list[Any]:
 
 
 def _made(node: Node, type_: Any) -> Sequence[Any]:
-    """The values of one alternative; settings of a role may have axes of their own."""
+    """The values of one alternative: several if it is a role with axes of its own."""
     if node.value is None and types.NoneType in get_args(type_):
         return [None]
     if _is(type_, Speaker):
@@ -356,6 +356,6 @@ def _nested(value: Any) -> bool:
 
 
 def _is(type_: Any, role: type[Any]) -> bool:
-    """Whether a field's type is that role, or that role or None."""
+    """Whether a field's type is that role, perhaps with None."""
     options = get_args(type_) if get_origin(type_) in (Union, types.UnionType) else (type_,)
     return any(isinstance(option, type) and issubclass(option, role) for option in options)

@@ -34,14 +34,14 @@ def report_rows(protocols: Iterable[Protocol]) -> tuple[Row, ...]:
     for protocol in distinct.values():
         namesakes.setdefault(_names(protocol), []).append(protocol)
     taken: Counter[Names] = Counter()
-    found = []
+    rows = []
     for address, protocol in distinct.items():
         kind, agent, judge = _told_apart(protocol, namesakes[_names(protocol)])
         taken[kind, agent, judge] += 1
         if (number := taken[kind, agent, judge]) > 1:
             kind = f"{kind} #{number}"
-        found.append(Row(protocol, kind, agent, judge, address))
-    return tuple(found)
+        rows.append(Row(protocol, kind, agent, judge, address))
+    return tuple(rows)
 
 
 def _names(protocol: Protocol) -> Names:
@@ -50,7 +50,7 @@ def _names(protocol: Protocol) -> Names:
 
 
 def _told_apart(protocol: Protocol, alike: list[Protocol]) -> Names:
-    """The names of a protocol, with the settings in which it differs from its namesakes."""
+    """Names of a protocol, extended by the settings that differ from those of its namesakes."""
     names = list(_names(protocol))
     theirs = [_parts(other) for other in alike]
     for at, part in enumerate(_parts(protocol)):
@@ -74,7 +74,7 @@ def _settings(role: object) -> dict[str, str]:
 
 
 def _shown(value: Any) -> str:
-    """Whether a setting is empty: then its namesakes show theirs."""
+    """A setting as text; empty for None, so that only the namesakes that set it show it."""
     if value is None:
         return ""
     return value.name if isinstance(value, (Speaker, Judge)) else str(value)

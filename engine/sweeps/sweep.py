@@ -49,11 +49,11 @@ class Sweep:
     def cells(self, problems: Collection[str] | None = None) -> Iterator[Cell]:
         """Every cell once, lazily, always in the same order.
 
-        Problems come outermost, so that a sweep that is stopped early has covered every row, and
-        that neighbours ask different models. The worlds of a problem are neighbours: what they
-        share is asked while it is in flight.
+        The outermost loop is over problems, so that a sweep stopped early has covered every row and
+        that neighbouring cells ask different models. The worlds of a problem come next to each
+        other, so that their common calls are shared while in flight.
 
-        problems: ids of those whose cells are wanted; None for all.
+        problems: ids of the wanted problems; None for all.
         """
         for number, problem in enumerate(self.problems):
             if problems is None or problem.id in problems:
@@ -72,7 +72,7 @@ class Sweep:
                     place += 1
 
     def span(self, number: int) -> range:
-        """The places of one problem's cells."""
+        """Range of the places of one problem's cells."""
         return range(self._starts[number], self._starts[number + 1])
 
     def problem_at(self, place: int) -> int:
@@ -101,9 +101,9 @@ class Sweep:
         judges, agents = set[str](), set[str]()
         for row in self.rows:
             judges.update(models_of(row.protocol.judge))
-            for each in fields(row.protocol):
-                if each.name != "judge":
-                    agents.update(models_of(getattr(row.protocol, each.name)))
+            for part in fields(row.protocol):
+                if part.name != "judge":
+                    agents.update(models_of(getattr(row.protocol, part.name)))
         seats = (("agent", agents), ("judge", judges))
         return tuple(
             (model, " and ".join(seat for seat, seated in seats if model in seated))
@@ -113,21 +113,21 @@ class Sweep:
     @cached_property
     def models(self) -> tuple[str, ...]:
         """Every model that any row may ask, in order of first mention."""
-        found: dict[str, None] = {}
+        names: dict[str, None] = {}
         for row in self.rows:
-            found.update(dict.fromkeys(models_of(row.protocol)))
-        return tuple(found)
+            names.update(dict.fromkeys(models_of(row.protocol)))
+        return tuple(names)
 
     @cached_property
     def prompts(self) -> str:
-        """12 hex digits of all prompts that the seats of its rows read."""
+        """Digest of all prompts that its rows read, 12 hex digits."""
         return _digest(*sorted({row.protocol.read.digest for row in self.rows}))[:12]
 
     @cached_property
     def identity(self) -> str:
-        """64 hex digits: equal for sweeps whose finished run folders would be equal.
+        """Digest, 64 hex digits: equal for sweeps whose finished run folders would be equal.
 
-        Limits, prices and the names of files are no part of it: changing them resumes a run.
+        Limits, prices and file names do not count: a run resumes after they change.
         """
         return _digest(
             self.name,
@@ -155,7 +155,7 @@ def models_of(value: object) -> Iterator[str]:
 
 
 def tool_users(value: object) -> Iterator[tuple[str, Effort]]:
-    """(model, effort) of everyone in a tree of roles and settings who is given tools."""
+    """(model, effort) of every role with tools in a tree of roles and settings."""
     if isinstance(value, (tuple, list)):
         for part in value:
             yield from tool_users(part)

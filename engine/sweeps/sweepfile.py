@@ -1,4 +1,4 @@
-"""The sweep file: YAML in, a `Sweep` and the settings it runs under out."""
+"""The sweep file: reads and checks the YAML, and builds a `Sweep` with its run settings."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -70,17 +70,17 @@ class SweepFile:
     problems: tuple[Problem, ...]
     protocols: tuple[Protocol, ...]
     models: Mapping[str, Mapping[str, Any]]
-    """Settings by model: limits, or the parameters of a simulated one."""
+    """Model -> settings: limits, or the parameters of a simulated model."""
     providers: Mapping[str, Mapping[str, Any]]
-    """Settings by provider: where a compatible server is, and which variable holds its key."""
+    """Provider -> settings: base URL of a compatible server, and the variable with its key."""
     prompts: Changes = field(default_factory=dict)
     """Contents of the prompt set files, which the run folder keeps."""
     notes: tuple[str, ...] = ()
     """Rows that were left out under `grid: skip`, and why."""
 
     def sweep(self, identities: Mapping[str, str]) -> Sweep:
-        """The grid. identities: of the endpoint that answers for each model. UsageError if it has
-        more cells than a run can keep count of."""
+        """The grid of cells. identities: model -> identity of the endpoint that answers for it.
+        UsageError if there are more than `MAX_CELLS` cells."""
         grid = Sweep(
             self.top.name,
             self.problems,
@@ -103,10 +103,10 @@ class SweepFile:
 def read_sweep_file(
     path: Path, overrides: Iterable[str] = (), limit: int | None = None
 ) -> SweepFile:
-    """Read and check all of a sweep file; nothing is sent.
+    """Read and check a whole sweep file; nothing is sent.
 
-    overrides: `a.b=c` of `--set`. limit: run the first so many problems only. UsageError names
-    file, line, key, value and mend.
+    overrides: `a.b=c` of `--set`. limit: maximum number of problems, taken from the front.
+    UsageError names file, line, key, value and remedy.
     """
     document = Document.read(path)
     for assignment in overrides:
@@ -121,9 +121,9 @@ def checked_sweep(
     problems: tuple[Problem, ...] | None = None,
     prompts: Changes | None = None,
 ) -> SweepFile:
-    """The sweep of a document. path: of its file, for relative paths and for its name.
+    """The checked sweep of a document. path: its file, for relative paths and the default name.
 
-    problems, prompts: instead of those that the document names, as a run folder keeps them.
+    problems, prompts: those stored in a run folder, used instead of those the document names.
     """
     value = document.value
     tops = {each.name for each in fields(Top)}
@@ -145,7 +145,7 @@ def checked_sweep(
         problems = _problems(of("problems"), path.parent, top.seed)
     sets, read = prompt_sets(document, path.parent, prompts)
     notes: list[str] = []
-    made = tuple(
+    listed = tuple(
         protocols(
             of("protocols"),
             agents(of("agents")) if value.get("agents") else [],
@@ -154,12 +154,12 @@ def checked_sweep(
             notes if top.grid == "skip" else None,
         )
     )
-    check_fit(document, made, problems)
+    check_fit(document, listed, problems)
     return SweepFile(
         document,
         top,
         problems,
-        made,
+        listed,
         _by_name(of("models")),
         _by_name(of("providers")),
         read,
@@ -168,14 +168,14 @@ def checked_sweep(
 
 
 def _problems(node: Node, folder: Path, seed: int) -> tuple[Problem, ...]:
-    """The problems of all loaders named, in order. Ids are unique across them."""
-    found: dict[str, Problem] = {}
+    """The problems of all data sets, in order; UsageError for an id that occurs twice."""
+    problems: dict[str, Problem] = {}
     for data_set in node.settings().values():
         for problem in load_problems(data_set, folder, seed):
-            if problem.id in found:
+            if problem.id in problems:
                 raise data_set.fault(f"the problem {problem.id!r} is there already")
-            found[problem.id] = problem
-    return tuple(found.values())
+            problems[problem.id] = problem
+    return tuple(problems.values())
 
 
 def check_fit(
@@ -185,7 +185,7 @@ def check_fit(
     for section, found in (("problem", problems), ("protocol", protocols)):
         if not found:
             raise document.fault((f"{section}s",), f"there is no {section} in it")
-    # Whether it can depends on the shape of a question, and most share theirs.
+    # The checks depend only on the number of answers, which most problems share.
     shapes = {len(problem.values): problem for problem in problems}
     for protocol in protocols:
         for problem in shapes.values():
@@ -193,8 +193,8 @@ def check_fit(
                 protocol.check(problem.question)
             except ValueError as exc:
                 raise document.fault(("problems",), f"{problem.id}: {exc}") from None
-    if told := overlap(problems, problems_of(protocols)):
-        first, count = told[0][0], len({problem for problem, _ in told})
+    if shared := overlap(problems, problems_of(protocols)):
+        first, count = shared[0][0], len({problem for problem, _ in shared})
         raise document.fault(
             ("problems",),
             f"{first}: stands among the examples of a judge as well, by its id or its text, and "
@@ -204,7 +204,7 @@ def check_fit(
 
 
 def _by_name(section: Node) -> dict[str, dict[str, Any]]:
-    """The settings of each model, or of each provider."""
+    """Name -> settings of a section, for models and for providers."""
     return {
         name: {key: setting.value for key, setting in node.settings().items()}
         for name, node in section.settings().items()
