@@ -1,8 +1,8 @@
-"""Which rows are better than which: contrasts of the rows of one run, or of two runs.
+"""Comparison of rows: contrasts between the rows of one run, or of two runs.
 
-Beside what `oversight.protocols.scoring.contrasts` says of each difference stand the flips of the
-judge, the bounds that failed worlds leave, the share of calls that both rows ask, and the questions
-on which the two differ most. No call is made.
+Each `oversight.protocols.scoring.contrasts.Contrast` comes with the judge's flips, the bounds set
+by failed worlds, the share of calls that both rows make, and the questions on which the two differ
+most. No call is made.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,55 +35,57 @@ from oversight.protocols.scoring.scarce import Powered, prediction_powered
 from oversight.protocols.scoring.verdict_measures import Flips
 
 RowPlace: TypeAlias = tuple[int, int]
-"""A row: which of the runs it is of, and its number there."""
+"""A row: the index of its run, and its index in that run."""
 
 CallShare: TypeAlias = Callable[[RowPlace, RowPlace], float | None]
 
 DETAILED = 100
-"""Contrasts for which the questions that differ most are named; of more, nobody reads them."""
+"""Most contrasts for which the questions that differ most are listed."""
 
 MAX_DIFFERENT = 3
 
 RESAMPLES = 1_000
-"""For ranks, which look at all pairs in every one."""
+"""Resamples for ranks, fewer than elsewhere: each one compares all pairs of rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A contrast with what the verdicts behind it tell."""
+    """A contrast with statistics of the verdicts behind it."""
 
     places: tuple[RowPlace, RowPlace]
     contrast: Contrast
     flips: Flips | None
-    """From the judge of the second row to that of the first, world by world; None without a world
-    that both have."""
+    """Changes of the judge from the second row to the first, world by world; None if the rows have
+    no world in common."""
     bounds: DifferenceBounds
-    """What failed and doubtful worlds could make of the difference (Manski 1990)."""
+    """Bounds of the difference over all outcomes of failed and doubtful worlds (Manski 1990)."""
     equal_calls: float | None
-    """Share of the calls of either row that both ask; None where calls were not looked up."""
+    """Share of the calls of either row that both make; None if calls were not looked up."""
     apart: tuple[tuple[str, float], ...]
-    """Questions on which the rows differ most, with the difference; () among many contrasts."""
+    """Questions on which the rows differ most, with the difference; () beyond `DETAILED`
+    contrasts."""
     swayed: bool = False
-    """Whether leaving out one cluster moves the difference by more than its error."""
+    """Whether leaving out some one cluster moves the difference by more than its standard error."""
     powered: Powered | None = None
-    """The mean of the first row, sharpened by the second on questions that the first lacks; None
-    where there is none, and where questions come in groups."""
+    """Mean of the first row, made more precise by the second row on questions that the first lacks;
+    None if there is no such question, or if questions come in groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Contrasts that were looked at together."""
+    """Contrasts tested together, as one family."""
 
     name: str
-    """Of the run, or of both."""
+    """Name of the run, or of both runs."""
     score: str
     family: Family
     equivalence: float
     contrasts: tuple[Compared, ...]
     notes: tuple[str, ...] = ()
-    """Why two runs may not be the same instrument."""
+    """Differences between two runs beside the compared rows, and contrasts left out."""
     ranks: tuple[tuple[str, RankSet], ...] = ()
-    """Where all rows of a run were compared: the ranks that each may have, all right at once."""
+    """By row name, its simultaneous set of possible ranks; () unless all rows of a run were
+    compared."""
 
     def __str__(self) -> str:
         """The tables that `oversight compare` prints."""
@@ -92,14 +94,14 @@ class Comparison:
         return comparison_text(self, "text")
 
     def _repr_markdown_(self) -> str:
-        """What a notebook shows of it."""
+        """Notebook display."""
         from oversight.engine.decisions.comparison_text import comparison_text
 
         return comparison_text(self, "markdown")
 
     @property
     def multiplicity(self) -> str:
-        """How many contrasts were looked at, and what that was corrected for by."""
+        """Number of contrasts, and the correction of p for that number."""
         k = len(self.contrasts)
         if k == 1:
             return "1 contrast was looked at: p is not corrected."
@@ -124,22 +126,22 @@ def compare_rows(
     seed: int = 0,
     share: CallShare | None = None,
 ) -> Comparison:
-    """Contrasts of the rows of one run, or of the rows that two runs have in common; each is the
-    first row less the second, of two runs the first run less the second.
+    """Compare the rows of one run, or the matching rows of two runs.
 
-    Of one run: named contrasts, all pairs, or all rows against a baseline; without any of these
-    against the naive judge, and where there is none, all pairs. named: `A,B` each; of two runs A is
-    a row of the first and B one of the second.
+    A contrast is the first row minus the second; with two runs, the first run minus the second.
+    Within one run: the named contrasts, all pairs, or all rows against a baseline; by default all
+    rows against the naive judge, or all pairs if there is none. named: each `A,B`; with two runs A
+    is a row of the first and B a row of the second.
 
-    UsageError for names that mean nothing, for baseline or pairs with two runs, where nothing can
-    be compared, and for two runs that share no problem or no row.
+    UsageError for unknown names, for baseline or pairs with two runs, if nothing can be compared,
+    and for two runs that share no problem or no row.
     """
     if second is None:
         chosen = [((0, one), (0, two)) for one, two in _within(first, baseline, pairs, named)]
-        found = _compared(
+        result = _compared(
             first.sweep.name, (first,), first.names, chosen, score, family, equivalence, seed, share
         )
-        return replace(found, ranks=_ranks(first.asd(score), seed)) if pairs == "all" else found
+        return replace(result, ranks=_ranks(first.asd(score), seed)) if pairs == "all" else result
     if baseline is not None or pairs is not None:
         raise UsageError("--baseline and --pairs are of one run; of two: --contrast A,B")
     matches = _between(first, second, named)
@@ -148,7 +150,7 @@ def compare_rows(
         for run, label in zip((first, second), _labels(first, second), strict=True)
         for name in run.names
     )
-    found = _compared(
+    result = _compared(
         f"{first.folder.name} and {second.folder.name}",
         (first, second),
         names,
@@ -159,13 +161,13 @@ def compare_rows(
         seed,
         share,
     )
-    return replace(found, notes=(*instrument_notes(first, second, matches), *found.notes))
+    return replace(result, notes=(*instrument_notes(first, second, matches), *result.notes))
 
 
 def _within(
     run: RunRows, baseline: str | None, pairs: Literal["all"] | None, named: Sequence[str]
 ) -> list[tuple[int, int]]:
-    """The rows of one run to compare."""
+    """Pairs of rows of one run to compare."""
     rows, names = run.sweep.rows, run.names
     if len(rows) < 2:
         raise UsageError(f"{run.folder} has one row, {names[0]}: a contrast needs two")
@@ -181,7 +183,7 @@ def _within(
         chosen = against_naive(rows)
     if pairs == "all" or not chosen:
         chosen = list(combinations(range(len(rows)), 2))
-    # In whichever order it is asked for, a contrast is looked at once.
+    # `A,B` and `B,A` are one contrast.
     distinct: dict[frozenset[int], tuple[int, int]] = {}
     for pair in chosen:
         distinct.setdefault(frozenset(pair), pair)
@@ -189,7 +191,7 @@ def _within(
 
 
 def _between(first: RunRows, second: RunRows, named: Sequence[str]) -> list[tuple[int, int]]:
-    """The rows of two runs to compare."""
+    """Pairs of rows of two runs to compare."""
     pairs = list(matched(first.sweep.rows, second.sweep.rows).items())
     if named:
         pairs = [pair for words in named for pair in _across(first, second, *read_pair(words))]
@@ -215,7 +217,7 @@ def _across(first: RunRows, second: RunRows, one: str, two: str) -> list[tuple[i
 def differences_meant(
     comparison: Comparison, one: str, two: str, first: RunRows, second: RunRows | None = None
 ) -> Iterator[tuple[Contrast, float]]:
-    """The contrasts that two words mean, each with the difference as the words have it."""
+    """Contrasts between rows matching `one` and `two`, each with the difference one minus two."""
     if second is not None:
         pairs = [((0, a), (1, b)) for a, b in _across(first, second, one, two)]
     else:
@@ -244,20 +246,20 @@ def _compared(
     seed: int,
     share: CallShare | None,
 ) -> Comparison:
-    """names: of the rows of all runs, one run after the other."""
-    before = [0]
+    """Build a comparison. names: row names of all runs, one run after the other."""
+    offsets = [0]
     for run in runs:
-        before.append(before[-1] + len(run.sweep.rows))
+        offsets.append(offsets[-1] + len(run.sweep.rows))
 
     def number(place: RowPlace) -> int:
-        return before[place[0]] + place[1]
+        return offsets[place[0]] + place[1]
 
     needed = sorted({place for pair in places for place in pair})
     samples: dict[str, Sample] = {}
-    for of, row in needed:
-        found = runs[of].table.worlds(row).samples(score, ())
-        if found is not None:
-            samples[names[number((of, row))]] = found.asd
+    for run_index, row in needed:
+        measured = runs[run_index].table.worlds(row).samples(score, ())
+        if measured is not None:
+            samples[names[number((run_index, row))]] = measured.asd
     complete = [
         (one, two)
         for one, two in places
@@ -270,15 +272,15 @@ def _compared(
         )
     pairs = [(names[number(one)], names[number(two)]) for one, two in complete]
     try:
-        told = contrasts(samples, pairs, family=family, equivalence=equivalence, seed=seed)
+        tested = contrasts(samples, pairs, family=family, equivalence=equivalence, seed=seed)
     except ValueError as exc:
         raise UsageError(f"{name}: {exc}") from exc
     verdicts = RowVerdicts(runs, score)
     numbers = [(number(one), number(two)) for one, two in complete]
     flips = verdicts.flips(numbers)
     bounds = verdicts.bounds(numbers)
-    lost = len(places) - len(complete)
-    left_out = f"{lost:,} contrasts are left out: their rows share too few problems."
+    dropped = len(places) - len(complete)
+    left_out = f"{dropped:,} contrasts are left out: their rows share too few problems."
     return Comparison(
         name,
         score,
@@ -291,18 +293,18 @@ def _compared(
                 flips[k],
                 bounds[k],
                 share(*complete[k]) if share else None,
-                _apart(samples, pairs[k]) if len(told) <= DETAILED else (),
-                _swayed(samples, pairs[k]) if len(told) <= DETAILED else False,
+                _apart(samples, pairs[k]) if len(tested) <= DETAILED else (),
+                _swayed(samples, pairs[k]) if len(tested) <= DETAILED else False,
                 _powered(*(samples[name] for name in pairs[k])),
             )
-            for k, contrast in enumerate(told)
+            for k, contrast in enumerate(tested)
         ),
-        (left_out,) if lost else (),
+        (left_out,) if dropped else (),
     )
 
 
 def comparable(first: Sample | None, second: Sample | None) -> bool:
-    """Whether two rows share two clusters of questions."""
+    """Whether two rows share at least two clusters of questions."""
     if first is None or second is None:
         return False
     if first.questions == second.questions:
@@ -313,7 +315,7 @@ def comparable(first: Sample | None, second: Sample | None) -> bool:
 
 
 def _ranks(samples: Mapping[str, Sample], seed: int) -> tuple[tuple[str, RankSet], ...]:
-    """Over the problems that all rows have; () where there are fewer than two clusters of them."""
+    """Rank sets over the problems that all rows have; () for fewer than two clusters of them."""
     try:
         rows = together(samples)
     except ValueError:
@@ -330,25 +332,25 @@ def _swayed(samples: Mapping[str, Sample], pair: tuple[str, str]) -> bool:
 
 
 def _powered(first: Sample, second: Sample) -> Powered | None:
-    """The verdicts of the second row, on whatever scale, as guesses of the first row's."""
+    """The first row's mean, with the second row's verdicts (on any scale) as predictions."""
     if any(first.groups) or any(second.groups) or len(second.questions) <= len(first.questions):
         return None
-    guessed = dict(zip(second.questions, second.values, strict=True))
-    both = [n for n, id in enumerate(first.questions) if id in guessed]
-    known = {first.questions[n] for n in both}
-    others = [value for id, value in guessed.items() if id not in known]
-    if len(both) < 2 or not others:
+    predicted = dict(zip(second.questions, second.values, strict=True))
+    shared = [n for n, id in enumerate(first.questions) if id in predicted]
+    shared_ids = {first.questions[n] for n in shared}
+    others = [value for id, value in predicted.items() if id not in shared_ids]
+    if len(shared) < 2 or not others:
         return None
     return prediction_powered(
-        np.array([first.values[n] for n in both]),
-        np.array([guessed[first.questions[n]] for n in both]),
+        np.array([first.values[n] for n in shared]),
+        np.array([predicted[first.questions[n]] for n in shared]),
         np.array(others),
     )
 
 
 def _apart(samples: Mapping[str, Sample], pair: tuple[str, str]) -> tuple[tuple[str, float], ...]:
     apart = paired(samples[pair[0]], samples[pair[1]])
-    each = sorted(
+    by_size = sorted(
         zip(apart.questions, apart.values, strict=True), key=lambda one: (-abs(one[1]), one[0])
     )
-    return tuple(one for one in each[:MAX_DIFFERENT] if abs(one[1]) > TIE)
+    return tuple(one for one in by_size[:MAX_DIFFERENT] if abs(one[1]) > TIE)

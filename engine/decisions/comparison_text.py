@@ -1,4 +1,4 @@
-"""A comparison as people and programs read it: text, Markdown, LaTeX, CSV, JSON."""
+"""Rendering of a comparison as text, Markdown, LaTeX, CSV or JSON."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,14 +12,15 @@ from oversight.engine.reports.tables import SCORE_NAMES
 from oversight.protocols.scoring.clustered import FEW
 
 NAMED = 5
-"""Contrasts for which the questions that differ most are shown in a table."""
+"""Most contrasts for which the notes list the questions that differ most."""
 
 WORTH_IT = 1.2
-"""How many labels a label must be worth by its guesses for them to be shown."""
+"""Label efficiency from which on a prediction-powered mean is shown."""
 
 
 def comparison_text(comparison: Comparison, format: str, width: int | None = None) -> str:
-    """format: one of `reports.report.FORMATS`. width: columns of a terminal, if for one."""
+    """Render a comparison. format: one of `reports.report.FORMATS`. width: of the terminal, in
+    columns; None for output that is not a terminal."""
     match format:
         case "json":
             return orjson.dumps(comparison_json(comparison), option=orjson.OPT_INDENT_2).decode()
@@ -93,18 +94,18 @@ def _plain(compared: Compared) -> dict[str, Any]:
 
 
 def comparison_tables(comparison: Comparison) -> list[Table]:
-    """The contrasts, and what the judge made of each world under either row."""
+    """Tables of contrasts, flips, prediction-powered means and ranks, those that have content."""
     shown = [_contrasts_table(comparison), _flips_table(comparison)]
     shown += [_powered_table(comparison), _ranks_table(comparison)]
     return [table for table in shown if table]
 
 
 def _contrasts_table(comparison: Comparison) -> Table:
-    each = [one.contrast for one in comparison.contrasts]
-    clustered = any(one.clusters < one.n for one in each)
+    contrasts = [one.contrast for one in comparison.contrasts]
+    clustered = any(one.clusters < one.n for one in contrasts)
     doubtful = any(one.bounds.low < one.bounds.high - 1e-9 for one in comparison.contrasts)
     called = any(one.equal_calls is not None for one in comparison.contrasts)
-    several = len(each) > 1
+    several = len(contrasts) > 1
     head = ["first", "second", "n", *["clusters"] * clustered, "mean 1st", "mean 2nd"]
     head += ["difference", "95%", "p", *["p_family"] * several, "verdict"]
     head += ["win/tie/loss", *["bounds"] * doubtful, "pairing", *["equal calls"] * called]
@@ -135,14 +136,14 @@ def _contrasts_table(comparison: Comparison) -> Table:
 
 
 def _notes(comparison: Comparison, clustered: bool, doubtful: bool) -> list[str]:
-    each = [one.contrast for one in comparison.contrasts]
-    rough = min(each, key=lambda one: one.effective)
+    contrasts = [one.contrast for one in comparison.contrasts]
+    fewest = min(contrasts, key=lambda one: one.effective)
     notes = [comparison.multiplicity]
     notes.append(
         f"p: sign flips of problems{' or groups of them' if clustered else ''}; "
         "95%: CR3 t with pseudo-clusters at the ends of the range."
     )
-    if any(one.p_family < 0.05 and one.interval[0] < 0 < one.interval[1] for one in each):
+    if any(one.p_family < 0.05 and one.interval[0] < 0 < one.interval[1] for one in contrasts):
         notes.append(
             "p is small although the interval holds 0: p asks about these problems, the interval "
             "about problems that were not drawn, too."
@@ -152,10 +153,10 @@ def _notes(comparison: Comparison, clustered: bool, doubtful: bool) -> list[str]
         "many problems find with power .8, by the spread that they show; the interval allows for "
         "more."
     )
-    if rough.effective < FEW:
+    if fewest.effective < FEW:
         notes.append(
-            f"only {rough.clusters} problems or groups of them, worth {rough.effective:.1f} of one "
-            "size: intervals are wide, and rough."
+            f"only {fewest.clusters} problems or groups of them, worth {fewest.effective:.1f} of "
+            "one size: intervals are wide, and rough."
         )
     if swayed := [one.contrast for one in comparison.contrasts if one.swayed]:
         where = ", ".join(f"{one.first} - {one.second}" for one in swayed[:NAMED])
@@ -163,11 +164,11 @@ def _notes(comparison: Comparison, clustered: bool, doubtful: bool) -> list[str]
     if doubtful:
         notes.append("bounds: with every failed or doubtful world at its worst, and at its best.")
     notes.append("pairing: error of the difference over that of separate problems; below 1 it paid")
-    if len(each) <= NAMED:
+    if len(contrasts) <= NAMED:
         for one in comparison.contrasts:
             if one.apart:
                 apart = ", ".join(f"{id} ({signed(value)})" for id, value in one.apart)
-                of = f" of {one.contrast.first} and {one.contrast.second}" * (len(each) > 1)
+                of = f" of {one.contrast.first} and {one.contrast.second}" * (len(contrasts) > 1)
                 notes.append(f"problems that differ most{of}: {apart}")
     return notes
 
@@ -237,9 +238,9 @@ def _ranks_table(comparison: Comparison) -> Table | None:
     )
 
 
-def _flat(told: Mapping[str, Any]) -> dict[str, Any]:
+def _flat(nested: Mapping[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
-    for name, value in told.items():
+    for name, value in nested.items():
         if isinstance(value, Mapping):
             flat |= {f"{name}.{part}": "" if v is None else v for part, v in value.items()}
         elif not isinstance(value, list):

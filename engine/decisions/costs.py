@@ -1,7 +1,8 @@
-"""What each row of a run costs by itself and beside the others, and which rows are worth it.
+"""Cost of each row of a run, stand-alone and marginal, and the frontier of cost against lift.
 
-A call that several rows ask is paid once. Stand-alone, a row costs all of its calls; marginally, in
-the order of the report, those that no row before it asked. Marginal costs add up to the run's.
+A call that several rows make is paid once. The stand-alone cost of a row covers all of its calls;
+the marginal cost, in the order of the report, those that no earlier row makes. Marginal costs add
+up to the cost of the run.
 """
 
 from collections.abc import Collection, Iterable
@@ -23,24 +24,24 @@ from oversight.protocols.scoring.statistics import Estimate, estimates
 CostAxis: TypeAlias = Literal["dollars", "tokens"]
 
 CHEAPER = 1e-12
-"""Costs closer than this are the same."""
+"""Costs closer than this count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a number of calls took, as billed."""
+    """Billed usage of a set of calls."""
 
     calls: int = 0
     dollars: float | None = 0.0
-    """None if the price of a model is not known."""
+    """None if the price of a model is unknown."""
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
-    """Input that providers took from their prompt caches."""
+    """Input tokens read from providers' prompt caches."""
     judge_tokens: int = 0
-    """Input and output of the calls from which verdicts were read."""
+    """Input and output tokens of the calls from which verdicts were read."""
     judge_dollars: float | None = 0.0
-    """Of these calls; None if the price of a model is not known."""
+    """Cost of these calls; None if the price of a model is unknown."""
 
     @property
     def tokens(self) -> int:
@@ -52,22 +53,22 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class RowCost:
-    """One row's."""
+    """Cost of one row."""
 
     name: str
     problems: int
-    """Of which some cell of the row was run."""
+    """Problems with at least one cell of the row run."""
     alone: Spent
     marginal: Spent
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """All rows of a run, in the order of its report."""
+    """Costs of all rows of a run, in the order of its report."""
 
     rows: tuple[RowCost, ...]
     total: Spent
-    """Of all distinct calls."""
+    """Cost of all distinct calls."""
     unpriced: tuple[str, ...]
     """Models without a known price."""
     missing: int
@@ -75,7 +76,7 @@ class Costs:
 
 
 def row_costs(run: RunRows, found: RunCalls, prices: PriceList) -> Costs:
-    """What every row took, by itself and beside those above it."""
+    """Stand-alone and marginal costs of the rows of a run."""
     prices = run.opened.models.priced(prices)
     rows = len(run.sweep.rows)
     alone, marginal = spent_by_row(found, rows, prices)
@@ -90,7 +91,7 @@ def row_costs(run: RunRows, found: RunCalls, prices: PriceList) -> Costs:
 
 
 def spent_by_row(found: RunCalls, rows: int, prices: PriceList) -> tuple[list[Spent], list[Spent]]:
-    """What each row took by itself, and beside those above it."""
+    """Stand-alone and marginal usage of each row, by row number."""
     alone: list[list[PaidCall]] = [[] for _ in range(rows)]
     marginal: list[list[PaidCall]] = [[] for _ in range(rows)]
     for call in found.calls.values():
@@ -130,29 +131,29 @@ def _spent(calls: Iterable[PaidCall], prices: PriceList) -> Spent:
 
 @dataclass(frozen=True, slots=True)
 class FrontierPoint:
-    """A row by what it costs a problem and what it is good for."""
+    """A row by its cost per problem and its lift or ASD."""
 
     name: str
     cost: float
-    """A problem, stand-alone, on the axis of the frontier."""
+    """Stand-alone cost per problem, on the axis of the frontier."""
     worth: Estimate
     on_frontier: bool
-    """Whether no row is as good for less, or better for as much."""
+    """Whether no other row is as good at a lower cost, or better at the same cost."""
     membership: float
-    """Share of resampled problems in which it is."""
+    """Share of resamples of the problems in which it is on the frontier."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frontier:
-    """Cost against lift, or against ASD where the sweep has no naive judge to lift from."""
+    """Frontier of cost against lift, or against ASD if some row has no naive judge."""
 
     axis: CostAxis
     measure: Literal["lift", "ASD"]
     score: str
     problems: int
-    """That all of the rows have in common."""
+    """Problems that all rows share."""
     points: tuple[FrontierPoint, ...]
-    """From the cheapest to the dearest."""
+    """By rising cost."""
 
 
 def frontier(
@@ -164,10 +165,11 @@ def frontier(
     seed: int = 0,
     resamples: int = 2_000,
 ) -> Frontier:
-    """The rows that pay. axis: dollars if all prices are known and something costs, else tokens.
+    """Cost frontier of the rows. axis: by default dollars if all prices are known and the run cost
+    anything, else tokens.
 
-    Costs are taken as they are; problems are resampled in clusters, for all rows at once.
-    UsageError where dollars are asked for and a price is not known, or the rows share no problem.
+    Costs are held fixed; problems are resampled in clusters, for all rows at once. UsageError for
+    dollars with an unknown price, or rows that share no problem.
     """
     if axis is None:
         axis = "tokens" if costs.unpriced or not costs.total.dollars else "dollars"
@@ -213,14 +215,14 @@ def frontier(
 
 
 def _worth(rows: Rows, sample: Sample, row: int, base: int | None) -> Sample:
-    """A row's ASD on the problems that all have; with a base, less that of the base."""
+    """A row's ASD on the problems that all rows share, minus the base row's if there is one."""
     groups = dict(zip(sample.questions, sample.groups, strict=True))
     values = rows.values[:, row]
     ends: tuple[float, float] | None = (float(rows.ends[row, 0]), float(rows.ends[row, 1]))
     if base is not None:
         values = values - rows.values[:, base]
         low, high = rows.ends[row] - rows.ends[base][::-1]
-        # The naive judge lifts itself by nothing: there is nothing to be uncertain of.
+        # The lift of the naive judge over itself is exactly 0: no ends, so no interval.
         ends = None if base == row else (float(low), float(high))
     return Sample(
         rows.questions, tuple(values.tolist()), tuple(groups[id] for id in rows.questions), ends
@@ -228,18 +230,18 @@ def _worth(rows: Rows, sample: Sample, row: int, base: int | None) -> Sample:
 
 
 def _each(row: RowCost, axis: CostAxis) -> float:
-    """The stand-alone cost of a problem."""
+    """Stand-alone cost per problem."""
     cost = row.alone.on(axis)
     return (cost or 0.0) / max(row.problems, 1)
 
 
 def not_dominated(cost: Floats, worth: Floats) -> Flags:
-    """Which rows no other is as good as for less, or better than for as much.
+    """Whether each row is undominated: none as good at a lower cost, or better at the same cost.
 
     cost: rows. worth: resamples × rows.
     """
     order = np.argsort(cost, kind="stable")
-    found: Flags = np.zeros(worth.shape, dtype=np.bool_)
+    undominated: Flags = np.zeros(worth.shape, dtype=np.bool_)
     best = np.full(len(worth), -np.inf)
     start = 0
     while start < len(order):
@@ -247,8 +249,10 @@ def not_dominated(cost: Floats, worth: Floats) -> Flags:
         while stop < len(order) and cost[order[stop]] - cost[order[start]] <= CHEAPER:
             stop += 1
         level = order[start:stop]
-        most = worth[:, level].max(axis=1)
-        found[:, level] = (worth[:, level] >= most[:, None]) & (worth[:, level] > best[:, None])
-        np.maximum(best, most, out=best)
+        level_best = worth[:, level].max(axis=1)
+        undominated[:, level] = (worth[:, level] >= level_best[:, None]) & (
+            worth[:, level] > best[:, None]
+        )
+        np.maximum(best, level_best, out=best)
         start = stop
-    return found
+    return undominated

@@ -1,4 +1,4 @@
-"""Costs and the frontier as people and programs read them."""
+"""Rendering of costs and their frontier as tables and JSON."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -13,7 +13,7 @@ from oversight.engine.reports.tables import SCORE_NAMES
 def costs_json(costs: Costs, frontier: Frontier, ledger: float | None) -> dict[str, Any]:
     """`{"rows": [{"name", "alone": {"calls", "dollars", …}, "marginal": {…}, "cost", …}], …}`.
 
-    ledger: the dollars that the run's ledger has; None where it paid nothing.
+    ledger: dollars recorded in the run's ledger; None if it paid nothing.
     """
     points = {point.name: point for point in frontier.points}
     return {
@@ -46,7 +46,7 @@ def _row(row: RowCost, point: FrontierPoint | None) -> dict[str, Any]:
 
 
 def costs_tables(costs: Costs, frontier: Frontier, ledger: float | None) -> list[Table]:
-    """Cost by row in the order of the report, and the frontier from the cheapest row on."""
+    """The frontier, cheapest row first, and the cost of each row in the order of the report."""
     return [_frontier_table(frontier), _costs_table(costs, ledger)]
 
 

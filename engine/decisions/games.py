@@ -1,4 +1,4 @@
-"""What debate is worth when both sides choose their speeches: rows that play the debate game."""
+"""Debate games: ASD of rows in which both sides choose their speeches strategically."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,23 +16,23 @@ from oversight.protocols.scoring.statistics import Estimate, estimate, estimates
 
 @dataclass(frozen=True, slots=True)
 class RowGame:
-    """One row's game, over the problems that have a verdict in every world of some draw."""
+    """Game of one row, over the problems with a verdict in every world of some draw."""
 
     name: str
     pool: int
-    """Drafts of every speech."""
+    """Drafts per speech."""
     problems: int
     drawn: Estimate
-    """ASD where both sides speak drafts at random: no choice, n = 1."""
+    """ASD if both sides speak random drafts: no choice, n = 1."""
     equilibrium: Estimate
-    """ASD where both sides choose in equilibrium."""
+    """ASD if both sides choose in equilibrium."""
     difference: Estimate
-    """Equilibrium less drawn, problem by problem."""
+    """Equilibrium minus drawn, problem by problem."""
     truth_gains: Estimate
-    """Probability that the agent alone gains by choosing its drafts, where it argues for the
+    """Probability that the agent gains by being the only side that chooses, arguing for the
     truth."""
     lie_gains: Estimate
-    """The same where it argues for anything else."""
+    """The same, arguing for another answer."""
 
 
 def plays_game(run: RunRows, row: int) -> bool:
@@ -42,13 +42,14 @@ def plays_game(run: RunRows, row: int) -> bool:
 def row_games(
     run: RunRows, rows: Sequence[int], score: str = "brier", *, seed: int = 0
 ) -> list[RowGame]:
-    """The games of rows that play one. UsageError if one has no whole problem."""
+    """Games of the given rows, all of them debate games. UsageError if one has no complete
+    problem."""
     drawn = _as_drawn(run)
     return [_row_game(run, drawn, row, score, seed) for row in rows]
 
 
 def _as_drawn(run: RunRows) -> OutcomeTable:
-    """The outcomes of games, with the belief where nobody chooses in place of the verdict."""
+    """Outcomes of the games, with the judge's belief if neither side chooses as the verdict."""
     table = OutcomeTable(run.sweep)
     for record in outcomes(run.folder):
         if DRAWN in record.measures:
@@ -59,24 +60,23 @@ def _as_drawn(run: RunRows) -> OutcomeTable:
 
 
 def _row_game(run: RunRows, drawn: OutcomeTable, row: int, score: str, seed: int) -> RowGame:
-    found, alike = (table.worlds(row).samples(score, ()) for table in (run.table, drawn))
-    if found is None or alike is None:
+    chosen, at_random = (table.worlds(row).samples(score, ()) for table in (run.table, drawn))
+    if chosen is None or at_random is None:
         raise UsageError(f"{run.names[row]}: no problem has a verdict in every world of a draw")
     protocol = run.sweep.rows[row].protocol
     assert isinstance(protocol, DebateGame)
-    asd = (alike.asd, found.asd, paired(found.asd, alike.asd))
+    asd = (at_random.asd, chosen.asd, paired(chosen.asd, at_random.asd))
     return RowGame(
         run.names[row],
         protocol.pool,
-        len(found.asd.questions),
+        len(chosen.asd.questions),
         *estimates(asd, seed=seed),
         *(estimate(gain, seed=seed) for gain in _gains(run, row)),
     )
 
 
 def _gains(run: RunRows, row: int) -> list[Sample]:
-    """What the agent gains by choosing alone, where it argues for the truth and where it does
-    not."""
-    told = run.table.secondary.by_world(row, run.table.probs)
-    gain = next(each for each in told if each.name == AGENT_GAIN)
+    """The agent's gain from being the only side that chooses, in truth worlds and in others."""
+    measures = run.table.secondary.by_world(row, run.table.probs)
+    gain = next(each for each in measures if each.name == AGENT_GAIN)
     return [sample for sample in (gain.truth, gain.lie) if sample is not None]

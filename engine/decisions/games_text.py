@@ -1,4 +1,4 @@
-"""Debate games as people and programs read them."""
+"""Rendering of debate games as tables and JSON."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,7 +25,7 @@ def games_json(games: Sequence[RowGame]) -> list[dict[str, Any]]:
 
 
 def games_tables(games: Sequence[RowGame], score: str) -> list[Table]:
-    """One line a game; nothing without one."""
+    """A table with one line per game; [] without games."""
     if not games:
         return []
     body = (

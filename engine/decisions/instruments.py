@@ -1,4 +1,4 @@
-"""In what two runs that are compared differ beside what is compared."""
+"""Differences between two compared runs other than the compared rows."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,7 +10,10 @@ from oversight.engine.errors import UsageError
 def instrument_notes(
     first: RunRows, second: RunRows, pairs: Sequence[tuple[int, int]]
 ) -> Iterator[str]:
-    """In what two runs differ beside what is compared."""
+    """One note per difference between two runs other than the compared rows.
+
+    UsageError for runs that share no problem.
+    """
     ours = {problem.id: problem for problem in first.sweep.problems}
     theirs = {problem.id: problem for problem in second.sweep.problems}
     shared = [id for id in ours if id in theirs]

@@ -1,7 +1,7 @@
-"""Measures of each row that need no unit, from its stored verdicts: no call, no replay.
+"""Dimensionless measures of each row from its stored verdicts, without calls or replay.
 
-Definitions in `oversight.protocols.scoring.verdict_measures`, `calibration` and `ratios`. What is
-said against the naive judge is against the one with the same judge, world by world.
+Definitions in `oversight.protocols.scoring.verdict_measures`, `calibration` and `ratios`. The
+naive judge of a row is the naive row with the same judge, compared world by world.
 """
 
 from dataclasses import dataclass
@@ -35,52 +35,54 @@ from oversight.protocols.scoring.verdict_measures import (
 from oversight.protocols.scoring.worlds import asd_ends, asd_weights
 
 COVERAGE = 0.8
-"""Share of verdicts, the surest first, whose accuracy is told."""
+"""Share of verdicts, the most confident first, over which `accuracy_when_sure` is taken."""
 
 RESAMPLES = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class AgainstNaive:
-    """What a protocol did to a judge who would have decided alone."""
+    """A row compared with its naive judge: the effect of the protocol on the judge."""
 
     flips: Flips
     lift_where_right: float | None
     """Mean lift in accuracy where the naive judge was right."""
     lift_where_wrong: float | None
+    """Mean lift in accuracy where the naive judge was wrong."""
     gap_recovered: Ratio | None
-    """(ASD - naive) / (most - naive); None where it is not determined or nothing is shared."""
+    """(ASD - naive ASD) / (largest possible ASD - naive ASD); None if undetermined, or without
+    shared questions."""
     truth_moved: float | None
-    """Mean move of the log odds of the truth in the worlds that argue for it, nats."""
+    """Mean change of the log odds of the truth in worlds that argue for it, nats."""
     lie_moved: float | None
-    """The same in the worlds that argue for something else."""
+    """The same in worlds that argue for another answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictMeasures:
-    """One row's; None where its verdicts do not determine a measure."""
+    """Measures of one row; None where its verdicts do not determine a measure."""
 
     name: str
     verdicts: int
     slope: float | None
-    """ASD for each unit of value."""
+    """ASD per unit of value."""
     concordance: Concordance | None
     label_efficiency: float | None
-    """Gold labels alone over labels with the reward as control variate, for one precision, with
-    very many unlabelled answers: 1 / (1 - rho^2)."""
+    """Gold labels needed without the reward over those needed with it as control variate, for equal
+    precision and very many unlabelled answers: 1 / (1 - rho^2)."""
     calibration: Calibration | None
-    """Of the largest probability, against whether the judge was right."""
+    """Calibration of the largest probability as the judge's confidence of being right."""
     auroc: Auroc | None
-    """Of the judge's doubt, for its errors."""
+    """AUROC of the judge's doubt as a predictor of its errors."""
     accuracy_when_sure: float | None
-    """Over the surest `COVERAGE` of the verdicts."""
+    """Accuracy over the most confident `COVERAGE` of the verdicts."""
     first_label: Apart | None
-    """Reward of arguing for the first answer less that of the second, in questions of two."""
+    """Reward for arguing the first answer minus that for the second, on questions with two."""
     naive: AgainstNaive | None
 
 
 def verdict_measures(run: RunRows, score: str = "brier", *, seed: int = 0) -> list[VerdictMeasures]:
-    """Of every row, in the order of the report."""
+    """Measures of every row, in the order of the report."""
     naive = dict(against_naive(run.sweep.rows))
     return [_measured(run, row, naive.get(row), score, seed) for row in range(len(run.names))]
 
@@ -88,10 +90,10 @@ def verdict_measures(run: RunRows, score: str = "brier", *, seed: int = 0) -> li
 def _measured(run: RunRows, row: int, naive: int | None, score: str, seed: int) -> VerdictMeasures:
     index = run.table.cells
     verdicts = run.table.probs[index.places(row)]
-    there: Flags = ~np.isnan(verdicts[:, 0])
+    has_verdict: Flags = ~np.isnan(verdicts[:, 0])
     rewards = _rewards(run, row, score)
     right = judged_right(run, row)
-    of = _clusters(run)
+    clusters = _clusters(run)
     rewarded = ~np.isnan(rewards)
     us: list[list[float]] = []
     vs: list[list[float]] = []
@@ -105,17 +107,17 @@ def _measured(run: RunRows, row: int, naive: int | None, score: str, seed: int) 
         gained += float((weights * earned).sum())
         squares += float(np.square(weights).sum())
     largest = np.fmax.reduce(verdicts, axis=1, initial=-np.inf)
-    told = there.any()
+    any_verdicts = has_verdict.any()
     true = _belief(run, verdicts)
     return VerdictMeasures(
         run.names[row],
-        int(there.sum()),
+        int(has_verdict.sum()),
         gained / squares if squares else None,
         concordance(us, vs) if us else None,
         _efficiency(rewards[rewarded], index.value[rewarded]),
-        calibration(largest[there], right[there]) if told else None,
-        fails_loudly(largest[there], right[there], of[there]),
-        accuracy_at(largest[there], right[there], COVERAGE) if told else None,
+        calibration(largest[has_verdict], right[has_verdict]) if any_verdicts else None,
+        fails_loudly(largest[has_verdict], right[has_verdict], clusters[has_verdict]),
+        accuracy_at(largest[has_verdict], right[has_verdict], COVERAGE) if any_verdicts else None,
         _first_label(run, rewards),
         None if naive is None else _against(run, row, naive, right, true, score, seed),
     )
@@ -151,35 +153,35 @@ def _gap(run: RunRows, row: int, naive: int, score: str, seed: int) -> Ratio | N
     if len(rows.sizes) < 3:
         return None
     values = {problem.id: problem.values for problem in run.sweep.problems}
-    most = float(np.mean([asd_ends(values[id], RANGES[score])[1] for id in rows.questions]))
+    best_asd = float(np.mean([asd_ends(values[id], RANGES[score])[1] for id in rows.questions]))
     means = np.vstack((rows.means, resampled_means(rows, seed=seed, resamples=RESAMPLES)))
-    if most == means[0, 1]:
+    if best_asd == means[0, 1]:
         return None
-    return gap_recovered(means[:, 0], means[:, 1], most, degrees=degrees(rows.sizes))
+    return gap_recovered(means[:, 0], means[:, 1], best_asd, degrees=degrees(rows.sizes))
 
 
 def _rewards(run: RunRows, row: int, score: str) -> Floats:
-    """What arguing for its side earned in each cell; not a number without a verdict."""
-    found: Floats = np.full(len(run.table.cells.problem), np.nan)
+    """Agent score of the side argued for in each cell; NaN without a verdict."""
+    rewards: Floats = np.full(len(run.table.cells.problem), np.nan)
     for block, cells in zip(run.table.worlds(row).blocks, run.table.cells.blocks, strict=True):
         if score in applicable(cells.values.shape[1]):
-            found[cells.cells] = block.worlds.agent_scores(score)
-    return found
+            rewards[cells.cells] = block.worlds.agent_scores(score)
+    return rewards
 
 
 def _belief(run: RunRows, verdicts: Floats) -> Floats:
-    """The probability that each verdict gives to the best answers together."""
+    """Total probability of the best answers under each verdict."""
     index = run.table.cells
-    found: Floats = np.where(index.best[index.problem], verdicts, 0.0).sum(axis=1)
-    return found
+    beliefs: Floats = np.where(index.best[index.problem], verdicts, 0.0).sum(axis=1)
+    return beliefs
 
 
 def _clusters(run: RunRows) -> Codes:
     """The cluster of each cell: the group of its problem, or the problem itself."""
     problems = run.sweep.problems
     keys = [(problem.group, "") if problem.group else ("", problem.id) for problem in problems]
-    of: Codes = codes(keys)[run.table.cells.problem]
-    return of
+    clusters: Codes = codes(keys)[run.table.cells.problem]
+    return clusters
 
 
 def _efficiency(rewards: Floats, values: Floats) -> float | None:
@@ -194,7 +196,7 @@ def _first_label(run: RunRows, rewards: Floats) -> Apart | None:
     pairs = (index.answers[index.problem] == 2) & (index.side == 0)
     first = np.flatnonzero(pairs)
     whole = first[~np.isnan(rewards[first]) & ~np.isnan(rewards[first + 1])]
-    of = _clusters(run)[whole]
-    if len(np.unique(of)) < 2:
+    clusters = _clusters(run)[whole]
+    if len(np.unique(clusters)) < 2:
         return None
-    return apart(rewards[whole], rewards[whole + 1], np.unique(of, return_inverse=True)[1])
+    return apart(rewards[whole], rewards[whole + 1], np.unique(clusters, return_inverse=True)[1])

@@ -1,4 +1,4 @@
-"""Measures of verdicts as people and programs read them."""
+"""Rendering of verdict measures as tables and JSON."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -12,12 +12,12 @@ from oversight.protocols.scoring.verdict_measures import Apart
 
 
 def measures_json(rows: Sequence[VerdictMeasures]) -> list[dict[str, Any]]:
-    """One object a row, with null for what its verdicts do not determine."""
+    """One object per row, with null for measures that its verdicts do not determine."""
     return [asdict(row) for row in rows]
 
 
 def measures_tables(rows: Sequence[VerdictMeasures]) -> list[Table]:
-    """What stands by itself, and what is said against the naive judge."""
+    """Tables of each row's own measures, and of those relative to the naive judge."""
     return [table for table in (_alone(rows), _against(rows)) if table]
 
 
@@ -74,16 +74,16 @@ def _against(rows: Sequence[VerdictMeasures]) -> Table | None:
     body = [
         (
             row.name,
-            _share(found.flips.misled),
-            _share(found.flips.corrected),
-            signed(found.lift_where_right, 3),
-            signed(found.lift_where_wrong, 3),
-            _ratio(found.gap_recovered),
-            signed(found.truth_moved, 3),
-            signed(found.lie_moved, 3),
+            _share(naive.flips.misled),
+            _share(naive.flips.corrected),
+            signed(naive.lift_where_right, 3),
+            signed(naive.lift_where_wrong, 3),
+            _ratio(naive.gap_recovered),
+            signed(naive.truth_moved, 3),
+            signed(naive.lie_moved, 3),
         )
         for row in rows
-        if (found := row.naive)
+        if (naive := row.naive)
     ]
     if not body:
         return None
@@ -119,15 +119,15 @@ def _share(value: float | None) -> str:
     return "–" if value is None else f"{value:.0%}"
 
 
-def _apart(found: Apart | None) -> str:
-    if found is None:
+def _apart(difference: Apart | None) -> str:
+    if difference is None:
         return "–"
-    half = (found.interval[1] - found.interval[0]) / 2
-    return f"{signed(found.estimate)} ± {error_text(half)}{'!' * found.flagged}"
+    half = (difference.interval[1] - difference.interval[0]) / 2
+    return f"{signed(difference.estimate)} ± {error_text(half)}{'!' * difference.flagged}"
 
 
-def _ratio(found: Ratio | None) -> str:
-    if found is None or found.interval is None:
+def _ratio(ratio: Ratio | None) -> str:
+    if ratio is None or ratio.interval is None:
         return "not determined"
-    low, high = found.interval
-    return f"{found.estimate:z.2f} [{low:z.2f}, {high:z.2f}]"
+    low, high = ratio.interval
+    return f"{ratio.estimate:z.2f} [{low:z.2f}, {high:z.2f}]"

@@ -1,4 +1,4 @@
-"""Where the noise of a run comes from, and what to buy next: questions, debates or verdicts."""
+"""Variance components of a run, and what to buy next: questions, debates or verdicts."""
 
 import math
 from collections.abc import Iterator
@@ -22,48 +22,48 @@ from oversight.protocols.scoring.worlds import Worlds
 Ware: TypeAlias = Literal["questions", "debates", "verdicts"]
 
 TARGET_RATIO = 0.8
-"""Standard error aimed at, as a multiple of the present one."""
+"""Target standard error, as a multiple of the present one."""
 
 MAX_BOUGHT = 1_000
-"""Draws, or verdicts on each, above which no purchase is suggested."""
+"""Draws, or verdicts per draw, from which on no purchase is suggested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refinement:
-    """One way to a sharper mean of a row."""
+    """One way to make the mean of a row more precise."""
 
     ware: Ware
     questions: int
     debates: int
-    """Of each question and world."""
+    """Debates per question and world."""
     verdicts: int
-    """On each debate."""
+    """Verdicts per debate."""
     price: float | None
-    """Beyond what is paid already; dollars, or tokens where a price is not known."""
+    """Additional cost, in the unit of `Noise`; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowNoise:
-    """One row's."""
+    """Variance components of one row's ASD, with the refinements they suggest."""
 
     name: str
     components: Components
     intervals: tuple[tuple[float, float], ...]
-    """95 %, of between, within and verdict; () for a single cluster of questions."""
+    """95 % intervals of between, within and verdict; () for a single cluster of questions."""
     design_effect: float
     refinements: tuple[Refinement, ...]
-    """What makes the error `TARGET_RATIO` of what it is; a ware that cannot is left out."""
+    """Ways to reduce the error to `TARGET_RATIO` of its value; a ware that cannot is left out."""
 
     @property
     def best(self) -> Refinement | None:
-        """The cheapest; None where nothing is known to cost anything."""
+        """The cheapest refinement; None if no price is known."""
         priced = [refinement for refinement in self.refinements if refinement.price is not None]
         return min(priced, key=lambda refinement: refinement.price or 0.0, default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Of all rows of a run that have two draws or two verdicts of each question."""
+    """Noise of the rows of a run that have at least two draws or two verdicts per question."""
 
     score: str
     unit: Literal["$", "tokens"]
@@ -71,50 +71,53 @@ class Noise:
 
 
 def noise(run: RunRows, costs: Costs, *, score: str = "brier", seed: int = 0) -> Noise:
-    """Components of every row's ASD, and what to buy next. costs: of the run, or of a part."""
+    """Variance components of each row's ASD, and what to buy next. costs: of all or part of the
+    run."""
     unit: Literal["$", "tokens"] = "tokens" if costs.unpriced or not costs.total.dollars else "$"
-    found = []
+    rows = []
     for row, name in enumerate(run.names):
         ids, scores = verdict_scores(run, row, score)
         if len(ids) < 2 or scores.shape[1] * scores.shape[2] < 2:
             continue
-        of = cluster_codes(run, ids)
+        clusters = cluster_codes(run, ids)
         parts = components(scores)
-        effect = design_effect(scores.mean(axis=(1, 2)), of).effect
-        told = component_intervals(scores, of, seed=seed) if of.max() else ()
+        effect = design_effect(scores.mean(axis=(1, 2)), clusters).effect
+        intervals = component_intervals(scores, clusters, seed=seed) if clusters.max() else ()
         refinements = tuple(_refinements(parts, effect, *_each(costs.rows[row], unit, run)))
-        found.append(RowNoise(name, parts, told, effect, refinements))
-    return Noise(score, unit, tuple(found))
+        rows.append(RowNoise(name, parts, intervals, effect, refinements))
+    return Noise(score, unit, tuple(rows))
 
 
 def verdict_scores(run: RunRows, row: int, score: str) -> tuple[tuple[str, ...], Floats]:
-    """Questions of a row that have all verdicts of all draws, and the ASD of each single verdict:
-    questions × draws × verdicts on the draw."""
+    """Ids of a row's questions with all verdicts of all draws, and the ASD of each single verdict,
+    questions × draws × verdicts per draw."""
     places, redraws = run.table.cells.places(row), run.table.redraws
-    found: dict[int, Floats] = {}
+    by_question: dict[int, Floats] = {}
     for block, cells in zip(run.table.worlds(row).blocks, run.table.cells.blocks, strict=True):
         if score not in applicable(cells.values.shape[1]):
             continue
         whole = block.whole.all(axis=1)
-        at = places[cells.cells[whole]]
+        cell_places = places[cells.cells[whole]]
         verdicts = block.worlds.verdicts[whole][..., None, :]
-        if again := [redraws[place] for place in at.ravel().tolist() if place in redraws]:
-            verdicts = np.array(again).reshape(*at.shape, -1, at.shape[-1])
+        if redrawn := [
+            redraws[place] for place in cell_places.ravel().tolist() if place in redraws
+        ]:
+            verdicts = np.array(redrawn).reshape(*cell_places.shape, -1, cell_places.shape[-1])
         worlds = Worlds(np.moveaxis(verdicts, -2, 2), cells.values[whole][:, None, None])
-        found |= zip(cells.problems[whole].tolist(), worlds.asd(score), strict=True)
-    ids = tuple(run.sweep.problems[n].id for n in sorted(found))
-    scores = [found[n] for n in sorted(found)]
+        by_question |= zip(cells.problems[whole].tolist(), worlds.asd(score), strict=True)
+    ids = tuple(run.sweep.problems[n].id for n in sorted(by_question))
+    scores = [by_question[n] for n in sorted(by_question)]
     return ids, np.array(scores).reshape(len(ids), run.sweep.draws, -1)
 
 
 def cluster_codes(run: RunRows, ids: tuple[str, ...]) -> Codes:
-    """The cluster of each of some problems."""
+    """Cluster of each problem: its group, or itself if it has none."""
     groups = {problem.id: problem.group for problem in run.sweep.problems}
     return codes([(groups[id], "") if groups[id] else ("", id) for id in ids])
 
 
 def _each(row: RowCost, unit: str, run: RunRows) -> tuple[float | None, float | None]:
-    """What one debate of a question costs, and all verdicts on it, in all of its worlds."""
+    """Cost of one debate of a question, and of all verdicts on it, in all of its worlds."""
     spent = row.alone
     whole = spent.dollars if unit == "$" else float(spent.tokens)
     judged = spent.judge_dollars if unit == "$" else float(spent.judge_tokens)
@@ -127,7 +130,8 @@ def _each(row: RowCost, unit: str, run: RunRows) -> tuple[float | None, float | 
 def _refinements(
     parts: Components, effect: float, debate: float | None, verdict: float | None
 ) -> Iterator[Refinement]:
-    """debate, verdict: what a question costs a draw, without and for its verdicts."""
+    """Smallest purchases that reach the target error. debate, verdict: cost of a question per draw,
+    without its verdicts and for them alone."""
     n, k, j = parts.problems, parts.draws, parts.verdicts
     aim = parts.error_with(n, k, j, effect) * TARGET_RATIO**2
     if not aim:

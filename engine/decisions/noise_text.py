@@ -1,4 +1,4 @@
-"""Where the noise of a run comes from, and what to buy next, as people and programs read it."""
+"""Rendering of a run's variance components and suggested purchases as tables and JSON."""
 
 from dataclasses import asdict
 from typing import Any
@@ -15,7 +15,7 @@ def noise_json(noise: Noise) -> dict[str, Any]:
 
 
 def noise_tables(noise: Noise) -> list[Table]:
-    """The components, and the refinements; none where no row has draws or verdicts."""
+    """Tables of components and refinements; [] if no row has several draws or verdicts."""
     return [_components(noise), _refinements(noise)] if noise.rows else []
 
 
@@ -28,7 +28,7 @@ def _components(noise: Noise) -> Table:
             (
                 row.name,
                 f"{parts.problems} × {parts.draws} × {parts.verdicts}",
-                *(_part(row, n, shown) for n, shown in enumerate(_told(row))),
+                *(_part(row, n, shown) for n, shown in enumerate(_variances(row))),
                 "–" if share is None else f"{share:.2f}",
             )
         )
@@ -46,18 +46,18 @@ def _components(noise: Noise) -> Table:
     )
 
 
-def _told(row: RowNoise) -> tuple[float | None, ...]:
+def _variances(row: RowNoise) -> tuple[float | None, ...]:
     parts = row.components
     within = parts.within if parts.draws > 1 else None
     return parts.between, within, parts.verdict if parts.verdicts > 1 else None
 
 
-def _part(row: RowNoise, place: int, variance: float | None) -> str:
+def _part(row: RowNoise, number: int, variance: float | None) -> str:
     if variance is None:
         return "–"
     if not row.intervals:
         return f"{variance:.4f}"
-    low, high = row.intervals[place]
+    low, high = row.intervals[number]
     return f"{variance:.4f} [{low:.4f}, {high:.4f}]"
 
 

@@ -1,6 +1,6 @@
-"""What a contrast takes to be found: questions, draws and dollars, before a run is paid for.
+"""Power analysis: questions, draws and dollars needed to detect a difference between two rows.
 
-The spread of the difference comes from a pilot run with the two rows, or is the worst that the
+The spread of the difference comes from a pilot run with the two rows, or is the largest that the
 range of the score allows. Formulas: `oversight.protocols.scoring.power`.
 """
 
@@ -33,28 +33,28 @@ from oversight.protocols.scoring.worlds import asd_ends
 SpreadSource: TypeAlias = Literal["pilot", "worst case"]
 
 DRAWS = (1, 2, 4, 8)
-"""Numbers of draws that are weighed against more questions."""
+"""Numbers of draws considered as an alternative to more questions."""
 
 VERDICTS = (1, 3, 9)
-"""Numbers of verdicts on a draw that are."""
+"""Numbers of verdicts per draw considered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Purchase:
-    """One way to find the difference."""
+    """One design that detects the difference."""
 
     draws: int
     verdicts: int
-    """On each draw."""
+    """Verdicts per draw."""
     questions: int
     calls: int
     cost: Cost | None
-    """Of these questions and draws for the two rows; None if a price is not known."""
+    """Cost of these questions and draws for the two rows; None if a price is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class PowerPlan:
-    """What one contrast needs."""
+    """Designs that detect one contrast, with the spread they assume."""
 
     first: str
     second: str
@@ -63,17 +63,17 @@ class PowerPlan:
     score: str
     source: SpreadSource
     questions: int
-    """That the spread was taken from; those of the sweep in the worst case."""
+    """Questions from which the spread was estimated; in the worst case, those of the sweep."""
     spread: Spread
     separated: bool
-    """Whether noise between draws could be told from differences between questions."""
+    """Whether noise between draws was separated from differences between questions."""
     judged: bool
-    """Whether noise between verdicts could be told from that between draws."""
+    """Whether noise between verdicts was separated from that between draws."""
     mde: float
-    """That the sweep as it stands finds: its questions and its draws."""
+    """Minimum detectable effect of the sweep with its own questions and draws."""
     purchases: tuple[Purchase, ...]
     fitting: int
-    """How many contrasts the words fit, of which this is the first."""
+    """Number of contrasts that match the words; this is the first."""
 
     @property
     def cheapest(self) -> Purchase:
@@ -85,11 +85,11 @@ def _price(purchase: Purchase) -> tuple[float, int]:
 
 
 def pilot_spread(pilot: RunRows, first: int, second: int, score: str) -> tuple[Spread, int]:
-    """Spread of the difference of two rows, and over how many questions.
+    """Spread of the difference between two rows, and the number of questions behind it.
 
-    What there is one of, draws or verdicts, cannot be told from what it is nested in, and counts as
-    that: then more of it is not worth less than it is said to be. UsageError for fewer than two
-    questions that both rows have whole.
+    The variance of a level with a single unit (one draw, or one verdict per draw) cannot be
+    separated from that of the level above, and counts there, so the value of buying more units is
+    never overstated. UsageError for fewer than two questions that both rows have complete.
     """
     ours, theirs = (_by_question(pilot, row, score) for row in (first, second))
     shared = [id for id in ours if id in theirs]
@@ -122,14 +122,14 @@ def _by_question(run: RunRows, row: int, score: str) -> dict[str, Floats]:
 
 
 def _parts(scores: Floats) -> Components:
-    """Components; all of the noise is between questions where there is one draw and verdict."""
+    """Components; with a single draw and verdict, all noise counts as between questions."""
     n, k, j = scores.shape
     return components(scores) if k * j > 1 else Components(n, 1, 1, 0.0, 0.0)
 
 
 def worst_spread(problems: Iterable[tuple[float, ...]], score: str) -> Spread:
-    """The largest variance that a difference of ASD can have under a score. problems: the values of
-    each one's answers."""
+    """Spread with the largest variance that a difference of ASD can have under a score. problems:
+    the answer values of each problem."""
     ends = (asd_ends(values, RANGES[score]) for values in set(problems))
     return Spread(max(float(high - low) for low, high in ends) ** 2)
 
@@ -145,9 +145,9 @@ async def power_plan(
     score: str = "brier",
     power: float = 0.8,
 ) -> PowerPlan:
-    """What finding `difference` between two rows of a sweep takes.
+    """Plan the designs that detect `difference` between two rows of a sweep.
 
-    UsageError where the words mean no contrast of the sweep, or none of the pilot.
+    UsageError if the words match no contrast of the sweep, or none of the pilot.
     """
     sweep = opened.sweep
     fitting = pairs_meant(*words, sweep.rows, row_names(sweep.rows))
@@ -156,18 +156,18 @@ async def power_plan(
     source: SpreadSource = "worst case"
     if pilot is not None:
         source = "pilot"
-        place = _in_pilot(pilot, rows, words)
-        spread, questions = pilot_spread(pilot, *place, score)
+        pilot_rows = _in_pilot(pilot, rows, words)
+        spread, questions = pilot_spread(pilot, *pilot_rows, score)
     else:
         spread = worst_spread((problem.values for problem in sweep.problems), score)
         questions = len(sweep.problems)
     separated = max(spread.within_first, spread.within_second) > 0
     judged = max(spread.verdict_first, spread.verdict_second) > 0
     size = _cluster_size(sweep)
-    as_it_stands = _verdicts(rows[0])
+    present_verdicts = _verdicts(rows[0])
     purchases = []
     for draws, verdicts in product(
-        DRAWS if separated else (sweep.draws,), VERDICTS if judged else (as_it_stands,)
+        DRAWS if separated else (sweep.draws,), VERDICTS if judged else (present_verdicts,)
     ):
         needed = questions_needed(
             spread,
@@ -177,27 +177,27 @@ async def power_plan(
             power=power,
             size=size,
         )
-        judging = tuple(_judged_again(row, verdicts) if judged else row for row in rows)
-        alone = replace(opened, sweep=replace(sweep, rows=judging, draws=draws))
-        plan = await plan_sweep(alone, store, prices)
-        times = needed / len(sweep.problems)
+        variant_rows = tuple(_judged_again(row, verdicts) if judged else row for row in rows)
+        variant = replace(opened, sweep=replace(sweep, rows=variant_rows, draws=draws))
+        plan = await plan_sweep(variant, store, prices)
+        scale = needed / len(sweep.problems)
         cost = plan.cost
         purchases.append(
             Purchase(
                 draws,
                 verdicts,
                 needed,
-                math.ceil(plan.total("calls") * times),
-                cost and Cost(cost.low * times, cost.likely * times, cost.high * times),
+                math.ceil(plan.total("calls") * scale),
+                cost and Cost(cost.low * scale, cost.likely * scale, cost.high * scale),
             )
         )
     names = row_names(sweep.rows)
     n = len(sweep.problems)
-    found = mde(
+    detectable = mde(
         spread,
         n,
         draws=(sweep.draws, sweep.draws),
-        verdicts=as_it_stands,
+        verdicts=present_verdicts,
         power=power,
         clusters=n / size,
     )
@@ -212,14 +212,14 @@ async def power_plan(
         spread,
         separated,
         judged,
-        found,
+        detectable,
         tuple(purchases),
         len(fitting),
     )
 
 
 def _in_pilot(pilot: RunRows, rows: tuple[Row, Row], words: tuple[str, str]) -> tuple[int, int]:
-    """The two rows in the pilot: the very same ones, else what the words mean there."""
+    """Numbers of the two rows in the pilot: by address, else by the words."""
     places = {row.address: n for n, row in enumerate(pilot.sweep.rows)}
     if all(row.address in places for row in rows):
         return places[rows[0].address], places[rows[1].address]
@@ -227,13 +227,13 @@ def _in_pilot(pilot: RunRows, rows: tuple[Row, Row], words: tuple[str, str]) -> 
 
 
 def _verdicts(row: Row) -> int:
-    """How many verdicts the judge of a row gives on each draw."""
+    """Verdicts per draw of a row's judge."""
     judge = row.protocol.judge
     return judge.draws if isinstance(judge, Redrawn) else 1
 
 
 def _judged_again(row: Row, verdicts: int) -> Row:
-    """The row with so many verdicts on each draw."""
+    """The row with `verdicts` verdicts per draw."""
     judge = row.protocol.judge
     member = judge.member if isinstance(judge, Redrawn) else judge
     again = replace(row.protocol, judge=Redrawn(member, verdicts))

@@ -1,4 +1,4 @@
-"""A power plan as people and programs read it."""
+"""Rendering of a power plan as a table and JSON."""
 
 from dataclasses import asdict
 from typing import Any
@@ -8,17 +8,17 @@ from oversight.engine.display.table import Table
 from oversight.engine.reports.tables import SCORE_NAMES
 
 PILOT, PILOT_FACTORS = 30, (0.63, 1.81)
-"""Problems of a pilot that is worth its price, and the 95 % interval of the variance of normal
-differences over so many, as multiples of what the pilot shows; problems needed go with it."""
+"""Problems in a recommended pilot, and the 95 % interval of the true variance of normal differences
+as multiples of the pilot's estimate; the number of problems needed is proportional to it."""
 
 
 def power_json(plan: PowerPlan) -> dict[str, Any]:
-    """Every field of the plan, and its cheapest purchase."""
+    """All fields of the plan, and its cheapest purchase."""
     return asdict(plan) | {"cheapest": asdict(plan.cheapest)}
 
 
 def power_table(plan: PowerPlan) -> Table:
-    """One line a number of draws: what each way to find the difference takes."""
+    """One line per design: draws, verdicts, problems, calls and likely cost."""
     several = len(plan.purchases) > 1
     judged = len({purchase.verdicts for purchase in plan.purchases}) > 1
     body = []

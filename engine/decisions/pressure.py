@@ -1,4 +1,4 @@
-"""What rows reward under selection pressure: pools of their draws, curves and breakdown points."""
+"""Selection pressure on the rows of a run: pools of draws, value curves and breakdown points."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,26 +26,26 @@ BETAS = (0.0, 0.5, 1.0, 2.0, 4.0)
 
 @dataclass(frozen=True, slots=True)
 class RowPressure:
-    """One row's curve."""
+    """Value of one row under rising selection pressure."""
 
     name: str
     pool: int
-    """Candidates of each problem: its draws in all worlds."""
+    """Candidates per problem: its draws in all worlds."""
     problems: int
     left_out: int
-    """Problems whose pool is not whole, or is of another size."""
+    """Problems whose pool is incomplete, or of another size."""
     points: tuple[Point, ...]
     bounds: tuple[float, ...]
-    """KL of best-of-n from a large pool without ties, in nats; () for the tilt."""
+    """KL of best-of-n in a large pool without ties, in nats, one per point; () for the tilt."""
     breakdown: Crossing
-    """The n of best-of-n from which on more selection gets a value of 0 or less."""
+    """The n at which the value of best-of-n falls to that of a blind choice."""
 
 
 def row_pools(run: RunRows, row: int, score: str) -> tuple[Pools, int]:
-    """The pool of every problem whose worlds all have verdicts in all draws; how many are left out.
+    """Pools of the problems with a verdict in every world of every draw, and the number left out.
 
-    Where problems have different numbers of answers, those of the most frequent number count.
-    UsageError if no problem is whole.
+    If problems differ in their number of answers, only those with the most frequent number count.
+    UsageError if no problem is complete.
     """
     blocks = [
         (block, whole)
@@ -78,17 +78,17 @@ def row_pressure(
     score: str = "brier",
     seed: int = 0,
 ) -> RowPressure:
-    """The curve of a row. strengths: n of best-of-n, or beta of the tilt; None for the usual ones.
+    """Pressure curve of a row. strengths: n of best-of-n, or beta of the tilt; None for defaults.
 
-    UsageError without a whole pool, or for an n beyond its size.
+    UsageError without a complete pool, or for an n beyond its size.
     """
     pools, left_out = row_pools(run, row, score)
     k = pools.rewards.shape[1]
     if select == "bon":
         ns = doubled(k) if strengths is None else [int(n) for n in strengths]
-        if wrong := [n for n in ns if not 1 <= n <= k]:
+        if outside := [n for n in ns if not 1 <= n <= k]:
             raise UsageError(
-                f"--n {wrong[0]}: the pools of {run.names[row]} have {k} candidates (draws × "
+                f"--n {outside[0]}: the pools of {run.names[row]} have {k} candidates (draws × "
                 "answers): n is between 1 and that; more draws make larger pools"
             )
         points = best_of_n(pools, ns, seed=seed)
@@ -96,20 +96,19 @@ def row_pressure(
     else:
         points = tilt(pools, BETAS if strengths is None else strengths, seed=seed)
         bounds = ()
-    every = dense(k)
+    grid = dense(k)
     clusters = [
         (group, "") if group else ("", id)
         for id, group in zip(pools.problems, pools.groups, strict=True)
     ]
-    middle = pools.values.mean(axis=1, keepdims=True)
-    curves = value_curves(pools, every) - middle
-    found = crossing([float(n) for n in every], curves, codes(clusters), seed=seed)
-    return RowPressure(run.names[row], k, len(pools.problems), left_out, points, bounds, found)
+    blind = pools.values.mean(axis=1, keepdims=True)
+    curves = value_curves(pools, grid) - blind
+    breakdown = crossing([float(n) for n in grid], curves, codes(clusters), seed=seed)
+    return RowPressure(run.names[row], k, len(pools.problems), left_out, points, bounds, breakdown)
 
 
 def dense(k: int) -> list[int]:
-    """Every n up to 32, and from there on by 10 % more each time, up to the pool: a curve that a
-    crossing is looked for in."""
+    """Every n up to 32, then in steps of 10 % up to the pool size k: the grid for the crossing."""
     ns = list(range(1, min(k, 32) + 1))
     while ns[-1] < k:
         ns.append(min(k, round(ns[-1] * 1.1)))
@@ -117,6 +116,6 @@ def dense(k: int) -> list[int]:
 
 
 def doubled(k: int) -> list[int]:
-    """1, 2, 4, … and the whole pool."""
+    """1, 2, 4, … and the pool size k."""
     ns = [2**e for e in range(k.bit_length()) if 2**e <= k]
     return ns if ns[-1] == k else [*ns, k]

@@ -1,4 +1,4 @@
-"""Pressure curves as people and programs read them."""
+"""Rendering of pressure curves as tables and JSON."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,10 +12,10 @@ from oversight.protocols.scoring.pressure import Point
 from oversight.protocols.scoring.statistics import Estimate
 
 DETAILED = 3
-"""Rows whose curves are shown point by point."""
+"""Most rows whose curves are shown point by point."""
 
 FEW = 8
-"""Candidates below which a pool is said to be small."""
+"""Pools with fewer candidates than this get a note."""
 
 
 def pressure_json(
@@ -67,13 +67,13 @@ def figure_json(estimate: Estimate) -> dict[str, float | None]:
 def pressure_tables(
     rows: Sequence[RowPressure], select: SelectionMethod, score: str
 ) -> list[Table]:
-    """One line a row, and of few rows each curve point by point; nothing without rows."""
+    """A summary with one line per row and, for few rows, each curve; [] without rows."""
     if not rows:
         return []
-    shown = [_summary(rows, select, score)]
+    tables = [_summary(rows, select, score)]
     if len(rows) <= DETAILED:
-        shown += [_curve(row, select) for row in rows]
-    return shown
+        tables += [_curve(row, select) for row in rows]
+    return tables
 
 
 def _summary(rows: Sequence[RowPressure], select: SelectionMethod, score: str) -> Table:
@@ -142,15 +142,15 @@ def _curve(row: RowPressure, select: SelectionMethod) -> Table:
     )
 
 
-def _breakdown(found: Crossing) -> str:
-    if found.at is None and found.crossed == 0:
+def _breakdown(crossing: Crossing) -> str:
+    if crossing.at is None and crossing.crossed == 0:
         return "none within range"
-    low, high = (f"{end:.1f}" if end is not None else "–" for end in found.interval)
-    return f"{'none' if found.at is None else f'{found.at:.1f}'} [{low}, {high}]"
+    low, high = (f"{end:.1f}" if end is not None else "–" for end in crossing.interval)
+    return f"{'none' if crossing.at is None else f'{crossing.at:.1f}'} [{low}, {high}]"
 
 
 def plus_minus(estimate: Estimate, *, sign: bool = True) -> str:
-    """The mean, and half the width of its interval where it has one."""
+    """The mean, ± half the width of its interval if it has one."""
     half = estimate.half_width
     mean = signed(estimate.mean, 3) if sign else f"{estimate.mean:z.3f}"
     return mean if half is None else f"{mean} ± {error_text(half, 3)}"

@@ -1,4 +1,4 @@
-"""How good the raters of a run are, how far they agree, and how its own judge compares."""
+"""Quality and agreement of the human raters of a run, and a comparison with its own judge."""
 
 import asyncio
 from collections import defaultdict
@@ -43,7 +43,7 @@ Probs = tuple[float, ...]
 
 @dataclass(frozen=True, slots=True)
 class RaterStanding:
-    """How far a rater is."""
+    """Progress of one rater, in numbers of tasks."""
 
     rater: str
     answered: int
@@ -51,34 +51,35 @@ class RaterStanding:
     under_way: int
     let_lie: int
     checks: int
+    """Attention items answered."""
     passed: int
-    """Of the attention items."""
+    """Attention items answered correctly."""
 
 
 @dataclass(frozen=True, slots=True)
 class RaterQuality:
-    """How good a rater's probabilities of answers are."""
+    """Accuracy and calibration of one rater's probabilities."""
 
     rater: str
     judged: int
-    """Answers whose problem is one of the run's."""
+    """Tasks answered whose problem belongs to the run."""
     abstained: int
     brier: Estimate | None
-    """Of the truth; in [-2, 0], 0 is best. None where nothing was judged."""
+    """Mean Brier score, in [-2, 0], 0 is best; None if nothing was judged."""
     accuracy: float | None
     calibration: Calibration | None
-    """Of the answer found likeliest."""
+    """Calibration of the largest probability."""
     moved: Estimate | None
-    """What the transcript changed: Brier score after less before, on tasks with both."""
+    """Change by the transcript: Brier score after minus before, on tasks with both."""
     seconds: float | None
-    """The median of a task."""
+    """Median time for a task."""
     checks: int
     passed: int
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeBeside:
-    """The judge of a run and the raters on the same transcripts."""
+    """A judge of the run compared with the raters on the same transcripts."""
 
     judge: str
     transcripts: int
@@ -86,96 +87,99 @@ class JudgeBeside:
     """Brier score of the raters' mean probabilities, problem by problem."""
     model: Estimate
     difference: Estimate
-    """Persons less model: above zero, persons are better."""
+    """Persons minus model: above zero, persons are better."""
     apart: float
-    """Mean distance of the two probabilities of the truth, in [0, 1]."""
+    """Mean absolute difference of the two probabilities of the truth, in [0, 1]."""
     same: float
     """Share of transcripts on which both find the same answer likeliest."""
     alpha: Agreement | None
-    """Of the two, as if they were two raters."""
+    """Krippendorff's alpha of the two, taken as two raters."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelfAgreement:
-    """What a rater said of a transcript, and said of it again."""
+    """Agreement of a rater with itself on transcripts judged twice."""
 
     rater: str
     repeated: int
     apart: float
-    """Mean of the largest change of a probability, in [0, 1]."""
+    """Mean over repeats of the largest change of a probability, in [0, 1]."""
     same: float
-    """Share of repeats with the same answer found likeliest."""
+    """Share of repeats with the same likeliest answer."""
     alpha: Agreement | None
-    """Krippendorff's, of the two times as if they were two raters; None where all values are one.
-    """
+    """Krippendorff's alpha of the two times, taken as two raters; None if all values are equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class RaterAgreement:
+    """Agreement among the raters of a run, with the quality of each."""
+
     tasks: int
-    """Different transcripts that were judged, or questions about them."""
+    """Distinct tasks answered: transcripts, or questions about them."""
     raters: tuple[RaterQuality, ...]
     nominal: Agreement | None
-    """Of the answers found likeliest."""
+    """Alpha of the likeliest answers."""
     interval: Agreement | None
-    """Of the probabilities."""
+    """Alpha of the probabilities."""
     beside: tuple[JudgeBeside, ...]
     again: tuple[SelfAgreement, ...]
-    """Of raters who judged something twice."""
+    """Self-agreement of the raters who judged a transcript twice."""
 
 
 def rater_standings(run: Path) -> list[RaterStanding]:
-    """A line a rater. UsageError for a run without any."""
-    found = []
+    """Progress of each rater. UsageError for a run without raters."""
+    standings = []
     by_rater = _by_rater(run)
     for rater, events in by_rater.items():
-        ended = (TaskAnswered, TaskAbstained, CheckAnswered, RepeatAnswered, TaskReturned)
-        given = {each.task for each in events if isinstance(each, TaskGiven)}
-        over = {each.task for each in events if isinstance(each, ended)}
+        endings = (TaskAnswered, TaskAbstained, CheckAnswered, RepeatAnswered, TaskReturned)
+        assigned = {each.task for each in events if isinstance(each, TaskGiven)}
+        finished = {each.task for each in events if isinstance(each, endings)}
         checks = [each for each in events if isinstance(each, CheckAnswered)]
-        found.append(
+        standings.append(
             RaterStanding(
                 rater,
                 sum(isinstance(each, TaskAnswered) for each in events),
                 sum(isinstance(each, TaskAbstained) for each in events),
-                len(given - over),
+                len(assigned - finished),
                 sum(isinstance(each, TaskReturned) for each in events),
                 len(checks),
                 sum(each.passed for each in checks),
             )
         )
-    return found
+    return standings
 
 
 def rater_agreement(run: Path, store: Path | str | None = None) -> RaterAgreement:
-    """The figures. UsageError for a run that no rater has answered anything of.
+    """Agreement of a run's raters. UsageError if no rater has answered anything.
 
-    store: where the replies are from which transcripts are taken; None for the run's own.
+    store: holds the replies from which transcripts are rebuilt; None for the run's own.
     """
     opened = open_run(run)
     problems = {digest: (p, order) for p, digest, order in _digests(opened.sweep)}
     events = _by_rater(run)
     units: dict[str, list[Probs]] = defaultdict(list)
-    about: dict[str, str] = {}
+    problem_of: dict[str, str] = {}
     tasks: set[str] = set()
-    for event in (each for told in events.values() for each in told):
+    for event in (each for history in events.values() for each in history):
         if isinstance(event, TaskAnswered):
             tasks.add(event.request)
             if event.probs is not None:
                 units[event.request].append(_in_order(event.probs, event, problems))
-                about[event.request] = event.problem
+                problem_of[event.request] = event.problem
     if not tasks:
         raise UsageError(f"{run}: no rater has answered anything yet")
-    most = max((len(p) for each in units.values() for p in each), default=0)
-    points = [[_padded(p, most) for p in each] for each in units.values()]
-    clusters = [about[request] for request in units]
+    most_answers = max((len(p) for each in units.values() for p in each), default=0)
+    points = [[_padded(p, most_answers) for p in each] for each in units.values()]
+    clusters = [problem_of[request] for request in units]
     return RaterAgreement(
         len(tasks),
-        tuple(_quality(rater, told, problems) for rater, told in events.items()),
+        tuple(_quality(rater, history, problems) for rater, history in events.items()),
         krippendorff_alpha([[_likeliest(p) for p in each] for each in points], clusters),
         krippendorff_alpha(points, clusters),
         tuple(_beside(run, opened, store, units)),
-        tuple(each for rater, told in events.items() if (each := _self_agreement(rater, told))),
+        tuple(
+            each for rater, history in events.items() if (each := _self_agreement(rater, history))
+        ),
     )
 
 
@@ -184,12 +188,12 @@ Problems = Mapping[str, tuple[Problem, tuple[str, ...]]]
 
 def _by_rater(run: Path) -> dict[str, list[RaterEvent]]:
     folder = run / PERSONS
-    found: dict[str, list[RaterEvent]] = {rater.name: [] for rater in read_raters(folder)}
-    if not found:
+    by_rater: dict[str, list[RaterEvent]] = {rater.name: [] for rater in read_raters(folder)}
+    if not by_rater:
         raise UsageError(f"{run}: no persons were asked; begin with oversight human serve {run}")
     for event in read_journal(folder):
-        found.setdefault(event.rater, []).append(event)
-    return found
+        by_rater.setdefault(event.rater, []).append(event)
+    return by_rater
 
 
 def _digests(sweep: Sweep) -> Iterable[tuple[Problem, str, tuple[str, ...]]]:
@@ -198,7 +202,8 @@ def _digests(sweep: Sweep) -> Iterable[tuple[Problem, str, tuple[str, ...]]]:
 
 
 def _in_order(probs: Probs, event: TaskAnswered, problems: Problems) -> Probs:
-    """In the order of the problem's answers; as they stand where the options are no answers."""
+    """Probabilities in the order of the problem's answers; unchanged if the options are not its
+    answers."""
     if event.problem not in problems or not event.order:
         return probs
     _, order = problems[event.problem]
@@ -206,7 +211,7 @@ def _in_order(probs: Probs, event: TaskAnswered, problems: Problems) -> Probs:
 
 
 def _quality(rater: str, events: Sequence[RaterEvent], problems: Problems) -> RaterQuality:
-    before = {each.task: each.probs for each in events if isinstance(each, BeliefBefore)}
+    prior_probs = {each.task: each.probs for each in events if isinstance(each, BeliefBefore)}
     answered = [each for each in events if isinstance(each, TaskAnswered)]
     checks = [each for each in events if isinstance(each, CheckAnswered)]
     scores: dict[str, list[float]] = defaultdict(list)
@@ -221,9 +226,9 @@ def _quality(rater: str, events: Sequence[RaterEvent], problems: Problems) -> Ra
         scores[problem.id].append(score)
         largest.append(max(probs))
         right.append(accuracy(probs, problem.best))
-        if each.task in before:
-            was = _in_order(before[each.task], each, problems)
-            moves[problem.id].append(score - brier(was, problem.best))
+        if each.task in prior_probs:
+            prior = _in_order(prior_probs[each.task], each, problems)
+            moves[problem.id].append(score - brier(prior, problem.best))
     return RaterQuality(
         rater,
         len(right),
@@ -260,7 +265,7 @@ def _self_agreement(rater: str, events: Sequence[RaterEvent]) -> SelfAgreement |
 def _estimated(
     values: Mapping[str, Sequence[float]], problems: Problems, ends: tuple[float, float] | None
 ) -> Estimate | None:
-    """The mean over problems, of each the mean of its values; groups are resampled together."""
+    """The mean over problems of each problem's mean value; groups are resampled together."""
     if not values:
         return None
     groups = {problem.id: problem.group for problem, _ in problems.values()}
@@ -271,7 +276,7 @@ def _estimated(
 def _beside(
     run: Path, opened: LoadedSweep, store: Path | str | None, units: Mapping[str, Sequence[Probs]]
 ) -> Iterable[JudgeBeside]:
-    """The run's own judges on the transcripts that raters have judged again."""
+    """Compare the run's own judges with the raters on the transcripts that both have judged."""
     by_judge: dict[str, dict[str, JudgedCase]] = defaultdict(dict)
     for case, request in _judged_again(run, opened, store, units):
         by_judge[case.cell.row.judge].setdefault(request, case)
@@ -307,24 +312,26 @@ def _judged_again(
     run: Path, opened: LoadedSweep, store: Path | str | None, units: Mapping[str, object]
 ) -> list[tuple[JudgedCase, str]]:
     panels = {f"{PERSON}{rater.panel}" for rater in read_raters(run / PERSONS)}
-    if again := panels - set(opened.sweep.models):
+    if panel_models := panels - set(opened.sweep.models):
         cells = cells_with_verdict(opened.sweep, run, Parts())
         with recorded(run, store) as replies:
             cache = replay_cache(replies, opened.models.identity_in(replies))
 
-            async def found() -> list[tuple[JudgedCase, str]]:
+            async def collect() -> list[tuple[JudgedCase, str]]:
                 cases = [case async for case in judged_cases(cells, cache)]
                 asked = (
-                    (case, Call(case.call(m).request).address) for case in cases for m in again
+                    (case, Call(case.call(m).request).address)
+                    for case in cases
+                    for m in panel_models
                 )
                 return [(case, request) for case, request in asked if request in units]
 
-            return asyncio.run(found())
+            return asyncio.run(collect())
     return []
 
 
 def _likeliest(probs: Sequence[float]) -> Probs:
-    """A place among the answers as a point; several that tie share it."""
+    """Indicator of the likeliest answer; answers that tie share the 1 equally."""
     top = [p >= max(probs) - TIE for p in probs]
     return tuple(each / sum(top) for each in top)
 

@@ -1,4 +1,4 @@
-"""Raters as people and programs read them."""
+"""Rendering of raters' progress and agreement as tables and JSON."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -32,7 +32,7 @@ def standings_text(found: Sequence[RaterStanding]) -> str:
 
 
 def agreement_json(found: RaterAgreement) -> dict[str, Any]:
-    """The figures by their names; of an estimate the mean, its interval and how it was made."""
+    """All fields by name; an estimate is an object with its mean, interval and method."""
     return asdict(found)
 
 
@@ -117,16 +117,16 @@ def agreement_text(found: RaterAgreement) -> str:
     return "\n\n".join(map(as_text, tables))
 
 
-def _alpha(found: Agreement | None) -> tuple[str, str, str, str]:
-    if found is None:
+def _alpha(agreement: Agreement | None) -> tuple[str, str, str, str]:
+    if agreement is None:
         return "–", "–", "0", "0"
-    low, high = found.interval or (None, None)
+    low, high = agreement.interval or (None, None)
     between = "–" if low is None else f"{signed(low)} to {signed(high)}"
-    return signed(found.alpha, 3), between, f"{found.units:,}", f"{found.values:,}"
+    return signed(agreement.alpha, 3), between, f"{agreement.units:,}", f"{agreement.values:,}"
 
 
-def _figure(found: Estimate | None) -> str:
-    if found is None:
+def _figure(estimate: Estimate | None) -> str:
+    if estimate is None:
         return "–"
-    half = found.half_width
-    return signed(found.mean, 3) + ("" if half is None else f" ± {half:.3f}")
+    half = estimate.half_width
+    return signed(estimate.mean, 3) + ("" if half is None else f" ± {half:.3f}")

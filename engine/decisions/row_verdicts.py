@@ -1,4 +1,4 @@
-"""What the judge made of each world under two rows: how often it turned, and what is in doubt."""
+"""Verdicts of all rows, world by world: flips of the judge and bounds of differences."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from oversight.protocols.scoring.verdict_measures import Flips
 
 @dataclass(frozen=True, slots=True)
 class DifferenceBounds:
-    """Bounds of the mean ASD of one row less that of another (Manski 1990)."""
+    """Bounds of the mean ASD of one row minus that of another (Manski 1990)."""
 
     n: int
     """Questions that both rows ran."""
@@ -23,7 +23,7 @@ class DifferenceBounds:
 
 
 class RowVerdicts:
-    """What the worlds of all rows came to, rows × worlds; a world is one column for all runs."""
+    """Outcomes of the worlds of all rows, rows × worlds; a world is one column for all runs."""
 
     def __init__(self, runs: Sequence[RunRows], score: str) -> None:
         worlds: dict[tuple[str, int, int], int] = {}
@@ -32,9 +32,9 @@ class RowVerdicts:
         questions = {id: n for n, id in enumerate(dict.fromkeys(id for id, _, _ in worlds))}
         self._question = np.array([questions[id] for id, _, _ in worlds])
         self._right: Floats = np.full((rows, len(worlds)), np.nan)
-        """How right the judge was; a tie of k answers counts 1 / k. Not a number: no verdict."""
+        """Accuracy of the judge, a tie of k answers counting 1 / k; NaN without a verdict."""
         self._low, self._high = self._right.copy(), self._right.copy()
-        """What the world may add to the ASD of its question. Not a number: it was not run."""
+        """Least and most that the world may add to the ASD of its question; NaN if not run."""
         line = 0
         for run, places in zip(runs, columns, strict=True):
             for row in range(len(run.sweep.rows)):
@@ -43,11 +43,11 @@ class RowVerdicts:
                 line += 1
 
     def flips(self, pairs: Sequence[tuple[int, int]]) -> list[Flips | None]:
-        """From the judge of the second row to that of the first, over worlds that both have."""
-        there = ~np.isnan(self._right)
-        right = np.where(there, self._right, 0.0)
-        wrong = np.where(there, 1 - self._right, 0.0)
-        count = there.astype(np.float64) @ there.T
+        """Flips from the second row to the first, over worlds that both have; None without any."""
+        has_verdict = ~np.isnan(self._right)
+        right = np.where(has_verdict, self._right, 0.0)
+        wrong = np.where(has_verdict, 1 - self._right, 0.0)
+        count = has_verdict.astype(np.float64) @ has_verdict.T
         shares = (right @ right.T, right @ wrong.T, wrong @ right.T, wrong @ wrong.T)
         return [
             Flips(*(float(share[two, one] / n) for share in shares))
@@ -57,38 +57,38 @@ class RowVerdicts:
         ]
 
     def bounds(self, pairs: Sequence[tuple[int, int]]) -> list[DifferenceBounds]:
-        """Over the questions that both rows ran. World by world the ends of a difference are the
-        differences of ends, so that they add up row by row."""
+        """Bounds over the questions that both rows ran. The ends of a difference are differences
+        of the rows' ends in each world, so each row is summed once."""
         questions = int(self._question.max()) + 1
         member = np.zeros((len(self._question), questions))
         member[np.arange(len(self._question)), self._question] = 1
         ran = ~np.isnan(self._low)
         low = np.where(ran, self._low, 0.0) @ member
         high = np.where(ran, self._high, 0.0) @ member
-        known = ran @ member > 0
-        found = []
+        ran_question = ran @ member > 0
+        differences = []
         for one, two in pairs:
-            both = known[one] & known[two]
+            both = ran_question[one] & ran_question[two]
             n = int(both.sum())
             least = float((low[one, both] - high[two, both]).sum() / n)
             most = float((high[one, both] - low[two, both]).sum() / n)
-            found.append(DifferenceBounds(n, least, most))
-        return found
+            differences.append(DifferenceBounds(n, least, most))
+        return differences
 
 
 def judged_right(run: RunRows, row: int) -> Floats:
-    """How right the judge was in each cell of a row; not a number where there is no verdict."""
+    """Accuracy of the judge in each cell of a row, in [0, 1]; NaN without a verdict."""
     index = run.table.cells
     verdicts = run.table.probs[index.places(row)]
-    there = ~np.isnan(verdicts[:, 0])
+    has_verdict = ~np.isnan(verdicts[:, 0])
     largest = verdicts >= np.fmax.reduce(verdicts, axis=1, initial=-np.inf)[:, None] - TIE
     best = (largest & index.best[index.problem]).sum(axis=1)
-    found: Floats = np.where(there, best / np.maximum(largest.sum(axis=1), 1), np.nan)
-    return found
+    right: Floats = np.where(has_verdict, best / np.maximum(largest.sum(axis=1), 1), np.nan)
+    return right
 
 
 def _columns(run: RunRows, worlds: dict[tuple[str, int, int], int]) -> list[int]:
-    """The column of each cell of a row; new worlds are added."""
+    """Column of each cell of a row; new worlds are added to `worlds`."""
     index, problems = run.table.cells, run.sweep.problems
     keys = zip(index.problem.tolist(), index.draw.tolist(), index.side.tolist(), strict=True)
     return [
@@ -98,14 +98,14 @@ def _columns(run: RunRows, worlds: dict[tuple[str, int, int], int]) -> list[int]
 
 
 def _ends(run: RunRows, row: int, score: str) -> tuple[Floats, Floats]:
-    """What each cell of a row adds to the ASD of its question, at least and at most: one and the
-    same where nothing is in doubt. Only draws whose worlds have all been run count."""
-    found: Floats = np.full((2, len(run.table.cells.problem)), np.nan)
+    """Least and most that each cell of a row adds to the ASD of its question, equal unless it is in
+    doubt. Only draws with all worlds run count."""
+    cell_ends: Floats = np.full((2, len(run.table.cells.problem)), np.nan)
     blocks = zip(run.table.worlds(row).blocks, run.table.cells.blocks, strict=True)
     for block, cells in blocks:
         if score in applicable(cells.values.shape[1]):
             ends = np.stack(world_bounds(block.worlds, block.doubtful, score))
             whole = ~np.isnan(ends[0]).any(axis=-1, keepdims=True)
             draws = whole.sum(axis=1, keepdims=True)
-            found[:, cells.cells] = np.where(whole, ends / np.maximum(draws, 1), np.nan)
-    return found[0], found[1]
+            cell_ends[:, cells.cells] = np.where(whole, ends / np.maximum(draws, 1), np.nan)
+    return cell_ends[0], cell_ends[1]

@@ -1,4 +1,4 @@
-"""The rows of a run as they are compared: named shortly, with their measures."""
+"""Rows of a run for comparison: short names, measures, and lookup by name."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,32 +16,32 @@ from oversight.protocols.protocol import kind
 from oversight.protocols.scoring.sample import Sample
 
 MAX_LISTED = 12
-"""Row names that an error message lists at most."""
+"""Most row names listed in an error message."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRows:
-    """A run with its outcomes, its rows named."""
+    """A run with its outcomes and the names of its rows."""
 
     folder: Path
     opened: LoadedSweep
     table: OutcomeTable
     names: tuple[str, ...]
-    """One a row, no two alike."""
+    """One per row, unique."""
 
     @property
     def sweep(self) -> Sweep:
         return self.opened.sweep
 
     def asd(self, score: str) -> dict[str, Sample]:
-        """The ASD of every row that has a complete problem, by name."""
+        """ASD by row name, of every row with a complete problem."""
         found = {name: self.table.worlds(n).samples(score, ()) for n, name in enumerate(self.names)}
         return {name: samples.asd for name, samples in found.items() if samples}
 
 
 def read_rows(folder: Path, opened: LoadedSweep | None = None) -> RunRows:
-    """A run as it stands. opened: its sweep, where somebody has it. RunFolderError for what is no
-    run folder."""
+    """Read a run as it stands. opened: its loaded sweep, if at hand. RunFolderError if `folder` is
+    not a run folder."""
     opened = opened or open_run(folder)
     table = OutcomeTable(opened.sweep)
     for record in outcomes(folder):
@@ -50,7 +50,7 @@ def read_rows(folder: Path, opened: LoadedSweep | None = None) -> RunRows:
 
 
 def row_names(rows: Sequence[Row]) -> tuple[str, ...]:
-    """The protocol of each row, with its agent and its judge where there are several."""
+    """Row names: the protocol, with agent and judge where the sweep has several."""
     agents = len({row.agent for row in rows} - {""}) > 1
     judges = len({row.judge for row in rows}) > 1
     return tuple(
@@ -59,10 +59,10 @@ def row_names(rows: Sequence[Row]) -> tuple[str, ...]:
 
 
 def rows_meant(word: str, rows: Sequence[Row], names: Sequence[str]) -> list[int]:
-    """The rows that a word means: one of just that name, else those of that protocol with its
-    settings, else of that protocol, else those that have all of its parts in their names.
+    """Rows that match a word: the row of that name, else those of that protocol with its settings,
+    else of that protocol, else those whose names contain all of its parts.
 
-    Case and underscores make no difference. UsageError, with names there are, if it means none.
+    Case and underscores make no difference. UsageError, listing the names, if none matches.
     """
     wanted = _plain(word)
     tries: tuple[Iterator[bool], ...] = (
@@ -72,8 +72,8 @@ def rows_meant(word: str, rows: Sequence[Row], names: Sequence[str]) -> list[int
         (_has_all(row, wanted) for row in rows),
     )
     for fits in tries:
-        if found := [n for n, fit in enumerate(fits) if fit]:
-            return found
+        if matches := [n for n, fit in enumerate(fits) if fit]:
+            return matches
     more = f"\n  … and {len(names) - MAX_LISTED:,} more" if len(names) > MAX_LISTED else ""
     listed = "\n  ".join(names[:MAX_LISTED])
     raise UsageError(f"no row is called {word!r}; there are:\n  {listed}{more}")
@@ -82,22 +82,22 @@ def rows_meant(word: str, rows: Sequence[Row], names: Sequence[str]) -> list[int
 def pairs_meant(
     first: str, second: str, rows: Sequence[Row], names: Sequence[str]
 ) -> list[tuple[int, int]]:
-    """The contrasts that two words mean: of rows that have agent and judge in common, if any do;
-    a row without an agent goes with every one. UsageError if the words mean the same row alone."""
+    """Contrasts between rows that match two words, those with the same agent and judge if there are
+    any; a row without an agent pairs with any. UsageError if both match only the same row."""
     ones, twos = rows_meant(first, rows, names), rows_meant(second, rows, names)
     every = [(one, two) for one, two in product(ones, twos) if one != two]
     if not every:
         raise UsageError(f"{first!r} and {second!r} mean the same row, {names[ones[0]]}")
     alike = [(one, two) for one, two in every if same_roles(rows[one], rows[two])]
-    # A pair of a set with itself is looked at once.
-    found: dict[frozenset[int], tuple[int, int]] = {}
+    # Where both words match both rows of a pair, keep one of its two orders.
+    distinct: dict[frozenset[int], tuple[int, int]] = {}
     for pair in alike or every:
-        found.setdefault(frozenset(pair), pair)
-    return list(found.values())
+        distinct.setdefault(frozenset(pair), pair)
+    return list(distinct.values())
 
 
 def against_naive(rows: Sequence[Row]) -> list[tuple[int, int]]:
-    """Each row with the naive judge that has its judge; none where there is no naive judge."""
+    """Each row paired with the naive row that has the same judge; rows without one are left out."""
     naive = {row.judge: n for n, row in enumerate(rows) if isinstance(row.protocol, NaiveJudge)}
     return [
         (n, naive[row.judge])
@@ -107,8 +107,8 @@ def against_naive(rows: Sequence[Row]) -> list[tuple[int, int]]:
 
 
 def matched(ours: Sequence[Row], theirs: Sequence[Row]) -> Mapping[int, int]:
-    """The rows of two runs that belong together: equal in all settings, else of one name, else the
-    only ones with the same protocol and judge, protocol and agent, or protocol."""
+    """Matching rows of two runs: equal in all settings, else in name, else the only ones with the
+    same protocol and judge, protocol and agent, or protocol."""
     keys: tuple[Callable[[Row], Hashable], ...] = (
         lambda row: row.address,
         lambda row: (row.kind, row.agent, row.judge),
@@ -116,31 +116,31 @@ def matched(ours: Sequence[Row], theirs: Sequence[Row]) -> Mapping[int, int]:
         lambda row: (row.kind, row.agent),
         lambda row: row.kind,
     )
-    found: dict[int, int] = {}
+    matches: dict[int, int] = {}
     for key in keys:
         left, right = (
             _by_key(key, rows, taken)
-            for rows, taken in ((ours, set(found)), (theirs, set(found.values())))
+            for rows, taken in ((ours, set(matches)), (theirs, set(matches.values())))
         )
-        for one, places in left.items():
-            others = right.get(one, [])
-            if len(places) == len(others) == 1:
-                found[places[0]] = others[0]
-    return dict(sorted(found.items()))
+        for value, numbers in left.items():
+            others = right.get(value, [])
+            if len(numbers) == len(others) == 1:
+                matches[numbers[0]] = others[0]
+    return dict(sorted(matches.items()))
 
 
 def _by_key(
     key: Callable[[Row], Hashable], rows: Sequence[Row], taken: set[int]
 ) -> dict[Hashable, list[int]]:
-    found: dict[Hashable, list[int]] = {}
+    by_key: dict[Hashable, list[int]] = {}
     for n, row in enumerate(rows):
         if n not in taken:
-            found.setdefault(key(row), []).append(n)
-    return found
+            by_key.setdefault(key(row), []).append(n)
+    return by_key
 
 
 def same_roles(one: Row, two: Row) -> bool:
-    """Whether two rows have agent and judge in common; one without an agent goes with any."""
+    """Whether two rows have the same agent and judge; a row without an agent pairs with any."""
     return one.judge == two.judge and (one.agent == two.agent or not one.agent or not two.agent)
 
 

@@ -1,9 +1,8 @@
-"""Paying for precision, not for cells: a run that stops once it has told enough.
+"""Sequential design: a run that stops as soon as its difference is known precisely enough.
 
 Clusters of problems are run in a seeded order, every row and world of each. After fixed numbers of
-them the difference is looked at, with an interval that holds at all looks at once
-(`oversight.protocols.scoring.sequential`); so the same outcomes decide the same on every resume and
-replay.
+clusters the difference is tested, with an interval that is valid at all looks at once
+(`oversight.protocols.scoring.sequential`), so that resumes and replays reach the same decision.
 """
 
 import math
@@ -45,7 +44,7 @@ ALPHA, POWER = 0.05, 0.8
 
 @dataclass(frozen=True, slots=True)
 class RunDecision:
-    """What a run that may stop early has come to."""
+    """State of a run that may stop early."""
 
     aim: str
     first: str
@@ -53,17 +52,17 @@ class RunDecision:
     score: str
     outcome: SequentialOutcome
     clusters: int
-    """Clusters that were run when this was decided."""
+    """Clusters run when this was decided."""
     clusters_in_all: int
     mean: float | None
     """None before the first look."""
     low: float | None
     high: float | None
     fixed_clusters: int | None
-    """That a design with one look at its end would have fixed beforehand for the same aim, had it
-    known the spread (and, for a direction, the difference at power .8); None if not known."""
+    """Clusters that a design with a single look at its end would need for the same aim, given the
+    observed spread (and, for a direction, the difference at power .8); None if unknown."""
     cells: int
-    """That were run."""
+    """Cells that were run."""
     cells_left: int
 
     @property
@@ -71,38 +70,38 @@ class RunDecision:
         return self.outcome != "undecided"
 
     def lines(self, calls_a_cell: float = 0.0) -> list[str]:
-        """What is told of it. calls_a_cell: distinct calls that a cell took; 0 if not known."""
+        """Summary for the terminal. calls_a_cell: mean distinct calls per cell; 0 if unknown."""
         if self.mean is None:
             return [f"{self.aim}: not looked at yet, {self.clusters} clusters of problems were run"]
         interval = f"{signed(self.mean, 3)} [{signed(self.low, 3)}, {signed(self.high, 3)}]"
-        found = {
+        status = {
             "above": f"known to be above: {interval}",
             "below": f"known to be below: {interval}",
             "precise": f"known as precisely as asked: {interval}",
             "undecided": f"not decided: {interval}",
         }[self.outcome]
-        told = [
-            f"{self.aim}: {found}, valid at every look",
+        lines = [
+            f"{self.aim}: {status}, valid at every look",
             f"{self.clusters:,} of {self.clusters_in_all:,} clusters of problems were run",
         ]
         if self.stops and self.cells_left:
             share = self.cells_left / (self.cells + self.cells_left)
             calls = f", about {self.cells_left * calls_a_cell:,.0f} calls" * bool(calls_a_cell)
-            told.append(
+            lines.append(
                 f"{self.cells_left:,} cells{calls} were not run ({share:.0%}): nothing more needed"
             )
         if self.fixed_clusters is not None:
-            told.append(
+            lines.append(
                 f"a design with one look at its end would have needed {self.fixed_clusters:,} "
                 f"clusters, {self.fixed_clusters - self.clusters:+,}"
             )
-        return told
+        return lines
 
 
 class SequentialDesign:
-    """The order in which a sweep is run, the looks, and the rule that stops it.
+    """Run order of a sweep, the looks, and the stopping rule.
 
-    UsageError if the words of the aim mean no contrast, or several.
+    UsageError if the aim matches no contrast, or several.
     """
 
     def __init__(self, sweep: Sweep, aim: Aim, score: str = "brier") -> None:
@@ -130,9 +129,9 @@ class SequentialDesign:
         self.rule = Rule(aim.threshold, aim.precision, ALPHA)
 
     def batches(self, folder: RunFolder) -> Iterator[Iterable[Cell]]:
-        """Missing cells, up to the next look each; no more of them once the rule is met.
+        """Missing cells, one batch up to each look, until the rule is met.
 
-        Every batch must have landed before the next is asked for.
+        Every batch must have landed before the next one is requested.
         """
         ran = 0
         for look in self.looks:
@@ -143,8 +142,8 @@ class SequentialDesign:
                 return
 
     def decision(self, folder: Path) -> RunDecision:
-        """By the outcomes there are: at the first look that met the rule, or at the last that can
-        be made, whatever else was run."""
+        """Decision from the outcomes so far: at the first look that met the rule, or at the last
+        possible one; outcomes beyond that look do not count."""
         table = OutcomeTable(self.sweep)
         left = {
             problem.id: len(problem.values) * self.sweep.draws * len(self.sweep.rows)
@@ -159,14 +158,14 @@ class SequentialDesign:
             if any(problem.id in lacking for problem in self._members[key]):
                 break
             whole += 1
-        found, at = self._looked(self._difference(table), whole)
+        decision, look = self._looked(self._difference(table), whole)
         cells_left = sum(left.values())
         base = RunDecision(
             str(self.aim),
             *self.names,
             self.score,
             "undecided",
-            at or whole,
+            look or whole,
             len(self.clusters),
             None,
             None,
@@ -175,16 +174,16 @@ class SequentialDesign:
             len(self.sweep) - cells_left,
             cells_left,
         )
-        if found is None:
+        if decision is None:
             return base
-        low, high = found.interval
+        low, high = decision.interval
         return replace(
             base,
-            outcome=found.outcome,
-            mean=found.mean,
+            outcome=decision.outcome,
+            mean=decision.mean,
             low=low,
             high=high,
-            fixed_clusters=self._fixed(self._difference(table), at, found),
+            fixed_clusters=self._fixed(self._difference(table), look, decision),
         )
 
     def _difference(self, table: OutcomeTable) -> Sample | None:
@@ -193,28 +192,30 @@ class SequentialDesign:
             return None
         return paired(one.asd, two.asd)
 
-    def _looked(self, apart: Sample | None, whole: int) -> tuple[Decision | None, int]:
-        """What is known, and after how many clusters."""
-        found, at = None, 0
+    def _looked(self, differences: Sample | None, whole: int) -> tuple[Decision | None, int]:
+        """The decision, and the number of clusters at its look."""
+        decision, last_look = None, 0
         for look in self.looks:
-            if apart is None or look > whole:
+            if differences is None or look > whole:
                 break
-            sums, sizes = self._sums(apart, look)
-            there = sizes > 0
-            count = int(there.sum())
-            # Clusters that failed tell nothing; nobody looks before enough have told something.
+            sums, sizes = self._sums(differences, look)
+            nonempty = sizes > 0
+            count = int(nonempty.sum())
+            # Failed clusters carry no information: wait until enough others have landed.
             if count < min(FIRST_LOOK, len(self.clusters)) and look < self.looks[-1]:
                 continue
             if count < 2:
                 continue
-            found = decide(sums[there], sizes[there], self.rule, (count,), apart.ends)
-            at = look
-            if found.stops:
+            decision = decide(
+                sums[nonempty], sizes[nonempty], self.rule, (count,), differences.ends
+            )
+            last_look = look
+            if decision.stops:
                 break
-        return found, at
+        return decision, last_look
 
-    def _sums(self, apart: Sample, look: int) -> tuple[Floats, Floats]:
-        values = dict(zip(apart.questions, apart.values, strict=True))
+    def _sums(self, differences: Sample, look: int) -> tuple[Floats, Floats]:
+        values = dict(zip(differences.questions, differences.values, strict=True))
         sums, sizes = np.zeros(look), np.zeros(look)
         for n, key in enumerate(self.clusters[:look]):
             for problem in self._members[key]:
@@ -223,10 +224,10 @@ class SequentialDesign:
                     sizes[n] += 1
         return sums, sizes
 
-    def _fixed(self, apart: Sample | None, at: int, found: Decision) -> int | None:
-        if apart is None:
+    def _fixed(self, differences: Sample | None, look: int, decision: Decision) -> int | None:
+        if differences is None:
             return None
-        sums, sizes = self._sums(apart, at)
+        sums, sizes = self._sums(differences, look)
         sums, sizes = sums[sizes > 0], sizes[sizes > 0]
         means = sums / sizes
         variance = float(means.var(ddof=1))
@@ -235,25 +236,25 @@ class SequentialDesign:
         if self.aim.precision is not None:
             z = NORMAL.inv_cdf(1 - ALPHA / 2)
             return max(2, math.ceil(z**2 * variance / self.aim.precision**2))
-        difference = found.mean - (self.aim.threshold or 0.0)
+        difference = decision.mean - (self.aim.threshold or 0.0)
         if not difference:
             return None
         return questions_needed(Spread(variance), difference, alpha=ALPHA, power=POWER)
 
 
 def _cluster(problem: Problem) -> str:
-    # A group may be called as a problem is.
+    # A group and a problem may have the same name.
     return f"group {problem.group}" if problem.group else f"problem {problem.id}"
 
 
 def save_decision(folder: Path, decision: RunDecision) -> None:
-    """Note it in the run folder. RunFolderError."""
+    """Save the decision in the run folder. RunFolderError if it cannot be written."""
     content = orjson.dumps(asdict(decision), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     replace_file(folder / DECISION_FILE, [content])
 
 
 def saved_decision(folder: Path) -> RunDecision | None:
-    """The one that was noted; None for a run that was to run to its end. RunFolderError."""
+    """The saved decision; None for a run without early stopping. RunFolderError if unreadable."""
     file = folder / DECISION_FILE
     try:
         return RunDecision(**orjson.loads(file.read_bytes()))

@@ -1,11 +1,11 @@
-"""What is said of two rows on the command line: `debate,consultancy`, `debate - consultancy < .05`.
+"""Statements about two rows on the command line, such as `debate - consultancy < .05`.
 
     contrast     A,B
     condition    A - B < X     (or <=, >, >=)    of --fail-if
     direction    A > B         or A - B > X      of --stop-when
     precision    A - B ± X     or A - B +- X     of --until
 
-A and B are rows by their names or by parts of them (`oversight.engine.decisions.rows`).
+A and B are names of rows or parts of names (`oversight.engine.decisions.rows`).
 """
 
 import math
@@ -29,7 +29,7 @@ _DIRECTION = re.compile(r"\s*(?P<first>.+?)\s*>\s*(?P<second>.+?)\s*")
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Something that is true or false of the difference between two rows."""
+    """A condition on the difference between two rows."""
 
     first: str
     second: str
@@ -45,14 +45,14 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """When a run has told enough. One of the two numbers is there."""
+    """A goal at which a run stops early. Exactly one of `threshold` and `precision` is set."""
 
     first: str
     second: str
     threshold: float | None = None
-    """Until it is known whether the difference is above or below this."""
+    """Run until the difference is known to be above or below this."""
     precision: float | None = None
-    """Until half the interval of the difference is no wider than this."""
+    """Run until half the width of the difference's interval is at most this."""
 
     def __str__(self) -> str:
         if self.precision is not None:
@@ -61,7 +61,7 @@ class Aim:
 
 
 def read_pair(text: str) -> tuple[str, str]:
-    """`A,B`. UsageError if it is not two names."""
+    """Parse `A,B`. UsageError if it is not two names."""
     names = [name.strip() for name in text.split(",")]
     if len(names) != 2 or not all(names):
         raise UsageError(f"{text!r} is no contrast; write two rows: debate,consultancy")
@@ -69,34 +69,34 @@ def read_pair(text: str) -> tuple[str, str]:
 
 
 def read_condition(text: str) -> Condition:
-    """`A - B < X`. UsageError with an example if it is none."""
-    if not (found := _CONDITION.fullmatch(text)):
+    """Parse `A - B < X`. UsageError with an example if malformed."""
+    if not (match := _CONDITION.fullmatch(text)):
         raise UsageError(
             f"{text!r} is no condition; write it as 'debate - consultancy < 0.05', with spaces "
             "around the minus"
         )
-    return Condition(found["first"], found["second"], found["sign"], _number(text, found["number"]))
+    return Condition(match["first"], match["second"], match["sign"], _number(text, match["number"]))
 
 
 def read_precision(text: str) -> Aim:
-    """`A - B ± X`. UsageError with an example if it is none, or X is not above 0."""
-    if not (found := _PRECISION.fullmatch(text)):
+    """Parse `A - B ± X`. UsageError with an example if malformed, or if X is not above 0."""
+    if not (match := _PRECISION.fullmatch(text)):
         raise UsageError(
             f"{text!r} is no precision; write it as 'debate - consultancy ± 0.05', or with +-"
         )
-    precision = _number(text, found["number"])
+    precision = _number(text, match["number"])
     if precision <= 0:
         raise UsageError(f"{text!r}: a precision of {precision:g} is never reached; take more")
-    return Aim(found["first"], found["second"], precision=precision)
+    return Aim(match["first"], match["second"], precision=precision)
 
 
 def read_direction(text: str) -> Aim:
-    """`A > B` or `A - B > X`. UsageError with an example if it is neither."""
-    if found := _CONDITION.fullmatch(text):
-        if found["sign"] == ">":
-            return Aim(found["first"], found["second"], threshold=_number(text, found["number"]))
-    elif found := _DIRECTION.fullmatch(text):
-        return Aim(found["first"], found["second"], threshold=0.0)
+    """Parse `A > B` or `A - B > X`. UsageError with an example if it is neither."""
+    if match := _CONDITION.fullmatch(text):
+        if match["sign"] == ">":
+            return Aim(match["first"], match["second"], threshold=_number(text, match["number"]))
+    elif match := _DIRECTION.fullmatch(text):
+        return Aim(match["first"], match["second"], threshold=0.0)
     raise UsageError(
         f"{text!r} does not say when to stop; write it as 'debate > consultancy' or "
         "'debate - consultancy > 0.05': the run stops once it is known to be true, or to be false"

@@ -1,4 +1,4 @@
-"""One contrast on several data sets: its mean over them, and what to expect on a new one."""
+"""Meta-analysis of one contrast over data sets: the pooled mean, and a prediction for a new one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from oversight.protocols.scoring.meta import Pooled, pooled_estimate
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What one run says of the contrast."""
+    """The contrast as one run estimates it."""
 
     run: str
     contrast: Contrast
@@ -22,7 +22,7 @@ class Study:
 
 @dataclass(frozen=True, slots=True)
 class Studies:
-    """What all of them say together, by random effects (`oversight.protocols.scoring.meta`)."""
+    """The contrast pooled over runs by random effects (`oversight.protocols.scoring.meta`)."""
 
     score: str
     studies: tuple[Study, ...]
@@ -32,8 +32,11 @@ class Studies:
 def over_runs(
     runs: Sequence[RunRows], named: str, *, score: str = "brier", equivalence: float = 0.05
 ) -> Studies:
-    """The contrast `A,B` in every run. UsageError where A and B mean several contrasts of a run,
-    where two runs share problems, for then they are not independent, and where one has no error."""
+    """Pool the contrast `A,B` over runs.
+
+    UsageError if `A,B` matches several contrasts of a run, if two runs share problems (they are
+    then not independent), and if a contrast has a standard error of 0.
+    """
     seen: dict[str, RunRows] = {}
     for run in runs:
         for problem in run.sweep.problems:
@@ -44,13 +47,13 @@ def over_runs(
                 )
     studies = []
     for run in runs:
-        found = compare_rows(run, named=(named,), score=score, equivalence=equivalence).contrasts
-        if len(found) != 1:
+        matching = compare_rows(run, named=(named,), score=score, equivalence=equivalence).contrasts
+        if len(matching) != 1:
             raise UsageError(
-                f"{run.folder}: {named} means {len(found)} contrasts there; name one, with the "
+                f"{run.folder}: {named} means {len(matching)} contrasts there; name one, with the "
                 "agent and the judge in the words"
             )
-        studies.append(Study(run.folder.name, found[0].contrast))
+        studies.append(Study(run.folder.name, matching[0].contrast))
     try:
         pooled = pooled_estimate(
             np.array([study.contrast.estimate for study in studies]),

@@ -1,4 +1,4 @@
-"""A contrast over data sets, as people and programs read it."""
+"""Rendering of a contrast pooled over data sets as a table and JSON."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def studies_json(found: Studies) -> dict[str, Any]:
 
 
 def studies_table(found: Studies) -> Table:
-    """A line a run, the mean over all, and what to expect of a new one."""
+    """One line per run, then the pooled mean and the prediction for a new data set."""
     pooled = found.pooled
     body = [
         (

@@ -1,10 +1,10 @@
-"""How far several raters agree beyond chance: Krippendorff's alpha.
+"""Krippendorff's alpha: agreement of several raters beyond chance.
 
 Krippendorff (2011), Computing Krippendorff's Alpha-Reliability: alpha = 1 - D_o / D_e, the squared
 distances of values within units against those of all values that can be paired. Any number of
-raters, of whom each may have rated any of the units; units with a single value pair with nothing.
-Values are points: a number for interval data, a place among n as a point with a single 1 for
-nominal data (the distance of unlike ones is the same for all), probabilities as they are.
+raters, each of whom may have rated any of the units; units with a single value are left out.
+Values are points: a number for interval data, an indicator vector for nominal data (all unlike
+values are then equally far apart), a probability vector as it is.
 """
 
 from collections.abc import Hashable, Sequence
@@ -22,14 +22,16 @@ RESAMPLES = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
+    """Krippendorff's alpha with its interval."""
+
     alpha: float
-    """1 for perfect agreement, 0 for that of chance; below it where raters disagree by rule."""
+    """1 for perfect agreement, 0 for chance, negative for systematic disagreement."""
     interval: tuple[float, float] | None
     """95 %, by resampling clusters of units; None for a single cluster."""
     units: int
-    """Those with two values or more."""
+    """Units with at least two values."""
     values: int
-    """In those units."""
+    """Values in those units."""
 
 
 def krippendorff_alpha(
@@ -39,13 +41,13 @@ def krippendorff_alpha(
     seed: int = 0,
     resamples: int = RESAMPLES,
 ) -> Agreement | None:
-    """Alpha of ratings; None where nothing can be paired, or all values are one.
+    """Alpha of ratings; None if no values can be paired, or all are equal.
 
-    units: of each, the values that it got, all of one length. clusters: of each unit, what it is
-    resampled with, such as its problem; each by itself unless given.
+    units: the values of each unit, points of equal length. clusters: the cluster with which each
+    unit is resampled, such as its problem; by default each unit is its own.
     """
-    of = list(clusters) or list(range(len(units)))
-    paired = [(unit, c) for unit, c in zip(units, of, strict=True) if len(unit) > 1]
+    keys = list(clusters) or list(range(len(units)))
+    paired = [(unit, c) for unit, c in zip(units, keys, strict=True) if len(unit) > 1]
     if not paired:
         return None
     rows = np.array([_sums(np.asarray(unit, dtype=np.float64)) for unit, _ in paired])
@@ -60,8 +62,8 @@ def krippendorff_alpha(
 
 
 def _sums(points: Floats) -> Floats:
-    """Of one unit, what adds up over units: distances within over (m - 1), m, the squared lengths
-    of its points, and their sum."""
+    """Additive statistics of one unit: distances within over (m - 1), m, the squared lengths of its
+    points, and the sum of the points."""
     m = len(points)
     within = 2 * m * float(np.square(points - points.mean(axis=0)).sum()) / (m - 1)
     head = [within, m, float(np.square(points).sum())]
@@ -70,14 +72,14 @@ def _sums(points: Floats) -> Floats:
 
 
 def _alpha(sums: Floats) -> Floats:
-    """Of sums over units, a row each; not a number where all values are one."""
+    """Alpha from sums over units, one row each; NaN if all values are equal."""
     within, n, squares, total = sums[:, 0], sums[:, 1], sums[:, 2], sums[:, 3:]
-    # The sum of all squared distances, by the points' lengths and their sum.
+    # Sum of all squared distances, computed from the points' lengths and their sum.
     all_pairs = 2 * (n * squares - np.square(total).sum(axis=1))
     flat = all_pairs <= 1e-12 * np.maximum(n * squares, 1e-300)
     expected = np.where(flat, np.nan, all_pairs / np.maximum(n - 1, 1))
-    found: Floats = 1 - within / expected
-    return found
+    alpha: Floats = 1 - within / expected
+    return alpha
 
 
 def _interval(summed: Floats, seed: int, resamples: int) -> tuple[float, float] | None:

@@ -1,10 +1,9 @@
-"""How far the worlds that went wrong could move a mean ASD: drop, keep, and the worst case.
+"""Bounds of a mean ASD over failed and doubtful worlds: drop, keep, worst and best case.
 
-A world without a verdict (`Failure`), one in which a speaker refused, gave up its side or failed
-the side check, one whose verdict is close to a guess: to leave their questions out is a choice, and
-so is to count them. Where the choice matters the mean says little, and the bounds show it. The last
-two are the bounds of Manski (1990): they assume nothing of what the missing verdicts would have
-been.
+A world fails if it has no verdict (`Failure`); it is doubtful if a speaker refused, gave up its
+side or failed the side check, or if its verdict is close to a guess. Leaving such questions out is
+a choice, and so is counting them; the bounds show how much it matters. Worst and best are the
+bounds of Manski (1990): they assume nothing about the missing verdicts.
 """
 
 from collections.abc import Iterable
@@ -20,16 +19,16 @@ from oversight.protocols.scoring.worlds import Worlds, asd_weights, world_ends
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Mean ASD under each way to treat the worlds that went wrong."""
+    """Mean ASD under each treatment of failed and doubtful worlds."""
 
     n: int
-    """Questions, all of them."""
+    """All questions."""
     doubtful: int
     """Questions with a world that failed or is in doubt."""
     drop: float | None
     """Doubtful questions left out; None if none is left."""
     keep: float | None
-    """Verdicts in doubt counted as they stand; questions that lack one left out."""
+    """Doubtful verdicts counted as they stand; questions with a failed world left out."""
     worst: float
     """Every failed or doubtful world counted with the agent score that lowers ASD most."""
     best: float
@@ -37,8 +36,8 @@ class Bounds:
 
 
 def world_bounds(worlds: Worlds, doubtful: Flags, score: str) -> tuple[Floats, Floats]:
-    """The least and the most that each world may add to the ASD of its draw: one and the same where
-    nothing is in doubt; not a number where it was not run. Both … × worlds, as `doubtful`."""
+    """Least and most that each world may add to the ASD of its draw, equal unless it is doubtful;
+    NaN if it was not run. Both … × worlds, like `doubtful`."""
     weights = asd_weights(worlds.values, worlds.compat)
     known = weights * worlds.agent_scores(score)
     low, high = world_ends(weights, RANGES[score])
@@ -49,24 +48,24 @@ def bounds(blocks: Iterable[tuple[Worlds, Flags]], score: str) -> Bounds | None:
     """Bounds of the mean ASD under `score`, by its name; None if no draw of a question was run in
     every world.
 
-    blocks: of questions with equally many answers: their worlds, questions × draws × worlds ×
+    blocks: for questions with equally many answers, their worlds, questions × draws × worlds ×
     answers, and which of these failed or are in doubt, questions × draws × worlds. A question
     counts with the mean over its draws.
     """
     columns: list[Floats] = [np.empty((5, 0))]
     for worlds, doubtful in blocks:
         low, high = (ends.sum(axis=-1) for ends in world_bounds(worlds, doubtful, score))
-        landed, doubts = ~np.isnan(low), doubtful.any(axis=-1)
+        ran, doubts = ~np.isnan(low), doubtful.any(axis=-1)
         asd = worlds.asd(score)
-        kept = landed & ~np.isnan(asd)
+        kept = ran & ~np.isnan(asd)
         each = (
-            (landed & doubts).any(axis=1),
+            (ran & doubts).any(axis=1),
             over_draws(asd, kept & ~doubts),
             over_draws(asd, kept),
-            over_draws(low, landed),
-            over_draws(high, landed),
+            over_draws(low, ran),
+            over_draws(high, ran),
         )
-        columns.append(np.stack(each)[:, landed.any(axis=1)])
+        columns.append(np.stack(each)[:, ran.any(axis=1)])
     lines = np.concatenate(columns, axis=1)
     doubtful, drop, keep, worst, best = (line[~np.isnan(line)].tolist() for line in lines)
     if not worst:
@@ -82,12 +81,11 @@ def bounds(blocks: Iterable[tuple[Worlds, Flags]], score: str) -> Bounds | None:
 
 
 def over_draws(measures: Floats, of: Flags) -> Floats:
-    """The mean of each question over some of its draws; not a number where there is none.
+    """Mean of each question over the draws flagged in `of`; NaN without any.
 
-    measures, of: questions × draws. Each draw pairs the d-th sample of every world and is measured
-    by itself: averaging the verdicts first would measure a judge who is less certain than any that
-    was asked.
+    measures, of: questions × draws. Draw d pairs the d-th sample of every world and is measured by
+    itself: averaging verdicts first would measure a less certain judge than any that was asked.
     """
     sums, counts = np.where(of, measures, 0.0).sum(axis=1), of.sum(axis=1)
-    found: Floats = np.where(counts, sums / np.maximum(counts, 1), np.nan)
-    return found
+    means: Floats = np.where(counts, sums / np.maximum(counts, 1), np.nan)
+    return means

@@ -1,4 +1,4 @@
-"""Whether a judge is as often right as it is sure, and whether it says so when it is not."""
+"""Calibration of a judge's confidence, and its confidence as a predictor of its errors."""
 
 from dataclasses import dataclass
 
@@ -13,47 +13,47 @@ BINS = 10
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Of the probability that a judge gave to something, against whether it was so."""
+    """Calibration of probabilities against outcomes, over bins of equal width."""
 
     n: int
     brier: float
     """Mean of (p - outcome)^2, in [0, 1]; = reliability - resolution + uncertainty + within."""
     reliability: float
-    """How far bins are from their share; 0 is best."""
+    """Mean squared distance of bins' mean probability from their share of positives; 0 is best."""
     resolution: float
-    """How far shares of bins lie apart."""
+    """Mean squared distance of bins' shares from the overall share."""
     uncertainty: float
-    """Of the outcome itself: share (1 - share)."""
+    """Variance of the outcome: share (1 - share)."""
     within: float
-    """What is lost by putting unlike probabilities in one bin (Stephenson et al. 2008)."""
+    """Loss from binning unlike probabilities together (Stephenson et al. 2008)."""
     debiased_error: float
-    """Root of reliability less what chance alone puts into it, and at least 0."""
+    """Square root of reliability minus its bias from chance; at least 0."""
     overconfidence: float
-    """Mean probability less the share."""
+    """Mean probability minus the share of positives."""
 
 
 def calibration(p: Floats, outcome: Floats, *, bins: int = BINS) -> Calibration:
     """Murphy's (1973) decomposition over bins of equal width, and the debiased calibration error
     of Kumar, Liang and Ma (2019, arXiv:1909.10155): in a bin of n with share s the squared distance
-    is too large by s (1 - s) / (n - 1) on average. Bins of one question can't be debiased; they
-    count nothing in that error. ValueError without a question.
+    is too large by s (1 - s) / (n - 1) on average. Bins of one question can't be debiased
+    and do not count in that error. ValueError without a question.
     """
     if not len(p):
         raise ValueError("calibration of no question")
     n, base = len(p), float(outcome.mean())
     of = np.minimum((p * bins).astype(np.int64), bins - 1)
     size = np.bincount(of, minlength=bins)
-    there = size > 0
-    size = size[there].astype(np.float64)
-    sure = np.bincount(of, weights=p, minlength=bins)[there] / size
-    share = np.bincount(of, weights=outcome, minlength=bins)[there] / size
-    far = np.square(sure - share)
-    reliability = float((size * far).sum()) / n
+    nonempty = size > 0
+    size = size[nonempty].astype(np.float64)
+    mean_p = np.bincount(of, weights=p, minlength=bins)[nonempty] / size
+    share = np.bincount(of, weights=outcome, minlength=bins)[nonempty] / size
+    squared_gap = np.square(mean_p - share)
+    reliability = float((size * squared_gap).sum()) / n
     resolution = float((size * np.square(share - base)).sum()) / n
     brier = float(np.square(p - outcome).mean())
     uncertainty = base * (1 - base)
-    chance = np.divide(share * (1 - share), size - 1, out=far.copy(), where=size > 1)
-    debiased = float((size * (far - chance)).sum()) / n
+    chance = np.divide(share * (1 - share), size - 1, out=squared_gap.copy(), where=size > 1)
+    debiased = float((size * (squared_gap - chance)).sum()) / n
     return Calibration(
         n,
         brier,
@@ -68,7 +68,7 @@ def calibration(p: Floats, outcome: Floats, *, bins: int = BINS) -> Calibration:
 
 @dataclass(frozen=True, slots=True)
 class Auroc:
-    """P(a positive scores above a negative), ties one half."""
+    """Area under the ROC curve: P(a positive scores above a negative), ties one half."""
 
     area: float
     error: float
@@ -92,7 +92,7 @@ def auroc(scores: Floats, positive: Floats, of: Codes | None = None, level: floa
     if not (m and n):
         raise ValueError(f"{m} positives and {n} negatives: a curve needs one of each")
     ranks = rankdata(np.concatenate((up, down)))
-    # How many of the others each one is above: its rank among all less its rank among its own.
+    # Share of the other class below each score: its rank among all minus that in its own class.
     above = (ranks[:m] - rankdata(up)) / n
     below = 1 - (ranks[m:] - rankdata(down)) / m
     area = float(above.mean())
@@ -107,25 +107,26 @@ def auroc(scores: Floats, positive: Floats, of: Codes | None = None, level: floa
 
 
 def fails_loudly(largest: Floats, right: Floats, of: Codes | None = None) -> Auroc | None:
-    """How well a judge's doubt, 1 less its largest probability, foretells its errors; None where
-    it made none, or nothing else. A tie for the largest probability is no error."""
+    """AUROC of a judge's doubt, 1 minus its largest probability, as a predictor of its errors; None
+    without errors, or with nothing else. A tie for the largest probability is not an error."""
     wrong = 1 - right
     return auroc(1 - largest, wrong, of) if 0 < (wrong > 0.5).sum() < len(wrong) else None
 
 
 def accuracy_at(largest: Floats, right: Floats, coverage: float) -> float:
-    """Accuracy over the share of questions on which the judge is surest.
+    """Accuracy over the share `coverage` of questions on which the judge is most confident.
 
-    Questions as sure as the last one are counted in part, so that no order of them decides.
+    Questions tied with the last one count in part, so that their order does not matter. ValueError
+    unless 0 < coverage <= 1.
     """
     if not 0 < coverage <= 1:
         raise ValueError(f"a coverage of {coverage}; it is in (0, 1]")
     room = coverage * len(largest)
     right_so_far = counted = 0.0
-    for sure in np.unique(largest)[::-1]:
-        those = right[largest == sure]
-        taken = min(float(len(those)), room - counted)
-        right_so_far += taken * float(those.mean())
+    for level in np.unique(largest)[::-1]:
+        tied = right[largest == level]
+        taken = min(float(len(tied)), room - counted)
+        right_so_far += taken * float(tied.mean())
         counted += taken
         if counted >= room - 1e-9:
             break

@@ -1,4 +1,4 @@
-"""Ratings over capability: a line, level below a point, above a point, or both.
+"""Clipped lines of ratings over capability: straight, level below a corner, above one, or both.
 
 As in Engels et al. (2025, arXiv:2504.18530), y = clip(a x + b, low, high). A line that is level
 left of x0 and right of x1 is c + a · clip(x, x0, x1), which is linear in c and a: only the corners
@@ -15,7 +15,7 @@ import numpy as np
 from oversight.protocols.scoring.arrays import Floats
 
 CORNERS = 60
-"""Corners tried over the range of x before the best is refined."""
+"""Grid points for each corner over the range of x, before the best is refined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +25,12 @@ class ClippedLine:
     slope: float
     intercept: float
     left: float
-    """Below this y is level; minus infinity for a line that is not."""
+    """y is level below this; minus infinity if it never is."""
     right: float
+    """y is level above this; infinity if it never is."""
     aicc: float
     weight: float
-    """Of this form among those that were fitted; they sum to 1."""
+    """Akaike weight of this form among those fitted; the weights sum to 1."""
 
     @property
     def form(self) -> str:
@@ -43,9 +44,9 @@ class ClippedLine:
 
 
 def clipped_lines(x: Floats, y: Floats, errors: Floats) -> tuple[ClippedLine, ...]:
-    """The four forms, the likeliest first. errors: of y.
+    """Fits of the four forms, the likeliest first. errors: standard errors of y.
 
-    A form is left out where there are too few points for its AICc. ValueError for fewer than five
+    A form is left out if there are too few points for its AICc. ValueError for fewer than five
     points, or for all at one x.
     """
     n = len(x)
@@ -55,7 +56,7 @@ def clipped_lines(x: Floats, y: Floats, errors: Floats) -> tuple[ClippedLine, ..
         raise ValueError("all points have the same capability: no line goes through them")
     inner = np.linspace(x.min(), x.max(), CORNERS + 2)[1:-1]
     inf = math.inf
-    found: list[tuple[float, tuple[float, float, float, float]]] = []
+    fitted: list[tuple[float, tuple[float, float, float, float]]] = []
     for left, right in itertools.product((False, True), repeat=2):
         corners = [
             (a, b)
@@ -73,25 +74,25 @@ def clipped_lines(x: Floats, y: Floats, errors: Floats) -> tuple[ClippedLine, ..
         _, (slope, intercept) = _least(x, y, errors, *corner)
         aic = n * math.log(max(rest, 1e-300) / n) + 2 * parameters
         aicc = aic + 2 * parameters * (parameters + 1) / (n - parameters - 1)
-        found.append((aicc, (slope, intercept, *corner)))
-    best = min(aicc for aicc, _ in found)
-    weights = [math.exp((best - aicc) / 2) for aicc, _ in found]
+        fitted.append((aicc, (slope, intercept, *corner)))
+    best = min(aicc for aicc, _ in fitted)
+    weights = [math.exp((best - aicc) / 2) for aicc, _ in fitted]
     lines = [
         ClippedLine(*line, aicc, weight / sum(weights))
-        for (aicc, line), weight in zip(found, weights, strict=True)
+        for (aicc, line), weight in zip(fitted, weights, strict=True)
     ]
     return tuple(sorted(lines, key=lambda line: line.aicc))
 
 
 def averaged(lines: Sequence[ClippedLine], x: float) -> float:
-    """What the forms say at x, weighed."""
+    """Mean of the forms at x, weighted by their AICc weights."""
     return sum(line.weight * line.at(x) for line in lines)
 
 
 def _least(
     x: Floats, y: Floats, errors: Floats, left: float, right: float
 ) -> tuple[float, tuple[float, float]]:
-    """Weighted squares that a line with these corners leaves, and its slope and intercept."""
+    """Weighted residual squares of the best line with these corners; its slope and intercept."""
     held, w = np.clip(x, left, right), errors**-2.0
     mean_x, mean_y = float((w * held).sum() / w.sum()), float((w * y).sum() / w.sum())
     u = held - mean_x
@@ -117,6 +118,6 @@ def _refined(
         left, right = corners(at)
         return _least(x, y, errors, left, right)[0] if left < right else math.inf
 
-    found = minimize(loss, np.array(free), method="Nelder-Mead", options={"xatol": 1e-6})
-    better = corners(np.asarray(found.x))
+    minimum = minimize(loss, np.array(free), method="Nelder-Mead", options={"xatol": 1e-6})
+    better = corners(np.asarray(minimum.x))
     return better if better[0] < better[1] else corner

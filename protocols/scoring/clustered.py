@@ -1,4 +1,4 @@
-"""Standard errors of means whose questions come in clusters, few clusters too.
+"""Clustered standard errors and intervals of means, valid for few clusters too.
 
 Notation: n questions in G clusters, s_i the score of a question, m the mean of all,
 e_c = sum over i in c of (s_i - m) the residual of cluster c, n_c its number of questions.
@@ -26,11 +26,11 @@ from oversight.protocols.scoring.quantiles import t_of
 Codes = npt.NDArray[np.int64]
 
 FEW = 20
-"""Fewer effective clusters than this are worth a warning."""
+"""Effective clusters below which an interval is doubtful."""
 
 
 def codes(keys: Sequence[Hashable]) -> Codes:
-    """The clusters of questions as whole numbers from 0, in the order of their first question."""
+    """Cluster keys as whole numbers from 0, in the order of their first question."""
     numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
     return np.array([numbers[key] for key in keys], dtype=np.int64)
 
@@ -45,7 +45,7 @@ def by_cluster(values: npt.ArrayLike, of: Codes) -> tuple[Floats, Floats]:
 
 
 def effective(sizes: Floats) -> float:
-    """How many clusters of one size would be worth as much: n^2 / sum of n_c^2."""
+    """Effective number of clusters, the equally large ones worth as much: n^2 / sum of n_c^2."""
     return float(sizes.sum() ** 2 / (sizes**2).sum())
 
 
@@ -56,30 +56,30 @@ def degrees(sizes: Floats) -> int:
 
 
 def residuals(sums: Floats, sizes: Floats) -> Floats:
-    """e_c, what each cluster's sum is above the mean's share of it."""
+    """e_c, each cluster's sum minus its size times the mean."""
     mean: Floats = sums.sum(axis=0) / sizes.sum()
     shares: Floats = np.multiply.outer(sizes, mean)
-    found: Floats = sums - shares
-    return found
+    excess: Floats = sums - shares
+    return excess
 
 
 def cr1(sums: Floats, sizes: Floats) -> Floats:
-    """Variance of the mean, one a measure. ValueError for a single cluster."""
-    g = _several(sizes)
+    """CR1 variance of the mean, one per measure. ValueError for a single cluster."""
+    g = _cluster_count(sizes)
     spread: Floats = np.square(residuals(sums, sizes)).sum(axis=0)
     variance: Floats = spread * (g / (g - 1) / float(sizes.sum()) ** 2)
     return variance
 
 
 def cr3(sums: Floats, sizes: Floats) -> Floats:
-    """Variance of the mean by leaving clusters out, one a measure. ValueError for one cluster."""
-    g = _several(sizes)
+    """CR3 (jackknife) variance of the mean, one per measure. ValueError for a single cluster."""
+    g = _cluster_count(sizes)
     away: Floats = np.square(without_each(sums, sizes)).sum(axis=0)
     return away * ((g - 1) / g)
 
 
 def without_each(sums: Floats, sizes: Floats) -> Floats:
-    """How far the mean moves when each cluster is left out in turn."""
+    """Change of the mean when each cluster is left out in turn."""
     rest = sizes.sum() - sizes
     moved: Floats = -(residuals(sums, sizes).T / rest).T
     return moved
@@ -87,11 +87,11 @@ def without_each(sums: Floats, sizes: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class FewClusters:
-    """What makes an interval by clusters doubtful."""
+    """Diagnostics of a clustered interval: few clusters, or one that dominates."""
 
     effective: float
     most_moved: float
-    """Standard errors by which the mean moves at most when one cluster is left out."""
+    """Largest change of the mean when one cluster is left out, in standard errors."""
 
     @property
     def doubtful(self) -> bool:
@@ -99,14 +99,14 @@ class FewClusters:
 
 
 def few_clusters(sums: Floats, sizes: Floats) -> FewClusters:
-    """Of one measure: whether a few clusters decide its mean."""
+    """Diagnostics of one measure: whether a few clusters decide its mean."""
     error = float(np.sqrt(cr1(sums, sizes)))
     moved = float(np.abs(without_each(sums, sizes)).max())
     return FewClusters(effective(sizes), moved / error if error else 0.0)
 
 
 def t_interval(sums: Floats, sizes: Floats, level: float = 0.95) -> tuple[Floats, Floats]:
-    """CR3 interval of the mean with t quantiles, low and high, one a measure.
+    """CR3 interval of the mean with t quantiles, low and high, one per measure.
 
     Coverage in 2,000 simulations with normal effects of 10 clusters: 95 % where they are of one
     size; see docs/statistics.md for the others.
@@ -118,21 +118,21 @@ def t_interval(sums: Floats, sizes: Floats, level: float = 0.95) -> tuple[Floats
 
 @dataclass(frozen=True, slots=True)
 class DesignEffect:
-    """What clustering costs: by how much it inflates the variance of a mean."""
+    """Factor by which clustering inflates the variance of a mean."""
 
     correlation: float
-    """Within clusters, at least 0 (intraclass)."""
+    """Intraclass correlation; at least 0."""
     effect: float
     """1 + (mean size of the others in a question's cluster) × correlation; at least 1."""
     n_effective: float
-    """Independent questions that would say as much."""
+    """Number of independent questions worth as much."""
 
 
 def design_effect(values: Floats, of: Codes) -> DesignEffect:
     """Design effect of a clustered sample (Kish 1965), by the analysis-of-variance correlation.
 
-    The size of clusters is weighed by questions, sum of n_c^2 / n: so it holds for unequal ones.
-    Without clusters of two there is none to see, and the effect is 1.
+    Mean cluster size is weighted by questions, sum of n_c^2 / n, and so holds for unequal ones.
+    If every cluster is a single question the effect is 1.
     """
     sums, sizes = by_cluster(values, of)
     n, g = float(sizes.sum()), len(sizes)
@@ -148,7 +148,7 @@ def design_effect(values: Floats, of: Codes) -> DesignEffect:
     return DesignEffect(rho, effect, n / effect)
 
 
-def _several(sizes: Floats) -> int:
+def _cluster_count(sizes: Floats) -> int:
     if len(sizes) < 2:
         raise ValueError("a single cluster shows no variation: a standard error needs two")
     return len(sizes)

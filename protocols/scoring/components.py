@@ -1,7 +1,7 @@
-"""Where the noise of a score comes from: problems, draws of the debate, draws of the verdict.
+"""Variance components of a score: between problems, draws of the debate, and verdicts on a draw.
 
-Analysis of variance with everything nested and balanced (Searle, Casella and McCulloch 1992,
-chapter 3). It says what to buy next: more problems, more debates, or more verdicts.
+Balanced nested analysis of variance (Searle, Casella and McCulloch 1992, chapter 3). It tells
+whether to buy more problems, more debates, or more verdicts.
 
 A note on the bootstrap: resampling problems with all of their draws kept has the right variance,
 (between + within / K) / n. Resampling draws again inside each problem adds within (K - 1) / (n K^2)
@@ -18,22 +18,22 @@ from oversight.protocols.scoring.quantiles import NORMAL, t_of
 from oversight.protocols.scoring.statistics import LEVEL
 
 CHUNK = 500
-"""Resamples made at once."""
+"""Resamples drawn at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """Variances of a problem's truth, of a draw around it, and of a verdict on one draw."""
+    """Variances of a problem's true score, of a draw around it, and of a verdict on one draw."""
 
     problems: int
     draws: int
     verdicts: int
     between: float
-    """Over problems; with a single draw of each, that of the draw included."""
+    """Variance over problems; with a single draw of each, includes that over draws."""
     within: float
-    """Over draws of one problem; with a single verdict a draw, that of the verdict included."""
+    """Variance over draws of a problem; with one verdict per draw, includes that over verdicts."""
     verdict: float = 0.0
-    """Over verdicts on one draw."""
+    """Variance over verdicts on one draw."""
 
     @property
     def error(self) -> float:
@@ -48,31 +48,31 @@ class Components:
 
     @property
     def reliability(self) -> float | None:
-        """Share of the spread of measured problem scores that is theirs; None without spread."""
+        """Share of the variance of measured problem scores that is not noise; None without any."""
         noise = self.rerun * self.problems
         return self.between / (self.between + noise) if self.between + noise else None
 
     def error_with(
         self, problems: int, draws: int, verdicts: int = 1, design_effect: float = 1.0
     ) -> float:
-        """Variance of the mean with so many problems, draws of each, and verdicts on each draw.
+        """Variance of the mean for these numbers of problems, draws of each, and verdicts per draw.
 
-        design_effect: of clusters of problems.
+        design_effect: of the clustering of problems.
         """
         drawn = self.within + self.verdict / verdicts
         return (design_effect * self.between + drawn / draws) / problems
 
 
 def components(scores: Floats) -> Components:
-    """Components of scores, problems × draws × verdicts on the draw.
+    """Variance components of scores, problems × draws × verdicts per draw.
 
-    What there is one of cannot be told from what it is nested in, and counts as that. ValueError
-    without two problems, or where there is one draw and one verdict of each.
+    The variance of a level with a single unit cannot be separated from that of the level above, and
+    counts there. ValueError for fewer than two problems, or for a single draw and verdict of each.
     """
     n, k, j = _shape(scores)
     means, of_draws, of_verdicts = _squares(scores)
-    found = _solved(float(means.var(ddof=1)), of_draws.mean(), of_verdicts.mean(), k, j)
-    return Components(n, k, j, *map(float, found))
+    solved = _solved(float(means.var(ddof=1)), of_draws.mean(), of_verdicts.mean(), k, j)
+    return Components(n, k, j, *map(float, solved))
 
 
 def component_intervals(
@@ -80,17 +80,17 @@ def component_intervals(
 ) -> tuple[tuple[float, float], ...]:
     """Intervals of between, within and verdict, by resampling clusters of problems.
 
-    of: the cluster of each problem. Quantiles as far out as t is beyond the normal distribution
-    (Hesterberg 2015). ValueError as `components`, and with a single cluster.
+    of: the cluster of each problem. The quantiles are widened as far as t exceeds the normal
+    distribution (Hesterberg 2015). ValueError as for `components`, and for a single cluster.
     """
     _, k, j = _shape(scores)
     means, of_draws, of_verdicts = _squares(scores)
     clusters = int(of.max()) + 1
     if clusters < 2:
         raise ValueError("intervals of variance components need two clusters of problems")
-    # All that a resample needs of a cluster: how many problems, and the sums of four figures.
-    told = np.stack([np.ones_like(means), means, means**2, of_draws, of_verdicts])
-    sums = np.stack([np.bincount(of, row, clusters) for row in told])
+    # Sufficient for a resample: each cluster's number of problems, and its sums of four figures.
+    figures = np.stack([np.ones_like(means), means, means**2, of_draws, of_verdicts])
+    sums = np.stack([np.bincount(of, row, clusters) for row in figures])
     rng = np.random.default_rng(seed)
     drawn = np.empty((3, resamples))
     for start in range(0, resamples, CHUNK):
@@ -98,7 +98,7 @@ def component_intervals(
         size, one, square, draws, verdicts = (
             sums @ rng.multinomial(clusters, np.full(clusters, 1 / clusters), stop - start).T
         )
-        # A resample varies by (G - 1) / G as much as new clusters would.
+        # The variance of resampled clusters is (G - 1) / G times that of new ones.
         spread = (square / size - (one / size) ** 2) * clusters / (clusters - 1)
         drawn[:, start:stop] = _solved(spread, draws / size, verdicts / size, k, j)
     tail = NORMAL.cdf(-t_of(level, clusters - 1) * (clusters / (clusters - 1)) ** 0.5)
@@ -107,7 +107,7 @@ def component_intervals(
 
 
 def _squares(scores: Floats) -> tuple[Floats, Floats, Floats]:
-    """Of each problem the mean, the variance of its draws, and that of the verdicts on them."""
+    """Mean of each problem, variance of its draws, and variance of the verdicts on them."""
     of_draw = scores.mean(axis=2)
     _, k, j = scores.shape
     draws = of_draw.var(axis=1, ddof=1) if k > 1 else np.zeros(len(scores))
@@ -118,7 +118,7 @@ def _squares(scores: Floats) -> tuple[Floats, Floats, Floats]:
 def _solved(
     spread: Floats | float, draws: Floats | float, verdicts: Floats | float, k: int, j: int
 ) -> tuple[Floats, Floats, Floats]:
-    """between, within, verdict: each mean square less what is nested in it."""
+    """between, within, verdict: each mean square minus the part from the level nested in it."""
     noise = draws if k > 1 else verdicts / j
     within = np.maximum(0.0, draws - verdicts / j) if k > 1 else np.zeros_like(draws)
     return np.maximum(0.0, spread - noise / k), within, np.asarray(verdicts, dtype=np.float64)

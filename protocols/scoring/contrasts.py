@@ -1,9 +1,9 @@
-"""Which of two rows is better, on the same questions: everything that is said of a difference.
+"""Contrasts: the difference between two rows on the same questions, with test and interval.
 
-A contrast is first minus second, question by question. Its p asks whether swapping the two rows in
-any cluster of questions would change anything (sign flips); its interval asks how far apart they
-are, whatever a question that was not drawn might have shown: CR3 with two pseudo-clusters at the
-ends of the difference's range, and t quantiles (`oversight.protocols.scoring.statistics` says why).
+A contrast is first minus second, question by question. Its p tests whether the two rows are
+exchangeable within clusters of questions (sign flips). Its interval allows for questions that were
+not drawn: CR3 with two pseudo-clusters at the ends of the difference's range, and t quantiles
+(`oversight.protocols.scoring.statistics` says why).
 """
 
 import itertools
@@ -33,10 +33,10 @@ VERDICTS: tuple[ContrastVerdict, ...] = (
 )
 
 FAMILY = 1_000
-"""Contrasts beyond which 2,000 flips do for 10,000: max-t does not multiply p by their number."""
+"""Contrasts beyond which 2,000 flips replace 10,000: max-t does not multiply p by their number."""
 
 BLOCK = 2**21
-"""Differences of questions looked at in one go."""
+"""Differences of questions computed at once."""
 
 SAME = 1e-9
 """Scores closer than this are a tie."""
@@ -51,29 +51,29 @@ class Contrast:
     n: int
     clusters: int
     effective: float
-    """Clusters of one size that would be worth as much."""
+    """Effective number of clusters: equally large ones worth as much."""
     means: tuple[float, float]
-    """Of the first and of the second, on these questions."""
+    """Means of the first and second row on these questions."""
     estimate: float
     error: float
     """Standard error of the estimate, by CR3."""
     interval: tuple[float, float]
     p: float
-    """Two-sided, in (0, 1]; of this contrast alone."""
+    """Two-sided, in (0, 1], of this contrast alone."""
     p_family: float
-    """p (under `bh`, q) in the family of all contrasts that were looked at."""
+    """p (under `bh`, q) corrected for the family of all contrasts tested."""
     equivalent: bool
     """Whether the 90 % interval lies within the margin (two one-sided tests, Schuirmann 1987)."""
     mde: float
-    """The smallest difference that this many questions would have found with power .8."""
+    """Minimum detectable effect: the smallest difference found by these questions with power .8."""
     wins: int
-    """Questions on which the first has more; `losses`, the second."""
+    """Questions on which the first row scores higher; `losses`, the second."""
     ties: int
     losses: int
     correlation: float
-    """Of the two rows over questions; 0 where one does not vary."""
+    """Correlation of the two rows over questions; 0 if one does not vary."""
     pairing: float
-    """Error of the difference over what it would be on separate questions; below 1 pairing paid."""
+    """Error of the difference over that on separate questions; below 1, pairing paid off."""
     verdict: ContrastVerdict
 
 
@@ -87,18 +87,18 @@ def contrasts(
     seed: int = 0,
     resamples: int | None = None,
 ) -> tuple[Contrast, ...]:
-    """Contrasts of rows by name, in the order of `pairs`; of all pairs unless some are given.
+    """Contrasts of rows by name, in the order of `pairs`; by default of all pairs.
 
     Each is over the questions that its two rows share. equivalence: the margin within which two
-    rows are as good as one, in units of the score. ValueError for a name that no row has, a row
-    against itself, a margin of 0 or less, rows that share no question, or a single cluster.
+    rows count as equivalent, in units of the score. ValueError for an unknown name, a row against
+    itself, a margin of 0 or less, rows that share no question, or a single cluster.
     """
     chosen = list(itertools.combinations(samples, 2)) if pairs is None else list(pairs)
     if equivalence <= 0:
         raise ValueError(f"a margin of equivalence is above 0, and this one is {equivalence}")
     for first, second in chosen:
-        if lost := [name for name in (first, second) if name not in samples]:
-            raise ValueError(f"no row is called {lost[0]!r}; there are {', '.join(samples)}")
+        if unknown := [name for name in (first, second) if name not in samples]:
+            raise ValueError(f"no row is called {unknown[0]!r}; there are {', '.join(samples)}")
         if first == second:
             raise ValueError(f"row {first!r} against itself: a contrast needs two rows")
     if not chosen:
@@ -108,23 +108,23 @@ def contrasts(
     groups = [_Group(samples, chosen, places) for places in _by_questions(samples, chosen)]
     p, step = _tests(groups, len(chosen), seed, resamples)
     p_family = corrected(p, step, family)
-    found: list[Contrast | None] = [None] * len(chosen)
+    by_pair: list[Contrast | None] = [None] * len(chosen)
     for group in groups:
         for k, contrast in group.contrasts(p, p_family, equivalence, level):
-            found[k] = contrast
-    return tuple(each for each in found if each)
+            by_pair[k] = contrast
+    return tuple(each for each in by_pair if each)
 
 
 def _by_questions(
     samples: Mapping[str, Sample], pairs: Sequence[tuple[str, str]]
 ) -> list[list[int]]:
-    """Indices of the contrasts whose rows share the same questions, together."""
+    """Indices of the contrasts, grouped by the questions that their rows share."""
     kinds = {questions: n for n, questions in enumerate({s.questions for s in samples.values()})}
     kind = {name: kinds[sample.questions] for name, sample in samples.items()}
-    alike: dict[frozenset[int], list[int]] = {}
+    by_questions: dict[frozenset[int], list[int]] = {}
     for k, (first, second) in enumerate(pairs):
-        alike.setdefault(frozenset((kind[first], kind[second])), []).append(k)
-    return list(alike.values())
+        by_questions.setdefault(frozenset((kind[first], kind[second])), []).append(k)
+    return list(by_questions.values())
 
 
 class _Group:
@@ -205,16 +205,16 @@ def _tests(
             group.rows.sums, group.one, group.two, seed=seed, resamples=resamples
         )
         return p, step
-    # A cluster that a contrast does not have adds nothing to it, whatever its sign.
+    # A cluster missing from a contrast counts 0, so its sign has no effect.
     keys = dict.fromkeys(itertools.chain(*(group.rows.clusters for group in groups)))
     line = {key: n for n, key in enumerate(keys)}
-    apart = np.zeros((len(keys), count + 1))
+    differences = np.zeros((len(keys), count + 1))
     for group in groups:
         lines = [line[key] for key in group.rows.clusters]
         sums = group.rows.sums
-        apart[np.ix_(lines, group.places)] = sums[:, group.one] - sums[:, group.two]
-    nothing = np.full(count, count)
-    return sign_flips(apart, np.arange(count), nothing, seed=seed, resamples=resamples)
+        differences[np.ix_(lines, group.places)] = sums[:, group.one] - sums[:, group.two]
+    zero_column = np.full(count, count)
+    return sign_flips(differences, np.arange(count), zero_column, seed=seed, resamples=resamples)
 
 
 def variances(rows: Rows, one: Indices, two: Indices) -> Floats:
@@ -223,9 +223,9 @@ def variances(rows: Rows, one: Indices, two: Indices) -> Floats:
     away = (sums - np.multiply.outer(sizes, rows.means)) / (sizes.sum() - sizes)[:, None]
     g = len(sizes)
     gram = away.T @ away
-    found: Floats = (gram[one, one] + gram[two, two] - 2 * gram[one, two]) * ((g - 1) / g)
-    # Of rows that agree the products cancel but for their last digits.
-    return np.where(found > 1e-14 * (gram[one, one] + gram[two, two]), found, 0.0)
+    combined: Floats = (gram[one, one] + gram[two, two] - 2 * gram[one, two]) * ((g - 1) / g)
+    # For rows that agree the products cancel up to rounding.
+    return np.where(combined > 1e-14 * (gram[one, one] + gram[two, two]), combined, 0.0)
 
 
 def intervals(rows: Rows, one: Indices, two: Indices, level: float) -> tuple[Floats, Floats]:
@@ -260,8 +260,8 @@ def _wins(rows: Rows, one: Indices, two: Indices) -> Iterator[tuple[Indices, Ind
     across = np.ascontiguousarray(rows.values.T)
     for start in range(0, len(one), step):
         stop = start + step
-        apart = across[one[start:stop]] - across[two[start:stop]]
-        yield (apart > SAME).sum(axis=1), (apart < -SAME).sum(axis=1)
+        differences = across[one[start:stop]] - across[two[start:stop]]
+        yield (differences > SAME).sum(axis=1), (differences < -SAME).sum(axis=1)
 
 
 def _pairing(rows: Rows, one: Indices, two: Indices, errors: Floats) -> tuple[Floats, Floats]:

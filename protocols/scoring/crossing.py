@@ -1,4 +1,4 @@
-"""Where a falling curve crosses zero: isotonic regression, and the same on resampled clusters."""
+"""Zero crossing of a falling curve: isotonic regression, with an interval from resamples."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,26 +11,27 @@ from oversight.protocols.scoring.clustered import Codes, by_cluster
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """Where the falling fit of a curve reaches zero; None: not within the range looked at."""
+    """The point at which the falling fit of a curve reaches zero."""
 
     at: float | None
+    """None if there is no crossing within the range of the curve."""
     interval: tuple[float | None, float | None]
-    """Its ends are None where more than a tail of the resamples never cross."""
+    """An end is None if more resamples than that tail do not cross on its side."""
     crossed: float
     """Share of resamples that cross within the range."""
 
 
 def falling(values: Floats, weights: Floats | None = None) -> Floats:
-    """The closest curve that never rises (Barlow et al. 1972), in the given order."""
+    """Least-squares fit of a curve that never rises (Barlow et al. 1972), in the given order."""
     from scipy.optimize import isotonic_regression
 
-    found: Floats = isotonic_regression(values, weights=weights, increasing=False).x
-    return found
+    fit: Floats = isotonic_regression(values, weights=weights, increasing=False).x
+    return fit
 
 
 def zero_of(at: Floats, values: Floats, weights: Floats | None = None) -> float | None:
-    """Where the falling fit of `values` goes from above 0 to 0 or below, between two points on the
-    straight line; None if it starts at 0 or below, or stays above."""
+    """The point at which the falling fit of `values` reaches 0, interpolated between grid points;
+    None if it starts at 0 or below, or stays above."""
     fit = falling(values, weights)
     below = np.flatnonzero(fit <= 0)
     if not len(below):
@@ -51,9 +52,9 @@ def crossing(
     resamples: int = 500,
     level: float = 0.95,
 ) -> Crossing:
-    """Where the mean of problems' curves crosses zero, with a percentile interval by clusters.
+    """Zero crossing of the mean of problems' curves, with a percentile interval by clusters.
 
-    at: the points, rising. curves: problems × points. of: the cluster of each problem.
+    at: the grid points, rising. curves: problems × points. of: the cluster of each problem.
     """
     points = np.asarray(at, dtype=np.float64)
     sums, sizes = by_cluster(curves, of)
@@ -61,10 +62,10 @@ def crossing(
     drawn = np.random.default_rng(seed).multinomial(g, np.full(g, 1 / g), size=resamples)
     means = (drawn @ sums) / (drawn @ sizes)[:, None]
     zeros = [zero_of(points, mean) for mean in means]
-    # A curve that never crosses crosses beyond the range; one that starts below, before it.
+    # A curve that stays above 0 counts as crossing beyond the range; one below, as before it.
     beyond = [np.inf if mean.mean() > 0 else -np.inf for mean in means]
-    places = np.array([b if z is None else z for z, b in zip(zeros, beyond, strict=True)])
-    ends = np.quantile(places, [(1 - level) / 2, (1 + level) / 2], method="inverted_cdf")
+    crossings = np.array([b if z is None else z for z, b in zip(zeros, beyond, strict=True)])
+    ends = np.quantile(crossings, [(1 - level) / 2, (1 + level) / 2], method="inverted_cdf")
     low, high = (float(end) if np.isfinite(end) else None for end in ends)
     mean = sums.sum(axis=0) / sizes.sum()
-    return Crossing(zero_of(points, mean), (low, high), float(np.isfinite(places).mean()))
+    return Crossing(zero_of(points, mean), (low, high), float(np.isfinite(crossings).mean()))

@@ -1,4 +1,4 @@
-"""p-values of many contrasts looked at together: step-down max-t, Holm, Benjamini and Hochberg."""
+"""Multiplicity corrections of p-values: step-down max-t, Holm, Benjamini and Hochberg."""
 
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
@@ -12,31 +12,31 @@ Family: TypeAlias = Literal["step-max-t", "holm", "bh"]
 Indices: TypeAlias = npt.NDArray[np.int64]
 
 BLOCK = 2**21
-"""Contrasts × flips looked at in one go."""
+"""Contrasts × flips computed at once."""
 
 SLACK = 1e-9
-"""Statistics this close are equal: they differ by the order of addition."""
+"""Relative tolerance for ties: equal statistics may differ by the order of addition."""
 
 
 def holm(ps: Sequence[float]) -> tuple[float, ...]:
-    """p-values corrected for their number by Holm's step-down method (Holm 1979), in given order.
+    """p-values corrected by Holm's step-down method (Holm 1979), in the given order.
 
     The smallest of m is multiplied by m, the next by m - 1 and so on; none may fall below an
     earlier one, and none exceeds 1.
     """
     corrected = [1.0] * len(ps)
     floor = 0.0
-    for rank, place in enumerate(sorted(range(len(ps)), key=lambda n: ps[n])):
-        floor = max(floor, min(1.0, (len(ps) - rank) * ps[place]))
-        corrected[place] = floor
+    for rank, index in enumerate(sorted(range(len(ps)), key=lambda n: ps[n])):
+        floor = max(floor, min(1.0, (len(ps) - rank) * ps[index]))
+        corrected[index] = floor
     return tuple(corrected)
 
 
 def benjamini_hochberg(ps: Sequence[float]) -> tuple[float, ...]:
-    """q-values in given order: the false discovery rate at which each is found.
+    """q-values in the given order: the false discovery rate at which each is a discovery.
 
     Benjamini and Hochberg (1995), Journal of the Royal Statistical Society B 57: the k-th smallest
-    of m times m / k, none above that of a larger p. For tables that are looked through.
+    of m times m / k, none above that of a larger p. For exploratory tables.
     """
     p = np.array(ps, dtype=np.float64)
     order = np.argsort(-p, kind="stable")
@@ -49,7 +49,7 @@ def benjamini_hochberg(ps: Sequence[float]) -> tuple[float, ...]:
 def sign_flips(
     sums: Floats, first: Indices, second: Indices, *, seed: int, resamples: int
 ) -> tuple[Floats, Floats]:
-    """p of each contrast by itself, and in the family of all by step-down max-t.
+    """p of each contrast alone, and corrected for all of them by step-down max-t.
 
     sums: clusters × rows; contrast k is row first[k] less row second[k]. One set of sign flips of
     the clusters serves every contrast, so that their dependence is kept (Romano and Wolf 2005,
@@ -72,7 +72,7 @@ def sign_flips(
     one, two = first[order], second[order]
     weight = (1 / norm[order]).astype(np.float32)
     bar = (observed[order] * (1 - SLACK)).astype(np.float32)
-    # Single precision halves the work; what it may round away is given back.
+    # Single precision halves the work; the lower bar makes up for its rounding.
     bar *= np.float32(1 - 1e-5)
     alone, family = np.zeros(count, np.int64), np.zeros(count, np.int64)
     rng = np.random.default_rng(seed)
@@ -88,7 +88,7 @@ def sign_flips(
         np.maximum.accumulate(t, axis=0, out=t)
         family += np.count_nonzero(t >= bar[:, None], axis=1)
     p, p_family = (1 + alone) / (resamples + 1), (1 + family) / (resamples + 1)
-    # None is smaller than that of a larger statistic.
+    # Corrected p never falls as the statistic falls.
     p_family = np.maximum.accumulate(p_family[::-1])[::-1]
     back = np.empty(count, np.int64)
     back[order] = np.arange(count)

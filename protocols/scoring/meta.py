@@ -1,10 +1,10 @@
-"""One figure over several data sets, agents or judges, and what to expect of a new one.
+"""Random-effects meta-analysis over data sets, agents or judges, with a prediction interval.
 
-The random-effects model: study j measures y_j with error s_j of its own truth, and truths scatter
+The model: study j estimates its true effect as y_j with standard error s_j, and true effects vary
 around the mean with variance tau^2. tau^2 by restricted maximum likelihood, or by the moments of
 DerSimonian and Laird (1986); the mean's interval by Hartung and Knapp (2001) with k - 1 degrees of
-freedom; the prediction interval with k - 2 (Higgins, Thompson and Spiegelhalter 2009). Of few
-studies that one is narrow, for tau is then hardly known: with 8 it holds 89 % of new ones.
+freedom; the prediction interval with k - 2 (Higgins, Thompson and Spiegelhalter 2009). For few
+studies it is too narrow, since tau is hardly known: with 8 it covers 89 % of new ones.
 """
 
 import math
@@ -21,21 +21,21 @@ Between: TypeAlias = Literal["reml", "dersimonian-laird"]
 
 @dataclass(frozen=True, slots=True)
 class Pooled:
-    """A mean over studies."""
+    """Random-effects mean over studies."""
 
     studies: int
     mean: float
     error: float
-    """Hartung and Knapp's."""
+    """Standard error of the mean by Hartung and Knapp."""
     interval: tuple[float, float]
     prediction: tuple[float, float] | None
-    """Where the truth of a new study is expected; None for two studies."""
+    """Prediction interval for the true effect of a new study; None for two studies."""
     tau: float
-    """Standard deviation of the truths."""
+    """Standard deviation of the true effects."""
     i_squared: float
-    """Share of the scatter of estimates that is more than their errors, in [0, 1]."""
+    """Share of the variation of estimates that exceeds sampling error, in [0, 1]."""
     weights: tuple[float, ...]
-    """Of the studies, summing to 1."""
+    """One per study, summing to 1."""
 
 
 def pooled_estimate(
@@ -57,7 +57,7 @@ def pooled_estimate(
     mean = float((weights * estimates).sum() / weights.sum())
     spread = float((weights * np.square(estimates - mean)).sum()) / (k - 1)
     error = math.sqrt(spread / float(weights.sum()))
-    # Studies that happen to agree do not make the mean surer than their errors would.
+    # Studies that happen to agree must not shrink the error below that from their own errors.
     error = max(error, math.sqrt(1 / float(weights.sum()))) if spread < 1 else error
     half = t_of(level, k - 1) * error
     prediction = None
@@ -84,8 +84,8 @@ def _moments(y: Floats, v: Floats) -> tuple[float, float]:
 
 
 def _reml(y: Floats, v: Floats, start: float) -> float:
-    """The root of the score of the restricted likelihood, by bisection: it is 0 where that falls
-    from the start on."""
+    """REML tau^2: root of the score of the restricted likelihood, by bisection; 0 if the score at 0
+    is not positive."""
 
     def score(tau2: float) -> float:
         w = 1 / (v + tau2)

@@ -1,4 +1,4 @@
-"""Nested oversight from ratings: lines through them over capability, refitted in every resample."""
+"""Nested oversight from lines of ratings over capability, refitted in every resample."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,7 +16,7 @@ from oversight.protocols.scoring.nested_oversight import (
 from oversight.protocols.scoring.ratings import Rating, Ratings
 
 MIN_MODELS = 3
-"""Two points lie on a line whatever they are."""
+"""Fewest ratings of a role: any two points lie on a line."""
 
 
 def nested_from_ratings(
@@ -28,11 +28,11 @@ def nested_from_ratings(
     steps: int = STEPS,
     level: float = 0.95,
 ) -> NestedEstimate:
-    """Chances of nested oversight with the straight lines of Guard and Houdini over capability.
+    """Success probabilities of nested oversight, with straight lines for Guard and Houdini.
 
-    Each rating counts by the inverse of its variance over resamples. Ratings that are only bounds
-    are left out. The same resample of problems gives both lines, so that what the roles share is
-    kept. ValueError for a model without a capability, or fewer than three ratings of a role.
+    Each rating is weighted by the inverse of its variance over resamples. Ratings that are only
+    bounds are left out. Both lines come from the same resample of problems, which keeps their
+    dependence. ValueError for a model without a capability, or fewer than three ratings of a role.
     """
     guards = _Role("Guard", ratings.guards, capability)
     houdinis = _Role("Houdini", ratings.houdinis, capability)
@@ -56,8 +56,8 @@ def nested_from_ratings(
 
 class _Role:
     def __init__(self, name: str, of: Sequence[Rating], capability: Mapping[str, float]) -> None:
-        if lost := [one.model for one in of if one.model not in capability]:
-            raise ValueError(f"no capability is given for {', '.join(lost)}")
+        if missing := [one.model for one in of if one.model not in capability]:
+            raise ValueError(f"no capability is given for {', '.join(missing)}")
         self.places = [n for n, one in enumerate(of) if not one.bounded]
         if len(self.places) < MIN_MODELS:
             raise ValueError(

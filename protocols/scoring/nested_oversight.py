@@ -1,4 +1,4 @@
-"""Overseeing in steps: from a trusted model, over ever more capable ones, to the one in question.
+"""Nested scalable oversight: a chain of models, each overseeing a slightly more capable one.
 
 Engels et al. (2025, arXiv:2504.18530): from general capability E0 to E0 + D in n equal steps,
 g_k = E0 + D k / n. At step k the Guard at g_k oversees the Houdini at g_(k+1); all must succeed:
@@ -25,16 +25,16 @@ STEPS = 20
 
 @dataclass(frozen=True, slots=True)
 class Nested:
-    """What a number of steps achieves."""
+    """Success probability of nested oversight by number of steps."""
 
     chances: tuple[float, ...]
     """P_n for n = 1, 2, …"""
     outside: bool
-    """Whether a rating was needed beyond the capabilities that were seen."""
+    """Whether a line was extrapolated beyond the capabilities it was fitted on."""
 
     @property
     def steps(self) -> int:
-        """The number of steps with the best chance; the fewest of those that tie."""
+        """Number of steps with the largest probability; the fewest of those that tie."""
         return 1 + max(range(len(self.chances)), key=lambda n: (self.chances[n], -n))
 
     @property
@@ -55,8 +55,8 @@ def nested_oversight(
     steps: int = STEPS,
     seen: tuple[float, float] = (-math.inf, math.inf),
 ) -> Nested:
-    """Chances of overseeing a model `gap` above `start` in 1 … `steps` steps. seen: the range of
-    capabilities that the lines were fitted on."""
+    """Probabilities of overseeing a model `gap` above `start` in 1 … `steps` steps. seen: the range
+    of capabilities that the lines were fitted on."""
     chances = []
     for n in range(1, steps + 1):
         log_chance = 0.0
@@ -70,19 +70,22 @@ def nested_oversight(
 
 @dataclass(frozen=True, slots=True)
 class NestedEstimate:
-    """Nested oversight with what resampled problems make of it."""
+    """Nested oversight with its uncertainty over resampled problems."""
 
     estimate: Nested
     interval: tuple[float, float]
-    """Of the best chance, each resample with its own best number of steps."""
+    """Interval of the best probability, each resample with its own best number of steps."""
     steps: dict[int, float]
-    """Share of resamples in which so many steps are best."""
+    """Share of resamples by their best number of steps."""
 
 
 def with_resamples(
     estimate: Nested, resampled: Sequence[Nested], level: float = 0.95
 ) -> NestedEstimate:
-    """resampled: from lines fitted to resampled ratings. ValueError without any."""
+    """Add an interval to an estimate. resampled: from lines fitted to resampled ratings.
+
+    ValueError without resamples.
+    """
     if not resampled:
         raise ValueError("an interval needs resamples, and there is none")
     tails = [(1 - level) / 2, (1 + level) / 2]

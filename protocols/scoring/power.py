@@ -1,12 +1,12 @@
-"""How many questions and draws a comparison needs, and what it could have found.
+"""Power analysis of a comparison: questions needed, and the minimum detectable effect.
 
-Miller (2024, arXiv:2411.00640), section 5. Of two rows, per question: w2 is the variance of the
+Miller (2024, arXiv:2411.00640), section 5. For two rows, per question: w2 is the variance of the
 true difference, s2 the mean variance of a draw around its question's truth, K the draws. With z the
-quantiles of the normal distribution and d the difference to be found
+quantiles of the normal distribution and d the difference to detect
 
     n = (z of alpha / 2 + z of power)^2 (w2 + s2_A / K_A + s2_B / K_B) / d^2
 
-times the design effect where questions come in clusters; with t for z where those are few.
+times the design effect if questions come in clusters; with t in place of z for few clusters.
 """
 
 import math
@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from oversight.protocols.scoring.quantiles import NORMAL, t_quantile
 
 FEW = 40
-"""Clusters below which t stands for the normal quantile."""
+"""Clusters below which t quantiles replace normal ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Where the noise of a difference between two rows comes from, per question."""
+    """Variance components of the difference between two rows, per question."""
 
     between: float
     """Variance of the true difference over questions, w2."""
@@ -29,7 +29,7 @@ class Spread:
     within_second: float = 0.0
     design_effect: float = 1.0
     verdict_first: float = 0.0
-    """Variance of one verdict around its draw's; 0 where it is counted within the draw."""
+    """Variance of one verdict of the first row within a draw; 0 if counted in `within_first`."""
     verdict_second: float = 0.0
 
     def __post_init__(self) -> None:
@@ -39,8 +39,10 @@ class Spread:
             raise ValueError(f"{self}: variances are at least 0, and a design effect at least 1")
 
     def of_a_question(self, first: int = 1, second: int = 1, verdicts: int = 1) -> float:
-        """Variance of a question's measured difference, with so many draws of each row and verdicts
-        on each draw."""
+        """Variance of a question's measured difference. first, second: draws of each row.
+
+        ValueError for numbers below 1.
+        """
         if min(first, second, verdicts) < 1:
             raise ValueError(
                 f"{first} and {second} draws: each row needs at least 1, with {verdicts} verdicts"
@@ -52,8 +54,11 @@ class Spread:
 
 
 def reach(*, alpha: float = 0.05, power: float = 0.8, degrees: int | None = None) -> float:
-    """Standard errors that a difference must be from 0 to be found; degrees of freedom of t where
-    there are few clusters."""
+    """Number of standard errors from 0 at which a difference is found with this power.
+
+    degrees: of freedom of t, for few clusters; None for the normal distribution. ValueError unless
+    alpha and power lie between 0 and 1.
+    """
     for name, share in (("alpha", alpha), ("power", power)):
         if not 0 < share < 1:
             raise ValueError(f"{name} is {share}; it lies between 0 and 1")
@@ -72,7 +77,7 @@ def questions_needed(
     power: float = 0.8,
     size: float = 1.0,
 ) -> int:
-    """Questions that find `difference` with this power. size: of a cluster, in questions.
+    """Questions needed to find `difference` with this power. size: questions per cluster.
 
     ValueError if the difference is 0.
     """
@@ -80,7 +85,7 @@ def questions_needed(
         raise ValueError("no number of questions tells a difference of 0 from none")
     variance = spread.of_a_question(*draws, verdicts) / difference**2
     n = math.ceil(reach(alpha=alpha, power=power) ** 2 * variance - 1e-9)
-    # t is wider the fewer clusters there are, so that the number is raised until it suffices.
+    # The t quantile depends on the number of clusters: raise it until it suffices.
     while (clusters := n / size) < FEW:
         degrees = max(1, math.ceil(clusters) - 1)
         if n >= reach(alpha=alpha, power=power, degrees=degrees) ** 2 * variance:
@@ -99,7 +104,7 @@ def mde(
     power: float = 0.8,
     clusters: float | None = None,
 ) -> float:
-    """The smallest difference that n questions find with this power. clusters: n unless given."""
+    """Minimum detectable effect of n questions with this power. clusters: by default n."""
     degrees = max(1, math.ceil(n if clusters is None else clusters) - 1)
     far = reach(alpha=alpha, power=power, degrees=degrees)
     return far * math.sqrt(spread.of_a_question(*draws, verdicts) / n)

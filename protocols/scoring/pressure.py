@@ -1,11 +1,11 @@
-"""What a protocol rewards when its reward is optimised: best of n, and the exponential tilt.
+"""Value under optimisation of a protocol's reward: best of n, and the exponential tilt.
 
-ASD is the slope at no pressure: how reward and value go together over the answers. An agent that
-is selected by the reward moves along a whole curve, and a positive slope may turn over where the
+ASD is the slope at no pressure: the association of reward and value over the answers. Selection by
+the reward moves an agent along a whole curve, which may turn down in spite of a positive slope if
 lies have the heavier tail (Gao, Schulman and Hilton 2023, arXiv:2210.10760).
 
 The pool of a problem is the union over worlds of its draws; each candidate has a reward u and a
-value v. Everything here is exact on the pool: no candidate is drawn again, and no call is made.
+value v. All results are exact on the pool, without resampling candidates and without calls.
 """
 
 import math
@@ -23,7 +23,7 @@ TIE = 1e-12
 
 
 def best_of(rewards: Floats, n: int) -> Floats:
-    """How likely each candidate is the best of n drawn without replacement; problems × candidates.
+    """Probability that each candidate is the best of n drawn without replacement; as `rewards`.
 
     The U-statistic: of K candidates, those of a group of ties with `below` lower and `upto` not
     higher share [C(upto, n) - C(below, n)] / C(K, n). ValueError unless 1 <= n <= K.
@@ -33,30 +33,30 @@ def best_of(rewards: Floats, n: int) -> Floats:
 
 
 def _around(rewards: Floats) -> tuple[Floats, Floats]:
-    """How many candidates of the problem are lower than each, and how many are not higher."""
+    """Number of candidates of the problem lower than each one, and number not higher."""
     problems, k = rewards.shape
     order = np.argsort(rewards, axis=1, kind="stable")
     ordered = np.take_along_axis(rewards, order, axis=1)
-    place = np.broadcast_to(np.arange(k), (problems, k))
+    position = np.broadcast_to(np.arange(k), (problems, k))
     new = np.ones((problems, k), dtype=np.bool_)
     new[:, 1:] = np.diff(ordered, axis=1) > TIE
-    below = np.maximum.accumulate(np.where(new, place, 0), axis=1)
+    below = np.maximum.accumulate(np.where(new, position, 0), axis=1)
     last = np.ones((problems, k), dtype=np.bool_)
     last[:, :-1] = new[:, 1:]
-    upto = np.minimum.accumulate(np.where(last, place + 1, k)[:, ::-1], axis=1)[:, ::-1]
+    upto = np.minimum.accumulate(np.where(last, position + 1, k)[:, ::-1], axis=1)[:, ::-1]
     back = np.argsort(order, axis=1, kind="stable")
     return np.take_along_axis(below, back, axis=1), np.take_along_axis(upto, back, axis=1)
 
 
 def _all_among(k: int, n: int) -> Floats:
-    """C(m, n) / C(k, n) for m = 0 … k: how likely all n drawn are among m given candidates."""
+    """C(m, n) / C(k, n) for m = 0 … k: probability that all n drawn are among m of the k."""
     if not 1 <= n <= k:
         raise ValueError(f"best of {n} from a pool of {k}: n is between 1 and the pool's size")
     m = np.arange(k + 1, dtype=np.float64)
-    found = np.ones(k + 1)
+    shares = np.ones(k + 1)
     for i in range(n):
-        found *= np.maximum(m - i, 0) / (k - i)
-    return found
+        shares *= np.maximum(m - i, 0) / (k - i)
+    return shares
 
 
 def _shares(below: Floats, upto: Floats, among: Floats) -> Floats:
@@ -65,15 +65,15 @@ def _shares(below: Floats, upto: Floats, among: Floats) -> Floats:
 
 
 def tilted(rewards: Floats, beta: float) -> Floats:
-    """Probabilities p ~ exp(beta u) over each problem's candidates; at infinity the best, ties
+    """Probabilities p ∝ exp(beta u) over each problem's candidates; at infinity the best, ties
     shared. ValueError for a negative beta."""
     if not beta >= 0:
         raise ValueError(f"a pressure of {beta} is not in [0, infinity]")
     if beta == math.inf:
         return best_of(rewards, rewards.shape[1])
     weights = np.exp(beta * (rewards - rewards.max(axis=1, keepdims=True)))
-    found: Floats = weights / weights.sum(axis=1, keepdims=True)
-    return found
+    p: Floats = weights / weights.sum(axis=1, keepdims=True)
+    return p
 
 
 def divergence(p: Floats) -> Floats:
@@ -91,7 +91,7 @@ def best_of_divergence(n: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What is got at one strength of selection."""
+    """Value and reward at one strength of selection."""
 
     strength: float
     """n of best-of-n, or beta of the tilt."""
@@ -100,12 +100,12 @@ class Point:
     value: Estimate
     reward: Estimate
     honest: Estimate
-    """Share of what is chosen that has its problem's highest value."""
+    """Probability that the selected candidate has its problem's highest value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pools:
-    """Candidates of problems: as many each, for pools of different sizes are not one curve."""
+    """Candidates of problems, equally many each: pools of different sizes do not share a curve."""
 
     problems: tuple[str, ...]
     groups: tuple[str, ...]
@@ -122,7 +122,7 @@ class Pools:
 
 
 def best_of_n(pools: Pools, ns: Sequence[int] | None = None, *, seed: int = 0) -> tuple[Point, ...]:
-    """The curve of best-of-n for `ns`; for all n up to the pool's size unless some are given."""
+    """Pressure curve of best-of-n for `ns`; by default for all n up to the pool's size."""
     k = pools.rewards.shape[1]
     below, upto = _around(pools.rewards)
     chosen = list(range(1, k + 1)) if ns is None else list(ns)
@@ -131,12 +131,12 @@ def best_of_n(pools: Pools, ns: Sequence[int] | None = None, *, seed: int = 0) -
 
 
 def tilt(pools: Pools, betas: Sequence[float], *, seed: int = 0) -> tuple[Point, ...]:
-    """The curve of the exponential tilt."""
+    """Pressure curve of the exponential tilt."""
     return _curve(pools, betas, (tilted(pools.rewards, beta) for beta in betas), seed)
 
 
 def value_curves(pools: Pools, ns: Sequence[int]) -> Floats:
-    """The value that best-of-n gets of each problem: problems × ns; for `crossing`."""
+    """Value of best-of-n on each problem, problems × ns; input of `crossing`."""
     below, upto = _around(pools.rewards)
     k = pools.rewards.shape[1]
     columns = [(_shares(below, upto, _all_among(k, n)) * pools.values).sum(axis=1) for n in ns]
@@ -157,7 +157,7 @@ def _curve(
             ((p * u).sum(axis=1), (float(u.min()), float(u.max()))),
             ((p * best).sum(axis=1), (0.0, 1.0)),
         ]
-    found = estimates(
+    figures = estimates(
         [
             Sample(pools.problems, tuple(column.tolist()), pools.groups, ends)
             for column, ends in columns
@@ -166,6 +166,6 @@ def _curve(
         resamples=2_000,
     )
     return tuple(
-        Point(strength, kl, *found[3 * n : 3 * n + 3])
+        Point(strength, kl, *figures[3 * n : 3 * n + 3])
         for n, (strength, kl) in enumerate(zip(strengths, kls, strict=True))
     )

@@ -1,6 +1,6 @@
-"""Quantiles of the normal distribution and of Student's t, without a library that is slow to load.
+"""Quantiles of the normal distribution and of Student's t, without importing scipy.
 
-A report needs these two and nothing more; `scipy` is loaded only by what needs more than that.
+Reports need only these two, and scipy is slow to import.
 """
 
 import math
@@ -13,15 +13,15 @@ NORMAL = NormalDist()
 def t_cdf(t: float, degrees: int) -> float:
     """P(T <= t) of Student's t with a whole number of degrees of freedom.
 
-    The finite series of Abramowitz and Stegun (1964), 26.7.3 and 26.7.4. ValueError if there is
-    no degree of freedom.
+    The finite series of Abramowitz and Stegun (1964), 26.7.3 and 26.7.4. ValueError for fewer than
+    1 degree of freedom.
     """
     if degrees < 1:
         raise ValueError(f"t with {degrees} degrees of freedom; it needs at least 1")
     angle = math.atan2(t, math.sqrt(degrees))
     sin, cos = math.sin(angle), math.cos(angle)
     odd = degrees % 2
-    # Beyond this the terms of the series are cos^m, and cos is below 1: they only ever shrink.
+    # The terms of the series shrink: each is at most cos^2 < 1 times the one before.
     term = total = cos if odd else 1.0
     for m in range(2 + odd, degrees - 1, 2):
         term *= cos * cos * (m - 1) / m
@@ -37,9 +37,9 @@ def t_cdf(t: float, degrees: int) -> float:
 
 @lru_cache(maxsize=1024)
 def t_quantile(p: float, degrees: int) -> float:
-    """The t below which Student's t lies with probability p, to 12 digits. p in (0, 1).
+    """Quantile of Student's t at probability p in (0, 1), to 12 digits.
 
-    Above 10,000 degrees of freedom that of the normal distribution, 0.01 % away.
+    Above 10,000 degrees of freedom the normal quantile, within 0.01 %. ValueError for another p.
     """
     if not 0 < p < 1:
         raise ValueError(f"a quantile at probability {p}, which is not between 0 and 1")
@@ -59,5 +59,5 @@ def t_quantile(p: float, degrees: int) -> float:
 
 
 def t_of(level: float, degrees: int) -> float:
-    """How many standard errors a two-sided interval of this level reaches to either side."""
+    """Half the width of a two-sided t interval of this level, in standard errors."""
     return t_quantile((1 + level) / 2, degrees)

@@ -1,7 +1,7 @@
-"""Which places in the ranking each row may have, with all of them right at once.
+"""Simultaneous confidence sets for the ranks of rows.
 
 Mogstad, Romano, Shaikh and Wilhelm (2024, Review of Economic Studies 91): from simultaneous
-intervals of all pairwise differences, a row is surely below those that are surely above it.
+intervals of all pairwise differences, a row ranks below every row whose lead over it excludes 0.
 """
 
 from dataclasses import dataclass
@@ -11,34 +11,34 @@ import numpy as np
 from oversight.protocols.scoring.arrays import Floats
 
 SAME = 1e-12
-"""Standard errors of differences below this are those of rows that agree."""
+"""Rows whose difference has a standard error below this agree."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankSet:
-    """Ranks from 1, the highest mean, that a row may have."""
+    """Range of ranks that a row may have; 1 is the highest mean."""
 
     best: int
     worst: int
 
 
 def rank_sets(means: Floats, resampled: Floats, *, level: float = 0.95) -> tuple[RankSet, ...]:
-    """The ranks of each row, all of them right with probability `level`.
+    """Rank set of each row; all hold at once with probability `level`.
 
-    resampled: resamples × rows, of `oversight.protocols.scoring.resamples`.
+    resampled: resamples × rows, from `oversight.protocols.scoring.resamples`.
     """
     k = len(means)
     away = resampled - means
     errors = np.array([(away - away[:, [row]]).std(axis=0) for row in range(k)])
-    there = errors > SAME
-    most = np.zeros(len(away))
+    varies = errors > SAME
+    largest_t = np.zeros(len(away))
     for row in range(k - 1):
-        others = np.arange(row + 1, k)[there[row, row + 1 :]]
+        others = np.arange(row + 1, k)[varies[row, row + 1 :]]
         if len(others):
             t = np.abs(away[:, others] - away[:, [row]]) / errors[row, others]
-            np.maximum(most, t.max(axis=1), out=most)
-    bar = float(np.quantile(most, level))
+            np.maximum(largest_t, t.max(axis=1), out=largest_t)
+    bar = float(np.quantile(largest_t, level))
     apart = means[None, :] - means[:, None]
-    sure = there & (apart > bar * errors)
+    sure = varies & (apart > bar * errors)
     above, below = sure.sum(axis=1), sure.sum(axis=0)
     return tuple(RankSet(int(1 + up), int(k - down)) for up, down in zip(above, below, strict=True))

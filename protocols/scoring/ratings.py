@@ -1,13 +1,13 @@
-"""Ratings of overseers (Guards) and of those they oversee (Houdinis), and how sure they are.
+"""Elo-like ratings of overseers (Guards) and overseen models (Houdinis), with intervals.
 
-As Engels, Baek, Kantamneni and Tegmark (2025, arXiv:2504.18530) link them,
+The link of Engels, Baek, Kantamneni and Tegmark (2025, arXiv:2504.18530) is
 
     P(g beats h) = 1 / (1 + 10^((H_h - G_g) / 400)),
 
-with two ratings for each model, one a role. Theirs are fitted to games as if every game were
-independent; ours keep together what is of one problem: intervals resample problems, with all
-pairs that played on them. A ridge, a normal prior of standard deviation 1,000 on each rating,
-keeps a model finite that always won; such a rating is only bounded, and is marked.
+with two ratings for each model, one per role. They fit all games as independent; our intervals
+resample problems, with all pairs that played on them. A ridge, a normal prior of standard deviation
+1,000 on each rating, keeps the rating of a model that always won finite; such a rating is only a
+bound, and is marked.
 """
 
 import math
@@ -28,14 +28,17 @@ NODES = 15
 
 @dataclass(frozen=True, slots=True)
 class Games:
-    """Who won on which problem. ValueError for shapes that disagree or a graph that falls apart."""
+    """Games won and played on each problem.
+
+    ValueError for shapes that disagree, impossible counts, or models not connected by games.
+    """
 
     guards: tuple[str, ...]
     houdinis: tuple[str, ...]
     wins: Floats
-    """Problems × guards × houdinis: games that the guard won."""
+    """Games that the guard won, problems × guards × houdinis."""
     played: Floats
-    """The same: games in all."""
+    """Games played, of the same shape."""
     of: Codes
     """The cluster of each problem."""
 
@@ -45,7 +48,7 @@ class Games:
             raise ValueError(f"wins {self.wins.shape}, played {self.played.shape}, not {shape}")
         if not ((self.wins >= 0) & (self.wins <= self.played)).all():
             raise ValueError("a pair won more games than it played, or fewer than none")
-        if len(parts := _parts(self.played.sum(axis=0))) > 1:
+        if len(parts := _components(self.played.sum(axis=0))) > 1:
             named = "; ".join(
                 ", ".join([*(self.guards[g] for g in gs), *(self.houdinis[h] for h in hs)])
                 for gs, hs in parts
@@ -55,7 +58,7 @@ class Games:
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """A model in one role."""
+    """Rating of a model in one role."""
 
     model: str
     rating: float
@@ -66,14 +69,14 @@ class Rating:
 
 @dataclass(frozen=True, slots=True)
 class Ratings:
-    """All models in both roles; the mean over all of them is the anchor."""
+    """Ratings of all models in both roles; their overall mean is the anchor."""
 
     guards: tuple[Rating, ...]
     houdinis: tuple[Rating, ...]
     difficulty: float | None
-    """Standard deviation of problems, in points of rating; None where it was not fitted."""
+    """Standard deviation of problems' difficulty, in rating points; None if not fitted."""
     resampled: Floats
-    """Resamples × (guards, then houdinis): for whatever is computed from the ratings."""
+    """Ratings in each resample, resamples × (guards, then houdinis)."""
 
 
 def ratings(
@@ -87,7 +90,7 @@ def ratings(
     """Ratings with percentile intervals over resampled clusters of problems."""
     counts = _resampled(games, resamples, seed)
     wins, played = (_summed(table, games.of, counts) for table in (games.wins, games.played))
-    return _told(games, fit(wins, played, anchor), None, level)
+    return _with_intervals(games, fit(wins, played, anchor), None, level)
 
 
 def ratings_with_difficulty(
@@ -98,17 +101,19 @@ def ratings_with_difficulty(
     seed: int = 0,
     level: float = 0.95,
 ) -> Ratings:
-    """Ratings on problems of normal difficulty, which the plain fit pulls together.
+    """Ratings with normally distributed problem difficulty; without it ratings shrink together.
 
     logit P = ln 10 / 400 (G - H) + d, d normal with mean 0 for each problem; its standard deviation
-    is fitted too, the likelihood integrated by Gauss and Hermite's rule with 15 nodes. Resamples
-    of clusters are fitted again from the whole fit on.
+    is fitted too, the likelihood integrated by Gauss-Hermite quadrature with 15 nodes. Resamples of
+    clusters are fitted starting from the full fit.
     """
     whole = _fit_mixed(games, np.ones(len(games.of)), None)
     counts = _resampled(games, resamples, seed)[1:]
     rows = [whole] + [_fit_mixed(games, count[games.of], whole) for count in counts]
-    found = np.array(rows)
-    return _told(games, _anchored(found[:, :-1], anchor), math.exp(whole[-1]) / SCALE, level)
+    fits = np.array(rows)
+    return _with_intervals(
+        games, _anchored(fits[:, :-1], anchor), math.exp(whole[-1]) / SCALE, level
+    )
 
 
 def fit(wins: Floats, played: Floats, anchor: float = 1_000.0) -> Floats:
@@ -120,8 +125,8 @@ def fit(wins: Floats, played: Floats, anchor: float = 1_000.0) -> Floats:
     theta = np.zeros((tables, m + n))
     ridge = (SCALE * RIDGE) ** -2
     diagonal = np.arange(m + n)
-    # In nats; the ridge makes the problem strictly concave, so that Newton's steps need a bound
-    # on their length and nothing more.
+    # In nats. The ridge makes the likelihood strictly concave, so Newton's method only needs a
+    # bound on the length of its steps.
     for _ in range(100):
         p = 1 / (1 + np.exp(theta[:, None, m:] - theta[:, :m, None]))
         left, w = wins - played * p, played * p * (1 - p)
@@ -145,17 +150,17 @@ def _anchored(theta: Floats, anchor: float) -> Floats:
 
 
 def _resampled(games: Games, resamples: int, seed: int) -> Floats:
-    """How often each cluster counts: once in the first line, as drawn in the others."""
+    """Weight of each cluster: 1 in the first line, times drawn in the others."""
     g = int(games.of.max()) + 1
     drawn = np.random.default_rng(seed).multinomial(g, np.full(g, 1 / g), size=resamples)
-    found: Floats = np.concatenate((np.ones((1, g)), drawn))
-    return found
+    counts: Floats = np.concatenate((np.ones((1, g)), drawn))
+    return counts
 
 
 def _summed(table: Floats, of: Codes, counts: Floats) -> Floats:
     sums, _ = by_cluster(table.reshape(len(table), -1), of)
-    found: Floats = (counts @ sums).reshape(len(counts), *table.shape[1:])
-    return found
+    totals: Floats = (counts @ sums).reshape(len(counts), *table.shape[1:])
+    return totals
 
 
 def _fit_mixed(games: Games, weights: Floats, start: Floats | None) -> Floats:
@@ -194,24 +199,26 @@ def _fit_mixed(games: Games, weights: Floats, start: Floats | None) -> Floats:
         return ridge / 2 * float((theta**2).sum()) - value, -slope
 
     bounds = [(None, None)] * (len(start) - 1) + [(-6.0, 3.0)]
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
-    return np.asarray(found.x, dtype=np.float64)
+    minimum = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    return np.asarray(minimum.x, dtype=np.float64)
 
 
-def _told(games: Games, found: Floats, difficulty: float | None, level: float) -> Ratings:
-    low, high = np.quantile(found[1:], [(1 - level) / 2, (1 + level) / 2], axis=0)
+def _with_intervals(
+    games: Games, fitted: Floats, difficulty: float | None, level: float
+) -> Ratings:
+    low, high = np.quantile(fitted[1:], [(1 - level) / 2, (1 + level) / 2], axis=0)
     wins, played = games.wins.sum(axis=0), games.played.sum(axis=0)
     share = np.concatenate([wins.sum(axis=axis) / played.sum(axis=axis) for axis in (1, 0)])
     each = [
-        Rating(name, float(found[0, k]), (float(low[k]), float(high[k])), bool(share[k] in (0, 1)))
+        Rating(name, float(fitted[0, k]), (float(low[k]), float(high[k])), bool(share[k] in (0, 1)))
         for k, name in enumerate((*games.guards, *games.houdinis))
     ]
     m = len(games.guards)
-    return Ratings(tuple(each[:m]), tuple(each[m:]), difficulty, found[1:])
+    return Ratings(tuple(each[:m]), tuple(each[m:]), difficulty, fitted[1:])
 
 
-def _parts(played: Floats) -> list[tuple[Sequence[int], Sequence[int]]]:
-    """Guards and houdinis that are linked by games, part by part."""
+def _components(played: Floats) -> list[tuple[Sequence[int], Sequence[int]]]:
+    """Connected components of the graph of games: guards and houdinis of each."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 

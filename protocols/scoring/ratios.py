@@ -1,4 +1,4 @@
-"""Intervals of ratios."""
+"""Ratios of means with Fieller intervals."""
 
 import math
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class Ratio:
 
     estimate: float
     interval: tuple[float, float] | None
-    """None where the denominator may be 0: then the ratio is not determined."""
+    """None if the denominator may be 0: the ratio is then undetermined."""
 
 
 def fieller(
@@ -26,10 +26,10 @@ def fieller(
     degrees: int,
     level: float = 0.95,
 ) -> Ratio:
-    """Ratio of two means that are estimated together (Fieller 1954, JRSS B 16).
+    """Ratio of two jointly estimated means (Fieller 1954, JRSS B 16).
 
-    The interval is all r with (m1 - r m2)^2 <= t^2 (v11 - 2 r v12 + r^2 v22). Where m2 is not
-    significantly different from 0 that set has no end, and the ratio is not determined.
+    The interval is all r with (m1 - r m2)^2 <= t^2 (v11 - 2 r v12 + r^2 v22). If m2 does not differ
+    significantly from 0 that set is unbounded, and the ratio undetermined.
     covariance: 2 × 2, of the means. ValueError for a denominator of exactly 0.
     """
     if denominator == 0:
@@ -52,7 +52,7 @@ def gap_recovered(
     """Incentive gap recovered: (ASD - ASD naive) / (most ASD - ASD naive).
 
     asd, naive: resampled means of the two rows, from the same resamples, the estimates first. most:
-    the ASD of a perfect judge. Not determined where the gap may be 0.
+    the ASD of a perfect judge. Undetermined if the gap may be 0.
     """
     covariance = np.cov(np.stack((asd[1:] - naive[1:], most - naive[1:])))
     gap = float(most - naive[0])

@@ -1,8 +1,7 @@
-"""The rows of a report on the same questions, and their means on the same resampled questions.
+"""Rows of a report on their shared questions, and their means over common resamples.
 
-Whatever compares rows (ranks, ratios, shares of a gap, meta-analysis) reads one matrix, resamples
-× rows, drawn once: so that every statement rests on the same draws, and rows that agree question
-by question agree resample by resample.
+All comparisons of rows (ranks, ratios, shares of a gap) read one matrix, resamples × rows, drawn
+once: they rest on the same resamples, and rows equal on every question are equal in every resample.
 """
 
 from collections.abc import Mapping
@@ -15,7 +14,7 @@ from oversight.protocols.scoring.clustered import by_cluster, codes
 from oversight.protocols.scoring.sample import Sample
 
 CHUNK = 2**22
-"""Counts of drawn clusters made at a time."""
+"""Counts of drawn clusters computed at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,7 +24,7 @@ class Rows:
     names: tuple[str, ...]
     questions: tuple[str, ...]
     clusters: tuple[tuple[str, str], ...]
-    """What was put together, as `Sample.clusters` names it."""
+    """Keys of the clusters, as in `Sample.clusters`."""
     values: Floats
     """Questions × rows."""
     sums: Floats
@@ -33,7 +32,7 @@ class Rows:
     sizes: Floats
     """Questions in each cluster."""
     ends: Floats
-    """Rows × 2, the lowest and the highest value; not a number where a measure has no ends."""
+    """Rows × 2, the lowest and the highest possible value; NaN for a measure without ends."""
 
     @property
     def means(self) -> Floats:
@@ -42,9 +41,9 @@ class Rows:
 
 
 def together(samples: Mapping[str, Sample]) -> Rows:
-    """Rows by name, over the questions that all share, in the order of the first.
+    """Join samples by name over the questions that all share, in the order of the first.
 
-    ValueError if there is no row, no question that all share, or a question of two groups.
+    ValueError without samples or shared questions, or if a question has two groups.
     """
     if not samples:
         raise ValueError("rows to compare: there is none")
@@ -79,11 +78,11 @@ def resampled_means(rows: Rows, *, seed: int = 0, resamples: int = 5_000) -> Flo
     g = len(rows.sizes)
     rng = np.random.default_rng(seed)
     columns: Floats = np.column_stack((rows.sums, rows.sizes))
-    found: Floats = np.empty((resamples, columns.shape[1]))
+    totals: Floats = np.empty((resamples, columns.shape[1]))
     step = max(1, CHUNK // g)
     share = np.full(g, 1 / g)
     for start in range(0, resamples, step):
         stop = min(start + step, resamples)
-        found[start:stop] = rng.multinomial(g, share, size=stop - start) @ columns
-    means: Floats = found[:, :-1] / found[:, -1:]
+        totals[start:stop] = rng.multinomial(g, share, size=stop - start) @ columns
+    means: Floats = totals[:, :-1] / totals[:, -1:]
     return means

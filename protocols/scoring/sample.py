@@ -1,4 +1,4 @@
-"""One measure of one protocol, question by question, and which questions belong together."""
+"""Samples: one measure of one protocol, question by question, with the questions' groups."""
 
 import math
 from collections import Counter
@@ -11,17 +11,17 @@ from statistics import fmean
 class Sample:
     """One measure of one protocol, question by question.
 
-    ValueError if it is empty, if lengths differ, a question occurs twice, or a value is not finite
-    or lies beyond the ends.
+    ValueError if it is empty, lengths differ, a question occurs twice, or a value is not finite or
+    lies beyond the ends.
     """
 
     questions: tuple[str, ...]
     values: tuple[float, ...]
-    """One a question; of several draws, their mean."""
+    """One per question: the mean over its draws."""
     groups: tuple[str, ...] = ()
-    """One a question: what it shares with others, "" if nothing. () if none shares anything."""
+    """One per question: the name of its group, "" if it has none. () if no question has one."""
     ends: tuple[float, float] | None = None
-    """The lowest and the highest value that a question can have; None if there are none."""
+    """The lowest and the highest possible value of a question; None if unbounded."""
     mean: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -64,7 +64,7 @@ class Sample:
 
     @property
     def clusters(self) -> tuple[tuple[str, str], ...]:
-        """What each question is resampled with: (group, "") if it has one, else ("", itself)."""
+        """Cluster of each question in resampling: (group, "") if it has one, else ("", id)."""
         return tuple(
             (group, "") if group else ("", id)
             for id, group in zip(self.questions, self.groups, strict=True)
@@ -75,15 +75,18 @@ class Sample:
 
 
 def widest(ends: Iterable[tuple[float, float]]) -> tuple[float, float]:
-    """The ends of questions of several kinds, from those of each kind; at least one."""
+    """Ends that cover all the given ends, of which there is at least one."""
     lows, highs = zip(*ends, strict=True)
     return min(lows), max(highs)
 
 
 def paired(first: Sample, second: Sample) -> Sample:
-    """First minus second, question by question, over the questions that both have."""
-    place = {id: n for n, id in enumerate(second.questions)}
-    shared = [(n, place[id]) for n, id in enumerate(first.questions) if id in place]
+    """First minus second, question by question, over the questions that both have.
+
+    ValueError without shared questions, or if a question has two groups.
+    """
+    index = {id: n for n, id in enumerate(second.questions)}
+    shared = [(n, index[id]) for n, id in enumerate(first.questions) if id in index]
     if not shared:
         raise ValueError("the two samples share no question")
     for n, m in shared:

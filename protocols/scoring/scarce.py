@@ -1,4 +1,4 @@
-"""Means where the truth is known of few questions and guessed of many.
+"""Prediction-powered means: few questions with labels, many with predictions.
 
 Prediction-powered inference (Angelopoulos et al. 2023, Science 382), tuned so that it is never
 worse than the labels alone (Angelopoulos, Duchi and Zrnic 2023, arXiv:2311.01453): with n
@@ -19,23 +19,23 @@ from oversight.protocols.scoring.quantiles import t_of
 
 @dataclass(frozen=True, slots=True)
 class Powered:
-    """A mean of few labels and many guesses."""
+    """A prediction-powered mean, from few labels and many guesses."""
 
     mean: float
     error: float
     interval: tuple[float, float]
     weight: float
-    """How far the guesses are followed; 0 not at all."""
+    """Weight of the guesses; 0 ignores them."""
     label_efficiency: float
-    """Labels alone that would be as precise, over the labels there are; at least 1."""
+    """Labels needed for this precision without guesses, over the labels at hand; at least 1."""
 
 
 def prediction_powered(
     labels: Floats, guesses: Floats, others: Floats, *, level: float = 0.95
 ) -> Powered:
-    """Mean of what `labels` measure. guesses: of the same questions; others: of more.
+    """Mean of the labels' quantity. guesses: for the labelled questions; others: for further ones.
 
-    ValueError without two labels, without others, or where labels and guesses differ in number.
+    ValueError for fewer than two labels, no others, or unequal numbers of labels and guesses.
     """
     n, more = len(labels), len(others)
     if n < 2 or more < 1 or len(guesses) != n:
@@ -52,13 +52,13 @@ def prediction_powered(
 
 
 def label_efficiency(correlation: float, labels: int, others: int) -> float:
-    """Labels alone over labels with guesses, for one precision: 1 / (1 - rho^2 N / (N + n))."""
+    """Labels needed without guesses over those needed with them: 1 / (1 - rho^2 N / (N + n))."""
     return 1 / (1 - correlation**2 * others / (others + labels))
 
 
 def _gain(labels: Floats, guesses: Floats, others: int) -> float:
-    """By the correlation of labels with guesses fitted without their half (cross-fitting): one that
-    chance made does not count."""
+    """Label efficiency from the cross-fitted correlation of labels with guesses, which a chance
+    correlation does not raise."""
     n = len(labels)
     halves = np.arange(n) % 2
     explained = 0.0

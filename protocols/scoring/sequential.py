@@ -1,13 +1,13 @@
-"""Looking while the run goes on: intervals that hold at every look, and when to stop paying.
+"""Sequential intervals that are valid at every look, and a rule for stopping early.
 
 The asymptotic confidence sequence of Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas (2024, Annals
 of Statistics 52; arXiv:2103.06476): after t clusters
 
     mean ± s sqrt( 2 (t r^2 + 1) / (t^2 r^2) * log( sqrt(t r^2 + 1) / alpha ) )
 
-covers the truth at all t at once with probability 1 - alpha, once t is large enough for the
-standard deviation s to be known; so nobody looks before `FIRST_LOOK` clusters. r is tuned to be
-narrowest near t*: r^2 = (-2 ln alpha + ln(-2 ln alpha) + 1) / t*.
+covers the truth at all t at once with probability 1 - alpha, once t is large enough to estimate
+the standard deviation s; so the first look comes after `FIRST_LOOK` clusters. r is tuned to make
+the interval narrowest near t*: r^2 = (-2 ln alpha + ln(-2 ln alpha) + 1) / t*.
 """
 
 import math
@@ -26,23 +26,23 @@ FIRST_LOOK = 20
 
 
 def tuned(at: float, alpha: float = 0.05) -> float:
-    """r for the sequence that is narrowest after `at` clusters."""
+    """The r whose sequence is narrowest after `at` clusters."""
     far = -2 * math.log(alpha)
     return math.sqrt((far + math.log(far) + 1) / at)
 
 
 def half_widths(clusters: Floats, r: float, alpha: float = 0.05) -> Floats:
-    """Half the width of the sequence after so many clusters, in standard deviations of one."""
+    """Half the width of the sequence after `clusters` clusters, in standard deviations of one."""
     grown = clusters * r * r + 1
-    found: Floats = np.sqrt(2 * grown / (clusters**2 * r * r) * np.log(np.sqrt(grown) / alpha))
-    return found
+    widths: Floats = np.sqrt(2 * grown / (clusters**2 * r * r) * np.log(np.sqrt(grown) / alpha))
+    return widths
 
 
 def checkpoints(clusters: int, *, first: int = FIRST_LOOK, growth: float = 1.15) -> tuple[int, ...]:
-    """After how many of the clusters one looks: the same on every resume and replay.
+    """Numbers of clusters after which to look, the same on every resume and replay.
 
-    From `first` on by 15 % more each time, and after the last. Fewer clusters than `first` are
-    looked at once, at the end.
+    From `first` on in steps of 15 %, and after the last cluster. With fewer clusters than `first`
+    there is one look, at the end.
     """
     looks = []
     at = float(first)
@@ -53,25 +53,25 @@ def checkpoints(clusters: int, *, first: int = FIRST_LOOK, growth: float = 1.15)
 
 
 def order(clusters: Iterable[str], seed: int) -> tuple[str, ...]:
-    """The clusters in the seeded order in which they are run, whatever order they come in."""
+    """Seeded run order of the clusters, independent of the order in which they are given."""
     names = sorted(set(clusters))
     return tuple(names[n] for n in np.random.default_rng(seed).permutation(len(names)))
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What ends a run early: the sign of a difference is known, or its precision is reached.
+    """Stopping rule: the sign of a difference is known, or its precision is reached.
 
-    ValueError if neither is asked for.
+    ValueError without threshold and precision, or for values out of range.
     """
 
     threshold: float | None = None
     """Stop once the interval lies above or below this."""
     precision: float | None = None
-    """Stop once half the interval is no wider than this."""
+    """Stop once half the width of the interval is at most this."""
     alpha: float = 0.05
     tuned_at: int = 100
-    """Clusters after which the sequence is to be narrowest."""
+    """Number of clusters after which the sequence is narrowest."""
 
     def __post_init__(self) -> None:
         if self.threshold is None and self.precision is None:
@@ -84,14 +84,14 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is known at a look."""
+    """The outcome of a look."""
 
     outcome: SequentialOutcome
     clusters: int
-    """Clusters read when this was decided."""
+    """Clusters counted at this look."""
     mean: float
     interval: tuple[float, float]
-    """Holds at this look and at all others at once."""
+    """Valid at this look and all others at once."""
 
     @property
     def stops(self) -> bool:
@@ -105,22 +105,22 @@ def decide(
     looks: Sequence[int],
     ends: tuple[float, float] | None = None,
 ) -> Decision:
-    """The first look at which the rule is met, or the last one there is.
+    """Decision at the first look at which the rule is met, or at the last possible look.
 
-    sums, sizes: of the clusters so far, in the order in which they were run. The same clusters
-    decide the same, however often the run was interrupted. The mean is by questions, and its
-    standard deviation that of clusters around it. ends: the lowest and the highest difference; with
-    them each look counts a pseudo-cluster at either, for where differences are rare the first
-    dozens of clusters show too little deviation. ValueError before the first look.
+    sums, sizes: of the clusters so far, in run order. The decision depends only on these, not on
+    interruptions of the run. The mean is over questions, its standard deviation over clusters.
+    ends: the lowest and the highest possible difference; with them each look adds a pseudo-cluster
+    at each end, because the first dozens of clusters show too little deviation if differences are
+    rare. ValueError before the first look.
     """
-    there = [look for look in looks if look <= len(sums)]
-    if not there:
+    reached = [look for look in looks if look <= len(sums)]
+    if not reached:
         raise ValueError(f"{len(sums)} clusters: the first look is after {min(looks)}")
-    for t in there:
-        found = _look(sums[:t], sizes[:t], rule, ends)
-        if found.stops:
+    for t in reached:
+        decision = _look(sums[:t], sizes[:t], rule, ends)
+        if decision.stops:
             break
-    return found
+    return decision
 
 
 def _look(sums: Floats, sizes: Floats, rule: Rule, ends: tuple[float, float] | None) -> Decision:
@@ -131,13 +131,13 @@ def _look(sums: Floats, sizes: Floats, rule: Rule, ends: tuple[float, float] | N
         sizes = np.append(sizes, [size, size])
     n, count = float(sizes.sum()), len(sums)
     mean = float(sums.sum()) / n
-    # What each cluster adds to the mean, in units of a cluster of average size.
+    # Contribution of each cluster to the mean, in units of a cluster of average size.
     shares = (sums - mean * sizes) * (count / n)
     deviation = math.sqrt(float(np.square(shares).sum()) / max(count - 1, 1))
     r = tuned(rule.tuned_at, rule.alpha)
     half = deviation * float(half_widths(np.array([t], np.float64), r, rule.alpha)[0])
     interval = (mean - half, mean + half)
-    # Clusters that are all alike show no deviation, and decide nothing.
+    # Identical clusters have an interval of width 0, which must not decide.
     outcome = _met(rule, interval, half) if deviation > 0 else "undecided"
     return Decision(outcome, t, mean, interval)
 

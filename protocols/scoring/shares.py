@@ -1,4 +1,4 @@
-"""Intervals of shares, without a library that is slow to load."""
+"""Intervals of shares, without importing scipy."""
 
 import math
 
@@ -8,8 +8,8 @@ from oversight.protocols.scoring.quantiles import NORMAL
 def wilson(share: float, n: float, level: float = 0.95) -> tuple[float, float]:
     """Interval of a share of n trials (Wilson 1927, JASA 22); n may be an effective number.
 
-    Within [0, 1], around the share, and of some width also at its ends. ValueError for a share that
-    is none or no trial.
+    Within [0, 1], contains the share, and has positive width even at 0 and 1. ValueError for a
+    share outside [0, 1], or n <= 0.
     """
     if not (0 <= share <= 1 and n > 0):
         raise ValueError(f"a share of {share} in {n} trials")

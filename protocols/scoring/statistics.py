@@ -1,15 +1,15 @@
-"""What a measure says over many questions: its mean, and how sure it is.
+"""Means over questions with bootstrap intervals: the range-aware cluster bootstrap.
 
-Questions that share a source text are no independent evidence. Everything here goes by whole
-clusters (Efron 1979; Field and Welsh 2007): a cluster is a group of questions, or one question
-that has no group. Resampling is seeded: the same samples give the same figures.
+Questions that share a source text are not independent, so whole clusters are resampled (Efron 1979;
+Field and Welsh 2007): a cluster is a group of questions, or one question without a group.
+Resampling is seeded: the same samples give the same figures.
 
-Where the errors of a judge are rare, a small sample may hold none, and a plain bootstrap then
-claims certainty: of 20 questions with 2 % sure errors its 95 % interval covers the truth in 33 % of
-samples. So one pseudo-cluster of average size is added at each end of the measure's range, which
-says what a cluster that was not drawn could have been (as Agresti and Coull 1998 add pseudo-trials
-to shares), and the quantiles are taken as far out as Student's t is beyond the normal distribution
-(Hesterberg 2015, The American Statistician 69). docs/statistics.md has the coverage, simulated.
+If a judge's errors are rare, a small sample may hold none, and a plain bootstrap then claims
+certainty: with 20 questions and 2 % confident errors its 95 % interval covers the truth in 33 % of
+samples. So one pseudo-cluster of average size is added at each end of the measure's range, to stand
+for clusters that were not drawn (as Agresti and Coull 1998 add pseudo-trials to shares), and the
+quantiles are widened as far as Student's t exceeds the normal distribution (Hesterberg 2015, The
+American Statistician 69). docs/statistics.md has the coverage, simulated.
 """
 
 from collections.abc import Sequence
@@ -36,30 +36,30 @@ LEVEL = 0.95
 RANGE_AWARE: Literal["range-aware bootstrap"] = "range-aware bootstrap"
 
 Method: TypeAlias = Literal["", "range-aware bootstrap", "CR3 t", "exact binomial"]
-"""How an interval was made; "" where there is none."""
+"""Method of an interval; "" without one."""
 
 CHUNK_CLUSTERS = 2**18
-"""Clusters drawn at a time, over all resamples of a chunk: memory stays at a few megabytes."""
+"""Clusters drawn at once, over all resamples of a chunk: keeps memory at a few megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over questions with its spread and its uncertainty."""
+    """A mean over questions with its standard deviations and interval."""
 
     n: int
-    """Questions."""
+    """Number of questions."""
     clusters: int
-    """What was resampled; at most n."""
+    """Number of clusters resampled; at most n."""
     mean: float
     std: float
     """Population standard deviation over questions."""
     sample_std: float | None
     """Sample standard deviation over questions; None for a single question."""
     interval: tuple[float, float] | None
-    """Of the mean, 95 % unless asked otherwise; never of width 0. None for a single cluster, and
-    for a measure without ends whose clusters are all alike."""
+    """Interval of the mean, 95 % by default; never of width 0. None for a single cluster, and for a
+    measure without ends whose clusters are all equal."""
     effective: float = 0.0
-    """Clusters of one size that would be worth as much; 0 without an interval."""
+    """Effective number of clusters, equally large ones worth as much; 0 without an interval."""
     method: Method = ""
 
     @property
@@ -69,7 +69,7 @@ class Estimate:
 
 
 BLOCK = 128
-"""Samples resampled at a time: 10,000 means of each are some 20 MB."""
+"""Samples resampled at once: 10,000 means of each are some 20 MB."""
 
 
 def estimate(
@@ -84,9 +84,8 @@ def estimates(
 ) -> tuple[Estimate, ...]:
     """Means of several measures of the same questions, resampled together.
 
-    The interval of a measure with ends is the range-aware bootstrap of the module's head; that of
-    a measure without is by CR3 and t (`oversight.protocols.scoring.clustered`). ValueError if the
-    samples
+    A measure with ends gets the interval of the range-aware bootstrap described above, one without
+    ends a CR3 t interval (`oversight.protocols.scoring.clustered`). ValueError if the samples
     differ in their questions or groups.
     """
     if not samples:
@@ -96,16 +95,16 @@ def estimates(
         if (other.questions, other.groups) != (first.questions, first.groups):
             raise ValueError("samples of different questions or groups cannot be resampled as one")
     of = codes(first.clusters)
-    found: dict[int, Estimate] = {}
+    by_sample: dict[int, Estimate] = {}
     ranged = [n for n, sample in enumerate(samples) if sample.ends]
     free = [n for n, sample in enumerate(samples) if not sample.ends]
     for places, method in ((ranged, _resampled), (free, _by_t)):
         for start in range(0, len(places), BLOCK):
             block = places[start : start + BLOCK]
-            # Every block draws the same resamples again: that is cheap, and keeping them is not.
+            # Every block draws the same resamples again: cheaper than keeping them in memory.
             rows = method([samples[n] for n in block], of, seed, resamples, level)
-            found |= zip(block, rows, strict=True)
-    return tuple(found[n] for n in range(len(samples)))
+            by_sample |= zip(block, rows, strict=True)
+    return tuple(by_sample[n] for n in range(len(samples)))
 
 
 def _resampled(
@@ -138,7 +137,7 @@ def _by_t(
         return [_estimated(sample, g) for sample in samples]
     return [
         _estimated(sample, g, (float(low), float(high)), effective(sizes), "CR3 t")
-        # Sums of equal values may differ in their last digits by the order of addition.
+        # Equal values leave a width of rounding errors, which is not an interval.
         if high - low > 1e-12 * max(map(abs, sample.values))
         else _estimated(sample, g)
         for sample, low, high in zip(samples, *t_interval(sums, sizes, level), strict=True)
@@ -157,15 +156,15 @@ def _estimated(
 
 
 def unresampled(sample: Sample) -> Estimate:
-    """Mean of one measure without an interval: where it is shown without one, none is drawn."""
+    """Mean of one measure without an interval, for tables that do not show one."""
     return _estimated(sample, len(set(sample.clusters)))
 
 
 def exact_at_the_ends(share: Estimate, level: float = LEVEL) -> Estimate:
-    """An estimated share with an interval also where it is 0 or 1.
+    """The share, with the exact binomial interval if it is 0 or 1.
 
-    There all questions agree, and resampling shows no variation; so the interval is the exact
-    binomial one (Clopper and Pearson 1934), each cluster being one trial.
+    All questions then agree and resampling shows no variation, so the interval is that of
+    Clopper and Pearson (1934), each cluster counting as one trial.
     """
     if share.mean not in (0, 1):
         return share
@@ -183,7 +182,7 @@ def _resampled_means(sums: Floats, sizes: Floats, seed: int, resamples: int) -> 
     for start in range(0, resamples, step):
         rows = min(step, resamples - start)
         drawn = rng.integers(g, size=(rows, g))
-        # How often each cluster was drawn in each row: then a product does all samples at once.
+        # Count the draws of each cluster per row, so that one product serves all samples.
         drawn += np.arange(rows)[:, None] * g
         counts = np.bincount(drawn.ravel(), minlength=rows * g).reshape(rows, g)
         totals[start : start + rows] = counts.astype(np.float64) @ columns

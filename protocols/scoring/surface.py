@@ -1,9 +1,9 @@
-"""ASD over the capabilities of agent and judge, and the gap at which oversight stops helping.
+"""Regression of ASD on the capabilities of agent and judge, and the gap at which lift crosses 0.
 
     ASD(a, j) = b0 + b1 j - b2 a + b3 j a
 
-by least squares over problems and cells. Errors go by problem and by model at once: V by problem
-+ V by pair of models - V by both (Cameron, Gelbach and Miller 2011).
+by least squares over problems and cells. Errors are clustered two ways: V by problem + V by pair
+of models - V by both (Cameron, Gelbach and Miller 2011).
 """
 
 import math
@@ -21,7 +21,7 @@ TERMS = ("level", "judge", "agent", "judge x agent")
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """Coefficients in the order of `TERMS`; that of the agent is what a unit of it takes away."""
+    """Coefficients in the order of `TERMS`; the agent's is the loss of ASD per unit, b2 above."""
 
     coefficients: tuple[float, ...]
     errors: tuple[float, ...]
@@ -32,10 +32,10 @@ class Surface:
 
 
 def surface(asd: Floats, agent: Floats, judge: Floats, problem: Codes, pair: Codes) -> Surface:
-    """One line an observation: a problem under one agent and judge.
+    """Fit the surface; one observation is a problem under one agent and judge.
 
-    problem, pair: the cluster of the problem, and the pair of models. ValueError where fewer than
-    four points (agent, judge) are there, or they lie so that the coefficients are not determined.
+    problem, pair: the cluster of the problem, and the pair of models. ValueError if the points
+    (agent, judge) do not determine the coefficients; that takes at least four.
     """
     design = np.column_stack((np.ones(len(asd)), judge, -agent, judge * agent))
     if np.linalg.matrix_rank(design) < 4:
@@ -43,7 +43,7 @@ def surface(asd: Floats, agent: Floats, judge: Floats, problem: Codes, pair: Cod
             "these agents and judges leave the surface undetermined: it needs at least two "
             "capabilities of each, crossed"
         )
-    # By QR: capabilities of a thousand points and their product make the normal equations stiff.
+    # QR: capabilities near 1,000 and their product make the normal equations ill-conditioned.
     q, r = np.linalg.qr(design)
     root = np.linalg.inv(r)
     inverse = root @ root.T
@@ -53,7 +53,7 @@ def surface(asd: Floats, agent: Floats, judge: Floats, problem: Codes, pair: Cod
     of_problem, of_pair, crossed = (_meat(scores, of) for of in (problem, pair, both))
     ways = [np.diag(inverse @ meat @ inverse) for meat in (of_problem, of_pair)]
     combined = sum(ways) - np.diag(inverse @ crossed @ inverse)
-    # By chance the difference may fall below either way alone; then that one is taken.
+    # The sum may by chance fall below either one-way variance; the larger of those is then used.
     errors = np.sqrt(np.maximum(combined, np.maximum(*ways)))
     return Surface(tuple(beta.tolist()), tuple(errors.tolist()))
 
@@ -61,9 +61,9 @@ def surface(asd: Floats, agent: Floats, judge: Floats, problem: Codes, pair: Cod
 def breakdown_gap(
     gaps: Sequence[float], lifts: Floats, of: Codes, *, seed: int = 0, resamples: int = 500
 ) -> Crossing:
-    """The gap, agent's capability less the judge's, at which lift crosses 0.
+    """Gap, agent's capability minus the judge's, at which lift crosses 0.
 
-    gaps: of the cells, any order; lifts: problems × cells. Cells of one gap are averaged.
+    gaps: of the cells, in any order; lifts: problems × cells. Cells with the same gap are averaged.
     """
     points = sorted(set(gaps))
     cells = [np.flatnonzero(np.isclose(gaps, point)) for point in points]
@@ -74,7 +74,7 @@ def breakdown_gap(
 def own_axis(accuracy: float, n: float) -> tuple[float, float]:
     """Capability on the logit scale from an unaided accuracy over n questions, and its error.
 
-    Half a question is added on either side, so that perfect is finite (Haldane 1956).
+    Half a question is added to right and wrong, so that a perfect score is finite (Haldane 1956).
     """
     right, wrong = accuracy * n + 0.5, (1 - accuracy) * n + 0.5
     return math.log(right / wrong), math.sqrt(1 / right + 1 / wrong)
@@ -84,5 +84,5 @@ def _meat(scores: Floats, of: Codes) -> Floats:
     g = int(of.max()) + 1
     sums = np.zeros((g, scores.shape[1]))
     np.add.at(sums, of, scores)
-    found: Floats = sums.T @ sums * (g / max(g - 1, 1))
-    return found
+    meat: Floats = sums.T @ sums * (g / max(g - 1, 1))
+    return meat

@@ -1,6 +1,6 @@
-"""Does a better agent help the truth more? The trend of ASD over EAS across agent configurations.
+"""Trend of ASD over EAS across agent configurations: does a better agent help the truth more?
 
-An ordinary least-squares line through one point an agent configuration, for one protocol, score,
+An ordinary least-squares line through one point per agent configuration, for one protocol, score,
 judge and beta (Sudhir, Kaunismaa and Panickssery 2025, arXiv:2504.03731): x is its mean expected
 agent score, y its mean agent score difference. A slope above 0 says that oversight gets better as
 agents do.
@@ -23,7 +23,7 @@ from oversight.protocols.scoring.sample import Sample
 Halves = npt.NDArray[np.bool_]
 
 MIN_POINTS = 3
-"""Two points lie on a line whatever they are: a slope with an error needs a third."""
+"""Any two points lie on a line: a slope with an error needs a third."""
 
 SAME = 1e-9
 """Values of EAS closer than this differ by rounding alone."""
@@ -40,10 +40,10 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True)
 class Slope:
-    """A regression line with what must be said beside it."""
+    """A regression line with its caveats."""
 
     slope: float
-    """ASD gained for each unit of EAS."""
+    """Change of ASD per unit of EAS."""
     error: float
     """Standard error of the slope, from the residuals, with n - 2 degrees of freedom."""
     intercept: float
@@ -55,17 +55,17 @@ class Slope:
 
 @dataclass(frozen=True, slots=True)
 class NoSlope:
-    """Why there is no slope. Never a number."""
+    """The reason why a slope cannot be estimated."""
 
     reason: str
     n: int
 
 
 def trend(configurations: Sequence[Configuration], *, same_elicitations: bool) -> Slope | NoSlope:
-    """Regression of mean ASD on mean EAS, one point a configuration.
+    """Regression of mean ASD on mean EAS, one point per configuration.
 
-    same_elicitations: whether a configuration's EAS and ASD come from the same verdicts. Only the
-    caller knows; the answer is kept with the slope. ValueError if an agent occurs twice.
+    same_elicitations: whether a configuration's EAS and ASD come from the same verdicts; recorded
+    in the slope. ValueError if an agent occurs twice.
     """
     if refusal := _too_few(configurations):
         return refusal
@@ -79,10 +79,10 @@ def split_half_trend(
 ) -> Slope | NoSlope:
     """The trend with EAS from one half of the questions and ASD from the other.
 
-    Clusters of questions are split at random and alike for all configurations, and each split
-    serves in both directions. Slope, intercept and standard error are medians over the splits: a
-    half in which all agents score nearly alike has a wild slope. The error is not divided by the
-    number of splits, for splitting again makes no new data.
+    Clusters of questions are split at random, identically for all configurations, and each split is
+    used in both directions. Slope, intercept and standard error are medians over the splits, since
+    a half in which all agents score nearly alike has an extreme slope. The error is not divided by
+    the number of splits: splitting again adds no data.
     """
     if refusal := _too_few(configurations):
         return refusal
@@ -112,9 +112,9 @@ def _too_few(configurations: Sequence[Configuration]) -> NoSlope | None:
 
 
 def _means(sample: Sample, clusters: Sequence[tuple[str, str]], chosen: Halves) -> Floats:
-    """The mean over each choice of clusters (choices × clusters); NaN where nothing is chosen."""
-    number = {key: place for place, key in enumerate(clusters)}
-    places = [number[key] for key in sample.clusters]
+    """Mean over each choice of clusters (choices × clusters); NaN for an empty choice."""
+    index = {key: place for place, key in enumerate(clusters)}
+    places = [index[key] for key in sample.clusters]
     sums = np.bincount(places, weights=sample.values, minlength=len(clusters))
     sizes = np.bincount(places, minlength=len(clusters))
     questions = chosen @ sizes
@@ -124,7 +124,7 @@ def _means(sample: Sample, clusters: Sequence[tuple[str, str]], chosen: Halves) 
 
 
 def _line(eas: Floats, asd: Floats, same_elicitations: bool) -> Slope | NoSlope:
-    """The least-squares line through the points of each row; of several rows, the medians."""
+    """Least-squares line through the points of each row; medians over the rows."""
     n = eas.shape[1]
     x = eas - eas.mean(axis=1, keepdims=True)
     y = asd - asd.mean(axis=1, keepdims=True)

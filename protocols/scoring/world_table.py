@@ -1,4 +1,4 @@
-"""How the worlds of many questions ended, and the measures that follow: ASD, JSE, EAS, bounds."""
+"""Table of a row's worlds by question, and its measures: ASD, JSE, EAS and bounds."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,24 +18,24 @@ class RowSamples:
 
     asd: Sample
     jse: tuple[Sample, ...]
-    """One a beta."""
+    """One per beta."""
     eas: tuple[Sample, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WorldBlock:
-    """Questions with equally many answers."""
+    """The worlds of questions with equally many answers."""
 
     questions: Places
-    """Their places among all questions of the table, rising."""
+    """Their indices among all questions of the table, ascending."""
     worlds: Worlds
-    """Questions × draws × worlds × answers; not a number where there is no verdict."""
+    """Questions × draws × worlds × answers; NaN without a verdict."""
     doubtful: Flags
-    """Questions × draws × worlds: it failed, or its verdict is in doubt."""
+    """Worlds that failed or whose verdict is in doubt, questions × draws × worlds."""
 
     @property
     def whole(self) -> Flags:
-        """Draws that have a verdict in every world; questions × draws."""
+        """Whether a draw has a verdict in every world; questions × draws."""
         there = ~np.isnan(self.worlds.verdicts[..., 0])
         found: Flags = np.logical_and.reduce(there, axis=-1)
         return found
@@ -43,16 +43,16 @@ class WorldBlock:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WorldTable:
-    """The worlds of the questions of one row, in blocks of as many answers each."""
+    """The worlds of one row's questions, one block per number of answers."""
 
     ids: tuple[str, ...]
     groups: tuple[str, ...]
-    """One a question, as in Sample."""
+    """One per question, as in Sample."""
     blocks: tuple[WorldBlock, ...]
 
     def samples(self, score: str, betas: Sequence[float]) -> RowSamples | None:
-        """The measures of the questions that have a draw with a verdict in every world, each the
-        mean over such draws; None if there is no question that admits the score."""
+        """Measures of the questions with a verdict in every world of some draw, each the mean over
+        such draws; None if no such question admits the score."""
         places, columns, asd_widths, chosen_widths = [], [], [], []
         for block in self.admitting(score):
             worlds, whole = block.worlds, block.whole
@@ -86,8 +86,8 @@ class WorldTable:
         )
 
     def bounds(self, score: str) -> Bounds | None:
-        """Bounds of the mean ASD over the questions that were run in every world of some draw; None
-        if there is none."""
+        """Bounds of the mean ASD over the questions with all worlds of some draw run; None if there
+        is none."""
         return bounds(((block.worlds, block.doubtful) for block in self.admitting(score)), score)
 
     def admitting(self, score: str) -> Iterator[WorldBlock]:
