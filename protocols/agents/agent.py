@@ -20,7 +20,7 @@ from oversight.protocols.settings import require_positive, unusual
 from oversight.protocols.transcript import ToolUse, Transcript, Turn
 
 PRIVATE, SPEECH = "<private>", "<speech>"
-"""Marks that a prompt may have the speaker write: what nobody else reads, and what all do."""
+"""Tags that a prompt may ask for: around what nobody else reads, and around the speech."""
 
 _CONCESSION = re.compile(r"\W*i concede\W*", re.IGNORECASE)
 
@@ -44,16 +44,16 @@ class Brief:
     act: str = "speak"
     """The seat's task as programs read it in the prompt: `speak` argues, `ask` asks, and so on."""
     judge_reads: bool | None = None
-    """Whether the judge reads the passage, as the seat is told; None: the seat is told nothing."""
+    """What the prompt says about whether the judge reads the passage; None: nothing."""
     prompts: PromptSet | None = None
-    """Where the words come from that any seat may need; None: from the default set."""
+    """Source of the words that any seat may need; None: the default set."""
 
     @property
     def words(self) -> PromptSet:
         return self.prompts or default_prompts()
 
     def rules(self, question: Question) -> str:
-        """The task, and what it means by the right answer where answers differ in degree."""
+        """The task, and what `right` means where answers differ in degree."""
         if not question.graded:
             return self.task
         return f"{self.task} {self.words.text('agent.graded')}".lstrip()
@@ -67,17 +67,17 @@ ADVOCATE = Brief(
 
 
 class Speaker(ABC):
-    """Whoever can take a seat in a protocol."""
+    """Interface of a speaker: whatever can take a seat in a protocol."""
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """As reports call it: model and settings that differ from the plain ones."""
+        """Name in reports: the model, and settings that differ from the defaults."""
 
     @property
     @abstractmethod
     def base_agent(self) -> "Agent":
-        """The plain agent beneath, which answers what is not a speech."""
+        """The agent without its wrappers, which answers what is not a speech."""
 
     @abstractmethod
     async def speak(
@@ -87,7 +87,7 @@ class Speaker(ABC):
         ask: Ask,
         brief: Brief = ADVOCATE,
     ) -> Turn:
-        """One turn on this floor, for `side` or for nobody."""
+        """One turn on this floor, for `side` or for no side."""
 
 
 @dataclass(frozen=True)
@@ -104,14 +104,14 @@ class Agent(Speaker):
     scratchpad: bool = False
     """Whether the agent may think in private before it speaks."""
     quotes: bool = False
-    """Whether its quotes are looked up in the passage, and shown with what was found."""
+    """Whether its quotes are checked against the passage, and shown with the result."""
     may_concede: bool = False
-    """Whether the agent is told how to give up its side. Who does so has conceded, told or not."""
+    """Whether the prompt says how to give up a side. A concession counts in either case."""
     effort: Effort = ""
     reason: Reason = "none"
-    """Whether the agent thinks before it fills in a form, and whether the others read that."""
+    """Whether the agent reasons before it fills in a form, and whether others read that."""
     reasoning_tokens: int = 0
-    """Added to max_tokens: what a model that reasons before it replies may use for that."""
+    """Added to max_tokens, for a model that reasons before it replies."""
 
     def __post_init__(self) -> None:
         if unknown := [tool for tool in self.tools if tool not in TOOLS]:
@@ -164,18 +164,18 @@ class Agent(Speaker):
         stance = _stance(side, brief)
         marks: dict[str, str | int] = {"words": self.words}
         marks |= {"private": "yes"} if self.scratchpad or PRIVATE in stance else {}
-        told = "\n".join([stance, *self._told(side, brief, passage)])
-        return instructions(brief.act, told, side, **marks)
+        text = "\n".join([stance, *self._told(side, brief, passage)])
+        return instructions(brief.act, text, side, **marks)
 
     def _to_fill_in(self, form: str, side: Answer | None, brief: Brief) -> str:
         """The instructions for a form of this name."""
-        told = [_stance(side, brief)]
+        lines = [_stance(side, brief)]
         if self.reason != "none":
-            told.append(brief.words.text(f"agent.reason_{self.reason}"))
-        return instructions(form, "\n".join(told), side)
+            lines.append(brief.words.text(f"agent.reason_{self.reason}"))
+        return instructions(form, "\n".join(lines), side)
 
     def _told(self, side: Answer | None, brief: Brief, passage: bool) -> Iterator[str]:
-        """What a speaker is told beside its brief: what it may do, and what the judge can see."""
+        """Instructions beside the brief: what the speaker may do, and what the judge can see."""
         words = brief.words
         if passage and brief.judge_reads is not None:
             yield words.text(
@@ -213,7 +213,7 @@ class Agent(Speaker):
     def read(
         self, reply: Reply, used: tuple[ToolUse, ...], side: Answer | None, brief: Brief
     ) -> Turn:
-        """The turn that everybody else hears of a reply."""
+        """The turn that everybody else reads of a reply."""
         private = self.scratchpad or PRIVATE in brief.stance
         said = without_thoughts(reply.text) if private else reply.text
         if SPEECH in brief.stance and (spoken := _SPEECH.findall(said)):
@@ -232,10 +232,10 @@ def _stance(side: Answer | None, brief: Brief) -> str:
 
 
 def without_thoughts(text: str) -> str:
-    """`text` without what stands between <private> and </private>.
+    """`text` without anything between <private> and </private>.
 
-    A mark without its pair hides all that it may belong to: the text before a lone end, the text
-    after a lone start. Rather a speech too short than a thought that others read.
+    An unpaired tag hides all that it may enclose: the text before a lone end, or after a lone
+    start. A speech cut too short is better than a thought that others read.
     """
     removed = 1
     while removed:
@@ -244,7 +244,7 @@ def without_thoughts(text: str) -> str:
 
 
 def limit_words(text: str, words: int) -> tuple[str, bool]:
-    """`text` cut after so many words, with a mark, and whether it was."""
+    """`text` cut to `words` words, with a mark, and whether it was cut."""
     said = text.split(None, words)
     if len(said) <= words:
         return text, False

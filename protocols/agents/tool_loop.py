@@ -1,4 +1,4 @@
-"""The loop in which a model asks for tools until it speaks."""
+"""The tool loop: runs a model's tool calls until it gives its speech."""
 
 from oversight.cache.call import Ask, Call, Message
 from oversight.cache.reply import Reply
@@ -6,7 +6,7 @@ from oversight.protocols.agents.tools import use
 from oversight.protocols.transcript import ToolUse
 
 MAX_TOOL_ROUNDS = 8
-"""After so many replies that ask for tools, the speaker is told to speak."""
+"""Maximum number of replies with tool calls; after the last, the speaker must give its speech."""
 
 OUT_OF_ROUNDS = "error: no more tool calls; give your speech now"
 
@@ -35,10 +35,10 @@ async def ask_with_tools(
 
 
 def _answered(call: Call, reply: Reply, results: list[str]) -> Call:
-    """The call again, with what the model wished and what the tools gave."""
-    wish = Message("assistant", reply.text, reply.tool_calls, opaque=reply.opaque)
-    gave = (
-        Message("tool", result, tool_call_id=made.id)
-        for made, result in zip(reply.tool_calls, results, strict=True)
+    """The call continued with the model's tool calls and their results."""
+    asked = Message("assistant", reply.text, reply.tool_calls, opaque=reply.opaque)
+    answers = (
+        Message("tool", result, tool_call_id=wish.id)
+        for wish, result in zip(reply.tool_calls, results, strict=True)
     )
-    return call.changed(messages=(*call.messages, wish, *gave))
+    return call.changed(messages=(*call.messages, asked, *answers))

@@ -1,4 +1,4 @@
-"""Tools that agents may use: pure functions of a JSON argument, with results that are ours."""
+"""Tools for agents: pure functions of one JSON argument, whose results no model writes."""
 
 import ast
 import operator
@@ -13,14 +13,14 @@ from oversight.cache.reply import ToolCall
 from oversight.protocols.transcript import ToolUse
 
 MAX_EXPRESSION = 200
-"""Characters of an expression."""
+"""Maximum length of an expression, in characters."""
 MAX_EXPRESSION_DEPTH = 50
-"""Levels of nesting."""
+"""Maximum nesting of an expression, in levels."""
 MAX_RESULT_BITS = 10_000
-"""Bits of an integer; 9**9**9 would have 1.2 thousand million."""
+"""Maximum size of an integer, in bits; 9**9**9 would have 1.2 billion."""
 TOO_MANY_BITS = f"the result has more than {MAX_RESULT_BITS} bits"
 ERROR_PREFIX = "error:"
-"""What the text of a failed use starts with."""
+"""Prefix of the result of a failed use."""
 ALLOWED = "only numbers, parentheses and + - * / // % ** are allowed"
 
 
@@ -38,8 +38,8 @@ class _Refused(Exception):
 
 
 _ARITHMETIC = re.compile(r"[\d.eE_+\-*/%() ]*", re.ASCII)
-"""What an expression is made of. Python reads more, comments among it: a speaker could show the
-judge words of its own as if a program had computed them."""
+"""Characters of an expression. Python reads more, such as comments, by which a speaker could show
+the judge its own words as if a program had computed them."""
 
 
 def calculate(expression: str) -> str:
@@ -69,10 +69,10 @@ def calculate(expression: str) -> str:
 
 
 def use(tools: tuple[str, ...], wish: ToolCall) -> ToolUse:
-    """What comes of a model's tool call. What is wrong with the call is told to the model.
+    """Run a model's tool call; a faulty call yields an error text for the model to read.
 
-    Everyone will read it as the words of a program: so where a call went wrong, nothing that the
-    model wrote is in it, and where it went well, the argument that was computed and nothing else.
+    Everyone reads the result as the words of a program. So a failed use holds nothing that the
+    model wrote, and a successful one only the argument that was computed.
     """
     if wish.name not in tools:
         return ToolUse("none", "", f"error: there is no such tool; there is {', '.join(tools)}")
@@ -119,7 +119,7 @@ def _value(node: ast.expr, depth: int) -> float:
 
 
 def _refuse_large_power(base: float, exponent: float) -> None:
-    """Judge the size of a power before anyone computes it."""
+    """Refuse a power that would be too large, before it is computed."""
     if base < 0 and not float(exponent).is_integer():
         raise _Refused("a fractional power of a negative number is not real")
     # The result has more bits than `least`, and at most twice as many: what passes is cheap.

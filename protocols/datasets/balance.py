@@ -1,4 +1,4 @@
-"""Balance of form: wrong answers chosen so that no outward feature tells the right ones."""
+"""Wrong answers chosen so that no outward feature gives the right ones away."""
 
 from collections.abc import Sequence
 
@@ -9,16 +9,16 @@ from oversight.protocols.question import Answer
 class Balance:
     """How far the answers chosen so far lean, for each rule of the leak gate.
 
-    Of the wrong answers on offer it takes the one that keeps the sum of the squared leans least.
-    A choice depends on those before it and on none after: more problems leave it as it is.
-    The features are then near chance by construction, which says nothing of subtler ones.
+    Chooses the wrong answer that minimises the sum of the squared leans. A choice depends only on
+    those before it, so more problems leave it as it is. The features are then near chance by
+    construction, which says nothing about subtler ones.
     """
 
     def __init__(self) -> None:
         self._lean = [0] * len(FEATURES)
 
     def choose(self, right: Answer, wrong: Sequence[Answer]) -> Answer:
-        """One of `wrong`, at least one; of equally good ones the first."""
+        """The most balancing of `wrong`, which is not empty; ties go to the first."""
         amounts = [feature(right) for feature in FEATURES.values()]
         leans = [self._then(amounts, answer) for answer in wrong]
         best = min(range(len(wrong)), key=lambda n: sum(lean * lean for lean in leans[n]))

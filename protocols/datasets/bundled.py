@@ -1,7 +1,7 @@
-"""The problems that come with the program: our own, free to use, ready without a download.
+"""Problems shipped with the package: our own, free to use, no download needed.
 
 `arithmetic`: grade-school word problems, each with a worked solution that is right and one that
-rests on a slip of thought. `passages`: questions on a short text, for judges who may not read it.
+rests on an error. `passages`: questions on a short text, for judges who may not read it.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ BUNDLED = ("arithmetic", "passages")
 
 @dataclass(frozen=True, slots=True)
 class Bundled(Loader):
-    """One of the data sets that come with the program, with the labels that it has there."""
+    """A data set shipped with the package, with its labels as stored."""
 
     names_rows: ClassVar[bool] = True
 
@@ -39,5 +39,5 @@ class Bundled(Loader):
 
 
 def bundled(name: str) -> tuple[Problem, ...]:
-    """All problems of a data set that comes with the program."""
+    """All problems of a data set shipped with the package."""
     return Bundled(name).load()

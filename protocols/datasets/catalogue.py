@@ -1,4 +1,4 @@
-"""Loaders by the name that a sweep file calls them.
+"""Loaders by their names in a sweep file.
 
 problems: {gsm8k: {folder: data/gsm8k, limit: 100}}
 problems: {file: {path: mine.jsonl, relabel: true}}
@@ -38,10 +38,10 @@ LOADERS: dict[str, type[Loader]] = {
 
 
 def loader(name: str, settings: object, kind: type[Loader] | None = None) -> Loader:
-    """The loader of that name with these settings. ValueError names what does not fit.
+    """The loader called `name`, with these settings. ValueError names the setting that is wrong.
 
-    settings: by name, or the value of the one setting that has no default. kind: the class, where
-    it is none of ours.
+    settings: a mapping by name, or the value of the one setting without a default. kind: the class
+    of a loader that is not in LOADERS.
     """
     if kind is None:
         if name not in LOADERS:

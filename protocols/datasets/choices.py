@@ -1,6 +1,6 @@
-"""Multiple choice: the right answer against wrong ones that are drawn.
+"""Multiple-choice questions: the right answer against a sample of the wrong ones.
 
-Which wrong answers stand against the right one, and every label, is drawn from (seed, id) alone.
+The sample and the labels are drawn from (seed, id) alone.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from oversight.protocols.errors import DatasetError
 from oversight.protocols.question import LABELS, Problem, labelled, randomness
 
 NO_COMMENT = "i have no comment"
-"""TruthfulQA lists it among the right answers only: whoever knows that need not read on."""
+"""TruthfulQA lists it among right answers only, so it would give the label away."""
 
 
 class GpqaRow(BaseModel):
@@ -43,7 +43,7 @@ class TruthfulQaRow(BaseModel):
 
 
 class TruthfulQaRecord(BaseModel):
-    """A record of the authors' own CSV, where a semicolon parts the answers."""
+    """A record of the authors' own CSV, in which semicolons separate the answers."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
@@ -74,10 +74,10 @@ class Choices(Loader):
     def _problem(
         self, file: str, line: int, id: str, text: str, right: Sequence[str], wrong: Sequence[str]
     ) -> Problem:
-        """right, wrong: to draw from. DatasetError if no wrong answer differs from the right."""
+        """One problem; right, wrong: answers to draw from. DatasetError if they do not differ."""
         true = randomness(self.seed, id, "right answer").choice(right).strip()
         taken = {"", *map(sense, right)}
-        # The same answer in other words would be two labels for one thing; of equals, the first.
+        # One answer in two spellings would have two labels; the first spelling is kept.
         different = {sense(each): each.strip() for each in reversed(wrong)}
         offered = [each for key, each in reversed(different.items()) if key not in taken]
         if not offered:
@@ -94,12 +94,12 @@ class Choices(Loader):
 @dataclass(frozen=True, slots=True)
 class Gpqa(Choices):
     """GPQA (Rein et al. 2023, arXiv:2311.12022): its CSV with `Question`, `Correct Answer` and
-    `Incorrect Answer 1` to 3. Problem `gpqa-1a2b3c4d` is called after its question's text."""
+    `Incorrect Answer 1` to 3. Problem `gpqa-1a2b3c4d` is named by a hash of its question's text."""
 
     def _problems(self, path: Path) -> Iterator[Problem]:
         lines: dict[str, int] = {}
         for line, row in csv_rows(str(path), read_bytes(path), GpqaRow):
-            # The file comes in several cuts, whose rows have different places.
+            # The file is published in several subsets, so row numbers identify nothing.
             id = f"gpqa-{hashlib.sha256(row.question.encode()).hexdigest()[:8]}"
             if id in lines:
                 raise DatasetError(
@@ -117,11 +117,11 @@ class TruthfulQa(Choices):
     say something. Problem `truthfulqa-17` is row 17."""
 
     def _problems(self, path: Path) -> Iterator[Problem]:
-        for place, (line, text, right, wrong) in enumerate(self._rows(path), 1):
-            telling = [each for each in right if not _silent(each)]
+        for number, (line, text, right, wrong) in enumerate(self._rows(path), 1):
+            informative = [each for each in right if not _silent(each)]
             wrong = [each for each in wrong if not _silent(each)]
             yield self._problem(
-                str(path), line, f"truthfulqa-{place}", text, telling or right, wrong
+                str(path), line, f"truthfulqa-{number}", text, informative or right, wrong
             )
 
     def _rows(self, path: Path) -> Iterator[tuple[int, str, list[str], list[str]]]:

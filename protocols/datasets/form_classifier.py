@@ -1,8 +1,8 @@
-"""A classifier of form: what words and spellings alone tell about which answer is the best one.
+"""A classifier of form: predicts the best answer from words and spellings alone.
 
 A ridge regression on the words, pairs of words and runs of letters of an answer, in which every
-number is one and the same sign. It never sees a question, and picks only in clusters of problems
-that it was not fitted on.
+number is replaced by one sign. It never sees a question, and predicts only for clusters of
+problems that it was not fitted on.
 """
 
 import re
@@ -17,18 +17,18 @@ from oversight.protocols.question import Answer, Problem, randomness
 
 FOLDS = 5
 FEWEST = 40
-"""Of clusters; with fewer there is nothing to be learned that holds elsewhere."""
+"""Minimum number of clusters; with fewer, nothing learned would generalise."""
 MOST = 1500
-"""Problems that are read, the first of them: time and memory grow with the square."""
+"""Maximum number of problems read, from the first on: time and memory grow with its square."""
 BUCKETS = 1 << 13
-"""Into so many the features are hashed, of words and of letters each."""
+"""Hash buckets for features of words, and as many for those of letters."""
 RUNS = (2, 3, 4)
 """Lengths of runs of letters."""
 PENALTY = 1.0
-"""Of the ridge, beside features of length 1."""
+"""Ridge penalty, for feature vectors of length 1."""
 
 DIGITS = 5
-"""Of a preference; what differs less is rounding, and tells no answers apart."""
+"""Decimals of a preference; smaller differences are rounding, and tell no answers apart."""
 
 Floats32 = npt.NDArray[np.float32]
 
@@ -37,49 +37,50 @@ _WORD = re.compile(r"\w+|[^\w\s]")
 
 
 def preferences(problems: Sequence[Problem]) -> list[list[float]] | None:
-    """For each of the first MOST problems how much each answer looks like a best one; None if the
-    problems fall into fewer clusters than FEWEST."""
+    """How much each answer looks like a best one, for each of the first MOST problems; None if they
+    form fewer than FEWEST clusters."""
     problems = problems[:MOST]
     clusters = [problem.group or problem.id for problem in problems]
     if len(set(clusters)) < FEWEST:
         return None
-    # Features are taken as they differ from their mean over the problem: what its answers have in
-    # common tells none from the others. So they, and what they tell, add up to nothing, and the
-    # last answer of each problem need not be looked at.
+    # Features are centred on their mean over the problem: what all answers share tells none of them
+    # apart. Centred features and predictions sum to zero over a problem, so its last answer is
+    # implied by the others and left out.
     ends = np.cumsum([len(problem.values) - 1 for problem in problems])
     spans = list(zip([0, *ends[:-1]], ends, strict=True))
-    sought = np.empty(ends[-1], np.float32)
+    targets = np.empty(ends[-1], np.float32)
     for problem, (start, end) in zip(problems, spans, strict=True):
         best = np.array([value == max(problem.values) for value in problem.values], np.float32)
-        sought[start:end] = (best - best.mean())[:-1]
-    alike = _alike(problems, spans, _words) + _alike(problems, spans, _letters)
-    drawn = [randomness(0, cluster, "fold").randrange(FOLDS) for cluster in clusters]
-    found = _crossed(alike, sought, np.repeat(drawn, np.diff([0, *ends])))
-    told = [found[start:end].tolist() for start, end in spans]
-    return [[*scores, round(-sum(scores), DIGITS)] for scores in told]
+        targets[start:end] = (best - best.mean())[:-1]
+    kernel = _kernel(problems, spans, _words) + _kernel(problems, spans, _letters)
+    fold_of = [randomness(0, cluster, "fold").randrange(FOLDS) for cluster in clusters]
+    predicted = _cross_predicted(kernel, targets, np.repeat(fold_of, np.diff([0, *ends])))
+    rows = [predicted[start:end].tolist() for start, end in spans]
+    return [[*scores, round(-sum(scores), DIGITS)] for scores in rows]
 
 
-def _alike(
+def _kernel(
     problems: Sequence[Problem],
     spans: Sequence[tuple[int, int]],
     features: Callable[[str], npt.NDArray[np.int_]],
 ) -> Floats32:
-    """Products of all rows with all. spans: the rows of each problem."""
-    seen = np.empty((spans[-1][1], BUCKETS), np.float32)
+    """Inner products of all pairs of rows. spans: the rows of each problem."""
+    centred = np.empty((spans[-1][1], BUCKETS), np.float32)
     for problem, (start, end) in zip(problems, spans, strict=True):
         rows = np.stack([_scaled(features(_masked(each))) for each in problem.question.answers])
-        seen[start:end] = (rows - rows.mean(axis=0))[:-1]
-    return np.asarray(seen @ seen.T)
+        centred[start:end] = (rows - rows.mean(axis=0))[:-1]
+    return np.asarray(centred @ centred.T)
 
 
-def _crossed(alike: Floats32, sought: Floats32, folds: npt.NDArray[np.int_]) -> Floats32:
-    """What each row is predicted to be by those of the other folds. alike: products of rows."""
-    found = np.zeros(len(sought), np.float32)
+def _cross_predicted(kernel: Floats32, targets: Floats32, folds: npt.NDArray[np.int_]) -> Floats32:
+    """Prediction for each row from the rows of the other folds. kernel: products of rows."""
+    predicted = np.zeros(len(targets), np.float32)
     for fold in range(FOLDS):
-        here, there = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
-        ridge = alike[np.ix_(there, there)] + PENALTY * np.eye(len(there), dtype=np.float32)
-        found[here] = alike[np.ix_(here, there)] @ np.linalg.solve(ridge, sought[there])
-    return found.round(DIGITS)
+        held_out, fitted = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
+        ridge = kernel[np.ix_(fitted, fitted)] + PENALTY * np.eye(len(fitted), dtype=np.float32)
+        weights = np.linalg.solve(ridge, targets[fitted])
+        predicted[held_out] = kernel[np.ix_(held_out, fitted)] @ weights
+    return predicted.round(DIGITS)
 
 
 def _masked(answer: Answer) -> str:

@@ -1,12 +1,12 @@
-"""Wrong answers that a model writes, for questions of which only the right answer is known.
+"""Wrong answers written by a model, for questions that have only a right answer.
 
 As in Sudhir et al. 2025 (arXiv:2504.03731), in four steps: the model names mistakes that one could
 make (brainstorm), writes a solution that rests on each (drafts), rates how plausible each is
-(evaluation), and of the most plausible one is taken (pick). A number must differ from the right
+(evaluation), and one of the most plausible is taken (pick). A number must differ from the right
 one by more than rounding, and be of its kind; a text must not be a right answer after all.
 
-Where we differ: of drafts that are about equally plausible the one is picked that balances the
-rules of the leak gate over the questions so far.
+Where we differ: among about equally plausible drafts we pick the one that balances the rules of
+the leak gate over the questions so far.
 """
 
 from collections.abc import Iterable, Sequence
@@ -73,20 +73,20 @@ LEEWAY = 1.0
 @dataclass(frozen=True, slots=True)
 class Draft:
     answer: Answer
-    """Without a label. Its form is that of the right one: with work only if that has some."""
+    """Unlabelled, in the form of the right answer: with work only if that has some."""
     plausibility: float
     """In [0, 10]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Generator:
-    """The model that writes wrong answers, and judges those that it has written."""
+    """The model that writes wrong answers and rates its own drafts."""
 
     model: str
     drafts: int = 4
     """How many wrong answers are written for each question."""
     temperature: float | None = None
-    """Of all steps; None leaves it to the provider."""
+    """Sampling temperature of all steps; None leaves it to the provider."""
     max_tokens: int = 1024
 
     def __post_init__(self) -> None:
@@ -113,7 +113,7 @@ class Generator:
     def compose(
         self, known: Known, told: str, form: ResponseFormat, wrong: Answer | None = None
     ) -> Call:
-        """The call behind a filled-in form. wrong: a draft to be shown as well."""
+        """The call that asks for a form. wrong: a draft to show beside the right answer."""
         parts = [TASK, f"<question>\n{known.text}\n</question>", _block("right", known.right)]
         if known.passage:
             parts.insert(1, f"<passage>\n{known.passage}\n</passage>")
@@ -160,9 +160,9 @@ class Generator:
 def picked(
     written: Iterable[tuple[Known, Sequence[Draft]]], *, seed: int = 0
 ) -> tuple[Problem, ...]:
-    """A problem of each question, with the right answer and one of its drafts, at least one.
+    """One problem per question: its right answer against one of its drafts, which are not empty.
 
-    Labels are drawn from (seed, id). A pick depends on the questions before it, and on none after.
+    Labels are drawn from (seed, id). A pick depends only on the questions before it.
     """
     balance = Balance()
     return tuple(_problem(known, drafts, balance, seed) for known, drafts in written)

@@ -70,19 +70,19 @@ class Gsm8k(Loader):
     number: else the file's own reading of it went wrong, and it may well be right. Problems that
     no model got wrong in this way are left out: 1,115 of the 1,319 remain.
 
-    Even so laid out, true solutions have more steps, and a judge that just prefers more numbers
-    gets 62 % right. So of several wrong solutions the one is taken that balances the rules of
-    the leak gate over the problems so far (`Balance`): all are then about a point from chance,
-    at most. What is left is the hand: the gate's classifier of wording gets 67 % where the true
-    solution is a person's, and 60 % where both are a model's. `rewriting` writes both in one hand.
+    Even in one layout, true solutions have more steps: a judge that just prefers more numbers gets
+    62 % right. So of several wrong solutions the loader takes the one that balances the rules of
+    the leak gate over the problems so far (`Balance`), which keeps every rule within about a point
+    of chance. What remains is style: the gate's classifier of wording gets 67 % where the true
+    solution is a person's, and 60 % where both are a model's. `rewriting` gives both one style.
     """
 
     folder: str
     right: Literal["person", "model"] = "person"
     """Who wrote the true solution: a person, or a model that was marked correct. The latter
-    hides the hand and leaves 685 problems, which some models got right and others wrong."""
+    hides the style, and leaves 685 problems, which some models got right and others wrong."""
     balanced: bool = True
-    """False takes the wrong solution by (seed, id) alone, and leaves the leak of form in."""
+    """False draws the wrong solution from (seed, id) alone; the leak of form stays in."""
 
     def load(self, root: Path = Path()) -> tuple[Problem, ...]:
         folder = root / self.folder
@@ -151,7 +151,7 @@ def _id(line: int) -> str:
 def _offers(
     written: Sequence[ModelSolution], correct: bool, fits: Callable[[Decimal], bool]
 ) -> list[Answer]:
-    """The solutions marked `correct` or not that come to a fitting number, in their order."""
+    """Solutions whose mark is `correct` and whose final number fits, in their order."""
     return [
         _answer(reasoned, final)
         for solution in written
@@ -163,22 +163,24 @@ def _offers(
 
 
 def _answer(reasoned: Sequence[str], final: Decimal) -> Answer:
-    """An answer that has no label yet."""
+    """An unlabelled answer."""
     text = number_text(final)
     return Answer("", text, laid_out(reasoned, text))
 
 
 def _solutions(path: Path) -> dict[str, tuple[int, SolutionRow]]:
-    """(line, row) by question."""
-    found: dict[str, tuple[int, SolutionRow]] = {}
+    """(line, row) of each question's solutions."""
+    by_question: dict[str, tuple[int, SolutionRow]] = {}
     for line, row in json_rows(str(path), read_bytes(path), SolutionRow):
         question = row.question.strip()
-        if question in found:
+        if question in by_question:
             raise DatasetError(
-                str(path), line, f"the question of line {found[question][0]} again; remove one"
+                str(path),
+                line,
+                f"the question of line {by_question[question][0]} again; remove one",
             )
-        found[question] = line, row
-    return found
+        by_question[question] = line, row
+    return by_question
 
 
 def _truth(
@@ -191,11 +193,11 @@ def _truth(
         raise DatasetError(
             str(folder / QUESTIONS), line, f"answer: ends in {last!r}, not in a line like #### 18"
         )
-    if (again := closing(solution.ground_truth)) != stated:
+    if (solved := closing(solution.ground_truth)) != stated:
         raise DatasetError(
             str(folder / SOLUTIONS),
             at,
-            f"ground_truth: comes to {again}, and {QUESTIONS}:{line} to {stated}; fix one",
+            f"ground_truth: comes to {solved}, and {QUESTIONS}:{line} to {stated}; fix one",
         )
     return stated
 
@@ -203,5 +205,5 @@ def _truth(
 def _names(reasoned: Sequence[str], final: Decimal) -> bool:
     """Whether the last step mentions the number that the solution is said to come to."""
     return bool(reasoned) and abs(final) in {
-        abs(number(found) or 0) for found in _NUMBER.findall(reasoned[-1])
+        abs(number(text) or 0) for text in _NUMBER.findall(reasoned[-1])
     }

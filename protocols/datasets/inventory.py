@@ -1,4 +1,4 @@
-"""What a data set holds, counted: problems, answers, passages, and questions that stand twice."""
+"""Counts of what a data set holds: problems, answers, passages, and duplicate questions."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -15,15 +15,15 @@ Countable = TypeVar("Countable", int, str)
 class Inventory:
     problems: int
     answers: tuple[tuple[int, int], ...]
-    """(answers, problems with so many), by the number of answers."""
+    """(number of answers, problems with that many), ascending."""
     best: tuple[tuple[str, int], ...]
-    """(label, problems whose best answer is called so), by label; of equals the first counts."""
+    """(label, problems whose best answer has it), by label; ties count for the first answer."""
     passages: int
-    """Different ones."""
+    """Number of distinct passages."""
     groups: int
-    """Different ones; a problem that belongs to none is one of its own."""
+    """Number of distinct groups; a problem without one is a group of its own."""
     duplicates: tuple[tuple[str, ...], ...]
-    """Ids of problems that put the same question about the same passage."""
+    """Ids of problems that ask the same question about the same passage."""
 
 
 def inventory(problems: Iterable[Problem]) -> Inventory:

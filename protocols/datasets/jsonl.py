@@ -4,9 +4,9 @@ One object a line: {"id", "question", "answers": [{"label", "text", "value", "wo
 "passage"?, "group"?, "graded"?}. `value` is +1 for true and -1 for false, or any grade; the highest
 is the best answer. `work` is a worked solution or evidence that everybody may read, `passage` a
 source text that judges as a rule may not, and `group` names what a bootstrap must keep together.
-`flaw` says what was made wrong in the work, which critics are to find and nobody is told.
-`graded` says whether everybody is asked for the best answer in place of the right one; unless it
-says so, that is where values are grades.
+`flaw` describes the error planted in the work, for critics to find; no speaker is shown it.
+`graded` sets whether every seat is asked for the best answer instead of the right one; by default
+they are where values are grades.
 """
 
 import re
@@ -79,13 +79,13 @@ class ProblemRow(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class JsonLines(Loader):
-    """Problems of our own format, from a file."""
+    """Problems from a file in our own format."""
 
     names_rows: ClassVar[bool] = True
 
     path: str
     relabel: bool = False
-    """Reorder the answers by (seed, id) and call them A, B, C … whatever the file calls them.
+    """Reorder the answers by (seed, id) and label them A, B, C …, whatever labels the file has.
     Rows without labels are always labelled so."""
 
     def load(self, root: Path = Path()) -> tuple[Problem, ...]:
@@ -94,7 +94,7 @@ class JsonLines(Loader):
 
 
 def problems(file: str, data: bytes, relabel: bool = False, seed: int = 0) -> Iterator[Problem]:
-    """The problems in the bytes of a file, as they are asked for. DatasetError."""
+    """The problems in the bytes of a file, read lazily. DatasetError where one is wrong."""
     lines: dict[str, int] = {}
     for line, row in json_rows(file, data, ProblemRow):
         if row.id in lines:
@@ -114,7 +114,7 @@ def write_jsonl(problems: Iterable[Problem], path: Path) -> None:
 
 
 def jsonl(problems: Iterable[Problem], file: str = "problems") -> Iterator[bytes]:
-    """Problems as lines of a file that `JsonLines` reads the same ones back from. DatasetError."""
+    """Problems as lines that `JsonLines` reads back unchanged. DatasetError if it could not."""
     seen: set[str] = set()
     for line, problem in enumerate(problems, 1):
         if problem.id in seen:

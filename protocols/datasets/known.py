@@ -2,7 +2,7 @@
 
 Rows {"question", "answer", "id"?}, the answer being a solution that ends in a line like `#### 18`
 (as in GSM8K's own files), a number, or any text; or problems of our own format, of which the best
-answer is taken and the others are left aside.
+answer is taken and the others are ignored.
 """
 
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ class _AnyRow(BaseModel):
 
 
 def known_questions(path: Path) -> tuple[Known, ...]:
-    """All of a file, with distinct ids; a row without one is called after the file and its line.
+    """All questions of a file, with distinct ids; a row without one is named by file and line.
 
     DatasetError where the file is wrong.
     """
@@ -81,7 +81,7 @@ def _solved(answer: str) -> Answer:
 
 
 def _right(text: str, work: str = "") -> Answer:
-    """A number in the notation of every other, its solution in their layout; or the text."""
+    """The right answer; a number and its solution in the common notation and layout."""
     value = number(text)
     if value is None:
         return Answer("", text, work)

@@ -1,9 +1,9 @@
 """The leak gate: how often rules that never read the question find the best answer.
 
-A judge may look able and only have noticed that the true answers are longer. So before any model
-is asked, each rule of form picks the answer that has most of some outward feature; where the
-picks beat chance, or fall short of it, by more than luck, the data set leaks its labels. What no
-single rule says, a classifier of words and spellings may.
+A judge may look capable and only have noticed that the true answers are longer. So before any
+model is asked, each rule of form picks the answer with the most of some outward feature; where its
+picks beat chance, or fall short of it, by more than luck, the data set leaks its labels. A
+classifier of words and spellings may find what no single rule does.
 """
 
 import math
@@ -19,12 +19,12 @@ from oversight.protocols.question import Answer, Problem
 from oversight.protocols.scoring.shares import wilson
 
 Feature: TypeAlias = Callable[[Answer], float]
-"""How much of something outward an answer has; its rule picks the answer that has the most."""
+"""Amount of an outward feature in an answer; its rule picks the answer with the most."""
 
 CONFIDENCE = 0.95
-"""That an honest data set passes: the intervals of all rules hold together at this level."""
+"""Probability that an honest data set passes: the joint level of all rules' intervals."""
 MATERIAL = 0.03
-"""How far from chance a rule must be to matter, beside its interval: 3 points in 100."""
+"""Minimum distance from chance that matters, besides the interval: 3 percentage points."""
 
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _DOT_ZERO = re.compile(r"\d\.0+(?!\d)")
@@ -98,7 +98,7 @@ MENDS: tuple[tuple[str, str], ...] = (
     ),
     (r".*", "write the answers of all problems in one notation, the wrong ones as the right ones"),
 )
-"""(pattern of rules, what to do about a leak by them); the first that fits."""
+"""(pattern of rule names, how to mend a leak by them); the first match counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class RuleAccuracy:
 
     rule: str
     applicable: int
-    """Problems whose answers the rule tells apart; on all others it has the luck of a draw."""
+    """Problems whose answers the rule tells apart; on all others it picks at random."""
     accuracy: float
     """Over the problems that it reads, in [0, 1]; a tie of k answers counts 1/k."""
     low: float
@@ -120,7 +120,7 @@ class RuleAccuracy:
     def leaks(self) -> bool:
         """Whether the rule is materially off chance, either way, and by more than luck."""
         off = self.accuracy - self.chance
-        # Only luck makes what was learned from other problems worse than chance.
+        # A rule learned from other problems falls below chance only by luck.
         off = off if self.rule == WORDING else abs(off)
         return off > MATERIAL and not self.low <= self.chance <= self.high
 
@@ -132,11 +132,11 @@ class RuleAccuracy:
 
 @dataclass(frozen=True, slots=True)
 class LeakGate:
-    """What every rule of form makes of one data set."""
+    """The accuracy of every rule of form on one data set."""
 
     problems: int
     rules: tuple[RuleAccuracy, ...]
-    """By how far they are from chance, farthest first."""
+    """By distance from chance, farthest first."""
 
     @property
     def leaks(self) -> tuple[RuleAccuracy, ...]:
@@ -156,10 +156,10 @@ class LeakGate:
 
     @property
     def unseen(self) -> int:
-        """Points in 100 off a chance of 1/2 up to which a rule that tells all answers apart is not
-        found, as often as not."""
-        found = partial(power, self.problems)
-        return bisect_left(range(51), 1 / 2, key=lambda points: found(points / 100)) - 1
+        """Percentage points off a chance of 1/2 up to which the gate misses, as often as not, a
+        rule that tells all answers apart."""
+        detected = partial(power, self.problems)
+        return bisect_left(range(51), 1 / 2, key=lambda points: detected(points / 100)) - 1
 
 
 def leak_gate(problems: Iterable[Problem]) -> LeakGate:
@@ -176,16 +176,16 @@ def leak_gate(problems: Iterable[Problem]) -> LeakGate:
         _measured(name, problems, [[*map(feature, p.question.answers)] for p in problems], level)
         for name, feature in FEATURES.items()
     ]
-    places = [[float(-n) for n in range(len(p.values))] for p in problems]
-    rules.append(_measured(POSITION, problems, places, level))
+    positions = [[float(-n) for n in range(len(p.values))] for p in problems]
+    rules.append(_measured(POSITION, problems, positions, level))
     rules.append(_learned(problems, level))
     rules.sort(key=lambda rule: -abs(rule.accuracy - rule.chance))
     return LeakGate(len(problems), tuple(rules))
 
 
 def power(n: int, tell: float) -> float:
-    """The probability that the gate finds a rule that tells all answers of n problems apart and is
-    right about the better of two by `tell` more often than chance, 0 to 1/2."""
+    """Probability that the gate finds a rule that tells all answers of n problems apart and picks
+    the better of two with probability 1/2 + `tell`; tell in [0, 1/2]."""
     level = 1 - (1 - CONFIDENCE) / RULES
     least = bisect_left(range(n + 1), True, key=lambda hits: _found(hits, n, level))
     p = 1 / 2 + tell
@@ -205,19 +205,19 @@ def _binomial(k: int, n: int, p: float) -> float:
 
 
 def _learned(problems: Sequence[Problem], level: float) -> RuleAccuracy:
-    """The rule of wording, over the problems that the classifier reads; if it finds too few, it
-    has the luck of a draw."""
-    # Numbers are for this rule alone, and slow to import.
+    """Accuracy of the wording rule on the problems that the classifier reads; chance if they are
+    too few."""
+    # Imported here: numpy is slow to import, and only this rule needs it.
     from oversight.protocols.datasets.form_classifier import preferences
 
-    found = preferences(problems) or [[0.0] * len(problem.values) for problem in problems]
-    return _measured(WORDING, problems[: len(found)], found, level)
+    scores = preferences(problems) or [[0.0] * len(problem.values) for problem in problems]
+    return _measured(WORDING, problems[: len(scores)], scores, level)
 
 
 def _measured(
     name: str, problems: Sequence[Problem], features: Sequence[Sequence[float]], level: float
 ) -> RuleAccuracy:
-    """features: for each problem, how much of it each answer has."""
+    """Accuracy of one rule. features: for each problem, the amount in each answer."""
     applicable, hits, blind, rest = 0, 0.0, 0.0, 0.0
     for problem, amounts in zip(problems, features, strict=True):
         best = [value == max(problem.values) for value in problem.values]
@@ -229,7 +229,7 @@ def _measured(
         picked = [right for right, n in zip(best, amounts, strict=True) if n == max(amounts)]
         hits += sum(picked) / len(picked)
         applicable += 1
-    # Where nothing was tried, nothing is known.
+    # A rule that applies to no problem has the widest interval.
     low, high = wilson(hits / applicable, applicable, level) if applicable else (0.0, 1.0)
     total = len(problems)
     return RuleAccuracy(

@@ -1,4 +1,4 @@
-"""What every loader is: settings that a sweep file can hold, and one way to load problems."""
+"""The loader interface: settings that a sweep file can hold, and one way to load problems."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -20,20 +20,20 @@ class Loader(ABC):
     """
 
     quoted: ClassVar[bool] = False
-    """Whether agents quote its passages to a judge who cannot read them, where a sweep file does
-    not say."""
+    """Whether agents quote its passages to a judge who cannot read them, unless the sweep file sets
+    `quotes`."""
     names_rows: ClassVar[bool] = False
-    """Whether its ids stand in the file. Others are places, and of two files two things."""
+    """Whether ids come from the file; else they are row numbers, not comparable across files."""
 
     limit: int | None = None
-    """At most so many problems; None for all. A higher limit keeps those of a lower one."""
+    """Maximum number of problems; None for all. A higher limit keeps those of a lower one."""
     shuffle: bool = False
     """Take problems in an order drawn from (seed, id) and not in the order of the file."""
     seed: int = 0
-    """Decides the order if shuffled, the labels where they are drawn, and the wrong answers."""
+    """Seeds the shuffled order, and the labels and wrong answers where they are drawn."""
     proposals: bool = False
-    """Of each problem its right answer and a wrong one, each by itself, to be accepted or rejected:
-    open answers in place of a choice. `limit` counts the problems before."""
+    """Split each problem into two proposals to accept or reject, its right answer and a wrong one:
+    open answers instead of a choice. `limit` counts the problems before the split."""
 
     def __post_init__(self) -> None:
         if self.limit is not None and self.limit < 1:
@@ -51,15 +51,15 @@ class Loader(ABC):
         return ()
 
     def _picked(self, problems: Iterable[Problem]) -> tuple[Problem, ...]:
-        """The problems that shuffle and limit leave; lazily unless shuffled."""
+        """The problems after shuffle and limit; read lazily unless shuffled."""
         if self.shuffle:
             problems = sorted(problems, key=lambda problem: self._rank(problem.id))
         return self._asked(islice(problems, self.limit))
 
     def _asked(self, problems: Iterable[Problem]) -> tuple[Problem, ...]:
-        """The problems as they are asked."""
+        """The problems, or their proposals where those are set."""
         return tuple(proposals(problems, self.seed) if self.proposals else problems)
 
     def _rank(self, id: str) -> float:
-        """Where a shuffle puts an id: by itself, so that new rows do not reorder old ones."""
+        """Sort key of an id in a shuffle, of the id alone: new rows do not reorder old ones."""
         return randomness(self.seed, id, "order").random()

@@ -16,7 +16,7 @@ from oversight.protocols.question import Problem
 
 CHOICE_LETTERS = "ABCD"
 COLUMNS = ("question", "A", "B", "C", "D", "answer")
-"""Of the authors' CSV files, which do not name them."""
+"""Columns of the authors' CSV files, which have no header."""
 
 
 class MmluRow(BaseModel):
@@ -43,22 +43,22 @@ class MmluRecord(BaseModel):
 @dataclass(frozen=True, slots=True)
 class Mmlu(Choices):
     """MMLU in the authors' `data.tar`, read as it is, or as rows {"question", "subject",
-    "choices", "answer"}, the answer being a place from 0.
+    "choices", "answer"}, the answer being an index from 0.
 
     Problem `mmlu-anatomy-17` is the 17th record of anatomy in the archive, `mmlu-17` the 17th row.
     """
 
     split: Literal["test", "val", "dev"] = "test"
-    """Of the archive; rows have none."""
+    """Split of the archive; rows have none."""
     subject: str = ""
-    """Take this one only, such as `anatomy`; empty takes all, one after the other."""
+    """Take only this subject, such as `anatomy`; empty takes all, one after the other."""
 
     def _problems(self, path: Path) -> Iterator[Problem]:
-        found = False
+        empty = True
         for problem in self._archived(path) if path.suffix == ".tar" else self._listed(path):
-            found = True
+            empty = False
             yield problem
-        if not found:
+        if empty:
             what = f"no subject {self.subject!r}" if self.subject else "no question"
             raise DatasetError(str(path), 0, f"there is {what} in it; subjects are written a_b")
 

@@ -1,4 +1,4 @@
-"""Examples that are problems as well: a judge who is shown them is told the truth of its case."""
+"""Overlap of examples and problems: a judge shown its own case as an example knows the answer."""
 
 from collections.abc import Iterable
 
@@ -9,19 +9,19 @@ from oversight.protocols.question import Problem
 def overlap(
     problems: Iterable[Problem], examples: Iterable[Problem]
 ) -> tuple[tuple[str, str], ...]:
-    """(id of a problem, id of an example) of all that are one question: by id, or by text, but for
-    case and spaces, about one passage."""
+    """(problem id, example id) of each pair that is one question: by id, or by text and passage,
+    ignoring case and spaces."""
     ids: dict[str, str] = {}
     texts: dict[object, str] = {}
     for problem in problems:
         ids[problem.id] = problem.id
         texts.setdefault(_text(problem), problem.id)
-    found = []
+    pairs = []
     for example in examples:
-        same = ids.get(example.id) or texts.get(_text(example))
-        if same is not None:
-            found.append((same, example.id))
-    return tuple(found)
+        problem_id = ids.get(example.id) or texts.get(_text(example))
+        if problem_id is not None:
+            pairs.append((problem_id, example.id))
+    return tuple(pairs)
 
 
 def _text(problem: Problem) -> object:

@@ -1,4 +1,4 @@
-"""Questions about a text in the original files of two data sets, for information asymmetry.
+"""Loaders of two data sets of questions about a text, for information asymmetry.
 
 Agents read the passage; judges, as a rule, do not. Questions about one text share a `group`, so
 that no interval takes them for independent.
@@ -35,7 +35,7 @@ class QualityQuestion(_Row):
     gold_label: Annotated[int, Field(ge=1)]
     validation: list[BestDistractor] = []
     difficult: Literal[0, 1] | None = None
-    """1: most of those who had but 45 seconds for the article were wrong."""
+    """1: most annotators with only 45 seconds for the article were wrong."""
 
 
 class QualityRow(_Row):
@@ -55,8 +55,8 @@ class BoolQRow(_Row):
 class Quality(Loader):
     """QuALITY (Pang et al. 2022, arXiv:2112.08608): articles with questions of four options.
 
-    The wrong answer is the distractor that most annotators found best; of equals, and where none
-    was asked, one is drawn. Problem `quality-3-7` is question 7 of row 3, of the hard ones too.
+    The wrong answer is the distractor that most annotators found best; ties, and questions without
+    annotators, are settled by a draw. Problem `quality-3-7` is question 7 of row 3, also if `hard`.
     Agents quote the article, checked, to a judge who cannot read it, unless `quotes` is set.
     """
 
@@ -64,8 +64,8 @@ class Quality(Loader):
 
     path: str
     hard: bool = False
-    """Only questions of the hard subset, QuALITY-HARD, as studies of debate have them: those that
-    most readers in a hurry got wrong."""
+    """Only the hard subset, QuALITY-HARD, which studies of debate use: questions that most readers
+    in a hurry got wrong."""
 
     def load(self, root: Path = Path()) -> tuple[Problem, ...]:
         return self._picked(self._problems(root / self.path))

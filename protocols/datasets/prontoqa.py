@@ -13,7 +13,7 @@ from oversight.protocols.datasets.rows import Text, json_rows, members, read_byt
 from oversight.protocols.question import Problem, labelled
 
 NESTED = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*"example\d+"\s*:')
-"""How the authors' own files begin."""
+"""Start of the authors' own files."""
 
 
 class ProntoQaRow(BaseModel):
@@ -25,7 +25,7 @@ class ProntoQaRow(BaseModel):
 
 
 class ProntoQaExample(BaseModel):
-    """An entry of the authors' own files; its examples for a prompt are of no use here."""
+    """An entry of the authors' own files; its few-shot examples are ignored."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 

@@ -13,10 +13,10 @@ REJECT = "The proposed answer is not right."
 
 
 def proposals(problems: Iterable[Problem], seed: int = 0) -> Iterator[Problem]:
-    """Of each problem two: its right answer proposed, and a wrong one drawn by (seed, id).
+    """Two proposals per problem: its right answer, and a wrong one drawn from (seed, id).
 
-    One of each, so that proposals are as often right as wrong. Both are in one group, which a
-    bootstrap keeps together. ValueError for answers that differ in degree: there is none to accept.
+    So proposals are as often right as wrong. Both are in one group, which a bootstrap keeps
+    together. ValueError for answers that differ in degree: none of them can be accepted.
     """
     for problem in problems:
         question, best = problem.question, problem.best

@@ -1,8 +1,8 @@
-"""One hand for all answers: a model writes every worked solution anew, the right ones as the wrong.
+"""Rewriting in one style: one model rewrites every worked solution, right and wrong alike.
 
-Where a person wrote the right solutions and models the wrong ones, a judge can tell them by their
-hand. Here all go through one model, by one prompt that says neither what was asked, nor which
-answer it is, nor what others there are; so that nothing but what is said can tell them apart.
+Where people wrote the right solutions and models the wrong ones, a judge can tell them apart by
+style. Here one model rewrites all of them, by one prompt that shows neither the question, nor the
+label, nor the other answers; so that only their content can tell them apart.
 """
 
 import re
@@ -34,7 +34,7 @@ _RESULT = re.compile(r"= (-?\d+(?:\.\d+)?)")
 
 @dataclass(frozen=True, slots=True)
 class Rewriter:
-    """The model whose hand all answers are to have."""
+    """The model that rewrites every answer."""
 
     model: str
     temperature: float | None = 0.0
@@ -44,7 +44,7 @@ class Rewriter:
         require_positive(self, "max_tokens")
 
     async def rewrite(self, problem: Problem, ask: Ask) -> Problem:
-        """The problem with all its works in one hand; texts, labels and values stay.
+        """The problem with every work rewritten; texts, labels and values stay.
 
         Unreadable if a rewritten solution has another answer, or lacks a result that it had, or if
         an answer has no work; Declined for a refusal.
@@ -53,11 +53,11 @@ class Rewriter:
         answers = await gather_in_order(
             *(self._rewritten(answer, ask) for answer in question.answers)
         )
-        made = Question(question.text, tuple(answers), question.passage)
-        return replace(problem, question=made)
+        question = Question(question.text, tuple(answers), question.passage)
+        return replace(problem, question=question)
 
     def compose(self, answer: Answer) -> Call:
-        """The call that rewrites one answer. It has no label, and no word of the question."""
+        """The call that rewrites one answer. It shows neither its label nor the question."""
         solution = f"<solution>\n{escape_tags(answer.work)}\n</solution>"
         form = solution_form("string" if number(answer.text) is None else "number")
         return Call(
@@ -95,7 +95,7 @@ class Rewriter:
 
 def _require_results(work: str, rewritten: str, reply: Reply) -> None:
     """Unreadable if a number that the solution came to is gone: something was corrected."""
-    there = {sense(found) for found in re.findall(r"-?\d+(?:\.\d+)?", rewritten)}
+    numbers = {sense(text) for text in re.findall(r"-?\d+(?:\.\d+)?", rewritten)}
     for result in _RESULT.findall(work):
-        if sense(result) not in there:
+        if sense(result) not in numbers:
             raise unreadable(f"the result {result} is gone from the rewritten solution", reply)

@@ -1,7 +1,6 @@
-"""Outside bytes on their way in: JSON Lines, or one JSON array or object, row by row, each with
-its line.
+"""Reader of data files: JSON Lines, or one JSON array or object, checked row by row, with lines.
 
-Whatever is wrong with a file becomes one DatasetError: file, line, the value at fault, the mend.
+Any fault in a file becomes one DatasetError: file, line, the value at fault, the mend.
 """
 
 import json
@@ -46,7 +45,7 @@ class _AnyRow(BaseModel):
 
 
 class _Refused(ValueError):
-    """JSON that other readers would take, and read differently from one another."""
+    """JSON that parsers accept, but read differently from one another."""
 
 
 def read_bytes(path: Path) -> bytes:
@@ -60,8 +59,8 @@ def read_bytes(path: Path) -> bytes:
 
 
 def regular(path: Path) -> Path:
-    """The same path, if a file is there. DatasetError for what is none: a device has no end, and a
-    pipe may never begin. OSError where nothing is there."""
+    """The path itself, if it is a regular file. DatasetError if it is not: a device has no end, and
+    a pipe may never begin. OSError if nothing is there."""
     if kind := _KINDS.get(stat.S_IFMT(path.stat().st_mode)):
         raise DatasetError(str(path), 0, f"is {kind}; name a file with the rows in it")
     return path
@@ -71,7 +70,7 @@ def json_rows(file: str, data: bytes, model: type[RowModel]) -> Iterator[tuple[i
     """(line, row) of every row, checked against `model`; lines count from 1.
 
     data: one JSON object a line, blank lines aside, or one JSON array of objects; UTF-8, with or
-    without a byte order mark. Rows are read as they are asked for. DatasetError at the first
+    without a byte order mark. Rows are read lazily. DatasetError at the first
     row that is wrong, and for a file without rows.
     """
     text = decoded(file, data)
@@ -82,8 +81,8 @@ def json_rows(file: str, data: bytes, model: type[RowModel]) -> Iterator[tuple[i
 def each_row(
     file: str, data: bytes, model: type[RowModel]
 ) -> Iterator[tuple[int, RowModel | DatasetError]]:
-    """As `rows`, but a row that does not fit `model` comes as its fault, and reading goes on.
-    DatasetError for a file that is no JSON, and for one without rows."""
+    """As `json_rows`, but a row that does not fit `model` is yielded as its error, and reading goes
+    on. DatasetError for a file that is not JSON, or has no rows."""
     for line, value in json_rows(file, data, _AnyRow):
         try:
             yield line, checked_row(file, line, value.__pydantic_extra__ or {}, model)
@@ -93,7 +92,7 @@ def each_row(
 
 def members(file: str, data: bytes, model: type[RowModel]) -> Iterator[tuple[int, RowModel]]:
     """(line, row) of every row of a file that is one JSON object: {NAME: ROW, …}. Otherwise as
-    `rows`."""
+    `json_rows`."""
     yield from _checked(file, _elements(file, decoded(file, data)), model)
 
 
@@ -172,7 +171,7 @@ def _elements(file: str, text: str) -> Iterator[tuple[int, Any]]:
 
 
 def _named(file: str, line: int, text: str, start: int, names: set[str]) -> int:
-    """Where the value begins whose name starts at `start`. names: those that came before it."""
+    """Offset of the value whose name starts at `start`. names: those seen before it."""
     name, place = _value(file, line, text, start, "each row of the JSON object has a name")
     place = _skip(text, place)
     if not isinstance(name, str) or text[place : place + 1] != ":":
@@ -186,8 +185,8 @@ def _named(file: str, line: int, text: str, start: int, names: set[str]) -> int:
 
 
 def _skip(text: str, place: int) -> int:
-    found = _SPACE.match(text, place)
-    return found.end() if found else place
+    spaces = _SPACE.match(text, place)
+    return spaces.end() if spaces else place
 
 
 def _value(file: str, line: int, text: str, start: int, shape: str) -> tuple[Any, int]:
@@ -249,7 +248,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
 
 
 def _complaint(exc: ValidationError) -> str:
-    """The first thing that does not fit, in our words."""
+    """The first validation error, in our words."""
     error = exc.errors(include_url=False)[0]
     value = _brief(error["input"])
     match error["type"]:

@@ -1,7 +1,7 @@
-"""Problems as SOlib keeps them: two numbers, each with a proof (arXiv 2504.03731).
+"""SOlib's data files: two numbers a question, each with a proof (arXiv 2504.03731).
 
 A JSON array, or JSON Lines, of {"question", "answer_correct": {"numeric", "proof"},
-"answer_incorrect": {"numeric", "proof"}}; other fields are left aside.
+"answer_incorrect": {"numeric", "proof"}}; other fields are ignored.
 """
 
 import logging
@@ -21,7 +21,7 @@ from oversight.protocols.question import Problem, labelled
 logger = logging.getLogger(__name__)
 
 LISTED = 50
-"""Bad rows that are told one by one."""
+"""Maximum number of bad rows that an error lists."""
 
 
 class NumericAnswer(BaseModel):
@@ -40,7 +40,7 @@ class NumericAnswer(BaseModel):
 
     @property
     def value(self) -> str:
-        """The number in the notation that both answers have."""
+        """The number in the notation that both answers share."""
         value = number(str(self.numeric))
         assert value is not None
         return number_text(value)
@@ -61,11 +61,11 @@ class Solib(Loader):
 
     path: str
     on_bad_row: Literal["refuse", "skip"] = "refuse"
-    """What to do with rows whose two numbers are equal, or that are none: all of them are told, or
-    left out and counted."""
+    """What to do with rows whose two numbers are equal, or are not numbers: list them in an error,
+    or leave them out and count them."""
     raw: bool = False
-    """Keep numbers and proofs as they were published, so that published tables can be computed
-    again. Beware: a `.0` at the right number then tells most answers."""
+    """Keep numbers and proofs as published, to reproduce published tables. Beware: a `.0` at the
+    right number then gives most answers away."""
 
     def load(self, root: Path = Path()) -> tuple[Problem, ...]:
         problems, faults = self._read(root)
@@ -92,15 +92,15 @@ class Solib(Loader):
     def _read(self, root: Path) -> tuple[list[Problem], list[DatasetError]]:
         problems: list[Problem] = []
         faults: list[DatasetError] = []
-        for made in self._rows(root / self.path):
-            if isinstance(made, DatasetError):
-                faults.append(made)
+        for outcome in self._rows(root / self.path):
+            if isinstance(outcome, DatasetError):
+                faults.append(outcome)
             else:
-                problems.append(made)
+                problems.append(outcome)
         return problems, faults
 
     def _rows(self, path: Path) -> Iterator[Problem | DatasetError]:
-        """Each row as a problem, or why it is none."""
+        """Each row as a problem, or the error in it."""
         for place, (line, row) in enumerate(each_row(str(path), read_bytes(path), SolibRow), 1):
             if isinstance(row, DatasetError):
                 yield row

@@ -1,7 +1,7 @@
 """Worked solutions in one format: what a person and several models wrote must look alike.
 
-A data set that writes its true solutions in one hand and its false ones in another leaks the
-label to a judge that never reads the question. So every solution of arithmetic is laid out anew:
+A data set that writes its true solutions in one style and its false ones in another leaks the
+label to a judge that never reads the question. So every arithmetic solution is reformatted:
 one sentence a line, capital first, full stop last; numbers and operators in one notation; the
 same closing line.
 """
@@ -13,7 +13,7 @@ from decimal import Decimal
 DECIMAL_PLACES = 4
 """Decimals that a number keeps: models write 0.47119999999999995 where people write 0.4712."""
 MAX_NUMBER_LENGTH = 24
-"""The longest number that is read as one, in characters: exact in the 28 digits of a Decimal."""
+"""Maximum length of a number, in characters: exact in the 28 digits of a Decimal."""
 
 _MARK = re.compile(r"<<[^<>\n]*>>")
 _CLOSING = re.compile(r"(?:A:|#+|(?:the )?(?:final )?answer(?: is|:))\s*(\S.*)", re.IGNORECASE)
@@ -34,7 +34,7 @@ _LETTERS = str.maketrans(
 
 
 def number(text: str) -> Decimal | None:
-    """The number that `text` is; None if it is none, or longer than LONGEST.
+    """The number that `text` states; None if it is not one, or exceeds MAX_NUMBER_LENGTH.
 
     Reads `$1,248.00`, `-3`, `.5`, `18.` and `40%` (as 40). No exponents: nothing is astronomical.
     """
@@ -49,7 +49,7 @@ def number(text: str) -> Decimal | None:
 
 
 def number_text(value: Decimal) -> str:
-    """A number as both solutions write it: no separators, no trailing zeros, PLACES decimals."""
+    """A number in the common notation: no separators or trailing zeros, DECIMAL_PLACES decimals."""
     rounded = round(value, DECIMAL_PLACES) or value
     text = f"{rounded:f}"
     text = text.rstrip("0").rstrip(".") if "." in text else text
@@ -57,13 +57,13 @@ def number_text(value: Decimal) -> str:
 
 
 def sense(text: str) -> Decimal | str:
-    """What makes two answers the same: a number as such, other text but for case and spaces."""
+    """Key by which answers are the same: a number, or text without case and extra spaces."""
     value = number(text)
     return " ".join(text.casefold().split()) if value is None else value
 
 
 def is_apart(truth: Decimal, final: Decimal) -> bool:
-    """Whether a number is of the truth's kind, and no rounding of it.
+    """Whether a number is of the truth's kind (whole, sign) but not a rounding of it.
 
     Apart: by one unit or more in the last place of the coarser of the two.
     """
@@ -95,7 +95,7 @@ def steps(text: str) -> tuple[str, ...]:
 
 
 def laid_out(written: Sequence[str], final: str) -> str:
-    """A solution of these steps that comes to `final`."""
+    """The text of a solution with these steps, closing with `final`."""
     return "\n".join((*written, f"The answer is {final}."))
 
 
@@ -103,12 +103,12 @@ def _step(sentence: str) -> str:
     line = _NUMBER.sub(_renumbered, sentence)
     line = _TIMES.sub(" * ", line)
     line = _OVER.sub("/", line)
-    line = _SUM.sub(lambda found: f" {found[1] or found[2]} ", line)
-    line = _EQUALS.sub(lambda found: f" = {found[1] or ''}", line)
+    line = _SUM.sub(lambda match: f" {match[1] or match[2]} ", line)
+    line = _EQUALS.sub(lambda match: f" = {match[1] or ''}", line)
     line = " ".join(line.split()).strip(" ;:,.")
     return f"{line[0].upper()}{line[1:]}." if line else ""
 
 
-def _renumbered(found: re.Match[str]) -> str:
-    value = number(found[0])
-    return found[0] if value is None else number_text(value)
+def _renumbered(match: re.Match[str]) -> str:
+    value = number(match[0])
+    return match[0] if value is None else number_text(value)

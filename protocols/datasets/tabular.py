@@ -1,4 +1,4 @@
-"""CSV on its way in: records by the names in its first line, each with the line it begins at."""
+"""CSV reader: records keyed by the names in the first line, each with the line it begins at."""
 
 import csv
 import io
@@ -8,21 +8,21 @@ from oversight.protocols.datasets.rows import RowModel, checked_row, decoded
 from oversight.protocols.errors import DatasetError
 
 MAX_FIELD = 10_000_000
-"""Characters; the standard reader refuses more than 131,072 unless told."""
+"""Maximum length of a field in characters; the standard reader's default is 131,072."""
 
 
 def csv_rows(
     file: str, data: bytes, model: type[RowModel], names: Sequence[str] = ()
 ) -> Iterator[tuple[int, RowModel]]:
-    """(line, record), checked against `model`; columns that it does not name are left aside.
+    """(line, record), checked against `model`; columns that it does not name are ignored.
 
-    names: of the columns; the first line has them unless they are given. UTF-8, with or without a
-    byte order mark; fields may hold line breaks, and blank lines between records are none.
+    names: column names; read from the first line unless given. UTF-8, with or without a
+    byte order mark; fields may hold line breaks, and blank lines between records are skipped.
     DatasetError at the first record that is wrong, and for a file without records.
     """
     csv.field_size_limit(MAX_FIELD)
     reader = csv.reader(io.StringIO(decoded(file, data), newline=""), strict=True)
-    line, found = 1, False
+    line, empty = 1, True
     try:
         if not names:
             names = _header(file, next(reader, []), model)
@@ -30,13 +30,13 @@ def csv_rows(
         for fields in reader:
             if fields:
                 yield line, _record(file, line, dict(_paired(file, line, names, fields)), model)
-                found = True
+                empty = False
             line = reader.line_num + 1
     except csv.Error as exc:
         raise DatasetError(
             file, line, f'not valid CSV: {exc}; a field with quotes in it doubles them, as in ""'
         ) from exc
-    if not found:
+    if empty:
         raise DatasetError(file, 0, "has no records")
 
 
@@ -66,8 +66,8 @@ def _paired(
 
 def _record(file: str, line: int, fields: dict[str, str], model: type[RowModel]) -> RowModel:
     wanted = _columns(model)
-    told = {name: text for name, text in fields.items() if name in wanted}
-    return checked_row(file, line, told, model)
+    values = {name: text for name, text in fields.items() if name in wanted}
+    return checked_row(file, line, values, model)
 
 
 def _columns(model: type[RowModel]) -> set[str]:

@@ -15,18 +15,18 @@ from oversight.protocols.transcript import Transcript, Turn
 
 @dataclass(frozen=True)
 class BestOf(Wrapper):
-    """N draws of every speech; the one with which a selection judge believes `side` most is spoken.
+    """N drafts a speech; the one after which a selection judge believes `side` most is spoken.
 
-    The judge hears the floor with each candidate as its last turn (Khan et al. 2024,
-    arXiv:2402.06782). The spoken turn's score is never below that of draw 0; of equals the
-    lowest draw is spoken, so raising N changes a speech only for a better one.
+    The judge reads the floor with each candidate as its last turn (Khan et al. 2024,
+    arXiv:2402.06782). The spoken turn's score is never below that of draw 0; ties go to
+    the lowest draw, so raising N changes a speech only for a better one.
     """
 
     n: int
     agent: Agent
     judge: Judge
     temperature: float | None = 0.8
-    """Sampling temperature of the drafts; at 0 they would all be the same."""
+    """Sampling temperature of the drafts; at 0 they would all be identical."""
 
     def __post_init__(self) -> None:
         require_positive(self, "n")
@@ -36,8 +36,7 @@ class BestOf(Wrapper):
         return f"{self.agent.name} best of {self.n}"
 
     async def speak_for(self, side: Answer, floor: Transcript, ask: Ask, brief: Brief) -> Turn:
-        """The best draft. One after which the judge cannot be read is not spoken; Unreadable if
-        that is all."""
+        """The best draft after which the judge can be read; Unreadable if there is none."""
         drafter = self._drafter()
         call = drafter.compose(floor, side, brief)
         turns = await gather_in_order(
@@ -49,7 +48,7 @@ class BestOf(Wrapper):
         return turns[max(beliefs, key=beliefs.__getitem__)]
 
     async def speak_plainly(self, floor: Transcript, ask: Ask, brief: Brief) -> Turn:
-        """Draw 0: there is nothing to select for."""
+        """Draw 0: without a side there is nothing to select for."""
         return await self._drafter().speak(floor, None, nth(ask, 0), brief)
 
     def _drafter(self) -> Agent:

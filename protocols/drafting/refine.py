@@ -21,8 +21,8 @@ class Refine(Wrapper):
     arXiv:2402.06782; Saunders et al. 2022, arXiv:2206.05802).
 
     The rewrite is spoken only if the judge then believes `side` more than after the draft. A
-    speaker without a side speaks its draft, since nothing tells the better of two speeches; and so
-    it is with a draft that refuses, concedes or is cut short, and where a critique, their ranking
+    speaker without a side speaks its draft, since nothing tells the better of two speeches. The
+    draft is also spoken if it refuses, concedes or is cut short, or if the critiques, their ranking
     or the judge's belief cannot be read.
     """
 
@@ -32,7 +32,7 @@ class Refine(Wrapper):
     critiques: int = 2
     """Draws of a critique, each blind to the others."""
     temperature: float | None = 0.8
-    """Sampling temperature of the critiques; at 0 they would all be the same."""
+    """Sampling temperature of the critiques; at 0 they would all be identical."""
 
     def __post_init__(self) -> None:
         require_positive(self, "critiques")
@@ -55,7 +55,7 @@ class Refine(Wrapper):
             rewrite = await self.base_agent.speak(drafted.then(critique), side, ask, rewriting)
             if rewrite.outcome != "ok" or rewrite.conceded or not rewrite.text:
                 return draft
-            # What the draft computed, the rewrite may rest on.
+            # The rewrite may rest on what the draft computed.
             rewrite = replace(rewrite, tools=draft.tools + rewrite.tools)
             before, after = await gather_in_order(
                 *(

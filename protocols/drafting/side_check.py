@@ -18,23 +18,23 @@ from oversight.protocols.seat import Seat
 from oversight.protocols.transcript import SideFinding, Transcript, Turn
 
 NO_SIDE = "none"
-"""What the reader says of a speech that argues for no answer, or for several."""
+"""The checker's finding for a speech that argues for no answer, or for several."""
 
 
 @dataclass(frozen=True)
 class SideCheck(Wrapper):
     """A speaker whose speeches are read by a `checker`, and asked for again if off their side.
 
-    The checker is told neither who speaks nor for which side. Every draft after the first is a
-    draw of its own, and hears what the reader found. The last one is spoken, whatever it is; the
-    turn says what was found and how many were sent back. Nobody is asked again until it complies:
-    a refusal, an empty reply and a concession are spoken as they are, unchecked.
+    The checker knows neither who speaks nor for which side. Every retry is a draw of its own, told
+    what the checker found. The last draft is spoken, whatever it is; the turn records
+    the finding and the number of retries. A refusal, an empty reply and a concession are spoken as
+    they are, unchecked: nobody is pressed until it complies.
     """
 
     agent: Speaker
     checker: Agent
     retries: int = 1
-    """The most drafts that are sent back."""
+    """Maximum number of drafts sent back."""
 
     def __post_init__(self) -> None:
         if self.retries < 0:
@@ -46,13 +46,14 @@ class SideCheck(Wrapper):
 
     async def speak_for(self, side: Answer, floor: Transcript, ask: Ask, brief: Brief) -> Turn:
         turn = await self.agent.speak(floor, side, ask, brief)
-        turn, found = await self._checked(turn, side, floor, ask, brief)
+        turn, argued_for = await self._checked(turn, side, floor, ask, brief)
         for retry in range(1, self.retries + 1):
             if turn.check != "off side":
                 break
-            again = replace(brief, stance=f"{brief.stance}\n{_feedback(brief, found)}")
+            again = replace(brief, stance=f"{brief.stance}\n{_feedback(brief, argued_for)}")
             turn = await self.agent.speak(floor, side, nth(ask, retry), again)
-            turn, found = await self._checked(replace(turn, retries=retry), side, floor, ask, brief)
+            turn = replace(turn, retries=retry)
+            turn, argued_for = await self._checked(turn, side, floor, ask, brief)
         return turn
 
     async def _checked(
@@ -76,11 +77,11 @@ class SideCheck(Wrapper):
 
 def side_form(question: Question) -> Form[str]:
     """The label of the answer that a speech argues for, or NO_SIDE."""
-    found = [*(answer.label for answer in question.answers), NO_SIDE]
+    options = [*(answer.label for answer in question.answers), NO_SIDE]
     return Form(
         "side",
-        {"argues_for": choice_of(found)},
-        lambda said: said.one_of("argues_for", found),
+        {"argues_for": choice_of(options)},
+        lambda said: said.one_of("argues_for", options),
     )
 
 
@@ -95,6 +96,6 @@ def reader(words: PromptSet) -> Brief:
     )
 
 
-def _feedback(brief: Brief, found: str) -> str:
-    """What the speaker is told whose draft was found to argue for `found`, a label or nothing."""
-    return brief.words.fill("agent.feedback", found=f"({found})" if found else "no answer")
+def _feedback(brief: Brief, label: str) -> str:
+    """Instruction for a retry after a draft that argued for `label`, empty for no answer."""
+    return brief.words.fill("agent.feedback", found=f"({label})" if label else "no answer")

@@ -1,4 +1,4 @@
-"""What wrappers of a speaker share: who is beneath, and who speaks where there is no side."""
+"""Wrappers of a speaker: the agent beneath, and what is spoken with and without a side."""
 
 from abc import abstractmethod
 from dataclasses import replace
@@ -10,14 +10,14 @@ from oversight.protocols.transcript import Transcript, Turn
 
 
 def heard_as(brief: Brief) -> Brief:
-    """What a judge reads that picks among drafts: the speaker's rules, and that it is the judge."""
+    """Brief of a judge that picks among drafts: the speaker's rules, and the role of the judge."""
     return replace(brief, title="Judge", stance=brief.words.text("judge.role"))
 
 
 class Wrapper(Speaker):
-    """A speaker who does more than speak: drafts are chosen, rewritten or sent back.
+    """A speaker whose drafts are selected, rewritten or sent back before one is spoken.
 
-    All of that is done for a side. A speaker without one has nothing to be better for.
+    This is done only for a side: without one, nothing tells the better of two drafts.
     """
 
     agent: Speaker
@@ -39,4 +39,4 @@ class Wrapper(Speaker):
 
     @abstractmethod
     async def speak_for(self, side: Answer, floor: Transcript, ask: Ask, brief: Brief) -> Turn:
-        """The turn for a side, made of what the agent beneath says."""
+        """The turn for a side, made from drafts of the agent beneath."""

@@ -1,4 +1,4 @@
-"""What a judge is to decide: which answer is right, or whether a statement holds."""
+"""The case put to a judge: which answer is right, or whether a statement holds."""
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -18,16 +18,16 @@ class Case:
 
     floor: Transcript
     brief: Brief | None = None
-    """What the judge reads beside the floor: the rules, and its part in them; None: that it is a
-    judge, and no more."""
+    """What the judge reads beside the floor: the rules, and its role in them; None: only that it is
+    a judge."""
     statement: str = ""
-    """What is said to hold; empty: the case is which answer is right."""
+    """The statement to judge; empty: the case is which answer is right."""
     side: Answer | None = None
     """The answer that the statement speaks for, as programs read it in the prompt."""
 
     @property
     def options(self) -> Question:
-        """What there is to choose from, as the answers of a question."""
+        """The options to choose from, as the answers of a question."""
         return _of_statement(self.statement) if self.statement else self.floor.question
 
     @property
@@ -43,15 +43,15 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """How likely a judge finds a statement."""
+    """A judge's probability that a statement holds."""
 
     value: float
     """In [0, 1]."""
     judgements: tuple[Judgement, ...] = ()
-    """What it was made of; each over (true, not true)."""
+    """The readings behind it; each over (true, not true)."""
 
     def of(self, side: Answer, question: Question) -> tuple[Judgement, ...]:
-        """The judgements read as probabilities of `side`; the others share the rest alike."""
+        """The judgements read as probabilities of `side`; the others share the rest equally."""
         return tuple(
             replace(each, probs=probs_of(each.probs[0], side, question)) for each in self.judgements
         )

@@ -15,7 +15,7 @@ from oversight.protocols.transcript import Judgement
 
 @dataclass(frozen=True)
 class DistributionJudge(ModelJudge):
-    """Asks once for structured output, so that a muddled format is the provider's fault."""
+    """Asks once for structured output, so that the provider enforces the format."""
 
     kind: ClassVar[str] = "distribution"
 

@@ -1,4 +1,4 @@
-"""An ensemble of one weak judge (Sang et al. 2024, arXiv:2402.00667): bagged and weighed."""
+"""An ensemble of one weak judge (Sang et al. 2024, arXiv:2402.00667): bagged and weighted."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,12 +19,12 @@ from oversight.protocols.transcript import Verdict
 
 @dataclass(frozen=True)
 class Ensemble(RepeatedJudge):
-    """One judge many times over, each time with other examples; put it before any protocol.
+    """One judge asked many times, each time with other examples; it can judge any protocol.
 
     To judge a floor:
       1. member n is the judge with `shots` examples drawn with replacement (bagging: Breiman 1996)
          by a chance that depends on `seed` and n alone, asked as a draw of its own;
-      2. every member hears the floor, and none hears the others;
+      2. every member reads the floor, and none reads the others;
       3. unless the weighing is uniform, every member also judges the examples that are held out:
          half of all are taught and half are held out, so that none is tested on what it was shown;
          `oversight.protocols.judges.weighing` makes weights of what it gets right, and an answer
@@ -38,15 +38,15 @@ class Ensemble(RepeatedJudge):
     """
 
     size: int = 5
-    """How many members."""
+    """Number of members."""
     examples: tuple[Shot, ...] = ()
     """Decided cases; without any, members differ by their draw alone."""
     shots: int = 4
-    """How many a member is shown."""
+    """Number of examples that a member is shown."""
     weighing: Weighing = "uniform"
     pool: Pooling = "mean"
     temperature: float | None = 1.0
-    """Sampling temperature of all members; at 0, and without examples, they would be the same."""
+    """Sampling temperature of all members; at 0, and without examples, they would be identical."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -87,7 +87,7 @@ class Ensemble(RepeatedJudge):
         return pooled(case.floor, verdicts, self.pool, weights)
 
     def halves(self, known: Sequence[Shot]) -> tuple[list[Shot], list[Shot]]:
-        """What members are taught, and what they are tested on; nothing if all count alike."""
+        """The examples for teaching, and those for testing; none of the latter if uniform."""
         if self.weighing == "uniform":
             return list(known), []
         mixed = list(known)
@@ -105,7 +105,7 @@ class Ensemble(RepeatedJudge):
 
 
 async def _is_right(member: Judge, shot: Shot, ask: Ask) -> bool:
-    """Whether the member finds the likeliest answer of an example the likeliest, it alone."""
+    """Whether the member's single likeliest answer is that of the example."""
     try:
         verdict = await member.judge(shot.floor, ask)
     except Unreadable:

@@ -1,4 +1,4 @@
-"""The same case with its labels exchanged: what an answer is called must tell nothing.
+"""Exchange of a case's labels, against position bias: an answer's label must not matter.
 
 A judge may lean to (A), to the answer shown first, or to whoever spoke first. So `both_orders` asks
 it twice, the second time with all three exchanged, as Khan et al. 2024 (arXiv:2402.06782) do with
@@ -7,10 +7,10 @@ the names of their debaters.
 What models wrote has labels in it, and is not asked for again: another run of the debate would
 measure two debates, not one judge. Labels are rewritten where they cannot be anything else: in the
 form that every prompt here teaches, `(A)`; after the name of a seat, `Debater A`; and after a noun
-for what has a label, `answer A`. A bare A may be an article, and stays; who speaks in bare letters
-is therefore better judged in one order. Quotes stay as they were verified.
+for what has a label, `answer A`. A bare A may be an article, and stays; speakers who use bare
+letters are therefore better judged in one order. Quotes stay as they were verified.
 
-Speeches trade places only where they were made at once: a reply must not come before what it
+Speeches change places only where they were simultaneous: a reply must not come before what it
 replies to.
 """
 
@@ -23,7 +23,7 @@ from oversight.protocols.question import Answer, Question
 from oversight.protocols.transcript import Transcript, Turn
 
 NOUNS = ("answer", "choice", "option", "side")
-"""What a label may stand behind, beside the seats that are called by one."""
+"""Nouns that a label may follow, besides the titles of seats."""
 
 _QUOTED = re.compile(r"(<quote>.*?</quote>)", re.DOTALL | re.IGNORECASE)
 
@@ -49,7 +49,7 @@ def exchanged(case: Case) -> Case:
 
 
 class Renaming:
-    """Labels for labels, in texts that were written with them."""
+    """Replaces labels by labels, in texts that mention them."""
 
     def __init__(self, question: Question, labels: dict[str, str], turns: tuple[Turn, ...]) -> None:
         self._labels = labels
@@ -62,7 +62,7 @@ class Renaming:
         )
 
     def text(self, text: str) -> str:
-        """The text with every label exchanged that is one, but inside quotes."""
+        """The text with its labels exchanged, except inside quotes."""
         parts = _QUOTED.split(text)
         return "".join(
             part if place % 2 else self._named.sub(self._other, part)
@@ -77,14 +77,14 @@ class Renaming:
         text, reasoning = self.text(turn.text), self.text(turn.reasoning)
         return replace(turn, speaker=speaker, side=side, text=text, reasoning=reasoning)
 
-    def _other(self, found: re.Match[str]) -> str:
-        before, label = found["open"] or found["noun"], found["inner"] or found["behind"]
-        # Seats are known in any case; labels as they are written.
+    def _other(self, match: re.Match[str]) -> str:
+        before, label = match["open"] or match["noun"], match["inner"] or match["behind"]
+        # Titles match in any case, labels only as they are written.
         return f"{before}{self._labels.get(label, label)}"
 
 
 def _reordered(turns: list[Turn]) -> tuple[Turn, ...]:
-    """The turns, those that were made at once in the opposite order."""
+    """The turns, simultaneous ones in reverse order."""
     ordered: list[Turn] = []
     for at_once, group in groupby(turns, key=lambda turn: turn.at_once):
         if at_once:
@@ -95,7 +95,7 @@ def _reordered(turns: list[Turn]) -> tuple[Turn, ...]:
 
 
 def _rounds(turns: list[Turn]) -> list[list[Turn]]:
-    """Turns made at once, cut wherever somebody speaks again."""
+    """Simultaneous turns, cut wherever somebody speaks again."""
     rounds: list[list[Turn]] = [[]]
     for turn in turns:
         if any(turn.speaker == other.speaker for other in rounds[-1]):

@@ -1,4 +1,4 @@
-"""What every judge does: hide the passage, present the answers, average what it reads."""
+"""The judge interface, and the judge of one model: hides the passage, presents, averages."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -25,12 +25,12 @@ Order = Sequence[int]
 
 
 class Judge(ABC):
-    """Whoever can turn a floor into a probability for each answer."""
+    """Interface of a judge: turns a floor into a probability for each answer."""
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """As reports call it."""
+        """Name in reports."""
 
     @property
     @abstractmethod
@@ -70,10 +70,10 @@ class Judge(ABC):
         *,
         side: Answer | None = None,
     ) -> Belief:
-        """How likely the judge, who hears the floor, finds a statement. Unreadable as in `decide`.
+        """The judge's probability, given the floor, of a statement. Unreadable as in `decide`.
 
         A statement is a question with two answers, so every kind of judge elicits it in its own
-        way. side: the answer that the statement speaks for, which programs are told.
+        way. side: the answer that the statement supports, marked for programs that read prompts.
         """
         verdict = await self.decide(Case(floor, brief, statement, side), ask)
         return Belief(verdict.probs[0], verdict.judgements)
@@ -81,7 +81,7 @@ class Judge(ABC):
 
 @dataclass(frozen=True)
 class RepeatedJudge(Judge):
-    """One judge asked many times: it reads what that one reads, and speaks through its model."""
+    """One judge asked many times; it reads what the member reads, and its model is the member's."""
 
     member: Judge
 
@@ -113,7 +113,7 @@ class ModelJudge(Judge):
     """Whether the judge thinks before it answers: in private tags, or openly. The reasoning is
     recorded with the judgement; no other seat reads it either way."""
     reasoning_tokens: int = 0
-    """Added to max_tokens: what a model that reasons before it replies may use for that."""
+    """Added to max_tokens, for a model that reasons before it replies."""
     max_tokens: int = 256
     """Token limit of the answer; REASONING_ROOM is added for a judge that is asked to reason."""
     turn_tokens: int = 512
@@ -121,7 +121,7 @@ class ModelJudge(Judge):
     criteria. A weak model that repeats itself fills whatever it is given."""
 
     kind: ClassVar[str] = ""
-    """How the elicitation is called in reports."""
+    """Name of the elicitation in reports."""
 
     @property
     def name(self) -> str:
@@ -148,7 +148,7 @@ class ModelJudge(Judge):
         if not self.both_orders:
             judgements = await self.elicit(self.shown(seen, order, blind), ask)
             return Verdict(average([each.probs for each in judgements]), case.floor, judgements)
-        # A statement has no labels to exchange but its two words.
+        # A statement has no labels to exchange: only its two options change places.
         other, again = (seen, order[::-1]) if case.statement else (exchanged(seen), order)
         first, second = await gather_in_order(
             self.elicit(self.shown(seen, order, blind), ask),
@@ -156,7 +156,7 @@ class ModelJudge(Judge):
         )
         if not case.statement:
             second = tuple(replace(each, probs=each.probs[::-1]) for each in second)
-        # Each order counts alike, also where more of one order's votes could be read.
+        # Both orders count equally, even if more votes of one could be read.
         means = [average([each.probs for each in judgements]) for judgements in (first, second)]
         return Verdict(average(means), case.floor, first + second)
 
@@ -201,9 +201,10 @@ class ModelJudge(Judge):
         top_logprobs: int = 0,
         cue: bool = False,
     ) -> Call:
-        """The call that puts a case: rules and question first, then what was said, and last what
-        the judge is to do. task: as programs read it; asked: in which form to answer; cue: whether
-        that stands by itself in the end, for a reply that goes on with it."""
+        """The call that puts a case: rules and question, then the floor, then the instructions.
+
+        task: its name for programs that read prompts; asked: how to answer; cue: whether `asked`
+        stands last by itself, for a reply that continues it."""
         case, told = shown.case, list(shown.told)
         marks: dict[str, str | int] = {}
         if self.reason != "none":
@@ -255,11 +256,11 @@ class Shown:
     order: Order
     rules: str
     told: tuple[str, ...]
-    """What the judge is told after it has read the floor, before it is asked."""
+    """Instructions between the floor and the request for an answer."""
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Of the options, in the order of presentation."""
+        """Labels of the options, in the order of presentation."""
         return tuple([self.case.options.answers[place].label for place in self.order])
 
     def asked(self, way: str, **values: str) -> str:
@@ -293,7 +294,7 @@ def as_probabilities(
 
 
 def normalised(weights: Sequence[float], reply: Reply) -> tuple[float, ...]:
-    """Weights as probabilities. Unreadable if any is negative or all are zero: nobody guesses."""
+    """Weights as probabilities. Unreadable if any is negative or all are zero."""
     if any(weight < 0 for weight in weights):
         raise unreadable("a stated probability is negative", reply)
     total = sum(weights)

@@ -1,4 +1,4 @@
-"""A jury: several judges hear the same floor, and their probabilities are pooled."""
+"""A jury: several judges read the same floor, and their probabilities are pooled."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -23,19 +23,19 @@ Probabilities: TypeAlias = tuple[float, ...]
 
 @dataclass(frozen=True)
 class Jury(Judge):
-    """Judges who do not hear each other (Verga et al. 2024, arXiv:2404.18796; weighted pools as in
+    """Judges who do not read each other (Verga et al. 2024, arXiv:2404.18796; weighted pools as in
     Sang et al. 2024, arXiv:2402.00667).
 
     mean: the weighted mean of each probability. median: the middle one of each, normalised; it has
     no weights. logodds: the weighted mean of the logarithms, clipped as log scores are, so that a
-    certain juror is heard loudly but is no veto; for two answers the mean of the log odds.
+    certain juror weighs heavily but has no veto; for two answers the mean of the log odds.
     Unreadable if any juror is: a jury without one of its members would be another jury.
     """
 
     judges: tuple[Judge, ...]
     pool: Pooling = "mean"
     weights: tuple[float, ...] = ()
-    """One a judge, none negative, of which only the proportions count; empty: all alike."""
+    """One a judge, none negative; only their proportions count. Empty: all equal."""
 
     def __post_init__(self) -> None:
         if not self.judges:
@@ -66,7 +66,7 @@ class Jury(Judge):
 
     @property
     def base_agent(self) -> Agent:
-        """The first juror speaks for all."""
+        """The agent of the first juror, which speaks for all."""
         return self.judges[0].base_agent
 
     async def decide(self, case: Case, ask: Ask) -> Verdict:
@@ -77,7 +77,7 @@ class Jury(Judge):
 def pooled(
     floor: Transcript, verdicts: Sequence[Verdict], pool: Pooling, weights: Sequence[float]
 ) -> Verdict:
-    """One verdict of several on one floor. weights: one each, none negative, not all 0."""
+    """One verdict pooled from several on one floor. weights: one each, none negative, not all 0."""
     shares = [weight / sum(weights) for weight in weights]
     row = POOLS[pool]([verdict.probs for verdict in verdicts], shares)
     total = sum(row)
@@ -105,4 +105,4 @@ def _logodds(rows: Sequence[Probabilities], shares: Sequence[float]) -> list[flo
 POOLS: Mapping[Pooling, Callable[[Sequence[Probabilities], Sequence[float]], list[float]]] = (
     MappingProxyType({"mean": _mean, "median": _median, "logodds": _logodds})
 )
-"""Every way to pool, by name: from a row a juror and their shares to weights of the answers."""
+"""Pooling functions by name: from one row a juror and their shares to weights of the answers."""

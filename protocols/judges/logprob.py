@@ -1,4 +1,4 @@
-"""A judge whose probabilities are those of the tokens it was about to write."""
+"""A judge whose probabilities are those of the label tokens in its reply."""
 
 import math
 import re
@@ -15,11 +15,11 @@ from oversight.protocols.question import Question
 from oversight.protocols.transcript import Judgement
 
 _DECORATION = " \t\n()*\"'`.:▁ĠĊ"
-"""What tokenizers and habits put around a label: ` A`, `(A`, `**A`."""
+"""Characters that tokenizers and models put around a label: ` A`, `(A`, `**A`."""
 
 ENOUGH = 0.5
-"""Captured mass from which a verdict is one: below, the model was likelier to say something else
-than any label, and reports hold the verdict in doubt."""
+"""Minimum captured mass of a verdict; below it the model was likelier to say something else than
+any label, and reports flag the verdict as doubtful."""
 
 _ANNOUNCED = re.compile(
     r"""[\s*"'`]*
@@ -33,10 +33,10 @@ _ANNOUNCED = re.compile(
     [\s*"'`(]*""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""What may stand before a label that is a verdict, where anything does: `The answer is`."""
+"""Text that may precede the label of a verdict, such as `The answer is`."""
 
 _A_WORD = re.compile(r"[^\S\n]*[-'\u2019]?[^\W\d_]")
-"""How what follows a label begins where the label is part of a word or of a sentence."""
+"""Start of the text after a label that is part of a word or of a sentence."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def read_masses(reply: Reply, question: Question) -> list[float]:
 
 
 def _verdict_place(reply: Reply, labels: Container[str]) -> int:
-    """Which token of the reply is its verdict. Unreadable if none is."""
+    """Index of the token that is the reply's verdict. Unreadable if none is."""
     texts = [token.text for token in reply.logprobs]
     elsewhere = False
     for n, text in enumerate(texts):

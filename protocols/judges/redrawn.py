@@ -12,16 +12,16 @@ from oversight.protocols.transcript import Verdict
 
 @dataclass(frozen=True)
 class Redrawn(RepeatedJudge):
-    """Several verdicts of one judge, as it is, on the very same transcript; theirs is the mean.
+    """Several verdicts of one judge on the very same transcript; the verdict is their mean.
 
-    Each verdict is recorded beside the mean, so that a report can tell how much of the noise is of
-    verdicts, which are cheap, and how much of the debates that they are about. Draw 0 is what the
-    judge says by itself, so that a run with `draws: 3` goes on from one without. A judge whose
-    temperature is 0 says much the same each time.
+    Each verdict is recorded beside the mean, so that a report can tell the noise of verdicts,
+    which are cheap, from that of the debates that they are about. Draw 0 is the judge's plain call,
+    so that a run with `draws: 3` goes on from one without. A judge whose temperature is 0 says much
+    the same each time.
     """
 
     draws: int = 3
-    """How many verdicts on each transcript."""
+    """Number of verdicts on each transcript."""
 
     def __post_init__(self) -> None:
         require_positive(self, "draws")
@@ -32,10 +32,10 @@ class Redrawn(RepeatedJudge):
 
     async def decide(self, case: Case, ask: Ask) -> Verdict:
         asks = [ask, *(nth(ask, number) for number in range(1, self.draws))]
-        found = await gather_in_order(*(self.member.decide(case, each) for each in asks))
+        verdicts = await gather_in_order(*(self.member.decide(case, each) for each in asks))
         return Verdict(
-            average([verdict.probs for verdict in found]),
+            average([verdict.probs for verdict in verdicts]),
             case.floor,
-            tuple(judgement for verdict in found for judgement in verdict.judgements),
-            redraws=tuple(verdict.probs for verdict in found),
+            tuple(judgement for verdict in verdicts for judgement in verdict.judgements),
+            redraws=tuple(verdict.probs for verdict in verdicts),
         )

@@ -21,7 +21,7 @@ class Shot:
     reasoning: str = ""
     """What a judge who reasons aloud says first."""
     id: str = ""
-    """The id of the problem that it decides, where somebody gave it one; else empty."""
+    """Id of the problem that it decides, if it has one; else empty."""
 
     def __post_init__(self) -> None:
         answers = self.floor.question.answers
@@ -45,7 +45,7 @@ def shots_text(
     words: PromptSet,
     reads_passage: bool,
 ) -> str:
-    """The examples as text. reply: how the judge in question would have put it."""
+    """The examples as text. reply: the judge's own wording of a shot."""
     return "\n\n".join(
         [words.text("judge.examples"), *(_example(shot, reply, reads_passage) for shot in shots)]
     )

@@ -49,7 +49,7 @@ def read_percentages(reply: Reply, question: Question) -> tuple[float, ...]:
 
     Either all have a percent sign, or none has: then they are percentages if any is above 1, and
     shares of 1 otherwise. (Zero is zero with and without a sign.) Unreadable: an answer without a
-    statement, a statement that is no plain number or only repeats the answer's own, mixed units, a
+    statement, a statement that is not a number or only repeats the answer's own, mixed units, a
     number out of range, zeros throughout.
     """
     statements = _statements(readable(reply), question)
@@ -76,7 +76,7 @@ def _statements(text: str, question: Question) -> list[str]:
     if [label for label, _, _ in plain] == [answer.label for answer in question.answers] and all(
         said[:1].isdecimal() and ":" not in said and "=" not in said for _, _, said in plain
     ):
-        # As it was asked for, and as nearly every reply is: no pattern need be made.
+        # The format asked for, and that of nearly every reply: no pattern to compile.
         return [said.rstrip() for _, _, said in plain]
     heads = list(_heads(question).finditer(text))
     last = {
@@ -97,7 +97,7 @@ def _leading_number(answer: Answer) -> str:
 def _heads(question: Question) -> re.Pattern[str]:
     """What opens a statement: `A:`, `**A**:`, `(A) =`, `A (48):` with the answer's text.
 
-    The group that matched tells the answer.
+    The name of the group that matched identifies the answer.
     """
     mark = r"[)*\"'`]*"
     named = (

@@ -27,8 +27,8 @@ _CONCLUSION = re.compile(
 class VotesJudge(ModelJudge):
     """N draws, each with reasoning and a label; the probability of an answer is its share.
 
-    A draw whose conclusion cannot be read casts no vote; none at all is Unreadable. How many
-    voted shows in the number of judgements.
+    A draw whose conclusion cannot be read casts no vote; none at all is Unreadable. There is
+    one judgement a vote.
     """
 
     temperature: float | None = 1.0
@@ -63,7 +63,7 @@ class VotesJudge(ModelJudge):
 
 
 def read_conclusion(reply: Reply, question: Question) -> int:
-    """Place of the answer that the last line `Answer: …` names, with or without its text.
+    """Index of the answer that the last line `Answer: …` names, with or without its text.
 
     Unreadable if there is no such line, or if it names anything else.
     """

@@ -1,6 +1,6 @@
-"""How much each member of an ensemble counts, from what it got right on cases that are decided.
+"""Weights of an ensemble's members, from what they got right on decided cases.
 
-Every way is a function of `right`: right[m][e] is whether member m was right on case e; each
+Each weighing is a function of `right`: right[m][e] is whether member m was right on case e; each
 member has the same cases, at least one. It gives a weight a member, none below 0, of which only
 the proportions count. Where no member is right more often than wrong, all count alike.
 """
@@ -15,16 +15,16 @@ Right: TypeAlias = Sequence[Sequence[bool]]
 
 
 def uniform(right: Right) -> tuple[float, ...]:
-    """All alike."""
+    """Equal weights."""
     return (1.0,) * len(right)
 
 
 def adaboost(right: Right) -> tuple[float, ...]:
     """Boosting of given members (AdaBoost.M1: Freund and Schapire 1997).
 
-    Again and again the member that errs least on the cases as they are weighed now, of equals the
-    first, gets the weight ln((1 - e)/e), e its weighted error; then the cases on which it was wrong
-    count (1 - e)/e times as much. Each member is taken once; none whose error has come to 1/2 is.
+    In each step the member with the least weighted error e, of equals the first, gets the weight
+    ln((1 - e)/e); then the cases on which it was wrong count (1 - e)/e times as much. Each member
+    is taken once; none whose error has come to 1/2 is.
     A member that is never wrong is taken to err on half a case, or it would silence all others.
     """
     cases = len(right[0])
@@ -49,8 +49,8 @@ def logodds_weights(right: Right) -> tuple[float, ...]:
     """The log odds of being right, ln(q/(1 - q)): with votes from independent members this is the
     rule that is right most often (Nitzan and Paroush 1982).
 
-    q is estimated as (right + 1)/(cases + 2); a member that is wrong more often than right is not
-    heard, rather than believed to the contrary.
+    q is estimated as (right + 1)/(cases + 2); a member that is wrong more often than right counts
+    for nothing, rather than to the contrary.
     """
     weights = []
     for row in right:

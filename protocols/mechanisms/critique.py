@@ -125,7 +125,7 @@ class Critique(Conversation):
             for turn in floor.turns
             if turn.speaker == CRITIC
         ]
-        found: list[tuple[str, Scalar]] = []
+        measures: list[tuple[str, Scalar]] = []
         for (name, values), most in ((wrong, max), (("nitpick", {}), min)):
             statement = self.words.fill(f"critique.{name}", **values)
             try:
@@ -134,8 +134,8 @@ class Critique(Conversation):
                 )
             except Unreadable:
                 continue  # the verdict stands, whether or not this can be measured
-            found.append((name, most(likely)))
-        return tuple(found)
+            measures.append((name, most(likely)))
+        return tuple(measures)
 
     async def _rating(self, floor: Transcript, side: Answer, ask: Ask) -> float:
         """How likely the last turn is to be helpful, in [0, 1]."""

@@ -125,5 +125,5 @@ class RecursiveRewardModelling(Protocol):
     async def _verdict(self, assessed: Transcript, side: Answer, ask: Ask) -> Verdict:
         brief = self.judging("reward")
         assert brief is not None
-        told = replace(brief, stance=for_side(brief.stance, side.label, ""))
-        return await self.judge.judge(assessed, ask, told)
+        brief = replace(brief, stance=for_side(brief.stance, side.label, ""))
+        return await self.judge.judge(assessed, ask, brief)

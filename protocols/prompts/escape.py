@@ -1,9 +1,9 @@
-"""What readers of a prompt may believe: marks that only this program can write.
+"""Escaping of reserved tags: the marks in a prompt that only this program can write.
 
-Prompts are laid out with tags. A model that writes such a tag into its own speech would speak
-with a voice that is not its own: forge a tool's result, a verified quote, another debater's
-turn. So whatever a model wrote is escaped before anyone else reads it, and each attempt counted.
-The texts of a data set, which anyone may have written, are shown without live tags as well.
+Prompts are laid out with tags. A model that writes such a tag into its own speech could forge a
+tool's result, a verified quote or another debater's turn. So whatever a model wrote is
+escaped before anyone else reads it, and each attempt counted. The texts of a data set, which anyone
+may have written, are shown without live tags as well.
 """
 
 import re
@@ -31,5 +31,5 @@ def escape_and_count(text: str) -> tuple[str, int]:
 
 
 def escape_tags(text: str) -> str:
-    """A text of a data set as readers are shown it; the very same one if it forges nothing."""
+    """A text of a data set with its reserved tags escaped, as readers are shown it."""
     return escape_and_count(text)[0]

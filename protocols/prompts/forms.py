@@ -22,10 +22,10 @@ from oversight.protocols.question import Question
 _T = TypeVar("_T")
 
 _FIELD = re.compile(r'\{\s*"')
-"""How an object begins that has a field; a brace of plain prose seldom does."""
+"""Start of an object that has a field; a brace in prose seldom looks like it."""
 
 MAX_BRACES = 64
-"""Braces at which the beginning of a form is looked for, in a reply that says more."""
+"""Maximum number of braces tried as the start of a form, in a reply that says more."""
 Schema: TypeAlias = Mapping[str, Any]
 """JSON Schema of one field."""
 
@@ -45,7 +45,7 @@ TEXTS: Schema = MappingProxyType({"type": "array", "items": dict(TEXT)})
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """A form as a model filled it in. Each method reads one field; Unreadable if it is not such."""
+    """A form as a model filled it in. Each method reads one field, or raises Unreadable."""
 
     fields: dict[str, Any]
     reply: Reply
@@ -80,9 +80,9 @@ class Filled:
     def one_of(self, key: str, options: Iterable[str]) -> str:
         """One of the options, letter by letter."""
         value = self.fields[key]
-        if value not in (known := list(options)):
-            told = ", ".join(known)
-            raise unreadable(f"{key!r} is {str(value)[:40]!r}, none of {told}", self.reply)
+        if value not in (allowed := list(options)):
+            listed = ", ".join(allowed)
+            raise unreadable(f"{key!r} is {str(value)[:40]!r}, none of {listed}", self.reply)
         return str(value)
 
 
@@ -101,7 +101,7 @@ class Form(Generic[_T]):
         return _form(self.name, self.properties)
 
     def of(self, reply: Reply) -> _T:
-        """What a reply says. Unreadable, or Declined, if it is no such form."""
+        """What a reply says. Unreadable, or Declined, if it is not such a form."""
         return self.read(Filled(read_form(reply, self.format), reply))
 
 
@@ -146,7 +146,7 @@ def plausibility_form() -> ResponseFormat:
 
 
 def check_reason(reason: str, tokens: int) -> None:
-    """ValueError, with the mend, for settings of reasoning that are none."""
+    """ValueError, with the mend, for invalid settings of reasoning."""
     if reason not in get_args(Reason):
         raise ValueError(f"reason: there is no {reason!r}; there is {', '.join(get_args(Reason))}")
     if tokens < 0:
@@ -202,7 +202,7 @@ def last_object(text: str) -> dict[str, Any] | None:
         except orjson.JSONDecodeError:
             if _FIELD.match(text, start):
                 return None
-            # A brace of what was said before the form.
+            # A brace in the prose before the form.
             start = text.find("{", start + 1)
             continue
         return value if isinstance(value, dict) else None

@@ -1,5 +1,4 @@
-"""How a program reads a prompt: `oversight.protocols.prompts.render` in reverse, for readers that
-are no models.
+"""Parser of prompts: `oversight.protocols.prompts.render` in reverse, for programs that read them.
 
 A model's text never holds a live tag (see oversight.protocols.prompts.escape), so a plain search
 finds each part.
@@ -24,7 +23,7 @@ class Todo(NamedTuple):
     """Label of the answer to argue for; empty for no side."""
     told: str
     words: int | None = None
-    """The most words that the reply may have; None: as many as it likes."""
+    """Maximum number of words of the reply; None: no limit."""
     private: bool = False
     """Whether the reader may think in private tags first."""
     options: tuple[str, ...] = ()
@@ -75,7 +74,7 @@ def read_turns(user: str) -> list[tuple[str, str]]:
 
 
 def read_marked_turns(user: str) -> list[tuple[str, str]]:
-    """The same with our tags in the speeches: results of tools, and quotes that were looked up."""
+    """As `read_turns`, with our tags in the speeches: results of tools, and checked quotes."""
     turns = []
     for part in user.split(_TURN)[1:]:
         speaker, _, rest = part.partition('">\n')

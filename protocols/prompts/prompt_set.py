@@ -44,8 +44,8 @@ class PromptSet:
     @cached_property
     def digest(self) -> str:
         """12 hex digits of all blocks; what the set is called does not count."""
-        told = "\0".join(part for block in self.blocks for part in block)
-        return hashlib.sha256(told.encode()).hexdigest()[:12]
+        joined = "\0".join(part for block in self.blocks for part in block)
+        return hashlib.sha256(joined.encode()).hexdigest()[:12]
 
     @cached_property
     def _texts(self) -> Mapping[str, str]:
@@ -69,15 +69,15 @@ class PromptSet:
 
     @memoized
     def fill(self, block: str, /, **values: str | int) -> str:
-        """A block with its placeholders filled in, but for the answer that is argued for.
+        """A block with its placeholders filled in, except the answer that is argued for.
 
-        PromptError unless `values` are what the block may have: then no set, whichever of them it
-        uses, can meet a placeholder that nobody fills in.
+        PromptError unless `values` are all that the block may have, so that no set can use a
+        placeholder that is left unfilled.
         """
-        known = placeholders(block)
-        named = {*values, *(known & set(LATE))}
-        if named != known:
-            raise PromptError(f"{block} is given {sorted(named)}, not {sorted(known)}")
+        allowed = placeholders(block)
+        given = {*values, *(allowed & set(LATE))}
+        if given != allowed:
+            raise PromptError(f"{block} is given {sorted(given)}, not {sorted(allowed)}")
         return _PLACEHOLDER.sub(lambda found: str(values.get(found[1], found[0])), self.text(block))
 
     def only(self, sections: Iterable[str]) -> "PromptSet":
@@ -119,12 +119,12 @@ def check(block: str, text: str) -> None:
     or does not name the answer that its seat argues for."""
     if block not in default_prompts()._texts:
         raise PromptError(f"there is no block {block!r}")
-    known = placeholders(block)
+    allowed = placeholders(block)
     used = set(_PLACEHOLDER.findall(text))
-    for name in sorted(used - known):
-        has = ", ".join(f"{{{each}}}" for each in sorted(known)) or "none"
+    for name in sorted(used - allowed):
+        has = ", ".join(f"{{{each}}}" for each in sorted(allowed)) or "none"
         raise PromptError(f"{block} has no placeholder {{{name}}}; it has {has}")
-    missing = {"label", "lines", "labels", "statement", "question", "flaw"} & known - used
+    missing = {"label", "lines", "labels", "statement", "question", "flaw"} & allowed - used
     if missing:
         raise PromptError(f"{block} must say {{{min(missing)}}}: its reader cannot do without")
 

@@ -1,4 +1,4 @@
-"""Prompts of published studies, read from a checkout of theirs that the user has.
+"""Prompts of published studies, read from the user's checkout of their code.
 
 Their prompts are whole messages, with the question, the passage and the transcript in the midst of
 them; ours are blocks, around which those are laid out. So a reader keeps of a message the lines
@@ -36,18 +36,18 @@ class Published:
 
     def blocks(self, checkout: Path) -> dict[str, str]:
         """The text of every block. PromptError names the file that is missing or wrong."""
-        found = dict(self.own)
+        texts = dict(self.own)
         for block, name in self.files.items():
             file = checkout / self.folder / name
             try:
-                found[block] = self.read(file.read_text(encoding="utf-8"), TITLES.get(block, ""))
+                texts[block] = self.read(file.read_text(encoding="utf-8"), TITLES.get(block, ""))
             except OSError as exc:
                 raise PromptError(
                     f"{file} cannot be read: {exc.strerror}; the folder is that of a checkout"
                 ) from exc
             except (ValueError, yaml.YAMLError) as exc:
                 raise PromptError(f"{file} is not laid out as it was: {exc}") from exc
-        return found
+        return texts
 
 
 TITLES: Mapping[str, str] = MappingProxyType(
@@ -57,7 +57,7 @@ TITLES: Mapping[str, str] = MappingProxyType(
         "consultancy.consultant": "Consultant {label}",
     }
 )
-"""How a seat with a side is called by all others."""
+"""Title of a seat with a side, as all others call it."""
 
 
 class _Message(BaseModel):
@@ -108,7 +108,7 @@ _KHAN_ROUNDS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
         ),
     }
 )
-"""What differs from speech to speech: all of it is said, with when it is meant."""
+"""Advice that differs from speech to speech: all of it is given, with the speech it is for."""
 
 
 def read_khan(text: str, title: str) -> str:
@@ -126,12 +126,12 @@ def read_khan(text: str, title: str) -> str:
             continue
         said = message.content
         for name, rounds in _KHAN_ROUNDS.items():
-            told = "\n".join(
+            advice = "\n".join(
                 f"{when}\n{prompts.partials[part].strip()}"
                 for part, when in rounds
                 if part in prompts.partials
             )
-            said = said.replace(name, told)
+            said = said.replace(name, advice)
         for mark, ours in _KHAN_MARKS.items():
             said = said.replace(mark, ours)
         parts.append(_words(said.replace("<NAME>", title), _KHAN_LAYOUT, _KHAN_FORM))
@@ -153,7 +153,7 @@ def _your_side(title: str) -> str:
 
 
 def _words(text: str, layout: re.Pattern[str], form: re.Pattern[str]) -> str:
-    """The lines that lay nothing out, without those that lead in one that does."""
+    """The lines of prose, without those that lead in a line of layout."""
     kept = "\n".join(_kept(form.sub("", text).splitlines(), layout))
     if not kept.strip():
         raise ValueError("it has no words")

@@ -1,4 +1,4 @@
-"""How a floor is laid out for a reader: the same words for the same floor, always.
+"""Layout of a prompt: the same floor always gives the same words.
 
 The system message holds the task and the question: it is the same for both sides and for every
 turn, so a provider's prompt cache can keep it. The user message holds what was said and, last,
@@ -35,10 +35,10 @@ def _system(task: str, question: Question, order: tuple[int, ...] | None) -> Mes
 def instructions(task: str, text: str, side: Answer | None = None, **marks: str | int) -> str:
     """What the reader is to do now, marked so that no speech can pass for it.
 
-    marks: what programs that read the prompt need to know, by name; models need not mind them.
+    marks: attributes for programs that read the prompt, by name; models can ignore them.
     """
-    told = ({"side": side.label} if side else {}) | marks
-    attributes = "".join(f' {name}="{value}"' for name, value in told.items())
+    named = ({"side": side.label} if side else {}) | marks
+    attributes = "".join(f' {name}="{value}"' for name, value in named.items())
     return f'<instructions task="{task}"{attributes}>\n{text}\n</instructions>'
 
 
@@ -53,8 +53,8 @@ def question_block(question: Question, order: Sequence[int] | None = None) -> st
 
 
 def turn_block(turn: Turn) -> str:
-    """One turn as the others read it; results of tools and quotes that were looked up carry our
-    tags, which no model can write."""
+    """One turn as the others read it; results of tools and checked quotes carry our tags, which no
+    model can write."""
     used = "".join(f"{_tool_block(use)}\n" for use in turn.tools)
     thought = f"{turn.reasoning}\n" if turn.aloud and turn.reasoning else ""
     said = marked(turn.text, turn.quotes)
