@@ -1,4 +1,4 @@
-"""`oversight compare`: which rows are better than which, and how sure that is."""
+"""`oversight compare`: differences between rows, with intervals and p-values."""
 
 import asyncio
 from collections.abc import Iterator
@@ -151,7 +151,7 @@ def _show_studies(found: Studies, format: str) -> None:
 def _met(
     condition: Condition, comparison: Comparison, first: RunRows, second: RunRows | None
 ) -> Iterator[str]:
-    """A line for each contrast of which the condition holds."""
+    """One line for each contrast that meets the condition."""
     told = differences_meant(comparison, condition.first, condition.second, first, second)
     for contrast, difference in told:
         if condition.holds(difference):

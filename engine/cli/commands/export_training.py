@@ -1,4 +1,4 @@
-"""`oversight export-training`: what a run teaches, as JSON Lines that TRL reads."""
+"""`oversight export-training`: a run as training data, in JSON Lines for TRL."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`oversight quota`: who holds which part of an account's limits."""
+"""`oversight quota`: the shares of an account's limits that runs hold."""
 
 import click
 

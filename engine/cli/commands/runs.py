@@ -1,4 +1,4 @@
-"""`oversight runs`: which runs there are, the newest first."""
+"""`oversight runs`: a list of runs, the newest first."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,7 +15,7 @@ from oversight.engine.errors import RunFolderError
 from oversight.engine.runs.listing import RUNS, RunSummary, summaries
 
 SET = "--set"
-"""What tells runs of one sweep apart, where any has it."""
+"""The column of overrides, which distinguish runs of one sweep; shown if any run has some."""
 RUNS_HEAD = ("run folder", "sweep", "last outcome", "state", "cells", "failed")
 
 

@@ -1,4 +1,4 @@
-"""`oversight status`: where a run stands, also while another process runs it."""
+"""`oversight status`: the progress of a run, even while another process runs it."""
 
 import click
 
