@@ -130,7 +130,7 @@ class Report:
         draw: int | None = None,
         width: int | None = None,
     ) -> str:
-        """The transcripts of a problem, one column per world, from the row with the most text.
+        """The transcripts of a problem, one column per world, from the row with the most turns.
 
         wanted: id of a problem or of a cell. protocol, agent, judge: parts of the names of the
         row. width: in characters; None for the terminal's. Replies come from the store.

@@ -56,12 +56,12 @@ def _own(address: str) -> str:
 
     key = environment(Path()).get(entry(OWN).key_variable, "").strip()
     server = asyncio.run(own_server(address, key))
-    found = f"{server.base_url} serves {', '.join(server.models)}"
+    description = f"{server.base_url} serves {', '.join(server.models)}"
     if server.slots:
-        found += f", {server.slots:,} calls at once"
+        description += f", {server.slots:,} calls at once"
     if server.context:
-        found += f", {server.context:,} tokens each"
-    say(found)
+        description += f", {server.context:,} tokens each"
+    say(description)
     return _for_server(server)
 
 
