@@ -10,7 +10,7 @@ from oversight.engine.decisions.rows import RunRows, read_rows
 from oversight.protocols.scoring.families import Family
 
 Compares: TypeAlias = Report | Path | str
-"""A run: what `run` gave, or its folder."""
+"""A run: the Report that `run` returned, or the run folder."""
 
 
 def compare(
@@ -25,11 +25,10 @@ def compare(
     equivalence: float = 0.05,
     seed: int = 0,
 ) -> Comparison:
-    """Contrasts of the rows of one run, or of the rows that two runs have in common, first less
-    second.
+    """Contrasts of the rows of one run, or of the common rows of two runs: first minus second.
 
     The parameters are those of `oversight compare`; contrasts: `"debate,consultancy"` each.
-    UsageError for names that mean nothing, and for baseline or pairs with two runs.
+    Raises: UsageError for unknown names, and for baseline or pairs with two runs.
     """
     return compare_rows(
         _rows(first),

@@ -1,4 +1,4 @@
-"""Protocols on problems with nothing but an `Ask` behind them, for a few hundred calls."""
+"""Experiments of a few hundred calls: protocols on problems, with only an `Ask` behind them."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,30 +15,30 @@ from oversight.protocols.scoring.sample import Sample
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What one protocol with its roles came to in an experiment."""
+    """The result of one protocol, with its roles, in an experiment."""
 
     protocol: Protocol
     asd: Sample | None
-    """Problem by problem; its `mean` is the benchmark's figure. None if no problem was judged."""
+    """ASD by problem; its `mean` is the benchmark's score. None if no problem was judged."""
     unreadable: int
-    """Problems left out, because a reply that a verdict rests on could not be read."""
+    """Problems left out because a reply that the verdict needs could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """Protocols on problems, with nothing but an `Ask` behind them: for a few hundred calls.
+    """Protocols on problems, with only an `Ask` behind them: for a few hundred calls.
 
-    The engine runs the same protocols resumably, under limits, with intervals and reports.
+    The engine runs the same protocols with resuming, limits, intervals and reports.
     """
 
     protocols: Sequence[Protocol]
-    """`Protocol.grid` gives one with every agent and every judge."""
+    """`Protocol.grid` returns one for every agent and judge."""
     problems: Sequence[Problem]
 
     async def run(self, ask: Ask, *, score: str = "brier", lanes: int = 64) -> list[Trial]:
-        """One trial a protocol. lanes: how many problems are under way at once.
+        """One trial per protocol. lanes: maximum number of problems run at once.
 
-        What `ask` raises ends the experiment; behind a cache, what was answered is not lost.
+        Whatever `ask` raises ends the experiment; behind a cache, no reply is lost.
         """
         points = iter(product(range(len(self.protocols)), self.problems))
         scored: list[dict[str, float]] = [{} for _ in self.protocols]
@@ -52,15 +52,15 @@ class Experiment:
 
         await gather_in_order(*(lane() for _ in range(lanes)))
         return [
-            Trial(protocol, self._sample(found), len(self.problems) - len(found))
-            for protocol, found in zip(self.protocols, scored, strict=True)
+            Trial(protocol, self._sample(by_problem), len(self.problems) - len(by_problem))
+            for protocol, by_problem in zip(self.protocols, scored, strict=True)
         ]
 
     def _sample(self, scored: dict[str, float]) -> Sample | None:
-        """In the order of the problems, whichever landed first."""
-        there = [problem for problem in self.problems if problem.id in scored]
-        if not there:
+        """A sample in the order of the problems, whichever finished first."""
+        judged = [problem for problem in self.problems if problem.id in scored]
+        if not judged:
             return None
-        ids = tuple(problem.id for problem in there)
-        groups = tuple(problem.group for problem in there)
+        ids = tuple(problem.id for problem in judged)
+        groups = tuple(problem.group for problem in judged)
         return Sample(ids, tuple(scored[id] for id in ids), groups)

@@ -1,4 +1,4 @@
-"""Running protocols from Python: the same engine, store and run folders as the command line's."""
+"""Runs from Python, with the same engine, store and run folders as the command line."""
 
 import asyncio
 import io
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a run came to."""
+    """A finished or stopped run: its results, tables, pages and transcripts."""
 
     results: Results = field(repr=False)
     folder: Path
@@ -58,23 +58,24 @@ class Report:
     opened: LoadedSweep = field(repr=False)
     """The sweep that was run."""
     store: str = field(repr=False)
-    """Where its replies are: a folder, or the URL of a database."""
+    """Where the run's replies are: a folder, or the URL of a database."""
 
     def _repr_markdown_(self) -> str:
-        """What a notebook shows of it."""
+        """The report as Markdown, for notebooks."""
         return self.table("markdown")
 
     def table(self, format: str = "text", *, measures: bool = False) -> str:
         """The report as `text`, `markdown`, `json`, `latex` or `csv`.
 
-        measures: with what was measured beside the scores, which JSON and CSV always have.
+        measures: add the secondary measures, which JSON and CSV always have.
         """
         return report(self.results, format, measures=measures)
 
     def frames(self) -> "dict[str, pa.Table]":
         """The run as Arrow tables: `rows`, `cells`, `turns`, `judgements` and `calls`.
 
-        polars, pandas and DuckDB take them without copying. UsageError without the extra `frames`.
+        polars, pandas and DuckDB take them without copying. Raises: UsageError without
+        the extra `frames`.
         """
         source = FrameSource(
             self.folder,
@@ -88,11 +89,11 @@ class Report:
             return other.submit(arrow_frames, source).result()
 
     def _repr_html_(self) -> str:
-        """The overview, as a page in a frame of its own."""
+        """The overview page, in a frame, for notebooks."""
         return framed(overview_of(self._run(), self.results.score))
 
     def compare(self, other: "Report") -> NotebookPage:
-        """This run less another one, row by row, on the problems that both have."""
+        """This run minus another, row by row, on their common problems."""
         return comparison_of(self._run(), other._run(), self.results.score)
 
     def read(
@@ -104,9 +105,9 @@ class Report:
         judge: str = "",
         draw: int | None = None,
     ) -> NotebookPage:
-        """The worlds of a problem: in a notebook the page of the reader, and as text, `show`'s.
+        """The worlds of a problem: a page in a notebook; printed, the text of `show`.
 
-        As `show` otherwise, and of several rows that fit, the first.
+        Parameters as for `show`; if several rows fit, the first one.
         """
         sweep, parts = self.opened.sweep, Parts(protocol, agent, judge)
         about, rows, drawn = locate(sweep, self.folder, wanted, parts, draw)
@@ -129,11 +130,12 @@ class Report:
         draw: int | None = None,
         width: int | None = None,
     ) -> str:
-        """What was said about a problem, world by world, in the row in which most was said.
+        """The transcripts of a problem, one column per world, from the row with the most turns.
 
         wanted: id of a problem or of a cell. protocol, agent, judge: parts of the names of the
-        row. width: in characters; None for the terminal's. Replies come from the store. UsageError
-        for what is not there, ReplayMiss for what the store does not hold.
+        row. width: in characters; None for the terminal's. Replies come from the store.
+
+        Raises: UsageError if nothing fits; ReplayMiss if the store lacks a reply.
         """
         sweep, parts = self.opened.sweep, Parts(protocol, agent, judge)
         about, rows, drawn = locate(sweep, self.folder, wanted, parts, draw)
@@ -153,7 +155,7 @@ class Report:
 
 
 def run(protocols: Iterable[Protocol], problems: Iterable[Problem], **settings: Any) -> Report:
-    """`run_async`, for code that is not asynchronous. RuntimeError where a loop runs already."""
+    """`run_async`, for code that is not asynchronous. Raises: RuntimeError if a loop is running."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -190,12 +192,12 @@ async def run_async(
     """Run every protocol on every problem, in one world for each answer, and score the rows.
 
     The parameters are those of a sweep file and of `oversight run`. Progress is shown on stderr
-    unless it is to be quiet. Calling it again resumes: a cell that has an outcome is not run again,
-    and a call that was paid is not paid again. With several workers, protocols of your own must lie
-    in a module that can be imported.
+    unless `quiet`. Calling it again resumes: a cell that has an outcome is not run again, and no
+    call is paid for twice. With several workers, your own protocols must be in an importable
+    module.
 
-    ValueError for a parameter out of range, UsageError for what cannot be run, RunFolderError for
-    a folder of another sweep.
+    Raises: ValueError for a parameter out of range, UsageError for a sweep that cannot be run,
+    RunFolderError for the folder of another sweep.
     """
     top = Top(name, seed, draws, lanes)
     file = python_sweep(top, problems, protocols, models or {}, providers or {})

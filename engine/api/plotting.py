@@ -25,13 +25,13 @@ def plot(
     judge: str = "",
     store: Path | str | None = None,
 ) -> "Figure":
-    """A picture of a run as a matplotlib Figure, which may be changed and saved.
+    """A picture of a run as a matplotlib Figure, to be edited and saved.
 
     run: a report, or a run folder. kind: asd, lift, worlds, jse, asd-jse, calibration, rounds,
     trend, gap, bestof, frontier, heat, ratings, scaling, pressure, or compare with an `other` run.
     style: paper (two columns), column or slides. protocol, agent, judge: parts of the names of the
-    rows to show. store: of the replies, where it is not the run's own; `frontier` alone reads it.
-    UsageError, with the mend, for what cannot be drawn.
+    rows to show. store: where the replies are, if not in the run's own store; only `frontier` reads
+    it. Raises: UsageError, with the remedy, for a picture that cannot be drawn.
     """
     from oversight.engine.pictures.figures import draw
 

@@ -21,15 +21,15 @@ from oversight.protocols.question import Problem
 
 
 class Asking(Cache):
-    """Asks each call as the first draw of a run does, so that the two share their replies."""
+    """Asks each call as the first draw of a run, so that the two share their replies."""
 
     async def __call__(self, call: Call) -> Reply:
-        # A reply that is stored under the draw as it stands was paid for, and is not paid again.
+        # A reply may be stored under the call's own draw already: it is not paid for again.
         return await super().__call__(call if self.holds(call) else call.drawn(FIRST))
 
 
 FIRST = 0
-"""The draw of a run that draws once."""
+"""The only draw of a run with `draws: 1`."""
 
 
 @asynccontextmanager
@@ -44,13 +44,13 @@ async def asking(
 ) -> AsyncIterator[Cache]:
     """An `ask` for as long as the body runs: `async with asking() as ask: reply = await ask(call)`.
 
-    Any model of any provider answers, under its limits, with retries, and is paid once a call:
-    replies come from the store that runs use too, and go there. What is in flight at the end of
-    the body lands and is saved. Calls are those of the first draw of a run.
+    Takes models of every provider, under their limits and with retries. Each call is paid for once:
+    replies are read from and written to the store that runs use. At the end of the body, calls in
+    flight are awaited and saved. Calls are those of the first draw of a run.
 
-    problems: what simulated models are to know the truth about. models, providers: as in a sweep
-    file. max_cost: dollars that this may spend. A call raises UsageError where its model needs a
-    key that is not set, a Halt once nothing more can be asked for, and what `Cache` raises.
+    problems: those whose answers simulated models know. models, providers: as in a sweep file.
+    max_cost: limit in dollars. A call raises UsageError if its model needs a key that is not set,
+    a Halt once the models can be asked nothing more, and the errors of `Cache`.
     """
     variables = environment(Path())
     document = Document("Python", "", {}, {})
@@ -75,11 +75,11 @@ async def asking(
         return await answering(call)
 
     replies = open_store(store_name(store))
-    known = answering.identity_in(replies)
+    identity_of = answering.identity_in(replies)
 
     def identity(call: Call) -> str:
         answering.settle_for(call)
-        return known(call)
+        return identity_of(call)
 
     try:
         ask = Asking(replies, answer, identity=identity, mode=cache)

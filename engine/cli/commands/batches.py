@@ -1,4 +1,4 @@
-"""`oversight batches`: what a run has out at the vendors, and a way to call it off."""
+"""`oversight batches`: list a run's open batches, or cancel them."""
 
 import time
 from dataclasses import asdict

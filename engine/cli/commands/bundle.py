@@ -12,7 +12,7 @@ from oversight.engine.display.quantity import counted
 
 READINGS = 200
 SAID_EVERY = 500
-"""Readings between two lines of progress."""
+"""Transcripts between two lines of progress."""
 
 
 @click.command()

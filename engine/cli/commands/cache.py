@@ -38,7 +38,7 @@ from oversight.engine.system.files import sync_folder
 from oversight.engine.system.settings import is_url, store_path
 
 AT_ONCE = 1024
-"""Entries that are removed in one transaction."""
+"""Entries removed per transaction."""
 
 
 @click.group(cls=NamedGroup)
@@ -264,7 +264,7 @@ def salvage(store: Path | None) -> None:
     aside = path.with_name(f"{path.name}.damaged")
     saved = path.with_name(f".{path.name}.salvaged")
     if aside.exists() and saved.exists():
-        # Cut off between the two renames below: all that could be saved is in `saved`.
+        # Interrupted between the two renames below: all that could be saved is in `saved`.
         _bring_into_place(saved, path)
         _take_over(aside, str(path))
         return
@@ -275,7 +275,7 @@ def salvage(store: Path | None) -> None:
     lock = exclusive_lock(path)
     try:
         if saved.exists():
-            # Cut off before anything was moved, and the store may have been used since.
+            # Interrupted before anything was moved; the store may have been used since.
             shutil.rmtree(saved)
         merged = _merged(path, str(saved))
         path.rename(aside)
@@ -297,7 +297,7 @@ def _bring_into_place(saved: Path, path: Path) -> None:
 
 
 def _take_over(source: Path, named: str) -> None:
-    """Add what can be read of `source` to the store so named, and tell what cannot."""
+    """Add the readable entries of `source` to the store `named`, and report the others."""
     _tell(_merged(source, named), named)
 
 
@@ -314,7 +314,7 @@ def _merged(source: Path, named: str) -> MergeStatistics:
 
 
 def _tell(merged: MergeStatistics, path: Path | str) -> None:
-    """What became of the entries that came in; leaves with DAMAGED if any was left out."""
+    """Print the counts of merged entries; exit with DAMAGED if any was left out."""
     show(
         f"{counted(merged.new, 'reply', 'replies')} added to {path}; already there: "
         f"{merged.known:,}; different and not replaced: {merged.other:,}; damaged: "
@@ -328,7 +328,7 @@ def _tell(merged: MergeStatistics, path: Path | str) -> None:
 
 @contextmanager
 def _reading(store: str | None) -> Iterator[tuple[str, Reader]]:
-    """The store to read, and where it is; an empty one where nothing was stored yet."""
+    """The name of the store, and its reader: an empty one if nothing is stored yet."""
     named = store_name(store)
     if Path(named).is_file():
         replies: Reader = BundleStore(Path(named))
@@ -344,12 +344,12 @@ def _reading(store: str | None) -> Iterator[tuple[str, Reader]]:
 
 
 def _reachable(replies: Reader) -> Iterator[tuple[str, bytes | DamagedEntry]]:
-    """Every entry, also of a file that is malformed somewhere."""
+    """Every entry that can be read, even from a malformed file."""
     return replies.salvage() if isinstance(replies, RowReader) else replies.items()
 
 
 def _selected(replies: Reader, selection: Selection) -> Iterator[Record]:
-    """What fits, and a word about what could not be judged."""
+    """The records that fit; prints how many could not be checked."""
     damaged = 0
     for _, record in records(replies.items()):
         if isinstance(record, DamagedEntry):
@@ -364,7 +364,7 @@ def _selected(replies: Reader, selection: Selection) -> Iterator[Record]:
 
 
 def _size(named: str) -> int:
-    """Bytes on this disk; 0 for a database."""
+    """Size on this disk in bytes; 0 for a database."""
     path = Path(named)
     files = path.iterdir() if path.is_dir() else [path] * path.exists()
     return sum(file.stat().st_size for file in files)

@@ -1,4 +1,4 @@
-"""`oversight compare`: which rows are better than which, and how sure that is."""
+"""`oversight compare`: differences between rows, with intervals and p-values."""
 
 import asyncio
 from collections.abc import Iterator
@@ -151,9 +151,9 @@ def _show_studies(found: Studies, format: str) -> None:
 def _met(
     condition: Condition, comparison: Comparison, first: RunRows, second: RunRows | None
 ) -> Iterator[str]:
-    """A line for each contrast of which the condition holds."""
-    told = differences_meant(comparison, condition.first, condition.second, first, second)
-    for contrast, difference in told:
+    """One line for each contrast that meets the condition."""
+    differences = differences_meant(comparison, condition.first, condition.second, first, second)
+    for contrast, difference in differences:
         if condition.holds(difference):
             yield (
                 f"--fail-if {condition}: holds, {difference:+.4f} for {contrast.first} and "
@@ -163,10 +163,10 @@ def _met(
 
 def _share(first: RunRows, second: RunRows | None, store: str | None) -> CallShare:
     runs = [first, *([second] if second else [])]
-    found = [_calls(run, store) for run in runs]
+    calls = [_calls(run, store) for run in runs]
 
     def share(one: RowPlace, two: RowPlace) -> float | None:
-        return found[one[0]].shared(one[1], two[1], found[two[0]])
+        return calls[one[0]].shared(one[1], two[1], calls[two[0]])
 
     return share
 

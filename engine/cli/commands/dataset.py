@@ -1,4 +1,4 @@
-"""`oversight dataset`: what is in a data set and whether it leaks, where to get one, and more."""
+"""`oversight dataset`: check data sets for leaks, fetch them, generate answers."""
 
 from pathlib import Path
 from typing import Any
@@ -100,7 +100,7 @@ def fetch(name: str, output: Path | None, pins: tuple[str, ...], mirror: str | N
     is known, or that --sha256 names, is not kept.
     """
     from oversight.engine.cli.commands.dataset_fetch import (
-        fetch_all,  # aiohttp is for this command alone
+        fetch_all,  # only this command needs aiohttp
     )
 
     fetch_all(name, output or Path("data") / name, pins, mirror)
@@ -212,7 +212,7 @@ def generate_rewritten(
 
 
 def _loader(spec: str, settings: tuple[str, ...]) -> Loader:
-    """The loader of that name with these settings, or the loader of our own format for a file."""
+    """The loader named `spec` with these settings; for a file, the loader of our own format."""
     document = Document.parse(_fetched(spec), "--set")
     for assignment in settings:
         document.set(assignment)

@@ -1,4 +1,4 @@
-"""`oversight dataset fetch`: what it says, and what it does in which order."""
+"""`oversight dataset fetch`: downloads the files of a data set and checks their checksums."""
 
 import asyncio
 import re
@@ -27,7 +27,7 @@ _PIN = re.compile(r"(?:(.+)=)?([0-9a-fA-F]{64})")
 
 
 def fetch_all(name: str, folder: Path, pins: Sequence[str], mirror: str | None) -> None:
-    """Fetch what is missing of a data set into `folder`; say what came, and how to use it."""
+    """Fetch the missing files of a data set into `folder`; print them, and how to use them."""
     wanted = _wanted(name)
     if wanted.accept:
         raise DownloadError(
@@ -86,7 +86,7 @@ def _wanted(name: str) -> Originals:
 
 
 def _pinned(name: str, files: Sequence[Original], pins: Sequence[str]) -> list[Original]:
-    """The files with the checksums that the user gives."""
+    """The files, with the checksums given by the user."""
     given: dict[str, str] = {}
     names = [file.name for file in files]
     for pin in pins:

@@ -1,4 +1,4 @@
-"""`oversight dataset generate-…`: a production under a terminal, and what it says."""
+"""`oversight dataset generate-…`: runs a production in a terminal, and prints its result."""
 
 import os
 import shlex
@@ -31,29 +31,29 @@ from oversight.protocols.datasets.leak import leak_gate
 from oversight.protocols.question import Problem
 
 NAMED = 5
-"""Failures that are told one by one."""
+"""Maximum number of failures that are printed one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What the flags ask for."""
+    """The flags of a generation."""
 
     source: str
-    """The file or the data set that it starts from, as people are told."""
+    """The file or data set to start from, as printed."""
     output: Path
     store: str
-    """Its folder or URL."""
+    """Folder or URL of the store."""
     seed: int
     lanes: int
     max_cost: float | None
     what: str
-    """What each question is to get."""
+    """What each question should get, as printed."""
     mend: str
-    """What to do where none got it."""
+    """The remedy to print if no question got it."""
 
 
 def generate_all(wish: Wish, generation: Production[Any, Any]) -> int:
-    """Generate what is missing, and write the file if nothing stopped it; the exit code."""
+    """Generate missing answers, and write the file unless stopped; returns the exit code."""
     source = Path(wish.source)
     if source.exists() and wish.output.exists() and wish.output.samefile(source):
         raise UsageError(f"-o {wish.output}: that is the file of the questions; name another")
@@ -99,7 +99,7 @@ def _finished(generation: Production[Any, Any], wish: Wish) -> int:
 
 
 def _write(problems: tuple[Problem, ...], path: Path) -> None:
-    """Whole, or not at all."""
+    """Write the file atomically."""
     new = path.with_name(f".{path.name}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""`oversight demo`: the main job in a few seconds, on bundled problems; simulated, or real."""
+"""`oversight demo`: a small sweep on bundled problems, with simulated models or a real one."""
 
 from importlib.resources import as_file, files
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`oversight doctor`: whether all is there to run a sweep, at the price of a few small calls."""
+"""`oversight doctor`: check keys, models and limits with a few small calls."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
@@ -58,7 +58,7 @@ def command(what: tuple[str, ...], overrides: tuple[str, ...], as_json: bool) ->
             if (found := key_of(each, variables)) is not None
         ]
     if as_json:
-        # Nobody has asked for any provider: a key that is not set is no fault.
+        # No provider was asked for, so a key that is not set is not a fault.
         show_json(findings if what else [replace(found, fine=True) for found in findings])
     else:
         show("\n".join(_lines(findings, "✗" if what else "–")))
@@ -67,7 +67,7 @@ def command(what: tuple[str, ...], overrides: tuple[str, ...], as_json: bool) ->
 
 
 async def _sweep(opened: LoadedSweep, variables: Mapping[str, str]) -> list[PreflightResult]:
-    """What the models of a sweep are asked for, and how they answer."""
+    """Check the models of a sweep: their abilities, retirements and answers."""
     models, sweep = opened.models, opened.sweep
     needs: Iterable[Call] = ()
     try:
@@ -83,7 +83,7 @@ async def _sweep(opened: LoadedSweep, variables: Mapping[str, str]) -> list[Pref
 
 
 def _lines(findings: Iterable[PreflightResult], wrong: str) -> Iterator[str]:
-    """wrong: the mark of what is not fine."""
+    """The findings, grouped by subject. wrong: the mark of a finding that is not fine."""
     for about, group in groupby(findings, key=lambda finding: finding.about):
         yield about
         for finding in group:

@@ -23,7 +23,7 @@ from oversight.engine.runs.replay import keys_of
 from oversight.engine.runs.run_folder import outcomes
 
 MIN_CELLS = 1_000
-"""Cells for each process that reads a run, at least; fewer do not pay for its start."""
+"""Minimum number of cells per reading process; fewer do not repay its start."""
 
 
 @click.command()
@@ -79,8 +79,8 @@ def command(
 
 
 def _processes(cells: int) -> int:
-    """How many read a run of so many cells: one for each core that this process may use. Only on
-    Linux, since elsewhere a fork is not safe."""
+    """Number of processes that read a run: at most one per usable core. One except on Linux, since
+    elsewhere a fork is not safe."""
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
     return min(cores, cells // MIN_CELLS)
 

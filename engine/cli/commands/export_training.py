@@ -1,4 +1,4 @@
-"""`oversight export-training`: what a run teaches, as JSON Lines that TRL reads."""
+"""`oversight export-training`: a run as training data, in JSON Lines for TRL."""
 
 import asyncio
 from pathlib import Path
@@ -85,13 +85,13 @@ def command(
         heard = asyncio.run(
             worlds(cells, replay_cache(replies, opened.models.identity_in(replies)))
         )
-    found = training_examples(heard, recipe, threshold)
-    if not found:
+    examples = training_examples(heard, recipe, threshold)
+    if not examples:
         raise UsageError(f"{run}: no {recipe} example in {len(heard):,} worlds; {MEND[recipe]}")
     name, identity, version = manifest.name, manifest.identity, manifest.version
     source = TrainingSource(name, identity, version, len(heard), recipe, threshold, seed)
     folder = output or run / "training" / recipe
-    written = write_training(folder, source, opened.sweep.problems, found, eval_share)
+    written = write_training(folder, source, opened.sweep.problems, examples, eval_share)
     for split, count in written.items():
         say(f"{counted(count, 'example')} in {folder / split}.jsonl")
     show(str(folder / CARD))

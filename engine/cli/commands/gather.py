@@ -1,4 +1,4 @@
-"""`oversight gather`: the parts of a sweep, as the one run that they are."""
+"""`oversight gather`: merge the parts of a sweep into one run."""
 
 from pathlib import Path
 
@@ -43,12 +43,14 @@ def command(place: Path, run_folder: Path | None, format: str, score: str) -> No
 
 
 def _gathered(runs: list[PartRun], path: Path | None) -> tuple[Path, int]:
-    """(the run folder, failed cells in it)."""
+    """Merge the runs into one folder; returns it, and its number of failed cells."""
     loaded, first = whole_sweep(runs), runs[0].manifest
     with run_folder(loaded, path, first.overrides, first.store) as folder:
         for run in runs:
-            cells = [c for c in outcomes_of(run, loaded.sweep) if not folder.has(c.place)]
-            folder.append(cells)
+            new = [
+                record for record in outcomes_of(run, loaded.sweep) if not folder.has(record.place)
+            ]
+            folder.append(new)
         folder.settle()
         accounts = _accounts(runs)
         if accounts:
@@ -58,7 +60,7 @@ def _gathered(runs: list[PartRun], path: Path | None) -> tuple[Path, int]:
 
 
 def _accounts(runs: list[PartRun]) -> dict[str, UsageTotals]:
-    """What all parts paid, by model."""
+    """Usage of all parts, by model."""
     sides = [read_ledger(run.folder) for run in runs]
     models = dict.fromkeys(model for side in sides for model in side)
     return {model: sum_usage([side[model] for side in sides if model in side]) for model in models}

@@ -1,4 +1,4 @@
-"""`oversight human`: persons in the seats of a sweep, or as judges of finished transcripts."""
+"""`oversight human`: people in the seats of a sweep, or as judges of finished transcripts."""
 
 import asyncio
 import shlex
@@ -46,7 +46,7 @@ PANEL = "raters"
 """The panel that judges finished transcripts."""
 
 MOST_LANES = 5_000
-"""Cells under way at once: persons choose among what waits, so that few of it would hold up all."""
+"""Cells in progress at once. With few of them, raters would run out of tasks to choose from."""
 
 
 @click.group(cls=NamedGroup)
@@ -165,7 +165,7 @@ def serve(
 
 @dataclass(frozen=True, slots=True)
 class Seating:
-    """Who is asked, and where."""
+    """The raters and the address of their pages."""
 
     settings: DeskSettings
     raters: int
@@ -175,7 +175,7 @@ class Seating:
 
 @dataclass(frozen=True, slots=True)
 class SweepOptions:
-    """What is run."""
+    """The sweep to run, and its flags."""
 
     path: Path
     overrides: tuple[str, ...]

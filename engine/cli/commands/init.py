@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from oversight.engine.local.own_server import OwnServer
 
 OWN = "compatible/own"
-"""What a server of the user's is called in a file that was made for it."""
+"""Provider name of the user's server in a generated sweep file."""
 
 
 @click.command()
@@ -49,19 +49,19 @@ def command(sweep: Path, example: str | None, local: str | None) -> None:
 
 
 def _own(address: str) -> str:
-    """The starter for the server at an address."""
+    """The starter sweep file for the server at `address`."""
     from oversight.engine.local.own_server import own_server
     from oversight.engine.providers.catalogue import entry
     from oversight.engine.providers.keys import environment
 
     key = environment(Path()).get(entry(OWN).key_variable, "").strip()
     server = asyncio.run(own_server(address, key))
-    found = f"{server.base_url} serves {', '.join(server.models)}"
+    description = f"{server.base_url} serves {', '.join(server.models)}"
     if server.slots:
-        found += f", {server.slots:,} calls at once"
+        description += f", {server.slots:,} calls at once"
     if server.context:
-        found += f", {server.context:,} tokens each"
-    say(found)
+        description += f", {server.context:,} tokens each"
+    say(description)
     return _for_server(server)
 
 
@@ -85,7 +85,7 @@ def _for_server(server: "OwnServer") -> str:
 
 
 def _quoted(text: str) -> str:
-    """A text as YAML reads it back, wherever it stands: JSON is YAML."""
+    """The text quoted for YAML in any position, as JSON is YAML."""
     import orjson
 
     return orjson.dumps(text).decode()
@@ -109,7 +109,7 @@ def _data(name: str) -> str:
 
 
 def _examples() -> Traversable:
-    """Where examples are: within the package, or beside it where that is a working tree."""
+    """The folder of examples: in the package, or beside it in a working tree."""
     package = files("oversight.engine")
     installed = package.joinpath("data", "examples")
     return installed if installed.is_dir() else package.joinpath("..", "examples")

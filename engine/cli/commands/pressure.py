@@ -22,7 +22,7 @@ Strengths: TypeAlias = tuple[float, ...]
 
 
 def _numbers(read: Callable[[str], float], least: float) -> Callable[..., Strengths | None]:
-    """A callback that reads numbers with commas between them."""
+    """A callback that parses comma-separated numbers."""
 
     def parsed(ctx: click.Context, param: click.Parameter, text: str | None) -> Strengths | None:
         if text is None:

@@ -1,4 +1,4 @@
-"""`oversight quota`: who holds which part of an account's limits."""
+"""`oversight quota`: the shares of an account's limits that runs hold."""
 
 import click
 
@@ -21,8 +21,8 @@ def command(store: str | None, as_json: bool) -> None:
     rows = quota_shares(named)
     if as_json:
         keys = ("name", "run", "wanted", "share", "silent")
-        told = [dict(zip(keys, row, strict=True)) for row in rows]
-        show_json(told)
+        shares = [dict(zip(keys, row, strict=True)) for row in rows]
+        show_json(shares)
         return
     for name, run, wanted, share, silent in rows:
         quiet = f", silent for {silent:.0f} s" if silent >= 1 else ""

@@ -44,10 +44,10 @@ from oversight.engine.sweeps.sweepfile import SweepFile, read_sweep_file
 from oversight.engine.throughput import clipped
 
 BUSY = 0.7
-"""Share of the time spent computing above which this machine, and no limit, sets the pace."""
+"""Share of time spent computing above which this machine is the bottleneck, not a limit."""
 
 STAND_IN_MODEL = "openai/gpt-4o-mini"
-"""Stands in for simulated models, which would answer within this process: nothing to rehearse."""
+"""Replaces simulated models, which answer within this process and so leave nothing to rehearse."""
 
 REHEARSAL_HEAD = (
     "model",
@@ -116,7 +116,7 @@ def command(
     flags += [flag for override in overrides for flag in ("--set", override)]
     flags += [] if limit is None else ["--limit", str(limit)]
     rates = load_prices(prices) if prices else listed()
-    # On a fast clock the import would take many seconds, and deadlines would pass.
+    # On a fast clock the import would count as many seconds, and deadlines would pass.
     sdk_clients.load_clients()
     with serving(flags) as url:
         rehearsed, halt = _rehearsed(file, url, profile, speed, batch, max_cost, rates)
@@ -131,14 +131,14 @@ def command(
 
 
 def _stand_ins(settings: Any, path: str = "") -> Iterator[str]:
-    """Values for `--set` that name the stand-in wherever settings name a simulated model."""
+    """Values for `--set` that replace every simulated model by the stand-in."""
     if _is_simulated(settings):
         yield f"{path}={STAND_IN_MODEL}"
     elif isinstance(settings, dict):
         for name, setting in settings.items():
             yield from _stand_ins(setting, f"{path}.{name}" if path else name)
     elif isinstance(settings, list) and all(_is_simulated(each) for each in settings):
-        # An axis of models: the stand-in is one point of it, however many it replaces.
+        # On an axis of models, the stand-in is one point, however many it replaces.
         yield f"{path}={STAND_IN_MODEL}"
     elif isinstance(settings, list):
         for index, setting in enumerate(settings):
@@ -222,7 +222,7 @@ def _figures(account: UsageTotals) -> tuple[str, ...]:
 
 
 def _held_back(watch: BottleneckSampler, model: str) -> str:
-    """What was in the way most often, and in how many of the looks."""
+    """The most frequent bottleneck, and the share of samples in which it was seen."""
     if not watch.bound[model]:
         return "nothing"
     (resource, looks), *_ = watch.bound[model].most_common(1)

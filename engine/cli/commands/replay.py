@@ -1,4 +1,4 @@
-"""`oversight replay`: a run again, from its recorded replies alone."""
+"""`oversight replay`: run the cells again, from their recorded replies alone."""
 
 import asyncio
 

@@ -82,8 +82,10 @@ def command(
     )
     sections = []
     if measures:
-        found = verdict_measures(read_rows(run), score)
-        sections.append(Section("verdict_measures", measures_json(found), measures_tables(found)))
+        measured = verdict_measures(read_rows(run), score)
+        sections.append(
+            Section("verdict_measures", measures_json(measured), measures_tables(measured))
+        )
     if advise:
         sources = _noise(run, score, prices, store)
         sections.append(Section("noise", noise_json(sources), noise_tables(sources)))
@@ -99,10 +101,10 @@ def _noise(run: Path, score: str, prices: Path | None, store: str | None) -> Noi
     with recorded(run, store) as replies:
         calls = asyncio.run(calls_of_run(rows.opened, run, replies, sample_of(rows.sweep)))
     costs = row_costs(rows, calls, load_prices(prices) if prices else listed())
-    found = noise(rows, costs, score=score)
-    if not found.rows:
+    sources = noise(rows, costs, score=score)
+    if not sources.rows:
         raise UsageError(
             f"{run}: one draw of each problem cannot separate noise; run it with draws: 2, or "
             "with judges: {kind: redrawn, member: …, draws: 3}, which goes on from this one"
         )
-    return found
+    return sources

@@ -1,4 +1,4 @@
-"""`oversight run`: start a sweep, or go on with it."""
+"""`oversight run`: start a sweep, or resume it."""
 
 import asyncio
 import re
@@ -60,10 +60,10 @@ class DurationOption(click.ParamType[float]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)([hms])", str(value))
-        if found is None:
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)([hms])", str(value))
+        if match is None:
             self.fail(f"{value!r} is no time: write it as 6h, 90m or 30s", param, ctx)
-        return float(found[1]) * {"h": 3600.0, "m": 60.0, "s": 1.0}[found[2]]
+        return float(match[1]) * {"h": 3600.0, "m": 60.0, "s": 1.0}[match[2]]
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""`oversight runs`: which runs there are, the newest first."""
+"""`oversight runs`: a list of runs, the newest first."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,7 +15,7 @@ from oversight.engine.errors import RunFolderError
 from oversight.engine.runs.listing import RUNS, RunSummary, summaries
 
 SET = "--set"
-"""What tells runs of one sweep apart, where any has it."""
+"""The column of overrides, which distinguish runs of one sweep; shown if any run has some."""
 RUNS_HEAD = ("run folder", "sweep", "last outcome", "state", "cells", "failed")
 
 
@@ -32,11 +32,11 @@ def command(place: Path, as_json: bool) -> None:
     """
     if place != RUNS and not place.is_dir():
         raise RunFolderError(f"{place}: no such folder")
-    found, faults = summaries(place)
+    runs, faults = summaries(place)
     if as_json:
-        show_json([_plain(each) for each in found])
-    elif found:
-        show(as_text(_table(place, found), width()))
+        show_json([_plain(run) for run in runs])
+    elif runs:
+        show(as_text(_table(place, runs), width()))
     elif not faults:
         say(f"there is no run in {place} yet; start one: oversight demo, or oversight run SWEEP")
     for fault in faults:
@@ -45,8 +45,8 @@ def command(place: Path, as_json: bool) -> None:
         raise SystemExit(ExitCode.FAILED)
 
 
-def _table(place: Path, found: Sequence[RunSummary]) -> Table:
-    told = any(each.overrides for each in found)
+def _table(place: Path, runs: Sequence[RunSummary]) -> Table:
+    with_overrides = any(run.overrides for run in runs)
     rows = (
         (
             str(each.folder),
@@ -55,12 +55,12 @@ def _table(place: Path, found: Sequence[RunSummary]) -> Table:
             each.state,
             f"{each.finished:,}/{each.cells:,}",
             f"{each.failed:,}",
-            *([" ".join(each.overrides)] if told else []),
+            *([" ".join(each.overrides)] if with_overrides else []),
         )
-        for each in found
+        for each in runs
     )
-    count = f"{counted(len(found), 'run')} in {place}"
-    head = (*RUNS_HEAD, *([SET] if told else []))
+    count = f"{counted(len(runs), 'run')} in {place}"
+    head = (*RUNS_HEAD, *([SET] if with_overrides else []))
     return Table(count, head, tuple(rows), left=4, spare=("sweep", "last outcome", SET))
 
 

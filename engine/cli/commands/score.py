@@ -1,4 +1,4 @@
-"""`oversight score`: the measures of verdicts that were produced elsewhere."""
+"""`oversight score`: scores of verdicts from people or other tools."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, BinaryIO
@@ -99,7 +99,7 @@ def _plain(
 def _bounds(bounds: Bounds | None) -> dict[str, Any] | None:
     if bounds is None:
         return None
-    # A world that failed has no verdict to keep: to keep and to drop are the same here.
+    # A world that failed has no verdict to keep, so `keep` would equal `drop`.
     return {"drop": bounds.drop, "worst": bounds.worst, "best": bounds.best}
 
 

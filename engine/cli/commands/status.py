@@ -1,4 +1,4 @@
-"""`oversight status`: where a run stands, also while another process runs it."""
+"""`oversight status`: the progress of a run, even while another process runs it."""
 
 import click
 
@@ -28,7 +28,7 @@ def command(named: str, as_json: bool) -> None:
     running = holder(run)
     ledger = read_ledger(run)
     paid = sum_usage(ledger.values())
-    told = {
+    summary = {
         "name": manifest.name,
         "cells": manifest.cells,
         "finished": finished,
@@ -47,7 +47,7 @@ def command(named: str, as_json: bool) -> None:
         "awaited": read_progress(run).get("awaited", ""),
     }
     if as_json:
-        show_json(told)
+        show_json(summary)
         return
     share = finished / manifest.cells if manifest.cells else 1.0
     show(f"{manifest.name}: {finished:,}/{manifest.cells:,} cells ({share:.0%}), {failed:,} failed")
@@ -57,6 +57,6 @@ def command(named: str, as_json: bool) -> None:
     for model, account in ledger.items():
         if account.latency.replies:
             show(f"{model}: {account.latency}")
-    if told["awaited"]:
-        show(f"out at the vendors: {told['awaited']}")
+    if summary["awaited"]:
+        show(f"out at the vendors: {summary['awaited']}")
     show(f"running: {running}" if running else "no process is running it")
