@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from pytest import approx
 
+from oversight.engine.reports.aggregate import OutcomeTable
 from oversight.engine.reports.results import Results, collect
 from oversight.engine.runs.outcome import line, read_outcome
 from oversight.protocols.agents.agent import Agent
@@ -262,3 +263,11 @@ def test_what_went_otherwise_than_asked_is_counted_over_all_cells() -> None:
     told = [read_outcome(line(cell, Verdict((0.5, 0.5), floor))) for cell in grid.cells()]
     only = row(collect(grid, told), "propaganda")
     assert dict(only.counts) == {"refused": 4, "forged": 8}
+
+
+def test_cells_that_failed_have_landed_and_cells_without_an_outcome_have_not() -> None:
+    grid = sweep(NAIVE)
+    table = OutcomeTable(grid)
+    for record in records(grid, {("naive judge", "p0", 0): (0.7, LOST)}):
+        table.add(record)
+    assert table.landed(0).tolist() == [True, True, False, False]
