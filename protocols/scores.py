@@ -20,7 +20,7 @@ Ties: TypeAlias = Literal["split", "zero"]
 Compat: TypeAlias = Literal["none", "solib"]
 
 TIE = 1e-9
-"""Probabilities closer than this are the same: they differ by rounding alone."""
+"""Probabilities and scores closer than this are the same: they differ by rounding alone."""
 
 CLIP = 1e-4
 """The logarithms read a probability as if it lay in [CLIP, 1 - CLIP]: no verdict costs infinity."""

@@ -13,9 +13,10 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from oversight.protocols.scores import TIE
 from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.clustered import degrees, effective
-from oversight.protocols.scoring.families import Family, Indices, corrected, sign_flips
+from oversight.protocols.scoring.families import BLOCK, Family, Indices, corrected, sign_flips
 from oversight.protocols.scoring.power import reach
 from oversight.protocols.scoring.quantiles import t_of
 from oversight.protocols.scoring.resamples import Rows, together
@@ -34,12 +35,6 @@ VERDICTS: tuple[ContrastVerdict, ...] = (
 
 FAMILY = 1_000
 """Contrasts beyond which 2,000 flips replace 10,000: max-t does not multiply p by their number."""
-
-BLOCK = 2**21
-"""Differences of questions computed at once."""
-
-SAME = 1e-9
-"""Scores closer than this are a tie."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +256,7 @@ def _wins(rows: Rows, one: Indices, two: Indices) -> Iterator[tuple[Indices, Ind
     for start in range(0, len(one), step):
         stop = start + step
         differences = across[one[start:stop]] - across[two[start:stop]]
-        yield (differences > SAME).sum(axis=1), (differences < -SAME).sum(axis=1)
+        yield (differences > TIE).sum(axis=1), (differences < -TIE).sum(axis=1)
 
 
 def _pairing(rows: Rows, one: Indices, two: Indices, errors: Floats) -> tuple[Floats, Floats]:

@@ -12,7 +12,7 @@ Family: TypeAlias = Literal["step-max-t", "holm", "bh"]
 Indices: TypeAlias = npt.NDArray[np.int64]
 
 BLOCK = 2**21
-"""Contrasts × flips computed at once."""
+"""Contrasts × flips, or × questions, computed at once."""
 
 SLACK = 1e-9
 """Relative tolerance for ties: equal statistics may differ by the order of addition."""

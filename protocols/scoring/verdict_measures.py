@@ -10,12 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from oversight.protocols.scores import TIE
 from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.clustered import Codes, by_cluster, cr3, degrees
 from oversight.protocols.scoring.quantiles import t_of
-
-TIE = 1e-9
-"""Rewards and values closer than this are tied."""
 
 SMALL_EFFECT = 0.2
 """Standardised difference above which the effort of two sides is flagged (Cohen 1988: small)."""
