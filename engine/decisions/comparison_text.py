@@ -9,7 +9,7 @@ from oversight.engine.decisions.comparison import Compared, Comparison
 from oversight.engine.display.quantity import signed
 from oversight.engine.display.table import Table, as_csv, formatted
 from oversight.engine.reports.tables import SCORE_NAMES
-from oversight.protocols.scoring.clustered import FEW
+from oversight.protocols.scoring.clustered import FEW_CLUSTERS
 
 NAMED = 5
 """Most contrasts for which the notes list the questions that differ most."""
@@ -153,7 +153,7 @@ def _notes(comparison: Comparison, clustered: bool, doubtful: bool) -> list[str]
         "many problems find with power .8, by the spread that they show; the interval allows for "
         "more."
     )
-    if fewest.effective < FEW:
+    if fewest.effective < FEW_CLUSTERS:
         notes.append(
             f"only {fewest.clusters} problems or groups of them, worth {fewest.effective:.1f} of "
             "one size: intervals are wide, and rough."

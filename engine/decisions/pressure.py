@@ -21,7 +21,7 @@ from oversight.protocols.scoring.pressure import (
 
 SelectionMethod: TypeAlias = Literal["bon", "tilt"]
 
-BETAS = (0.0, 0.5, 1.0, 2.0, 4.0)
+TILTS = (0.0, 0.5, 1.0, 2.0, 4.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def row_pressure(
         points = best_of_n(pools, ns, seed=seed)
         bounds = tuple(best_of_divergence(n) for n in ns)
     else:
-        points = tilt(pools, BETAS if strengths is None else strengths, seed=seed)
+        points = tilt(pools, TILTS if strengths is None else strengths, seed=seed)
         bounds = ()
     grid = dense(k)
     clusters = [

@@ -14,7 +14,7 @@ from oversight.protocols.scoring.statistics import Estimate
 DETAILED = 3
 """Most rows whose curves are shown point by point."""
 
-FEW = 8
+SMALL_POOL = 8
 """Pools with fewer candidates than this get a note."""
 
 
@@ -91,7 +91,7 @@ def _summary(rows: Sequence[RowPressure], select: SelectionMethod, score: str) -
         "breakdown: the n from which on selection gets no more than a blind choice; in brackets "
         "95% by problems.",
     ]
-    if min(row.pool for row in rows) < FEW:
+    if min(row.pool for row in rows) < SMALL_POOL:
         notes.append("few candidates tell little: larger `draws` in the sweep make larger pools.")
     if any(row.left_out for row in rows):
         most = max(row.left_out for row in rows)

@@ -12,7 +12,7 @@ from oversight.engine.fleet.messages import Acknowledgement, Grant, WorkerReport
 from oversight.engine.limits.limits import Limits
 from oversight.engine.throughput import LimitStatistics
 
-FLOOR = 0.01
+MIN_WORKER_SHARE = 0.01
 """Minimum share of an idle worker, so that its first call need not wait for a message."""
 HORIZON = 1.0
 """Seconds within which waiting calls should be served: each weighs 1/HORIZON."""
@@ -188,7 +188,7 @@ class Governor:
         """A worker's share, in proportion to demand: every call then waits equally long."""
         weights = {n: _weight(holding.limits.get(model)) for n, holding in self._holdings.items()}
         whole = sum(weights.values())
-        floor = min(FLOOR, 0.5 / len(weights))
+        floor = min(MIN_WORKER_SHARE, 0.5 / len(weights))
         part = weights[worker] / whole if whole else 1.0 / len(weights)
         return floor + (1.0 - floor * len(weights)) * part
 

@@ -23,7 +23,7 @@ SHARE_TTL = 3.0
 """Seconds without a renewal after which a run's share is free for others."""
 CONFIRMED_FOR = 2.0
 """Seconds after a renewal for which a run uses its share: it stops well before others take it."""
-FLOOR = 0.02
+MIN_RUN_SHARE = 0.02
 """Minimum share of an idle run, so that its first call need not wait."""
 _SCHEMA_LOCK = 7_265_002
 """Advisory lock under which the tables are created."""
@@ -100,7 +100,7 @@ class Quota:
         for model, account in self._accounts.items():
             wanted, using = needs[model]
             asked = time.monotonic()
-            given = (account.name, self._run, wanted + 1e-3, using, SHARE_TTL, FLOOR)
+            given = (account.name, self._run, wanted + 1e-3, using, SHARE_TTL, MIN_RUN_SHARE)
             ((share, target),) = db.execute(_SHARE, given, prepare=True).fetchall()
             # From before the question: by the server's clock, others wait a little longer.
             self._shares[model], self._renewed[model] = share, asked

@@ -10,7 +10,7 @@ import orjson
 
 from oversight.engine.errors import UsageError
 
-PATIENCE = 20.0
+REQUEST_TIMEOUT = 20.0
 """Timeout (s) of the requests; a server that is still loading a model answers slowly."""
 
 
@@ -35,7 +35,7 @@ async def own_server(address: str, key: str = "") -> OwnServer:
     """
     base_url = _base_url(address)
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    timeout = aiohttp.ClientTimeout(total=PATIENCE)
+    timeout = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT)
     async with aiohttp.ClientSession(timeout=timeout, headers=headers, trust_env=True) as client:
         try:
             status, answer = await _get(client, f"{base_url}/models")

@@ -19,7 +19,7 @@ from oversight.engine.pages.overview import REPORT_FILES, overview
 from oversight.engine.pages.reader import calls_page, calls_section, readers_page, section
 from oversight.engine.pages.reading import ends_of, reading_page
 from oversight.engine.pictures.costs import sampled_costs
-from oversight.engine.pictures.opened import DOUBTS, OpenedRun, Place
+from oversight.engine.pictures.opened import MARKS, OpenedRun, Place
 from oversight.engine.pictures.scored_run import asd_by_problem
 from oversight.engine.runs.probing import read_probes
 from oversight.engine.runs.run_folder import REPORT
@@ -61,7 +61,7 @@ def telling(run: OpenedRun, most: int | None) -> list[Place]:
     doubtful = [
         run.where(at)[0]
         for at, counts in sorted(landed.counts.items())
-        if any(counts.get(name) for name in DOUBTS)
+        if any(counts.get(name) for name in MARKS)
     ]
     values = asd_by_problem(run.sweep, landed.results)
     known = [

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from oversight.engine.pages.addresses import Addresses
 from oversight.engine.pages.environment import page
-from oversight.engine.pictures.opened import DOUBTS, OpenedRun
+from oversight.engine.pictures.opened import MARKS, OpenedRun
 from oversight.engine.reports.failures import called, failure_lines
 from oversight.engine.runs.run_folder import outcomes
 
@@ -28,9 +28,9 @@ def failures_page(run: OpenedRun, links: Addresses) -> str:
     """Failures by cause, then each of them; then each cell in doubt."""
     landed = run.landed()
     doubts = {
-        at: [name for name in DOUBTS if counts.get(name)]
+        at: [name for name in MARKS if counts.get(name)]
         for at, counts in landed.counts.items()
-        if at not in landed.failures and any(counts.get(name) for name in DOUBTS)
+        if at not in landed.failures and any(counts.get(name) for name in MARKS)
     }
     failed = [
         _listed(run, links, at, called(each.kind), f"{each.message}\n{each.raw}".strip())

@@ -10,7 +10,7 @@ from oversight.engine.decisions.rows import row_names
 from oversight.engine.pages.addresses import Addresses
 from oversight.engine.pages.environment import SHADE_STEPS, page, shade, typeset
 from oversight.engine.pictures.landed import LandedOutcomes
-from oversight.engine.pictures.opened import DOUBTS, OpenedRun, Place
+from oversight.engine.pictures.opened import MARKS, OpenedRun, Place
 from oversight.engine.pictures.scored_run import asd_by_problem
 from oversight.engine.reports.failures import called
 from oversight.engine.sweeps.rows import Row
@@ -137,7 +137,7 @@ def _field(
         return Field("failed", "×", link)
     if isnan(value):
         return Field("", "", "")
-    doubt = any(landed.counts.get(at, {}).get(name) for at in cells for name in DOUBTS)
+    doubt = any(landed.counts.get(at, {}).get(name) for at in cells for name in MARKS)
     kind = shade(value, most) + (" doubt" if doubt else "")
     return Field(kind, typeset(value, 1), link)
 

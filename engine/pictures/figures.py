@@ -48,7 +48,7 @@ STYLES = {
 }
 """`paper` spans two columns of a page, `column` one."""
 
-FEW = 4
+MAX_INNER_LEGEND = 4
 """Series that a legend within the axes names."""
 MAX_TICKS = 10
 MAX_LEGEND = 16
@@ -267,7 +267,7 @@ def _chart(figure: "Figure", chart: Chart) -> None:
     if len(chart.series) > 1 or chart.series[0].note:
         handles, labels = axes.get_legend_handles_labels()
         more = len(handles) - MAX_LEGEND
-        if len(handles) <= FEW:
+        if len(handles) <= MAX_INNER_LEGEND:
             # It may lie on intervals, which the search for the best place does not heed.
             axes.legend(loc="best", framealpha=0.85, edgecolor="none")
             return

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from oversight.engine.pictures.landed import LandedOutcomes, OutcomeTally
     from oversight.engine.runs.loaded_sweep import LoadedSweep
 
-DOUBTS = ("refused", "conceded", "off_side", "forged", "truncated")
+MARKS = ("refused", "conceded", "off_side", "forged", "truncated")
 """Counts that speak against a cell, as outcomes name them; the gravest first."""
 
 

@@ -12,7 +12,7 @@ from oversight.engine.providers.catalogue import entry
 from oversight.engine.providers.secret import Secret
 from oversight.engine.providers.settings import Settings
 
-PATIENCE = 20.0
+INQUIRY_TIMEOUT = 20.0
 """Timeout of one request, in seconds."""
 
 _CAP = 4 * 2**20
@@ -39,7 +39,7 @@ async def inquire(settings: Settings, url: str, body: object = None) -> dict[str
         headers["anthropic-version"] = settings.option("version")
     try:
         async with (
-            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(PATIENCE)) as session,
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(INQUIRY_TIMEOUT)) as session,
             session.request(
                 "GET" if body is None else "POST",
                 url,

@@ -9,7 +9,7 @@ from oversight.engine.errors import ProviderDown
 from oversight.engine.local.weights import weights
 from oversight.engine.providers.transport import Response, Transport
 
-PATIENCE = 60.0
+START_TIMEOUT = 60.0
 """Timeout (s) of the server's start, in which it loads its model."""
 
 
@@ -65,10 +65,10 @@ class LocalTransport(Transport):
         )
         assert self._server.stdout is not None, "it is a pipe"
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(START_TIMEOUT):
                 line = await self._server.stdout.readline()
         except TimeoutError as exc:
-            raise ProviderDown(f"local: llama.cpp did not start in {PATIENCE:g} s") from exc
+            raise ProviderDown(f"local: llama.cpp did not start in {START_TIMEOUT:g} s") from exc
         if not line:
             raise ProviderDown("local: llama.cpp did not start; what it said stands above")
         return line.decode().strip()

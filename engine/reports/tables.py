@@ -16,7 +16,7 @@ from oversight.engine.reports.row_columns import (
     naming_words,
 )
 from oversight.protocols.judges.logprob import ENOUGH
-from oversight.protocols.scoring.clustered import FEW
+from oversight.protocols.scoring.clustered import FEW_CLUSTERS
 from oversight.protocols.scoring.statistics import Estimate
 from oversight.protocols.scoring.trend import Configuration, NoSlope, Slope, split_half_trend, trend
 from oversight.protocols.scoring.worlds import beta_name
@@ -60,7 +60,7 @@ def _notes(results: Results, words: Sequence[str]) -> Iterable[str]:
     rough = min(
         (each for each in found if each.method), key=lambda each: each.effective, default=None
     )
-    if rough and rough.effective < FEW:
+    if rough and rough.effective < FEW_CLUSTERS:
         yield (
             f"only {rough.clusters} problems or groups of them, worth {rough.effective:.1f} of one "
             "size: intervals are wide, and rough."

@@ -19,7 +19,7 @@ from oversight.protocols.errors import ProtocolError
 COMMON = ("agent", "judge")
 """Sections that every mechanism uses."""
 
-LATE = ("label", "answer")
+LATE_PLACEHOLDERS = ("label", "answer")
 """Placeholders for the answer that a seat argues for, filled in when its prompt is laid out."""
 
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
@@ -75,7 +75,7 @@ class PromptSet:
         placeholder that is left unfilled.
         """
         allowed = placeholders(block)
-        given = {*values, *(allowed & set(LATE))}
+        given = {*values, *(allowed & set(LATE_PLACEHOLDERS))}
         if given != allowed:
             raise PromptError(f"{block} is given {sorted(given)}, not {sorted(allowed)}")
         return _PLACEHOLDER.sub(lambda found: str(values.get(found[1], found[0])), self.text(block))

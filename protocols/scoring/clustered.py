@@ -25,7 +25,7 @@ from oversight.protocols.scoring.quantiles import t_of
 
 Codes = npt.NDArray[np.int64]
 
-FEW = 20
+FEW_CLUSTERS = 20
 """Effective clusters below which an interval is doubtful."""
 
 
@@ -95,7 +95,7 @@ class FewClusters:
 
     @property
     def doubtful(self) -> bool:
-        return self.effective < FEW or self.most_moved > 1
+        return self.effective < FEW_CLUSTERS or self.most_moved > 1
 
 
 def few_clusters(sums: Floats, sizes: Floats) -> FewClusters:

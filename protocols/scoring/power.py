@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from oversight.protocols.scoring.quantiles import NORMAL, t_quantile
 
-FEW = 40
+MIN_FOR_NORMAL = 40
 """Clusters below which t quantiles replace normal ones."""
 
 
@@ -62,7 +62,7 @@ def reach(*, alpha: float = 0.05, power: float = 0.8, degrees: int | None = None
     for name, share in (("alpha", alpha), ("power", power)):
         if not 0 < share < 1:
             raise ValueError(f"{name} is {share}; it lies between 0 and 1")
-    if degrees is None or degrees >= FEW - 1:
+    if degrees is None or degrees >= MIN_FOR_NORMAL - 1:
         return NORMAL.inv_cdf(1 - alpha / 2) + NORMAL.inv_cdf(power)
     return t_quantile(1 - alpha / 2, degrees) + t_quantile(power, degrees)
 
@@ -86,7 +86,7 @@ def questions_needed(
     variance = spread.of_a_question(*draws, verdicts) / difference**2
     n = math.ceil(reach(alpha=alpha, power=power) ** 2 * variance - 1e-9)
     # The t quantile depends on the number of clusters: raise it until it suffices.
-    while (clusters := n / size) < FEW:
+    while (clusters := n / size) < MIN_FOR_NORMAL:
         degrees = max(1, math.ceil(clusters) - 1)
         if n >= reach(alpha=alpha, power=power, degrees=degrees) ** 2 * variance:
             break

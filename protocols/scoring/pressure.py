@@ -18,7 +18,7 @@ from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.sample import Sample
 from oversight.protocols.scoring.statistics import Estimate, estimates
 
-TIE = 1e-12
+SAME_REWARD = 1e-12
 """Rewards closer than this tie."""
 
 
@@ -39,7 +39,7 @@ def _around(rewards: Floats) -> tuple[Floats, Floats]:
     ordered = np.take_along_axis(rewards, order, axis=1)
     position = np.broadcast_to(np.arange(k), (problems, k))
     new = np.ones((problems, k), dtype=np.bool_)
-    new[:, 1:] = np.diff(ordered, axis=1) > TIE
+    new[:, 1:] = np.diff(ordered, axis=1) > SAME_REWARD
     below = np.maximum.accumulate(np.where(new, position, 0), axis=1)
     last = np.ones((problems, k), dtype=np.bool_)
     last[:, :-1] = new[:, 1:]
@@ -147,7 +147,7 @@ def _curve(
     pools: Pools, strengths: Sequence[float], choices: Iterable[Floats], seed: int
 ) -> tuple[Point, ...]:
     u, v = pools.rewards, pools.values
-    best = v >= v.max(axis=1, keepdims=True) - TIE
+    best = v >= v.max(axis=1, keepdims=True) - SAME_REWARD
     columns: list[tuple[Floats, tuple[float, float]]] = []
     kls = []
     for p in choices:

@@ -10,7 +10,7 @@ import numpy as np
 
 from oversight.protocols.scoring.arrays import Floats
 
-SAME = 1e-12
+NO_ERROR = 1e-12
 """Rows whose difference has a standard error below this agree."""
 
 
@@ -30,7 +30,7 @@ def rank_sets(means: Floats, resampled: Floats, *, level: float = 0.95) -> tuple
     k = len(means)
     away = resampled - means
     errors = np.array([(away - away[:, [row]]).std(axis=0) for row in range(k)])
-    varies = errors > SAME
+    varies = errors > NO_ERROR
     largest_t = np.zeros(len(away))
     for row in range(k - 1):
         others = np.arange(row + 1, k)[varies[row, row + 1 :]]

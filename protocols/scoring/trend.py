@@ -25,7 +25,7 @@ Halves = npt.NDArray[np.bool_]
 MIN_POINTS = 3
 """Any two points lie on a line: a slope with an error needs a third."""
 
-SAME = 1e-9
+SAME_EAS = 1e-9
 """Values of EAS closer than this differ by rounding alone."""
 
 
@@ -128,7 +128,7 @@ def _line(eas: Floats, asd: Floats, same_elicitations: bool) -> Slope | NoSlope:
     n = eas.shape[1]
     x = eas - eas.mean(axis=1, keepdims=True)
     y = asd - asd.mean(axis=1, keepdims=True)
-    if np.ptp(x, axis=1).min() < SAME:
+    if np.ptp(x, axis=1).min() < SAME_EAS:
         return NoSlope("all agent configurations have the same EAS", n)
     squares = (x * x).sum(axis=1)
     slopes = (x * y).sum(axis=1) / squares
