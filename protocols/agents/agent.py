@@ -4,6 +4,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from oversight.cache.call import Ask, Call, Effort, Request, ResponseFormat
 from oversight.cache.memo import memoized
@@ -218,13 +219,21 @@ class Agent(Speaker):
         said = without_thoughts(reply.text) if private else reply.text
         if SPEECH in brief.stance and (spoken := _SPEECH.findall(said)):
             said = spoken[-1]
-        text, forged = escape_and_count(said.strip())
-        text, cut = limit_words(text, self.words)
+        text, forged, cut, concedes = _heard(said, self.words)
         title = f"{brief.title} {side.label}" if side else brief.title
-        conceded = side is not None and _CONCESSION.fullmatch(text) is not None
+        conceded = side is not None and concedes
         return Turn(
             title, text, side, reply.call, used, reply.outcome, forged, cut, conceded=conceded
         )
+
+
+@lru_cache(maxsize=512)  # both worlds and several judges hear the same reply
+def _heard(said: str, words: int) -> tuple[str, int, bool, bool]:
+    """A speech without live tags, cut to `words` words; how many tags it tried to write, whether it
+    was cut, and whether it concedes."""
+    text, forged = escape_and_count(said.strip())
+    text, cut = limit_words(text, words)
+    return text, forged, cut, _CONCESSION.fullmatch(text) is not None
 
 
 def _stance(side: Answer | None, brief: Brief) -> str:

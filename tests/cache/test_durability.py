@@ -54,7 +54,7 @@ def test_flipped_bytes_never_serve_a_wrong_value_and_are_always_reported(folder,
     copy.mkdir()
     chance = random.Random(20)
     refused = damaged = lost = 0
-    for _ in range(400):
+    for trial in range(400):
         flipped = bytearray(whole)
         flipped[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
         (copy / STORE_FILE).write_bytes(flipped)
@@ -63,6 +63,8 @@ def test_flipped_bytes_never_serve_a_wrong_value_and_are_always_reported(folder,
         except StoreError:
             refused += 1
             continue
+        # Read by the block, a value whose entry in the index is damaged is found all the same.
+        store._reads_ahead = trial % 2 == 0
         missing = 0
         for key, value in entries.items():
             try:

@@ -1,0 +1,107 @@
+"""Replies asked for in about the order in which they were stored are read a block at a time; what
+each read gives is what it would give alone."""
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from oversight.cache.checksum import add_checksum
+from oversight.cache.disk import DiskStore, ReadOnlyStore
+from oversight.cache.errors import DamagedEntry
+from oversight.cache.rows import STORE_FILE
+from tests.stores import filled
+
+NAMES = [f"reply {n}" for n in range(1000)]
+
+
+def value(name: str) -> bytes:
+    return name.encode() * 20
+
+
+@pytest.fixture
+def folder(tmp_path):
+    filled(tmp_path / "store", {name: value(name) for name in NAMES})
+    return tmp_path / "store"
+
+
+def statements(store: DiskStore, names: list[str]) -> int:
+    """How many statements SQLite runs for these reads, all of which must be right."""
+    ran: list[str] = []
+    store._db.set_trace_callback(ran.append)
+    assert [store.get(name) for name in names] == [value(name) for name in names]
+    store._db.set_trace_callback(None)
+    return len(ran)
+
+
+def test_streams_side_by_side_are_read_by_the_block(folder):
+    """As cells under way ask: each of five goes on at a place of its own, one of them backwards."""
+    streams = [NAMES[start : start + 100] for start in (0, 100, 200, 300)]
+    asked = [name for each in zip(*streams, NAMES[499:399:-1], strict=True) for name in each]
+    with closing(DiskStore(folder)) as store:
+        assert statements(store, asked) < 40
+
+
+def test_reads_far_apart_read_nothing_but_themselves(folder, tmp_path):
+    scattered = [NAMES[n * 379 % 1000] for n in range(1000)]
+    far = {f"far {n}": b"x" for n in range(3000)}
+    filled(folder, far)
+    with closing(DiskStore(folder)) as store:
+        for n, name in enumerate(scattered[:50]):
+            store.get(f"far {2999 - n}")
+            assert statements(store, [name]) == 1
+
+
+def test_a_value_that_is_replaced_or_deleted_is_not_served_from_memory(folder):
+    with closing(DiskStore(folder)) as store:
+        statements(store, NAMES[:10])
+        store.put_many([(NAMES[10], b"new")])
+        assert store.get(NAMES[10]) == b"new"
+        statements(store, NAMES[11:20])
+        assert store.delete_many([NAMES[20]]) == 1
+        assert store.get(NAMES[20]) is None
+
+
+def test_what_is_added_meanwhile_is_found(folder):
+    with closing(DiskStore(folder)) as store:
+        statements(store, NAMES[-10:])
+        store.keep_many([("later", b"value"), (NAMES[5], b"another")])
+        assert store.get("later") == b"value"
+        assert store.get(NAMES[5]) == value(NAMES[5])
+
+
+def test_a_read_only_store_that_is_written_to_forgets_what_it_read_ahead(folder):
+    with closing(ReadOnlyStore(folder)) as store:
+        assert [store.get(name) for name in NAMES[:5]] == [value(name) for name in NAMES[:5]]
+        with closing(DiskStore(folder)) as writer:
+            writer.put_many([(NAMES[5], b"new")])
+        assert store.get("not there") is None
+        assert store.get(NAMES[5]) == b"new"
+
+
+def test_a_damaged_neighbour_is_damage_only_to_itself(folder):
+    with sqlite3.connect(folder / STORE_FILE) as db:
+        moved = add_checksum(NAMES[3], value(NAMES[3]))
+        db.execute("UPDATE Cache SET value = ? WHERE key = ?", (moved, NAMES[7]))
+    db.close()
+    with closing(DiskStore(folder)) as store:
+        statements(store, NAMES[:7] + NAMES[8:20])
+        with pytest.raises(DamagedEntry):
+            store.get(NAMES[7])
+
+
+def test_large_values_are_read_only_when_they_are_asked_for(folder):
+    large = {f"large {n}": b"x" * (1 << 20) for n in range(5)}
+    filled(folder, large)
+    with closing(DiskStore(folder)) as store:
+        statements(store, NAMES[-20:])
+        assert store.get("large 0") == large["large 0"]
+        assert sum(len(row[2]) for row in store._ahead.values()) < 1 << 20
+
+
+def test_memory_stays_bounded_however_much_is_read(folder):
+    filled(folder, {f"more {n}": b"x" for n in range(5000)})
+    with closing(DiskStore(folder)) as store:
+        for n in range(0, 5000, 10):
+            store.get(f"more {n}")
+        assert len(store._ahead) <= 64 * 16
