@@ -10,6 +10,7 @@ import orjson
 
 from oversight.cache.address import unaddressable
 from oversight.cache.errors import AddressError
+from oversight.cache.frozen import fast_init
 from oversight.cache.memo import computed_once
 from oversight.cache.reply import Reply, ToolCall
 
@@ -21,6 +22,7 @@ MessageRole: TypeAlias = Literal["system", "user", "assistant", "tool"]
 Effort: TypeAlias = Literal["", "none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
+@fast_init
 @dataclass(frozen=True)
 class Message:
     # It has no slots: orjson writes the fields of a class that has them half as fast, once a call.
@@ -51,6 +53,7 @@ class ResponseFormat:
     """JSON Schema, as JSON text."""
 
 
+@fast_init
 @dataclass(frozen=True)
 class Request:
     """All that one model is asked, however often it is drawn.
@@ -113,6 +116,7 @@ class Request:
         return hashlib.sha256(self._opening)
 
 
+@fast_init
 @dataclass(frozen=True)
 class Call:
     """One sample of what one model says to a request.

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from oversight.cache.frozen import fast_init
 from oversight.cache.reply import Outcome
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.quotes import Quote
@@ -30,7 +31,8 @@ class ToolUse:
         return self.result.startswith("error:")
 
 
-@dataclass(frozen=True, slots=True)
+@fast_init
+@dataclass(frozen=True)
 class Turn:
     speaker: str
     """The seat as everyone calls it: `Debater A`, `Consultant`, `Client`."""
@@ -61,7 +63,8 @@ class Turn:
     """Whether it was made at the same time as turns beside it, which the speaker did not hear."""
 
 
-@dataclass(frozen=True, slots=True)
+@fast_init
+@dataclass(frozen=True)
 class Transcript:
     """A question and the turns so far. Grows by `then`; is never changed in place."""
 
@@ -72,7 +75,8 @@ class Transcript:
         return Transcript(self.question, self.turns + turns)
 
 
-@dataclass(frozen=True, slots=True)
+@fast_init
+@dataclass(frozen=True)
 class Judgement:
     """One reading of one reply of a judge."""
 
@@ -85,7 +89,8 @@ class Judgement:
     """For logprobs: the probability mass that the answer labels had, in (0, 1]."""
 
 
-@dataclass(frozen=True, slots=True)
+@fast_init
+@dataclass(frozen=True)
 class Verdict:
     """What a protocol ends with."""
 
