@@ -143,7 +143,6 @@ class RunFolder:
         dropped = sum(goes(record) for _, record in self._lines()) if self.failed else 0
         if dropped:
             self._replace(line for line, record in self._lines() if not goes(record))
-            self._forget_all()
             self._recover()
         return dropped
 
@@ -232,7 +231,10 @@ class RunFolder:
         write_manifest(self.path, self.manifest)
 
     def _recover(self) -> None:
-        """Cut a torn tail, and mark what is done."""
+        """Mark what is done, and nothing else; cut a torn tail."""
+        self._starts = array("Q", bytes(8 * len(self._starts)))
+        self.failed = self.finished = self._end = 0
+        self._last, self._ordered = -1, True
         file = self.path / OUTCOMES
         if not file.exists():
             return
@@ -245,11 +247,6 @@ class RunFolder:
             self._mark(record.place, len(line), record.failure is not None)
         if self._end < file.stat().st_size:
             os.truncate(file, self._end)
-
-    def _forget_all(self) -> None:
-        self._starts = array("Q", bytes(8 * len(self._starts)))
-        self.failed = self.finished = self._end = 0
-        self._last, self._ordered = -1, True
 
     def _mark(self, place: int, size: int, failed: bool) -> None:
         self._starts[place] = self._end + 1

@@ -39,7 +39,7 @@ def code_digest(protocols: Iterable[Protocol]) -> str:
     foreign = package_closure(modules - ours)
     # Built-in modules that only foreign code imports affect the outcome just as much.
     ours |= {name for source in foreign.values() for name in _IMPORTED.findall(source)}
-    counted = sorted(_digest(module) for module in closure(filter(_is_module, ours)))
+    counted = sorted(_read(module)[0] for module in closure(filter(_is_module, ours)))
     counted += sorted(hashlib.sha256(source.encode()).hexdigest() for source in foreign.values())
     counted += sorted(f"{c.__module__}.{c.__qualname__}" for c in classes if _lacks_source(c))
     return hashlib.sha256("\0".join(counted).encode()).hexdigest()[:12]
@@ -113,7 +113,8 @@ def closure(modules: Iterable[str]) -> set[str]:
         module = todo.pop()
         if module not in reached and not f"{module}.".startswith(tuple(f"{u}." for u in UNCOUNTED)):
             reached.add(module)
-            todo += _imports(module)
+            _, imports = _read(module)
+            todo += imports
     return reached
 
 
@@ -130,18 +131,10 @@ def _classes(value: Any) -> Iterator[type]:
 
 
 @cache
-def _file(module: str) -> Path:
-    spec = find_spec(module)
-    if spec is None or spec.origin is None:
+def _read(module: str) -> tuple[str, tuple[str, ...]]:
+    """Digest of a built-in module, and what it imports from this package."""
+    file = _source_file(module)
+    if file is None:
         raise ModuleNotFoundError(f"{module} has no source file")
-    return Path(spec.origin)
-
-
-@cache
-def _imports(module: str) -> tuple[str, ...]:
-    return tuple(_IMPORTED.findall(_file(module).read_text(encoding="utf-8")))
-
-
-@cache
-def _digest(module: str) -> str:
-    return hashlib.sha256(_file(module).read_bytes()).hexdigest()
+    source = file.read_bytes()
+    return hashlib.sha256(source).hexdigest(), tuple(_IMPORTED.findall(source.decode()))

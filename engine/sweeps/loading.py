@@ -35,7 +35,7 @@ def load_named(node: Node, folder: Path | None, seed: int = 0) -> tuple[tuple[Pr
         raise node.fault(
             "a setting of a data set, and no data set", f"write it within one: {shown}"
         )
-    kind = class_named(node, name, LOADERS, Loader, DATASETS_GROUP, "data set", "data sets")
+    kind = class_named(node, LOADERS, Loader, DATASETS_GROUP, "data set", "data sets")
     given = settings if isinstance(settings, dict) else {}
     try:
         data_loader = loader(name, settings, kind)
