@@ -53,7 +53,10 @@ EXAMPLES = {
 }
 
 
-def test_the_table_of_other_values_names_every_field_of_a_call():
+def test_the_full_call_and_the_table_of_other_values_have_every_field():
+    plain = Request(FULL.model, FULL.messages)
+    set_ = {name for name in OTHERS if getattr(FULL.request, name) != getattr(plain, name)}
+    assert set_ | {"model", "messages"} == set(OTHERS)
     assert set(OTHERS) == {field.name for field in dataclasses.fields(Request)}
 
 
@@ -64,6 +67,7 @@ def test_every_field_of_a_call_moves_the_address(field):
 
 def test_the_draw_moves_the_address():
     assert replace(FULL, draw=(3, 0)).address != FULL.address == replace(FULL, draw=(0, 3)).address
+    assert FULL.drawn(2) == replace(FULL, draw=(2, 0, 3))
 
 
 @pytest.mark.parametrize(
