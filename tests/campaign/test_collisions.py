@@ -1,7 +1,6 @@
 """Two runs at one folder, two on one store, a clock that jumps, and very large questions."""
 
 import signal
-import threading
 from collections import Counter
 from pathlib import Path
 
@@ -29,8 +28,7 @@ def test_a_second_run_at_one_folder_names_the_first_and_touches_nothing(
 ) -> None:
     for n in range(campaign.size(1, 5)):
         with Vendor(Profile(latency=1.0)) as vendor:
-            arrived = threading.Event()
-            vendor.on_request = lambda count, arrived=arrived: arrived.set()
+            arrived = vendor.after(1)
             bench = Bench(tmp_path / f"{n}", vendor.url)
             first = bench.start()
             assert arrived.wait(PATIENCE)
@@ -90,8 +88,7 @@ def test_questions_of_ten_megabytes_are_asked_stored_and_resumed(
     size = campaign.size(2_000_000, 10_000_000)
     text = "Crate {n}: " + "how many apples? " * (size // 17)
     with Vendor() as vendor:
-        arrived = threading.Event()
-        vendor.on_request = lambda count: arrived.set() if count > 4 else None
+        arrived = vendor.after(5)
         bench = Bench(tmp_path / "large", vendor.url, problems=2, text=text, lanes=2)
         sitting = bench.start()
         assert arrived.wait(PATIENCE)
