@@ -223,7 +223,7 @@ def test_a_forged_bundle_with_a_right_checksum_is_an_error_and_no_crash(file, wh
     chance = random.Random(4)
     refused = 0
     # The parts that say where the others are: the dictionary's length, the index and the tail.
-    places = [*range(8, 12), *range(len(whole) - 200, len(whole))]
+    places = [*range(8, 12), *range(len(whole) - 200, len(whole), 2)]
     for place in places:
         forged = bytearray(whole)
         forged[place] ^= 1 << chance.randrange(8)

@@ -168,7 +168,7 @@ async def test_a_failed_flight_that_everybody_left_is_not_reported_as_lost():
     gate.open.set()
     await cache.close()
     del waiter
-    gc.collect()
+    gc.collect(1)
     assert complaints == []
 
 

@@ -1,6 +1,7 @@
 """Two runs at one folder, two on one store, a clock that jumps, and very large questions."""
 
 import signal
+import threading
 from collections import Counter
 from pathlib import Path
 
@@ -27,14 +28,21 @@ def test_a_second_run_at_one_folder_names_the_first_and_touches_nothing(
     campaign: Campaign, tmp_path: Path
 ) -> None:
     for n in range(campaign.size(1, 5)):
-        with Vendor(Profile(latency=1.0)) as vendor:
-            arrived = vendor.after(1)
+        with Vendor() as vendor:
+            arrived, refused = threading.Event(), threading.Event()
+
+            def hold(count: int, arrived=arrived, refused=refused) -> None:
+                arrived.set()
+                assert refused.wait(PATIENCE)
+
+            vendor.on_request = hold
             bench = Bench(tmp_path / f"{n}", vendor.url)
             first = bench.start()
             assert arrived.wait(PATIENCE)
             second = bench.start()
             assert second.wait() == 2
             assert f"pid {first.process.pid}" in second.told
+            refused.set()
             assert first.wait() == 0, first.told
             assert len(vendor.book) == len(set(vendor.prompts()))
 
