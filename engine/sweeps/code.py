@@ -5,13 +5,12 @@ import hashlib
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.util import decode_source, find_spec, resolve_name
 from pathlib import Path
-from typing import Any
 
 from oversight.engine.sweeps.elsewhere import CodeFileLoader
+from oversight.engine.sweeps.sweep import parts_of
 from oversight.protocols.protocol import Protocol
 
 HOME = "oversight.protocols."
@@ -33,7 +32,8 @@ def code_digest(protocols: Iterable[Protocol]) -> str:
     Outcomes of different code are never mixed: an edited protocol is a new run, which pays only for
     the calls that are new.
     """
-    classes = {cls for protocol in protocols for cls in _classes(protocol)}
+    parts = parts_of(tuple(protocols))
+    classes = {cls for kind in set(map(type, parts)) for cls in kind.__mro__}
     modules = {cls.__module__ for cls in classes} - {"abc", "builtins"}
     ours = {name for name in modules if name.startswith(HOME)}
     foreign = package_closure(modules - ours)
@@ -116,18 +116,6 @@ def closure(modules: Iterable[str]) -> set[str]:
             _, imports = _read(module)
             todo += imports
     return reached
-
-
-def _classes(value: Any) -> Iterator[type]:
-    """Every class in a tree of roles and settings, with its bases."""
-    if isinstance(value, tuple):
-        for part in value:
-            yield from _classes(part)
-    elif is_dataclass(value):
-        kind: type = type(value)
-        yield from kind.__mro__
-        for field in fields(value):
-            yield from _classes(getattr(value, field.name))
 
 
 @cache
