@@ -93,7 +93,7 @@ class DiskStore(RowReader, Store):
     def __init__(self, folder: Path, id: str = "") -> None:
         """Makes the folder, readable by its owner alone, if there is none. StoreError.
 
-        id: of the store that a new one takes the place of; a store that has one keeps its own.
+        id: given to a new store that takes another's place; a store that has one keeps its own.
         """
         folder = Path(os.path.abspath(folder))
         if os.path.expandvars(folder) != str(folder):

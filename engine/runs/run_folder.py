@@ -39,7 +39,7 @@ class RunFolder:
     def __init__(
         self, path: Path, manifest: Manifest, sweep: bytes, problems: Iterable[Problem]
     ) -> None:
-        """manifest: of the run that is about to be made, or gone on with if it is there already.
+        """manifest: describes the run that is about to be made, or resumed if it is there already.
 
         sweep, problems: what a new folder is made with. DatasetError for problems that could
         not be read back.
@@ -166,7 +166,7 @@ class RunFolder:
         """RunFolderError if a store of so many replies has fewer than the run left in it, or if
         it is not the store that the run left them in.
 
-        Going on would pay for them again without a word. id: of the store, where it has one; a
+        Going on would pay for them again without a word. id: the store's, where it has one; a
         run that does not know the id of its store yet is content with any.
         """
         left = self.manifest.replies

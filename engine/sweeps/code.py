@@ -10,7 +10,7 @@ from importlib.util import decode_source, find_spec, resolve_name
 from pathlib import Path
 
 from oversight.engine.sweeps.elsewhere import CodeFileLoader
-from oversight.engine.sweeps.sweep import parts_of
+from oversight.engine.sweeps.sweep import dataclasses_in
 from oversight.protocols.protocol import Protocol
 
 HOME = "oversight.protocols."
@@ -32,7 +32,7 @@ def code_digest(protocols: Iterable[Protocol]) -> str:
     Outcomes of different code are never mixed: an edited protocol is a new run, which pays only for
     the calls that are new.
     """
-    parts = parts_of(tuple(protocols))
+    parts = dataclasses_in(tuple(protocols))
     classes = {cls for kind in set(map(type, parts)) for cls in kind.__mro__}
     modules = {cls.__module__ for cls in classes} - {"abc", "builtins"}
     ours = {name for name in modules if name.startswith(HOME)}

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from oversight.engine.sweeps.loading import load_named
 from oversight.engine.sweeps.node import Node
-from oversight.engine.sweeps.sweep import parts_of
+from oversight.engine.sweeps.sweep import dataclasses_in
 from oversight.protocols.judges.shots import Shot
 from oversight.protocols.question import Problem
 
@@ -26,7 +26,7 @@ def shots(node: Node) -> tuple[Shot, ...]:
 def problems_of(value: object) -> Iterator[Problem]:
     """Every example in a tree of roles and settings, as a problem with its answer; simulated models
     need its truth as well as that of the sweep's problems."""
-    for part in parts_of(value):
+    for part in dataclasses_in(value):
         if isinstance(part, Shot):
             question = part.floor.question
             yield Problem(part.id or f"example: {question.text[:60]}", question, part.probs)

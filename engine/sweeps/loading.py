@@ -20,7 +20,7 @@ def load_problems(node: Node, folder: Path | None, seed: int = 0) -> tuple[Probl
     """The problems of the data set that the node is named after.
 
     folder: base of relative paths in the file; with None they must be absolute. Paths given by a
-    flag are relative to the working directory. seed: of the loader, unless its settings name one.
+    flag are relative to the working directory. seed: the loader's, unless its settings name one.
 
     Raises: UsageError for wrong settings, DatasetError for wrong data.
     """

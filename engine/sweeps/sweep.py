@@ -140,15 +140,15 @@ class Sweep:
         )
 
 
-def parts_of(value: object) -> Iterator[object]:
+def dataclasses_in(value: object) -> Iterator[object]:
     """Every dataclass in a tree of roles and settings, each before those within it."""
     if isinstance(value, (tuple, list)):
         for part in value:
-            yield from parts_of(part)
+            yield from dataclasses_in(part)
     elif is_dataclass(value):
         yield value
         for each in fields(value):
-            yield from parts_of(getattr(value, each.name))
+            yield from dataclasses_in(getattr(value, each.name))
 
 
 def models_of(value: object) -> Iterator[str]:
@@ -165,7 +165,7 @@ def tool_users(value: object) -> Iterator[tuple[str, Effort]]:
 
 def _asking(value: object) -> Iterator[tuple[object, str]]:
     """Every role with a model of its own, and that model."""
-    for part in parts_of(value):
+    for part in dataclasses_in(value):
         model = getattr(part, "model", None)
         if isinstance(model, str) and "model" in getattr(part, "__dataclass_fields__", ()):
             yield part, model

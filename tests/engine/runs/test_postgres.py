@@ -18,7 +18,7 @@ from oversight.engine.rehearsal.process import counts
 from oversight.engine.runs.stores import open_store
 from tests.calls import FULL as CALL
 from tests.desk import CONCURRENCY, MODELS, ROOT, Desk
-from tests.waiting import PATIENCE, end, until
+from tests.waiting import end, until
 
 pytest.importorskip("psycopg", reason="psycopg is not installed")
 
@@ -268,17 +268,8 @@ def test_the_run_folder_names_the_database_and_show_replay_and_resume_find_it(de
 
 
 def oversight(desk: Desk, *words: str) -> "subprocess.CompletedProcess[str]":
-    import os
-
-    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    return subprocess.run(
-        [sys.executable, "-m", "oversight.engine", *words],
-        cwd=desk.folder,
-        env={**kept, "PYTHONPATH": str(ROOT), **desk.environment},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
+    with desk.start_words(*words) as process:
+        return end(process)
 
 
 def counts_of(url: str) -> int:

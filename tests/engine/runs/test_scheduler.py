@@ -181,7 +181,7 @@ def test_a_halt_lets_cells_under_way_end_whose_calls_are_answered() -> None:
     assert sorted(kept) == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_pulled_latch_lets_nothing_begin() -> None:
+def test_a_token_that_was_stopped_lets_nothing_begin() -> None:
     stop_token = StopToken()
     stop_token.stop(Interrupted(15))
     ask = Scripted(lambda call: SURE)

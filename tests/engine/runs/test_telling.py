@@ -1,4 +1,4 @@
-"""What commands tell: of runs of one sweep, of judges, of the store, of what is only tried out."""
+"""What commands say about runs, judges, the store, and what is only tried out."""
 
 import json
 from pathlib import Path
