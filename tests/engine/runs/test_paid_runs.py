@@ -27,10 +27,11 @@ def desk(tmp_path) -> Desk:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory) -> Desk:
-    """A run that nothing went wrong in."""
+    """A run that nothing went wrong in; `seen` is what its server counted."""
     desk = Desk(tmp_path_factory.mktemp("undisturbed"))
-    with desk.server({}):
+    with desk.server({}) as url:
         done = desk.sit()
+        desk.seen = counts(url)
     assert done.returncode == 0, done.stderr
     return desk
 
@@ -58,20 +59,15 @@ def test_what_is_missing_or_impossible_is_found_before_anything_is_sent(desk):
     ]
 
 
-def test_a_run_pays_for_each_call_once_and_its_books_are_the_servers(desk, undisturbed):
-    with desk.server({}) as url:
-        first = desk.sit()
-        seen = counts(url)
-        again = desk.sit()
-        assert counts(url)["requests"] == seen["requests"]
-    assert first.returncode == again.returncode == 0
-    account = desk.account()
+def test_a_run_pays_for_each_call_once_and_its_books_are_the_servers(undisturbed):
+    seen, account = undisturbed.seen, undisturbed.account()
+    assert undisturbed.sit().returncode == 0, "it is complete: no server is needed"
+    assert undisturbed.account() == account
     assert account.sent == account.stored == seen["requests"] == seen["ok"]
     assert seen["repeats"] == 0
     assert account.usage.input_tokens == seen["input_tokens"]
     assert account.usage.output_tokens == seen["output_tokens"]
-    assert desk.status()["finished"] == CELLS
-    assert outcomes(desk) == outcomes(undisturbed)
+    assert undisturbed.status()["finished"] == CELLS
 
 
 def test_p7_a_quota_that_runs_out_stops_the_run_and_fails_no_cell(desk, undisturbed):
@@ -101,21 +97,19 @@ def test_p7_a_quota_that_runs_out_stops_the_run_and_fails_no_cell(desk, undistur
 
 def test_p11_a_run_spends_no_more_than_its_budget_and_goes_on_with_more(desk, undisturbed):
     whole = undisturbed.account().dollars
-    spent = []
     with desk.server(SLOW) as url:
-        for share in (0.25, 0.5):
-            stopped = desk.sit("--max-cost", f"{share * whole:.6f}")
-            assert stopped.returncode == 4
-            assert "budget reached: $" in stopped.stderr
-            assert "· with a higher --max-cost: oversight run sweep.yaml" in stopped.stderr
-            spent.append(desk.account().dollars)
-            assert 0 < spent[-1] <= share * whole
-            assert desk.status()["failed"] == 0
+        stopped = desk.sit("--max-cost", f"{0.4 * whole:.6f}")
+        assert stopped.returncode == 4
+        assert "budget reached: $" in stopped.stderr
+        assert "· with a higher --max-cost: oversight run sweep.yaml" in stopped.stderr
+        spent = desk.account().dollars
+        assert 0 < spent <= 0.4 * whole
+        assert desk.status()["failed"] == 0
         done = desk.sit("--max-cost", f"{2 * whole:.6f}")
         seen = counts(url)
     assert done.returncode == 0
     assert f"of {dollars(2 * whole)}" in done.stderr
-    assert spent[0] < spent[1] < desk.account().dollars == pytest.approx(whole)
+    assert spent < desk.account().dollars == pytest.approx(whole)
     assert desk.account().sent == seen["requests"] == undisturbed.account().sent
     assert outcomes(desk) == outcomes(undisturbed)
 
@@ -185,7 +179,7 @@ def test_a_killed_run_knows_what_it_paid_and_goes_on_within_its_budget(desk, und
 
 def test_p12_however_often_a_run_is_killed_its_ledger_has_all_that_the_server_saw(desk):
     with desk.server({"latency": 0.03, "spread": 0.5}) as url:
-        for kills in range(1, 5):
+        for kills in range(1, 4):
             sitting = desk.start()
             # Between two notes of the ledger, as a kill may well come.
             while counts(url).get("requests", 0) < 15 * kills:
