@@ -17,7 +17,7 @@ MAX_EXACT_INTEGER = 2**53
 def store_key(address: str, identity: str) -> str:
     """The key under which a store keeps the reply of one endpoint to the call at `address`.
 
-    identity: of the endpoint; two servers of one model name differ in it, and share nothing.
+    identity: the endpoint's; two servers of one model name differ in it, and share nothing.
     """
     return address + endpoint_tag(identity)
 

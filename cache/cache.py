@@ -69,7 +69,7 @@ class Cache:
         refreshed_since: int | None = None,
         explained: int = EXPLAINED_MISSES,
     ) -> None:
-        """identity: of the endpoint that answers a call; replies are shared under one alone.
+        """identity: tells the endpoint that answers a call; replies are shared under one alone.
 
         refreshed_since: seconds since 1970; a refresh does not ask again for what was stored then
         or later, since it is one that goes on after a stop.

@@ -34,19 +34,17 @@ SETTINGS: dict[str, str | int] = {
     # No side files: diskcache never syncs them.
     "disk_min_file_size": 2**31 - 1,
 }
-_PUT = f"""
-    INSERT INTO Cache (key, raw, store_time, access_time, size, mode, value)
-    VALUES (?, 1, ?, ?, 0, {diskcache.core.MODE_RAW}, ?)
-    ON CONFLICT (key, raw) DO UPDATE SET store_time = excluded.store_time, expire_time = NULL,
-        size = 0, mode = excluded.mode, filename = NULL, value = excluded.value
-"""
-"""A row as diskcache lays it out; one that is there already is replaced."""
 _KEEP = f"""
     INSERT INTO Cache (key, raw, store_time, access_time, size, mode, value)
-    VALUES (?, 1, ?, ?, 0, {diskcache.core.MODE_RAW}, ?)
-    ON CONFLICT (key, raw) DO NOTHING
+    VALUES (?, 1, ?, ?, 0, {diskcache.core.MODE_RAW}, ?) ON CONFLICT (key, raw) DO NOTHING
 """
-"""The same, but one that is there already stays."""
+"""A row as diskcache lays it out; one that is there already stays."""
+_PUT = _KEEP.replace(
+    "NOTHING",
+    "UPDATE SET store_time = excluded.store_time, expire_time = NULL, size = 0, "
+    "mode = excluded.mode, filename = NULL, value = excluded.value",
+)
+"""The same, but one that is there already is replaced."""
 _NAME = "INSERT OR IGNORE INTO Settings VALUES ('store_id', ?)"
 _KNOWN = {*diskcache.DEFAULT_SETTINGS, "count", "size", "hits", "misses"}
 _ID = re.compile(rb"[0-9a-f]{32}")
@@ -95,7 +93,7 @@ class DiskStore(RowReader, Store):
     def __init__(self, folder: Path, id: str = "") -> None:
         """Makes the folder, readable by its owner alone, if there is none. StoreError.
 
-        id: of the store that a new one takes the place of; a store that has one keeps its own.
+        id: given to a new store that takes another's place; a store that has one keeps its own.
         """
         folder = Path(os.path.abspath(folder))
         if os.path.expandvars(folder) != str(folder):

@@ -85,7 +85,7 @@ class PostgresStore(Store):
     def __init__(self, url: str, id: str = "") -> None:
         """Makes the tables if they are not there. StoreError, with the mend.
 
-        id: of the store that a new one takes the place of; a store that has one keeps its own.
+        id: given to a new store that takes another's place; a store that has one keeps its own.
         """
         self.url = checked_url(url)
         self._reading, self._writing = _Session(self.url), _Session(self.url)
@@ -195,7 +195,7 @@ class PostgresStore(Store):
             last, comparison = rows[-1][0], ">"
 
     def _number(self, key: str) -> int:
-        """Of the lock of a call. Two calls of one number would wait for each other, no more."""
+        """The number of a call's lock; two calls with one number only wait for each other."""
         digest = hashlib.sha256(f"{self._id} {key}".encode()).digest()
         return int.from_bytes(digest[:8], "big", signed=True)
 

@@ -96,7 +96,7 @@ class Record:
 
     @property
     def address(self) -> str:
-        """Of the call."""
+        """The call's address."""
         return self.key.partition(".")[0]
 
     def reply(self) -> Reply:

@@ -56,7 +56,7 @@ class RowReader(Reader):
     """The reading half of a store on SQLite."""
 
     def __init__(self, file: Path, options: str = "mode=ro") -> None:
-        """options: of SQLite's file URI."""
+        """options: the query of SQLite's file URI."""
         self.file = file
         self._closed = False
         self._reads_ahead = True

@@ -72,7 +72,7 @@ class LeasedBudget(Budget):
     def __init__(self) -> None:
         super().__init__(0.0)
         self.wants = 0.0
-        self._lacking: Callable[[], None] = _ignore
+        self._lacking: Callable[[], None] = lambda: None
 
     def on_lacking(self, listener: Callable[[], None]) -> None:
         """Have `listener` called whenever a call does not fit."""
@@ -100,10 +100,6 @@ class LeasedBudget(Budget):
         self.cap = dollars
         for listener in self._listeners:
             listener()
-
-
-def _ignore() -> None:
-    """Default listener."""
 
 
 def dollars(amount: float) -> str:

@@ -89,7 +89,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self._pages: dict[str, Page] = {}
-        self._entered: Callable[[Page], None] = _nowhere
+        self._entered: Callable[[Page], None] = lambda page: None
 
     def listen(self, entered: Callable[["Page"], None]) -> None:
         """Have `entered` called with a page whenever a request leaves, and when it is back."""
@@ -100,8 +100,7 @@ class Ledger:
     def page(self, model: str, price: Price | None) -> "Page":
         """The page of `model`, created if there is none. price: None if unknown."""
         if model not in self._pages:
-            self._pages[model] = Page(model, price)
-            self._pages[model].entered = self._entered
+            self._pages[model] = Page(model, price, self._entered)
         return self._pages[model]
 
     def account(self, model: str) -> UsageTotals:
@@ -120,10 +119,15 @@ class Ledger:
 class Page:
     """The running figures of one model."""
 
-    def __init__(self, model: str, price: Price | None) -> None:
+    def __init__(
+        self,
+        model: str,
+        price: Price | None,
+        entered: Callable[["Page"], None] = lambda page: None,
+    ) -> None:
         self.model = model
         self.price = price
-        self.entered: Callable[[Page], None] = _nowhere
+        self.entered = entered
         self.fates: dict[RequestOutcome, int] = dict.fromkeys(_FATES, 0)
         self.outcomes: Counter[Outcome] = Counter()
         self.faults: Counter[tuple[RequestOutcome, str]] = Counter()
@@ -155,10 +159,7 @@ class Page:
         if seconds is not None:
             self.stopwatch.reply(seconds, usage.output_tokens)
         self.outcomes[reply.outcome] += 1
-        self.input += usage.input_tokens
-        self.output += usage.output_tokens
-        self.cache_read += usage.cache_read_tokens
-        self.cache_write += usage.cache_write_tokens
+        self._count_tokens(usage)
         if self.price is not None:
             self.dollars += self.price.cost(usage)
 
@@ -175,10 +176,7 @@ class Page:
         for fate, kind, count in batch.faults:
             self.faults[fate, kind] += count
             self.fates[fate] += count
-        self.input += batch.usage.input_tokens
-        self.output += batch.usage.output_tokens
-        self.cache_read += batch.usage.cache_read_tokens
-        self.cache_write += batch.usage.cache_write_tokens
+        self._count_tokens(batch.usage)
         self.dollars += batch.dollars
         self.doubtful += batch.doubtful
         self.batches += 1
@@ -220,6 +218,12 @@ class Page:
             self.batches,
             latency=self.stopwatch.latency(),
         )
+
+    def _count_tokens(self, usage: Usage) -> None:
+        self.input += usage.input_tokens
+        self.output += usage.output_tokens
+        self.cache_read += usage.cache_read_tokens
+        self.cache_write += usage.cache_write_tokens
 
 
 class Metered:
@@ -269,10 +273,6 @@ def written_down(figures: tuple[float, ...]) -> UsageTotals:
     )
 
 
-def _nowhere(page: Page) -> None:
-    """Default listener, for a ledger without a journal."""
-
-
 def sum_usage(accounts: Iterable[UsageTotals]) -> UsageTotals:
     """The sum of the totals of several models or sessions."""
     outcomes: Counter[Outcome] = Counter()
@@ -310,8 +310,5 @@ def _sorted(
 def fate(exc: EngineError) -> RequestOutcome:
     if not exc.sent:
         return "unsent"
-    return (
-        "ambiguous"
-        if isinstance(exc, (OutcomeUnknown, UnrecognizedReply, KeyRepeated))
-        else "failed"
-    )
+    ambiguous = isinstance(exc, (OutcomeUnknown, UnrecognizedReply, KeyRepeated))
+    return "ambiguous" if ambiguous else "failed"

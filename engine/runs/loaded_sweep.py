@@ -105,7 +105,7 @@ def run_folder(
 def load_sweep(file: SweepFile, variables: Mapping[str, str] | None = None) -> LoadedSweep:
     """The sweep of a file, or of what stands for one. UsageError for settings without effect.
 
-    variables: of the environment, by name; None for the process's own and those of `.env`.
+    variables: the environment, by name; None for the process's own and those of `.env`.
     """
     check_names(file.document, file.models, file.providers)
     loaded = _loaded(file, variables)

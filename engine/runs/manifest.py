@@ -21,20 +21,20 @@ class Manifest:
     """Enough to know whether a sweep belongs to a run folder, and to open the sweep again."""
 
     identity: str
-    """Of the sweep: oversight.engine.sweeps.sweep.Sweep.identity."""
+    """The sweep's: oversight.engine.sweeps.sweep.Sweep.identity."""
     name: str
     cells: int
     overrides: tuple[str, ...]
     """The `--set` flags that the run was started with, as written."""
     version: str
-    """Of this program, when the run was started."""
+    """The version of this program with which the run was started."""
     store: str
     """Path of the store; empty for a run that kept none."""
     replies: int = 0
     """How many replies the store held when the run last stopped; fewer than that is a loss."""
     format: int = FORMAT
     store_id: str = ""
-    """Of that store, wherever it is; empty in a run that has noted none yet."""
+    """The id of that store, wherever it is; empty in a run that has noted none yet."""
     part: str = ""
     """Which part of a larger sweep this is, as `3/16`; empty for a whole one."""
     apis: Mapping[str, Api] = field(default_factory=dict)

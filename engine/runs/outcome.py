@@ -19,9 +19,9 @@ class LandedCell(NamedTuple):
     """A cell whose outcome has just landed."""
 
     place: int
-    """Of the cell, in the order of the sweep."""
+    """The cell's place in the order of the sweep."""
     line: bytes
-    """Of its outcome, with the newline."""
+    """The line of its outcome, with the newline."""
     failed: bool
     """Whether the outcome is a Failure."""
 

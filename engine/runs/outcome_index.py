@@ -47,7 +47,7 @@ class OutcomeIndex:
     """Offset of each cell's line; a line is read when its cell is asked for."""
 
     def __init__(self, file: Path, cells: int) -> None:
-        """cells: of the sweep."""
+        """cells: the number of cells in the sweep."""
         self._file = file
         self._starts = array("Q", bytes(8 * cells))
         """From 1; 0 where there is no line."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,11 +30,8 @@ class ProgressNotes(Observer):
     def __init__(self, folder: Path) -> None:
         self._file = folder / PROGRESS_FILE
 
-    def watching(self, snapshot: Callable[[], Snapshot]) -> AbstractAsyncContextManager[None]:
-        return self._noting(snapshot)
-
     @asynccontextmanager
-    async def _noting(self, snapshot: Callable[[], Snapshot]) -> AsyncIterator[None]:
+    async def watching(self, snapshot: Callable[[], Snapshot]) -> AsyncIterator[None]:
         noting = asyncio.create_task(self._note_on(snapshot))
         try:
             yield

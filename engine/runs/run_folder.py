@@ -39,7 +39,7 @@ class RunFolder:
     def __init__(
         self, path: Path, manifest: Manifest, sweep: bytes, problems: Iterable[Problem]
     ) -> None:
-        """manifest: of the run that is about to be made, or gone on with if it is there already.
+        """manifest: describes the run that is about to be made, or resumed if it is there already.
 
         sweep, problems: what a new folder is made with. DatasetError for problems that could
         not be read back.
@@ -143,7 +143,6 @@ class RunFolder:
         dropped = sum(goes(record) for _, record in self._lines()) if self.failed else 0
         if dropped:
             self._replace(line for line, record in self._lines() if not goes(record))
-            self._forget_all()
             self._recover()
         return dropped
 
@@ -167,7 +166,7 @@ class RunFolder:
         """RunFolderError if a store of so many replies has fewer than the run left in it, or if
         it is not the store that the run left them in.
 
-        Going on would pay for them again without a word. id: of the store, where it has one; a
+        Going on would pay for them again without a word. id: the store's, where it has one; a
         run that does not know the id of its store yet is content with any.
         """
         left = self.manifest.replies
@@ -232,7 +231,10 @@ class RunFolder:
         write_manifest(self.path, self.manifest)
 
     def _recover(self) -> None:
-        """Cut a torn tail, and mark what is done."""
+        """Mark what is done, and nothing else; cut a torn tail."""
+        self._starts = array("Q", bytes(8 * len(self._starts)))
+        self.failed = self.finished = self._end = 0
+        self._last, self._ordered = -1, True
         file = self.path / OUTCOMES
         if not file.exists():
             return
@@ -245,11 +247,6 @@ class RunFolder:
             self._mark(record.place, len(line), record.failure is not None)
         if self._end < file.stat().st_size:
             os.truncate(file, self._end)
-
-    def _forget_all(self) -> None:
-        self._starts = array("Q", bytes(8 * len(self._starts)))
-        self.failed = self.finished = self._end = 0
-        self._last, self._ordered = -1, True
 
     def _mark(self, place: int, size: int, failed: bool) -> None:
         self._starts[place] = self._end + 1

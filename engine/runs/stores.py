@@ -28,7 +28,7 @@ def shown_name(named: str) -> str:
 def open_store(named: str, id: str = "") -> Store:
     """Open it for reading and writing, and make it if there is none. StoreError.
 
-    id: of the store that a new one takes the place of.
+    id: given to a new store that takes another's place.
     """
     if is_url(named):
         # An extra.

@@ -5,13 +5,12 @@ import hashlib
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.util import decode_source, find_spec, resolve_name
 from pathlib import Path
-from typing import Any
 
 from oversight.engine.sweeps.elsewhere import CodeFileLoader
+from oversight.engine.sweeps.sweep import dataclasses_in
 from oversight.protocols.protocol import Protocol
 
 HOME = "oversight.protocols."
@@ -33,13 +32,14 @@ def code_digest(protocols: Iterable[Protocol]) -> str:
     Outcomes of different code are never mixed: an edited protocol is a new run, which pays only for
     the calls that are new.
     """
-    classes = {cls for protocol in protocols for cls in _classes(protocol)}
+    parts = dataclasses_in(tuple(protocols))
+    classes = {cls for kind in set(map(type, parts)) for cls in kind.__mro__}
     modules = {cls.__module__ for cls in classes} - {"abc", "builtins"}
     ours = {name for name in modules if name.startswith(HOME)}
     foreign = package_closure(modules - ours)
     # Built-in modules that only foreign code imports affect the outcome just as much.
     ours |= {name for source in foreign.values() for name in _IMPORTED.findall(source)}
-    counted = sorted(_digest(module) for module in closure(filter(_is_module, ours)))
+    counted = sorted(_read(module)[0] for module in closure(filter(_is_module, ours)))
     counted += sorted(hashlib.sha256(source.encode()).hexdigest() for source in foreign.values())
     counted += sorted(f"{c.__module__}.{c.__qualname__}" for c in classes if _lacks_source(c))
     return hashlib.sha256("\0".join(counted).encode()).hexdigest()[:12]
@@ -113,35 +113,16 @@ def closure(modules: Iterable[str]) -> set[str]:
         module = todo.pop()
         if module not in reached and not f"{module}.".startswith(tuple(f"{u}." for u in UNCOUNTED)):
             reached.add(module)
-            todo += _imports(module)
+            _, imports = _read(module)
+            todo += imports
     return reached
 
 
-def _classes(value: Any) -> Iterator[type]:
-    """Every class in a tree of roles and settings, with its bases."""
-    if isinstance(value, tuple):
-        for part in value:
-            yield from _classes(part)
-    elif is_dataclass(value):
-        kind: type = type(value)
-        yield from kind.__mro__
-        for field in fields(value):
-            yield from _classes(getattr(value, field.name))
-
-
 @cache
-def _file(module: str) -> Path:
-    spec = find_spec(module)
-    if spec is None or spec.origin is None:
+def _read(module: str) -> tuple[str, tuple[str, ...]]:
+    """Digest of a built-in module, and what it imports from this package."""
+    file = _source_file(module)
+    if file is None:
         raise ModuleNotFoundError(f"{module} has no source file")
-    return Path(spec.origin)
-
-
-@cache
-def _imports(module: str) -> tuple[str, ...]:
-    return tuple(_IMPORTED.findall(_file(module).read_text(encoding="utf-8")))
-
-
-@cache
-def _digest(module: str) -> str:
-    return hashlib.sha256(_file(module).read_bytes()).hexdigest()
+    source = file.read_bytes()
+    return hashlib.sha256(source).hexdigest(), tuple(_IMPORTED.findall(source.decode()))

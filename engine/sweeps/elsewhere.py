@@ -29,20 +29,20 @@ BY_FILE = "file "
 
 def class_named(
     node: Node,
-    name: str,
     catalogue: Mapping[str, type[Base]],
     base: type[Base],
     group: str,
     what: str,
     heading: str,
 ) -> type[Base]:
-    """The class that a name in the sweep file refers to.
+    """The class that a node of the sweep file is named after.
 
     catalogue: built-in classes, which no entry point can replace. base: required base class.
     group: entry-point group. what, heading: words of the error about an unknown name.
 
     Raises: UsageError for an unknown name, a failed import or another kind of object.
     """
+    name = node.name
     if name in catalogue:
         return catalogue[name]
     if is_elsewhere(name):

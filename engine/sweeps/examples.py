@@ -1,10 +1,11 @@
 """Few-shot examples of judges, loaded from the data sets that a sweep file names."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from oversight.engine.sweeps.loading import load_named
 from oversight.engine.sweeps.node import Node
+from oversight.engine.sweeps.sweep import dataclasses_in
 from oversight.protocols.judges.shots import Shot
 from oversight.protocols.question import Problem
 
@@ -25,12 +26,7 @@ def shots(node: Node) -> tuple[Shot, ...]:
 def problems_of(value: object) -> Iterator[Problem]:
     """Every example in a tree of roles and settings, as a problem with its answer; simulated models
     need its truth as well as that of the sweep's problems."""
-    if isinstance(value, Shot):
-        question = value.floor.question
-        yield Problem(value.id or f"example: {question.text[:60]}", question, value.probs)
-    elif isinstance(value, Iterable) and not isinstance(value, str):
-        for part in value:
-            yield from problems_of(part)
-    else:
-        for name in getattr(value, "__dataclass_fields__", ()):
-            yield from problems_of(getattr(value, name))
+    for part in dataclasses_in(value):
+        if isinstance(part, Shot):
+            question = part.floor.question
+            yield Problem(part.id or f"example: {question.text[:60]}", question, part.probs)

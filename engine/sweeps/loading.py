@@ -20,7 +20,7 @@ def load_problems(node: Node, folder: Path | None, seed: int = 0) -> tuple[Probl
     """The problems of the data set that the node is named after.
 
     folder: base of relative paths in the file; with None they must be absolute. Paths given by a
-    flag are relative to the working directory. seed: of the loader, unless its settings name one.
+    flag are relative to the working directory. seed: the loader's, unless its settings name one.
 
     Raises: UsageError for wrong settings, DatasetError for wrong data.
     """
@@ -35,7 +35,7 @@ def load_named(node: Node, folder: Path | None, seed: int = 0) -> tuple[tuple[Pr
         raise node.fault(
             "a setting of a data set, and no data set", f"write it within one: {shown}"
         )
-    kind = class_named(node, name, LOADERS, Loader, DATASETS_GROUP, "data set", "data sets")
+    kind = class_named(node, LOADERS, Loader, DATASETS_GROUP, "data set", "data sets")
     given = settings if isinstance(settings, dict) else {}
     try:
         data_loader = loader(name, settings, kind)

@@ -79,17 +79,18 @@ def naming(document: Document, provider: str) -> Key:
         address = ("providers", provider, "base_url")
         given = document.value["providers"][provider] or {}
         return address if "base_url" in given else address[:2]
-    for section in ROLE_SECTIONS:
-        for key, text in _texts((section,), document.value.get(section)):
-            if text.startswith(f"{provider}/"):
-                return key
-    return ()
+    mentions = (key for key, text in _mentions(document.value) if text.startswith(f"{provider}/"))
+    return next(mentions, ())
 
 
 def _mentioned(value: Mapping[str, Any]) -> Iterator[str]:
+    return (text for _, text in _mentions(value))
+
+
+def _mentions(value: Mapping[str, Any]) -> Iterator[tuple[Key, str]]:
+    """Every text in the sections that name models, with its key."""
     for section in ROLE_SECTIONS:
-        for _, text in _texts((section,), value.get(section)):
-            yield text
+        yield from _texts((section,), value.get(section))
 
 
 def _texts(key: Key, value: Any) -> Iterator[tuple[Key, str]]:

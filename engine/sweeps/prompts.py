@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from oversight.engine.sweeps.document import Document, Key
+from oversight.engine.sweeps.node import Node
 from oversight.protocols.prompts.prompt_set import (
     PromptError,
     PromptSet,
@@ -30,16 +31,13 @@ def prompt_sets(
     folder of a checkout of it. kept: blocks stored in a run folder, used instead of the files.
     UsageError names file, line, block and remedy.
     """
-    value = document.value.get(KEY[0], "default")
-    parts = value if isinstance(value, list) else [value]
-    read: dict[str, dict[str, str]] = {}
-    sets: list[PromptSet] = []
-    for number, part in enumerate(parts):
-        key = (*KEY, number) if isinstance(value, list) else KEY
-        sets.append(_set(document, key, part, folder, kept, read))
+    reader = _SetReader(document, folder, kept or {})
+    sets = tuple(
+        map(reader.read, Node(document, KEY, document.value.get(KEY[0], "default")).alternatives())
+    )
     if not sets:
         raise document.fault(KEY, "an empty list leaves nothing to read")
-    return tuple(sets), read
+    return sets, reader.blocks
 
 
 def used(prompts: PromptSet, sections: Iterable[str]) -> PromptSet | None:
@@ -49,83 +47,75 @@ def used(prompts: PromptSet, sections: Iterable[str]) -> PromptSet | None:
     return None if same else part
 
 
-def _set(
-    document: Document,
-    key: Key,
-    value: Any,
-    folder: Path,
-    kept: Changes | None,
-    read: dict[str, dict[str, str]],
-) -> PromptSet:
-    if isinstance(value, str):
-        return _named(document, key, value, folder, kept, read)
-    sections = dict(document.mapping(key, value))
-    if "from" in sections:
-        base = _published(document, key, sections, folder, kept, read)
-    else:
-        path = sections.pop("set", "default")
-        if not isinstance(path, str):
-            raise document.fault((*key, "set"), f"{path!r} is not a text")
-        base = _named(document, (*key, "set"), path, folder, kept, read)
-    changes = _blocks(document, key, sections)
-    return base.changed(f"{base.name} changed", changes) if changes else base
+class _SetReader:
+    """Reads the prompt sets of one sweep file."""
 
+    def __init__(self, document: Document, folder: Path, kept: Changes) -> None:
+        self._document = document
+        self._folder = folder
+        self._kept = kept
+        self.blocks: dict[str, dict[str, str]] = {}
+        """Path of each set that was read so far -> text of its blocks."""
 
-def _published(
-    document: Document,
-    key: Key,
-    sections: dict[str, Any],
-    folder: Path,
-    kept: Changes | None,
-    read: dict[str, dict[str, str]],
-) -> PromptSet:
-    """The prompt set of a published study; removes `from` and `folder` from the sections."""
-    study, checkout = sections.pop("from"), sections.pop("folder", None)
-    if study not in PUBLISHED:
-        raise document.fault(
-            (*key, "from"), f"no prompts of {study!r} are read", f"studies: {', '.join(PUBLISHED)}"
-        )
-    if not isinstance(checkout, str):
-        raise document.fault(
-            (*key, "from"), f"{study} is read from a checkout", "folder: where the checkout is"
-        )
-    path = f"{study} in {checkout}"
-    if kept is not None and path in kept:
-        read[path] = dict(kept[path])
-    else:
-        root = Path() if document.from_flag((*key, "folder")) else folder
+    def read(self, node: Node) -> PromptSet:
+        """The set that one alternative of `prompts` describes."""
+        if isinstance(node.value, str):
+            return self._named(node.key, node.value)
+        sections = dict(self._document.mapping(node.key, node.value))
+        if "from" in sections:
+            base = self._published(node.key, sections)
+        else:
+            path = sections.pop("set", "default")
+            if not isinstance(path, str):
+                raise self._document.fault((*node.key, "set"), f"{path!r} is not a text")
+            base = self._named((*node.key, "set"), path)
+        changes = _blocks(self._document, node.key, sections)
+        return base.changed(f"{base.name} changed", changes) if changes else base
+
+    def _published(self, key: Key, sections: dict[str, Any]) -> PromptSet:
+        """The prompt set of a published study; removes `from` and `folder` from the sections."""
+        study, checkout = sections.pop("from"), sections.pop("folder", None)
+        if study not in PUBLISHED:
+            told = f"studies: {', '.join(PUBLISHED)}"
+            raise self._document.fault((*key, "from"), f"no prompts of {study!r} are read", told)
+        if not isinstance(checkout, str):
+            raise self._document.fault(
+                (*key, "from"), f"{study} is read from a checkout", "folder: where the checkout is"
+            )
+        path, at = f"{study} in {checkout}", (*key, "folder")
+        if path in self._kept:
+            self.blocks[path] = dict(self._kept[path])
+        else:
+            try:
+                self.blocks[path] = PUBLISHED[study].blocks(self._base(at) / checkout)
+            except PromptError as exc:
+                raise self._document.fault(at, str(exc)) from None
+        return self._made(at, study, path, f"{checkout}: ")
+
+    def _named(self, key: Key, path: str) -> PromptSet:
+        if path == "default":
+            return default_prompts()
+        if path in self._kept:
+            self.blocks[path] = dict(self._kept[path])
+        else:
+            file = self._base(key) / path
+            if not file.is_file():
+                mend = "prompts: default, or a path"
+                raise self._document.fault(key, f"there is no file {file}", mend)
+            written = Document.read(file)
+            self.blocks[path] = _blocks(written, (), written.value)
+        return self._made(key, Path(path).stem, path)
+
+    def _base(self, key: Key) -> Path:
+        """Where a relative path starts."""
+        return Path() if self._document.from_flag(key) else self._folder
+
+    def _made(self, key: Key, name: str, path: str, place: str = "") -> PromptSet:
+        """The default set with the blocks of `path`. place: beginning of an error message."""
         try:
-            read[path] = PUBLISHED[study].blocks(root / checkout)
+            return default_prompts().changed(name, self.blocks[path])
         except PromptError as exc:
-            raise document.fault((*key, "folder"), str(exc)) from None
-    try:
-        return default_prompts().changed(study, read[path])
-    except PromptError as exc:
-        raise document.fault((*key, "folder"), f"{checkout}: {exc}") from None
-
-
-def _named(
-    document: Document,
-    key: Key,
-    path: str,
-    folder: Path,
-    kept: Changes | None,
-    read: dict[str, dict[str, str]],
-) -> PromptSet:
-    if path == "default":
-        return default_prompts()
-    if kept is not None and path in kept:
-        read[path] = dict(kept[path])
-    else:
-        file = (Path() if document.from_flag(key) else folder) / path
-        if not file.is_file():
-            raise document.fault(key, f"there is no file {file}", "prompts: default, or a path")
-        written = Document.read(file)
-        read[path] = _blocks(written, (), written.value)
-    try:
-        return default_prompts().changed(Path(path).stem, read[path])
-    except PromptError as exc:
-        raise document.fault(key, str(exc)) from None
+            raise self._document.fault(key, f"{place}{exc}") from None
 
 
 def _blocks(document: Document, key: Key, sections: Mapping[str, Any]) -> dict[str, str]:

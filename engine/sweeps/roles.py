@@ -90,7 +90,8 @@ def _speakers_from_elsewhere(
 ) -> Iterator[MakeSpeaker]:
     """Agents of a user-defined class, with the settings of that class."""
     for name in _values(kind, str):
-        cls = agent_class(kind.child(name, name))
+        named = kind.child(name, name)
+        cls = class_named(named, {}, Speaker, AGENTS_GROUP, "kind of agent", "kinds of agents")
         for point in _points(node, settings, fields_of(cls), needs=required_of(cls)):
             _check_calls(node, point)
             speaker = made_of(node, cls, point)
@@ -108,7 +109,10 @@ def judges(node: Node) -> list[Judge]:
         settings = role.settings()
         kinds = settings.pop("kind", role.child("kind", "stated"))
         for kind in _values(kinds, str):
-            cls = judge_class(kinds.child(kind, kind))
+            named = kinds.child(kind, kind)
+            cls = class_named(
+                named, JUDGES, Judge, JUDGES_GROUP, "kind of judge", "kinds of judges"
+            )
             types_ = fields_of(cls)
             for point in _points(role, settings, types_, needs=required_of(cls)):
                 _check_calls(role, point)
@@ -137,7 +141,7 @@ def protocols(
     words = list(sets) or [default_prompts()]
     for one in _kinds(node):
         kind, settings = one.name, one.settings()
-        cls = protocol_class(one)
+        cls = class_named(one, PROTOCOLS, Protocol, PROTOCOLS_GROUP, "protocol", "protocols")
         types_ = fields_of(cls)
         takes_agent = "agent" in types_
         for taken in ("agent", "judge", "prompts"):
@@ -156,7 +160,9 @@ def protocols(
                 roles: RoleSettings = {"judge": judge, "prompts": used(prompts, cls.sections)}
                 if make is not None:
                     roles["agent"] = make(judge)
-                settings_ = _seated(point, judge) | roles
+                # A nested role is a function of the judge by now, not yet a speaker.
+                seated = {k: v(judge) if callable(v) else v for k, v in point.items()}
+                settings_ = seated | roles
                 if "temperature" in types_:
                     mind = judge.base_agent
                     settings_ = _tempered(node.document, settings_, mind.model, mind.effort)
@@ -179,34 +185,8 @@ def _skip(node: Node, why: str, skipped: list[str] | None) -> None:
     skipped.append(f"{node.document.place(node.key)}: {why}; one of them is run")
 
 
-def protocol_class(node: Node) -> type[Protocol]:
-    """Class of the protocol that a node names."""
-    return class_named(
-        node, node.name, PROTOCOLS, Protocol, PROTOCOLS_GROUP, "protocol", "protocols"
-    )
-
-
-def judge_class(node: Node) -> type[Judge]:
-    """Class of the judge whose kind a node names."""
-    return class_named(
-        node, node.name, JUDGES, Judge, JUDGES_GROUP, "kind of judge", "kinds of judges"
-    )
-
-
-def agent_class(node: Node) -> type[Speaker]:
-    """Class of the agent whose kind a node names; built-in agents have no kind."""
-    return class_named(
-        node, node.name, {}, Speaker, AGENTS_GROUP, "kind of agent", "kinds of agents"
-    )
-
-
-def _seated(point: RoleSettings, judge: Judge) -> RoleSettings:
-    return {name: value(judge) if callable(value) else value for name, value in point.items()}
-
-
 def _speaker(node: Node, point: RoleSettings) -> MakeSpeaker:
     around, within = fields_of(AgentSettings), fields_of(Agent)
-    # A nested role is a function of the judge by now, not yet a speaker.
     checker: MakeSpeaker | None = point.pop("side_check", None)
     _check_calls(node, point)
     model, effort = point["model"], point.get("effort", "")

@@ -3,8 +3,8 @@
 import hashlib
 from array import array
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
 from itertools import accumulate
 from types import MappingProxyType
@@ -140,31 +140,35 @@ class Sweep:
         )
 
 
+def dataclasses_in(value: object) -> Iterator[object]:
+    """Every dataclass in a tree of roles and settings, each before those within it."""
+    if isinstance(value, (tuple, list)):
+        for part in value:
+            yield from dataclasses_in(part)
+    elif is_dataclass(value):
+        yield value
+        for each in fields(value):
+            yield from dataclasses_in(getattr(value, each.name))
+
+
 def models_of(value: object) -> Iterator[str]:
     """Every model named anywhere in a tree of roles and settings."""
-    if isinstance(value, tuple):
-        for part in value:
-            yield from models_of(part)
-        return
-    for name in getattr(value, "__dataclass_fields__", ()):
-        inner = getattr(value, name)
-        if name == "model" and isinstance(inner, str):
-            yield inner
-        else:
-            yield from models_of(inner)
+    return (model for _, model in _asking(value))
 
 
 def tool_users(value: object) -> Iterator[tuple[str, Effort]]:
     """(model, effort) of every role with tools in a tree of roles and settings."""
-    if isinstance(value, (tuple, list)):
-        for part in value:
-            yield from tool_users(part)
-        return
-    names: Iterable[str] = getattr(value, "__dataclass_fields__", ())
-    if "model" in names and getattr(value, "tools", None):
-        yield getattr(value, "model", ""), getattr(value, "effort", "")
-    for name in names:
-        yield from tool_users(getattr(value, name))
+    for part, model in _asking(value):
+        if getattr(part, "tools", None):
+            yield model, getattr(part, "effort", "")
+
+
+def _asking(value: object) -> Iterator[tuple[object, str]]:
+    """Every role with a model of its own, and that model."""
+    for part in dataclasses_in(value):
+        model = getattr(part, "model", None)
+        if isinstance(model, str) and "model" in getattr(part, "__dataclass_fields__", ()):
+            yield part, model
 
 
 def _digest(*parts: str) -> str:

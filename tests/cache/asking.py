@@ -20,7 +20,7 @@ def calls(count: int) -> list[Call]:
 
 
 def answers(text: str = "48") -> Scripted:
-    return Scripted(lambda call: text, delay=1.0)
+    return Scripted(lambda call: text)
 
 
 async def ask_all(ask: Ask, asked: Iterable[Call]) -> list[Reply]:

@@ -53,7 +53,10 @@ EXAMPLES = {
 }
 
 
-def test_the_table_of_other_values_names_every_field_of_a_call():
+def test_the_full_call_and_the_table_of_other_values_have_every_field():
+    plain = Request(FULL.model, FULL.messages)
+    set_ = {name for name in OTHERS if getattr(FULL.request, name) != getattr(plain, name)}
+    assert set_ | {"model", "messages"} == set(OTHERS)
     assert set(OTHERS) == {field.name for field in dataclasses.fields(Request)}
 
 
@@ -64,6 +67,7 @@ def test_every_field_of_a_call_moves_the_address(field):
 
 def test_the_draw_moves_the_address():
     assert replace(FULL, draw=(3, 0)).address != FULL.address == replace(FULL, draw=(0, 3)).address
+    assert FULL.drawn(2) == replace(FULL, draw=(2, 0, 3))
 
 
 @pytest.mark.parametrize(
@@ -136,19 +140,10 @@ def test_a_surrogate_pair_of_utf_16_is_one_character_and_fine():
 
 @given(calls, calls)
 def test_addresses_are_equal_exactly_when_calls_are(one, other):
-    assert (one.address == other.address) == (one == other)
-
-
-@given(calls)
-def test_an_address_is_64_hex_digits_and_repeats(call):
-    address = call.address
-    assert len(address) == 64 and set(address) <= set("0123456789abcdef")
-    assert address == call.changed().address
-
-
-@given(calls, calls)
-def test_addresses_of_values_are_equal_exactly_when_the_values_are(one, other):
-    assert (value_address(one) == value_address(other)) == (one == other)
+    for address in (lambda call: call.address, value_address):
+        assert (address(one) == address(other)) == (one == other)
+        assert address(one) == address(one.changed())
+        assert len(address(one)) == 64 and set(address(one)) <= set("0123456789abcdef")
 
 
 @given(texts, texts)

@@ -1,12 +1,12 @@
 """The cache before an ask: modes, single flight, durability before anyone sees a reply."""
 
 import asyncio
-from dataclasses import replace
+import gc
 from functools import partial
 
 import pytest
 
-from oversight.cache.address import endpoint_tag, store_key
+from oversight.cache.address import store_key
 from oversight.cache.cache import Cache, CacheStatistics
 from oversight.cache.call import Call
 from oversight.cache.disk import DiskStore, ReadOnlyStore
@@ -16,7 +16,6 @@ from oversight.cache.reply import Reply, Usage
 from oversight.cache.store import MemoryStore
 from tests.cache.asking import CALL, answers, ask_all, calls, home
 from tests.fakes import Scripted
-from tests.virtual import run
 
 
 class Gate:
@@ -37,19 +36,21 @@ class FullStore(MemoryStore):
         raise StoreFull("no room")
 
 
-def test_a_call_is_paid_once_and_served_from_the_store_afterwards():
+async def waiters(cache: Cache, count: int) -> list[asyncio.Task[Reply]]:
+    """Tasks that have asked for one call, and wait for it."""
+    tasks = [asyncio.create_task(cache(CALL)) for _ in range(count)]
+    await asyncio.sleep(0.001)
+    return tasks
+
+
+async def test_a_call_is_paid_once_and_served_from_the_store_afterwards():
     store, inner = MemoryStore(), answers()
-
-    async def main():
-        first = Cache(store, inner, identity=home)
-        await first(CALL)
-        again = Cache(store, inner, identity=home)
-        return await again(CALL), first.statistics, again.statistics
-
-    reply, first, again = run(main())
-    assert reply == Reply("48", call=CALL.address) and len(inner.calls) == 1
-    assert first == CacheStatistics(asked=1, stored=0, shared=0, new=1)
-    assert again == CacheStatistics(asked=1, stored=1, shared=0, new=0)
+    first = Cache(store, inner, identity=home)
+    await first(CALL)
+    again = Cache(store, inner, identity=home)
+    assert await again(CALL) == Reply("48", call=CALL.address) and len(inner.calls) == 1
+    assert first.statistics == CacheStatistics(asked=1, stored=0, shared=0, new=1)
+    assert again.statistics == CacheStatistics(asked=1, stored=1, shared=0, new=0)
 
 
 async def test_two_processes_on_one_store_are_handed_the_reply_that_was_stored_first(tmp_path):
@@ -87,111 +88,87 @@ async def test_a_refresh_replaces_what_another_process_has_stored_meanwhile():
     assert await Cache(store, early, identity=home)(CALL) == refreshed
 
 
-def test_replies_of_every_shape_come_back_equal():
-    shapes = [
+@pytest.mark.parametrize(
+    "shape",
+    [
         Reply("", outcome="empty", usage=Usage(1, 2, 3, 4, '{"a":1}')),
         Reply("no", outcome="refused", stop_reason="refusal", served_model="strong-1", opaque="[]"),
-    ]
-
-    async def main(shape):
-        store = MemoryStore()
-        paid = await Cache(store, Scripted(lambda call: shape), identity=home)(CALL)
-        return paid, await Cache(store, answers(), identity=home)(CALL)
-
-    for shape in shapes:
-        paid, stored = run(main(shape))
-        assert paid.outcome == shape.outcome and paid.call == CALL.address
-        assert paid == stored
+    ],
+)
+async def test_replies_of_every_shape_come_back_equal(shape):
+    store = MemoryStore()
+    paid = await Cache(store, Scripted(lambda call: shape), identity=home)(CALL)
+    assert paid.outcome == shape.outcome and paid.call == CALL.address
+    assert paid == await Cache(store, answers(), identity=home)(CALL)
 
 
 @pytest.mark.parametrize("mode", ["use", "refresh", "off"])
-def test_a_hundred_tasks_that_ask_one_call_at_once_cause_one_call(mode):
+async def test_a_hundred_tasks_that_ask_one_call_at_once_cause_one_call(mode):
     inner = answers()
-
-    async def main():
-        cache = Cache(MemoryStore(), inner, identity=home, mode=mode)
-        replies = await ask_all(cache, [CALL] * 100)
-        return replies, cache.statistics
-
-    replies, statistics = run(main())
+    cache = Cache(MemoryStore(), inner, identity=home, mode=mode)
+    replies = await ask_all(cache, [CALL] * 100)
     assert replies == [Reply("48", call=CALL.address)] * 100 and len(inner.calls) == 1
-    assert statistics == CacheStatistics(asked=100, stored=0, shared=99, new=1)
+    assert cache.statistics == CacheStatistics(asked=100, stored=0, shared=99, new=1)
 
 
-def test_a_cancelled_waiter_does_not_cancel_the_flight_for_others():
-    async def main():
-        gate = Gate()
-        cache = Cache(MemoryStore(), gate, identity=home)
-        first, second = asyncio.create_task(cache(CALL)), asyncio.create_task(cache(CALL))
-        await asyncio.sleep(1)
-        first.cancel()
-        await asyncio.wait([first])
-        gate.open.set()
-        return first.cancelled(), (await second).text, gate.asked
-
-    assert run(main()) == (True, "48", 1)
+async def test_a_cancelled_waiter_does_not_cancel_the_flight_for_others():
+    gate = Gate()
+    cache = Cache(MemoryStore(), gate, identity=home)
+    first, second = await waiters(cache, 2)
+    first.cancel()
+    await asyncio.wait([first])
+    gate.open.set()
+    assert (first.cancelled(), (await second).text, gate.asked) == (True, "48", 1)
 
 
-def test_a_flight_that_everybody_left_still_lands_and_is_saved():
+async def test_a_flight_that_everybody_left_still_lands_and_is_saved():
+    store, gate = MemoryStore(), Gate()
+    cache = Cache(store, gate, identity=home)
+    waiting = await waiters(cache, 3)
+    for waiter in waiting:
+        waiter.cancel()
+    await asyncio.wait(waiting)
+    gate.open.set()
+    await cache.close()
+    assert cache.statistics.new == len(store) == 1
+
+
+async def test_an_exception_reaches_everyone_who_waits_and_is_not_stored():
     store = MemoryStore()
-
-    async def main():
-        gate = Gate()
-        cache = Cache(store, gate, identity=home)
-        waiters = [asyncio.create_task(cache(CALL)) for _ in range(3)]
-        await asyncio.sleep(1)
-        for waiter in waiters:
-            waiter.cancel()
-        await asyncio.wait(waiters)
-        gate.open.set()
-        await cache.close()
-        return cache.statistics.new
-
-    assert run(main()) == 1 and len(store) == 1
-
-
-def test_an_exception_reaches_everyone_who_waits_and_is_not_stored():
-    store = MemoryStore()
-    asked = 0
+    replies = iter([ConnectionError("reset"), Reply("48")])
 
     async def flaky(call):
-        nonlocal asked
-        asked += 1
-        await asyncio.sleep(1)
-        if asked == 1:
-            raise ConnectionError("reset")
-        return Reply("48")
+        reply = next(replies)
+        await asyncio.sleep(0)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
 
-    async def main():
-        cache = Cache(store, flaky, identity=home)
-        waiters = [asyncio.create_task(cache(CALL)) for _ in range(3)]
-        await asyncio.wait(waiters)
-        failed = [str(waiter.exception()) for waiter in waiters]
-        stored = len(store)
-        return failed, stored, (await cache(CALL)).text, cache.statistics
-
-    failed, stored, text, statistics = run(main())
-    assert (failed, stored, text, asked) == (["reset"] * 3, 0, "48", 2)
-    assert statistics == CacheStatistics(asked=4, stored=0, shared=2, new=1)
+    cache = Cache(store, flaky, identity=home)
+    failed = await asyncio.gather(*await waiters(cache, 3), return_exceptions=True)
+    assert [str(fault) for fault in failed] == ["reset"] * 3
+    assert len(store) == 0
+    assert (await cache(CALL)).text == "48"
+    assert cache.statistics == CacheStatistics(asked=4, stored=0, shared=2, new=1)
 
 
-def test_a_failed_flight_that_everybody_left_is_not_reported_as_lost():
+async def test_a_failed_flight_that_everybody_left_is_not_reported_as_lost():
     complaints: list[dict] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, what: complaints.append(what))
+    gate = Gate()
 
-    async def main():
-        asyncio.get_running_loop().set_exception_handler(lambda _, what: complaints.append(what))
+    async def fails(call):
+        await gate(call)
+        raise ConnectionError("reset")
 
-        async def fails(call):
-            await asyncio.sleep(5)
-            raise ConnectionError("reset")
-
-        cache = Cache(MemoryStore(), fails, identity=home)
-        waiter = asyncio.create_task(cache(CALL))
-        await asyncio.sleep(1)
-        waiter.cancel()
-        await cache.close()
-
-    run(main())
+    cache = Cache(MemoryStore(), fails, identity=home)
+    (waiter,) = await waiters(cache, 1)
+    waiter.cancel()
+    await asyncio.wait([waiter])
+    gate.open.set()
+    await cache.close()
+    del waiter
+    gc.collect(1)
     assert complaints == []
 
 
@@ -227,132 +204,93 @@ async def test_the_replies_that_were_handed_out_last_are_kept_in_memory(monkeypa
     assert store.reads == before + 1
 
 
-def test_refresh_asks_each_address_once_and_then_serves_what_it_got():
+async def test_refresh_asks_each_address_once_and_then_serves_what_it_got():
     store, numbers = MemoryStore(), iter(range(10))
     inner = Scripted(lambda call: str(next(numbers)))
-
-    async def main():
-        await Cache(store, inner, identity=home)(CALL)
-        refresh = Cache(store, inner, identity=home, mode="refresh")
-        texts = [(await refresh(CALL)).text for _ in range(3)]
-        use = await Cache(store, inner, identity=home)(CALL)
-        return texts, use.text, refresh.statistics
-
-    texts, used, statistics = run(main())
-    assert texts == ["1", "1", "1"] and used == "1"
-    assert statistics == CacheStatistics(asked=3, stored=2, shared=0, new=1)
+    await Cache(store, inner, identity=home)(CALL)
+    refresh = Cache(store, inner, identity=home, mode="refresh")
+    assert [(await refresh(CALL)).text for _ in range(3)] == ["1", "1", "1"]
+    assert (await Cache(store, inner, identity=home)(CALL)).text == "1"
+    assert refresh.statistics == CacheStatistics(asked=3, stored=2, shared=0, new=1)
 
 
-def test_off_neither_reads_nor_writes():
+async def test_off_neither_reads_nor_writes():
     store, inner = MemoryStore(), answers()
-
-    async def main():
-        await Cache(store, inner, identity=home)(CALL)
-        before = list(store.items())
-        off = Cache(store, Scripted(lambda call: "36"), identity=home, mode="off")
-        said = [(await off(CALL)).text for _ in range(2)]
-        return said, before == list(store.items()), off.statistics.new
-
-    assert run(main()) == (["36", "36"], True, 2)
+    await Cache(store, inner, identity=home)(CALL)
+    before = list(store.items())
+    off = Cache(store, Scripted(lambda call: "36"), identity=home, mode="off")
+    assert [(await off(CALL)).text for _ in range(2)] == ["36", "36"]
+    assert (list(store.items()), off.statistics.new) == (before, 2)
 
 
-def test_two_endpoints_that_serve_one_model_name_share_nothing():
-    store, inner = MemoryStore(), answers()
-
-    async def main():
-        for url in ("http://one", "http://two"):
-            await Cache(store, inner, identity=lambda call, url=url: url)(CALL)
-
-    run(main())
+async def test_two_endpoints_that_serve_one_model_name_share_nothing():
+    store, inner, urls = MemoryStore(), answers(), ("http://one", "http://two")
+    for url in urls:
+        await Cache(store, inner, identity=lambda call, url=url: url)(CALL)
     assert len(inner.calls) == 2
-    assert set(store.keys()) == {
-        store_key(CALL.address, url) for url in ("http://one", "http://two")
-    }
-    assert {key.partition(".")[2] for key, _ in store.items()} == {
-        endpoint_tag(url)[1:] for url in ("http://one", "http://two")
-    }
+    assert set(store.keys()) == {store_key(CALL.address, url) for url in urls}
 
 
-def test_a_record_says_when_it_was_stored_and_of_which_endpoint():
+async def test_a_record_says_when_it_was_stored_and_of_which_endpoint():
     store = MemoryStore()
-    run(Cache(store, answers(), identity=home, clock=lambda: 1_700_000_000.9)(CALL))
+    await Cache(store, answers(), identity=home, clock=lambda: 1_700_000_000.9)(CALL)
     ((key, value),) = store.items()
     record = read_record(key, value)
     assert (record.stored_at, record.identity) == (1_700_000_000, "here/v1")
     assert record.call() == CALL
 
 
-def test_everyone_who_waits_learns_that_the_store_is_full():
-    async def main():
-        cache = Cache(FullStore(), answers(), identity=home)
-        waiters = [asyncio.create_task(cache(CALL)) for _ in range(3)]
-        await asyncio.wait(waiters)
-        return [type(waiter.exception()) for waiter in waiters]
-
-    assert run(main()) == [StoreFull] * 3
+async def test_everyone_who_waits_learns_that_the_store_is_full():
+    cache = Cache(FullStore(), answers(), identity=home)
+    ends = await asyncio.gather(*await waiters(cache, 3), return_exceptions=True)
+    assert [type(end) for end in ends] == [StoreFull] * 3
 
 
-def test_a_damaged_entry_is_an_error_and_no_reason_to_pay_again():
+async def test_a_damaged_entry_is_an_error_and_no_reason_to_pay_again():
     store, inner = MemoryStore(), answers()
     store.put_many([(store_key(CALL.address, "here/v1"), b"\x01 no record")])
     with pytest.raises(DamagedEntry):
-        run(Cache(store, inner, identity=home)(CALL))
+        await Cache(store, inner, identity=home)(CALL)
     assert inner.calls == []
 
 
-def test_a_closed_cache_still_serves_and_asks_no_more():
+async def test_a_closed_cache_still_serves_and_asks_no_more():
     inner = answers()
-
-    async def main():
-        cache = Cache(MemoryStore(), inner, identity=home)
-        await cache(CALL)
-        await cache.close()
-        served = await cache(CALL)
-        with pytest.raises(StoreError, match="closed"):
-            await cache(replace(CALL, draw=(1,)))
-        return served.text
-
-    assert run(main()) == "48" and len(inner.calls) == 1
+    cache = Cache(MemoryStore(), inner, identity=home)
+    await cache(CALL)
+    await cache.close()
+    assert (await cache(CALL)).text == "48"
+    with pytest.raises(StoreError, match="closed"):
+        await cache(CALL.drawn(1))
+    assert len(inner.calls) == 1
 
 
-def test_abandoning_cancels_the_flights_and_keeps_what_had_landed():
+async def test_abandoning_cancels_the_flights_and_keeps_what_had_landed():
     store = MemoryStore()
-
-    async def main():
-        gate = Gate()
-        landed = Cache(store, answers(), identity=home)
-        await landed(CALL)
-        cache = Cache(store, gate, identity=home)
-        waiter = asyncio.create_task(cache(replace(CALL, draw=(1,))))
-        await asyncio.sleep(1)
-        await cache.abandon()
-        await asyncio.wait([waiter])
-        return waiter.cancelled(), len(store)
-
-    assert run(main()) == (True, 1)
+    await Cache(store, answers(), identity=home)(CALL.drawn(1))
+    cache = Cache(store, Gate(), identity=home)
+    (waiter,) = await waiters(cache, 1)
+    await cache.abandon()
+    await asyncio.wait([waiter])
+    assert (waiter.cancelled(), len(store)) == (True, 1)
 
 
-def test_a_run_served_from_the_store_lets_others_have_a_turn():
-    store, inner = MemoryStore(), Scripted(lambda call: "48")
+async def test_a_run_served_from_the_store_lets_others_have_a_turn():
+    cache = Cache(MemoryStore(), answers(), identity=home)
+    await cache(CALL)
+    turns = 0
 
-    async def main():
-        cache = Cache(store, inner, identity=home)
+    async def other():
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    watcher = asyncio.create_task(other())
+    for _ in range(2560):
         await cache(CALL)
-        turns = 0
-
-        async def other():
-            nonlocal turns
-            while True:
-                turns += 1
-                await asyncio.sleep(0)
-
-        watcher = asyncio.create_task(other())
-        for _ in range(2560):
-            await cache(CALL)
-        watcher.cancel()
-        return turns
-
-    assert run(main()) >= 10
+    watcher.cancel()
+    assert turns >= 10
 
 
 async def test_a_reply_is_durable_before_it_is_handed_out(tmp_path):

@@ -23,10 +23,13 @@ def folder(tmp_path):
     return tmp_path / "store"
 
 
-def sql(folder: Path, statement: str, *values: object) -> None:
-    with sqlite3.connect(folder / STORE_FILE) as db:
-        db.execute(statement, values)
-    db.close()
+def sql(folder: Path, statement: str, *values: object) -> list[tuple]:
+    with closing(sqlite3.connect(folder / STORE_FILE)) as db, db:
+        return db.execute(statement, values).fetchall()
+
+
+def settings_in(folder: Path) -> dict[str, object]:
+    return dict(sql(folder, "SELECT key, value FROM Settings"))
 
 
 def plant(folder: Path, key: object, value: object, mode: int = 1, raw: int = 1, filename=None):
@@ -53,19 +56,15 @@ class Touch:
 
 def test_the_settings_that_keep_a_reply_are_on(folder):
     filled(folder, {})
-    with sqlite3.connect(folder / STORE_FILE) as db:
-        settings = dict(db.execute("SELECT key, value FROM Settings"))
-    db.close()
-    assert {key: settings[key] for key in SETTINGS} == SETTINGS
-    assert settings["eviction_policy"] == "none" and settings["sqlite_synchronous"] == 2
+    kept = {"eviction_policy": "none", "sqlite_synchronous": 2}
+    assert kept.items() <= SETTINGS.items() <= settings_in(folder).items()
 
 
 def test_every_connection_that_writes_syncs_its_commits(folder):
-    store = DiskStore(folder)
-    store.close_thread()
-    store.put_many([("a", b"1")])
-    assert store._disk._sql("PRAGMA synchronous").fetchone() == (2,)
-    store.close()
+    with closing(DiskStore(folder)) as store:
+        store.close_thread()
+        store.put_many([("a", b"1")])
+        assert store._disk._sql("PRAGMA synchronous").fetchone() == (2,)
 
 
 def test_a_store_has_an_id_that_it_keeps_wherever_it_is_moved(folder, tmp_path):
@@ -138,19 +137,17 @@ def test_a_planted_pickle_runs_nothing_and_is_damage(folder, tmp_path):
     plant(folder, "file", None, mode=4, filename="evil.val")
     (folder / "evil.val").write_bytes(evil)
     for opened in (DiskStore, ReadOnlyStore):
-        store = opened(folder)
-        for key in ("row", "file"):
-            with pytest.raises(DamagedEntry, match="mode 4"):
-                store.get(key)
-        found = dict(store.items())
-        assert found["good"] == b"1" and len(found) == 3
-        assert isinstance(found["row"], DamagedEntry) and isinstance(found["file"], DamagedEntry)
-        assert any("not written by this program" in fault for fault in store.faults())
-        store.close()
-    writing = DiskStore(folder)
-    writing.put_many([("row", b"2")])
-    assert writing.get("row") == b"2"
-    writing.close()
+        with closing(opened(folder)) as store:
+            for key in ("row", "file"):
+                with pytest.raises(DamagedEntry, match="mode 4"):
+                    store.get(key)
+            found = dict(store.items())
+            assert found.pop("good") == b"1" and len(found) == 2
+            assert all(isinstance(each, DamagedEntry) for each in found.values())
+            assert any("not written by this program" in fault for fault in store.faults())
+    with closing(DiskStore(folder)) as writing:
+        writing.put_many([("row", b"2")])
+        assert writing.get("row") == b"2"
     assert not mark.exists()
 
 
@@ -160,10 +157,9 @@ def test_a_planted_row_cannot_have_a_file_removed(folder, tmp_path):
     precious.write_text("keep")
     for key in ("replaced", "deleted"):
         plant(folder, key, b"", filename=str(precious))
-    store = DiskStore(folder)
-    store.put_many([("replaced", b"1")])
-    assert store.delete_many(["deleted"]) == 1
-    store.close()
+    with closing(DiskStore(folder)) as store:
+        store.put_many([("replaced", b"1")])
+        assert store.delete_many(["deleted"]) == 1
     assert precious.read_text() == "keep"
 
 
@@ -182,9 +178,8 @@ def test_planted_settings_are_refused_before_diskcache_reads_them(folder, key, v
     sql(folder, "INSERT OR REPLACE INTO Settings VALUES (?, ?)", key, value)
     with pytest.raises(StoreError, match=f"setting {key} = "):
         DiskStore(folder)
-    reading = ReadOnlyStore(folder)
-    assert reading.get("a") == b"1"
-    reading.close()
+    with closing(ReadOnlyStore(folder)) as reading:
+        assert reading.get("a") == b"1"
 
 
 def test_weakened_settings_are_put_right_on_opening(folder):
@@ -192,31 +187,27 @@ def test_weakened_settings_are_put_right_on_opening(folder):
     for key, value in (("sqlite_synchronous", 0), ("cull_limit", 10), ("size_limit", 1)):
         sql(folder, "UPDATE Settings SET value = ? WHERE key = ?", value, key)
     filled(folder, {"a": b"1"})
-    with sqlite3.connect(folder / STORE_FILE) as db:
-        assert SETTINGS.items() <= dict(db.execute("SELECT key, value FROM Settings")).items()
-    db.close()
+    assert SETTINGS.items() <= settings_in(folder).items()
 
 
 @pytest.mark.parametrize("value", [None, 5, 1.5, "text", b"", b"short", b"x" * 100])
 def test_a_value_that_was_not_sealed_is_damage(folder, value):
     filled(folder, {})
     plant(folder, "a", value)
-    store = DiskStore(folder)
-    with pytest.raises(DamagedEntry):
-        store.get("a")
-    ((key, found),) = store.items()
-    assert key == "a" and isinstance(found, DamagedEntry)
-    store.close()
+    with closing(DiskStore(folder)) as store:
+        with pytest.raises(DamagedEntry):
+            store.get("a")
+        ((key, found),) = store.items()
+        assert key == "a" and isinstance(found, DamagedEntry)
 
 
 def test_a_value_moved_to_another_key_is_damage(folder):
     filled(folder, {"a": b"1", "b": b"2"})
     sql(folder, "UPDATE Cache SET key = 'c' WHERE key = 'a'")
-    store = ReadOnlyStore(folder)
-    with pytest.raises(DamagedEntry):
-        store.get("c")
-    assert store.get("b") == b"2"
-    store.close()
+    with closing(ReadOnlyStore(folder)) as store:
+        with pytest.raises(DamagedEntry):
+            store.get("c")
+        assert store.get("b") == b"2"
 
 
 def test_the_disk_takes_bytes_and_text_keys_and_nothing_else(tmp_path):
@@ -258,37 +249,26 @@ def test_a_cache_of_diskcache_that_is_not_ours_is_read_as_damage(folder):
     with diskcache.Cache(str(folder)) as other:
         other["key"] = {"some": "object"}
         other["text"] = "text"
-    store = ReadOnlyStore(folder)
-    assert all(isinstance(found, DamagedEntry) for _, found in store.items())
-    store.close()
+    with closing(ReadOnlyStore(folder)) as store:
+        assert all(isinstance(found, DamagedEntry) for _, found in store.items())
 
 
 def test_a_row_planted_far_away_does_not_hold_up_a_salvage(folder):
     filled(folder, {"a": b"1"})
-    sql(
-        folder,
-        "INSERT INTO Cache(rowid, key, raw, mode, value) VALUES (?, 'z', 1, 1, ?)",
-        2**62,
-        b"",
-    )
-    store = ReadOnlyStore(folder)
-    found = dict(store.salvage())
+    far = "INSERT INTO Cache(rowid, key, raw, mode, value) VALUES (?, 'z', 1, 1, ?)"
+    sql(folder, far, 2**62, b"")
+    with closing(ReadOnlyStore(folder)) as store:
+        found = dict(store.salvage())
     assert found["a"] == b"1" and isinstance(found["z"], DamagedEntry)
-    store.close()
 
 
 def test_keys_that_are_not_ascii_any_more_are_reported(folder):
     filled(folder, {"a": b"1", "b": b"2"})
-    with sqlite3.connect(folder / STORE_FILE) as db:
-        db.execute(
-            "INSERT INTO Cache(key, raw, mode, value) VALUES (CAST(? AS TEXT), 1, 1, ?)",
-            (b"\xe1\xff", add_checksum("a", b"1")),
-        )
-    db.close()
-    store = ReadOnlyStore(folder)
-    found = dict(store.items())
+    odd = "INSERT INTO Cache(key, raw, mode, value) VALUES (CAST(? AS TEXT), 1, 1, ?)"
+    sql(folder, odd, b"\xe1\xff", add_checksum("a", b"1"))
+    with closing(ReadOnlyStore(folder)) as store:
+        found = dict(store.items())
     assert isinstance(found.pop("\\xe1\\xff"), DamagedEntry) and found == {"a": b"1", "b": b"2"}
-    store.close()
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs a list of open files")

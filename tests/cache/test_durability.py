@@ -23,6 +23,20 @@ def folder(tmp_path):
 ROOT = Path(__file__).parents[2]
 
 
+def leave_pages(store: DiskStore, count: int) -> None:
+    """Let a store's file grow by so many pages, and no more, on the connection that is open."""
+    ((pages,),) = store._disk._sql("PRAGMA page_count").fetchall()
+    store._disk._sql(f"PRAGMA max_page_count = {pages + count}")
+
+
+def flip_a_bit(folder: Path, whole: bytes, chance: random.Random) -> None:
+    """Make the store in a folder one of these bytes with one bit flipped."""
+    flipped = bytearray(whole)
+    flipped[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
+    folder.mkdir(exist_ok=True)
+    (folder / STORE_FILE).write_bytes(flipped)
+
+
 def test_a_malformed_file_says_so_and_what_can_be_saved(folder):
     entries = {f"{n:04}": os.urandom(1500) for n in range(400)}
     filled(folder, entries)
@@ -46,18 +60,15 @@ def test_a_malformed_file_says_so_and_what_can_be_saved(folder):
 def test_flipped_bytes_never_serve_a_wrong_value_and_are_always_reported(folder, tmp_path):
     entries = {
         f"{random.Random(n).randbytes(20).hex()}": random.Random(-n).randbytes(700)
-        for n in range(60)
+        for n in range(30)
     }
     filled(folder, entries)
     whole = (folder / STORE_FILE).read_bytes()
     copy = tmp_path / "copy"
-    copy.mkdir()
     chance = random.Random(20)
     refused = damaged = lost = 0
-    for trial in range(400):
-        flipped = bytearray(whole)
-        flipped[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
-        (copy / STORE_FILE).write_bytes(flipped)
+    for trial in range(150):
+        flip_a_bit(copy, whole, chance)
         try:
             store = ReadOnlyStore(copy)
         except StoreError:
@@ -91,12 +102,9 @@ def test_flipped_bytes_are_refused_or_survived_by_a_store_that_writes(folder, tm
     filled(folder, entries)
     whole = (folder / STORE_FILE).read_bytes()
     chance = random.Random(21)
-    for trial in range(60):
+    for trial in range(25):
         copy = tmp_path / f"copy{trial}"
-        copy.mkdir()
-        flipped = bytearray(whole)
-        flipped[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
-        (copy / STORE_FILE).write_bytes(flipped)
+        flip_a_bit(copy, whole, chance)
         try:
             store = DiskStore(copy)
         except StoreError:
@@ -117,8 +125,7 @@ def test_flipped_bytes_are_refused_or_survived_by_a_store_that_writes(folder, tm
 def test_a_full_disk_loses_nothing_and_can_go_on_once_there_is_room(folder):
     store = DiskStore(folder)
     store.put_many([(f"{n:03}", b"x" * 1000) for n in range(50)])
-    ((pages,),) = store._disk._sql("PRAGMA page_count").fetchall()
-    store._disk._sql(f"PRAGMA max_page_count = {pages + 5}")
+    leave_pages(store, 5)
     acknowledged = 50
     with pytest.raises(StoreFull, match="make room"):
         while True:
@@ -135,8 +142,7 @@ def test_a_full_disk_loses_nothing_and_can_go_on_once_there_is_room(folder):
 def test_a_transaction_that_fails_keeps_none_of_its_entries(folder):
     store = DiskStore(folder)
     store.put_many([("a", b"1")])
-    ((pages,),) = store._disk._sql("PRAGMA page_count").fetchall()
-    store._disk._sql(f"PRAGMA max_page_count = {pages + 5}")
+    leave_pages(store, 5)
     with pytest.raises(StoreFull):
         store.put_many([("a", b"2"), ("b", b"3"), *((f"{n}", b"x" * 1000) for n in range(100))])
     assert dict(store.items()) == {"a": b"1"}
@@ -145,8 +151,7 @@ def test_a_transaction_that_fails_keeps_none_of_its_entries(folder):
 
 def test_an_older_error_is_not_taken_for_the_stores_own(folder):
     store = DiskStore(folder)
-    ((pages,),) = store._disk._sql("PRAGMA page_count").fetchall()
-    store._disk._sql(f"PRAGMA max_page_count = {pages}")
+    leave_pages(store, 0)
     try:
         raise KeyError("something that went wrong before")
     except KeyError:

@@ -1,5 +1,7 @@
 """A store that is only read: nothing is written, and what others write is seen."""
 
+from contextlib import closing
+
 import pytest
 
 from oversight.cache.cache import Cache
@@ -18,19 +20,17 @@ def folder(tmp_path):
 
 def test_a_read_only_store_refuses_to_write(folder):
     filled(folder, {"a": b"1"})
-    store = ReadOnlyStore(folder)
-    assert not isinstance(store, Store)
-    with pytest.raises(TypeError, match=r"ReadOnlyStore .*only reads"):
-        Cache(store, Scripted(lambda call: ""), identity=lambda call: "here")
-    store.close()
+    with closing(ReadOnlyStore(folder)) as store:
+        assert not isinstance(store, Store)
+        with pytest.raises(TypeError, match=r"ReadOnlyStore .*only reads"):
+            Cache(store, Scripted(lambda call: ""), identity=lambda call: "here")
 
 
 def test_a_read_only_store_leaves_no_file_behind(folder):
     filled(folder, {"a": b"1"})
-    store = ReadOnlyStore(folder)
-    assert store.get("a") == b"1" and len(store) == 1
-    assert [file.name for file in folder.iterdir()] == [STORE_FILE]
-    store.close()
+    with closing(ReadOnlyStore(folder)) as store:
+        assert store.get("a") == b"1" and len(store) == 1
+        assert [file.name for file in folder.iterdir()] == [STORE_FILE]
     assert [file.name for file in folder.iterdir()] == [STORE_FILE]
 
 
@@ -49,11 +49,10 @@ def test_a_read_only_store_sees_what_a_writer_adds_later(folder):
 
 def test_a_read_only_store_whose_file_is_gone_says_so(folder):
     filled(folder, {"a": b"1"})
-    reading = ReadOnlyStore(folder)
-    (folder / STORE_FILE).unlink()
-    with pytest.raises(StoreError, match="is gone"):
-        reading.get("b")
-    reading.close()
+    with closing(ReadOnlyStore(folder)) as reading:
+        (folder / STORE_FILE).unlink()
+        with pytest.raises(StoreError, match="is gone"):
+            reading.get("b")
 
 
 def test_a_closed_read_only_store_stays_closed(folder):

@@ -12,41 +12,24 @@ from oversight.cache.errors import ReplayMiss
 from oversight.cache.store import MemoryStore
 from tests.cache.asking import CALL, answers, ask_all, calls, home
 from tests.fakes import Scripted
-from tests.virtual import run
 
 
 def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
     return {file.name: (file.stat().st_mtime_ns, file.read_bytes()) for file in folder.iterdir()}
 
 
-def test_a_replay_answers_from_the_store_and_never_asks():
+async def test_a_miss_names_the_nearest_recorded_call_and_the_field_that_differs():
     store, inner = MemoryStore(), answers()
-
-    async def main():
-        await Cache(store, inner, identity=home)(CALL)
-        replay = Cache(store, inner, identity=home, mode="replay")
-        reply = await replay(CALL)
-        with pytest.raises(ReplayMiss):
-            await replay(CALL.changed(temperature=0.7))
-        return reply.text
-
-    assert run(main()) == "48" and len(inner.calls) == 1
-
-
-def test_a_miss_names_the_nearest_recorded_call_and_the_field_that_differs():
-    store = MemoryStore()
-
-    async def main():
-        await ask_all(Cache(store, answers(), identity=home), [CALL, replace(CALL, draw=(1, 2))])
-        replay = Cache(store, answers(), identity=home, mode="replay")
-        await replay(CALL.changed(temperature=0.7))
-
+    await ask_all(Cache(store, inner, identity=home), [CALL, replace(CALL, draw=(1, 2))])
+    replay = Cache(store, inner, identity=home, mode="replay")
+    assert (await replay(CALL)).text == "48"
     with pytest.raises(ReplayMiss, match=r"temperature 0\.4 -> 0\.7$") as miss:
-        run(main())
+        await replay(CALL.changed(temperature=0.7))
     assert CALL.address[:12] in miss.value.nearest
+    assert len(inner.calls) == 2, "a replay never asks"
 
 
-def test_only_the_first_misses_are_searched_for_their_nearest():
+async def test_only_the_first_misses_are_searched_for_their_nearest():
     class Counting(MemoryStore):
         surveys = 0
 
@@ -55,23 +38,16 @@ def test_only_the_first_misses_are_searched_for_their_nearest():
             return super().items(prefix)
 
     store = Counting()
-
-    async def main():
-        replay = Cache(store, answers(), identity=home, mode="replay")
-        return await asyncio.gather(*map(replay, calls(20)), return_exceptions=True)
-
-    assert all(isinstance(miss, ReplayMiss) for miss in run(main())) and store.surveys == 3
+    replay = Cache(store, answers(), identity=home, mode="replay")
+    misses = await asyncio.gather(*map(replay, calls(20)), return_exceptions=True)
+    assert all(isinstance(miss, ReplayMiss) for miss in misses) and store.surveys == 3
 
 
-def test_a_replay_of_another_endpoint_names_the_endpoint():
+async def test_a_replay_of_another_endpoint_names_the_endpoint():
     store = MemoryStore()
-
-    async def main():
-        await Cache(store, answers(), identity=lambda call: "http://one")(CALL)
-        await Cache(store, answers(), identity=lambda call: "http://two", mode="replay")(CALL)
-
+    await Cache(store, answers(), identity=lambda call: "http://one")(CALL)
     with pytest.raises(ReplayMiss, match="endpoint 'http://one' -> 'http://two'"):
-        run(main())
+        await Cache(store, answers(), identity=lambda call: "http://two", mode="replay")(CALL)
 
 
 async def test_a_replay_leaves_the_folder_as_it_found_it(tmp_path):
@@ -80,9 +56,7 @@ async def test_a_replay_leaves_the_folder_as_it_found_it(tmp_path):
     await ask_all(cache, calls(50))
     await cache.close()
     store.close()
-    before = {
-        file.name: (file.stat().st_mtime_ns, file.read_bytes()) for file in tmp_path.iterdir()
-    }
+    before = contents(tmp_path)
     read_only = ReadOnlyStore(tmp_path)
     replay = Cache(read_only, Scripted(lambda call: "36"), identity=home, mode="replay")
     replies = await ask_all(replay, calls(50))

@@ -88,10 +88,10 @@ def test_deleting_says_how_many_there_were(store):
 
 def test_a_walk_may_be_left_and_written_into(store):
     store.put_many([(f"{n:04}", b"") for n in range(600)])
-    keys = store.keys()
-    for key in keys:
-        store.put_many([(key, b"seen")])
-    assert {value for _, value in store.items()} == {b"seen"}
+    for number, key in enumerate(store.keys()):
+        if number % 100 == 0:
+            store.put_many([(key, b"seen")])
+    assert sum(value == b"seen" for _, value in store.items()) == 6
 
 
 def test_other_threads_read_what_one_wrote(store):

@@ -2,6 +2,8 @@
 
 import asyncio
 import threading
+from collections.abc import Iterable
+from contextlib import closing
 
 import pytest
 
@@ -38,40 +40,33 @@ class Full(MemoryStore):
         raise StoreFull("no room")
 
 
-async def test_an_entry_is_durable_when_put_returns(tmp_path):
-    store = DiskStore(tmp_path)
-    writer = Writer(store)
-    await writer.put("a", lambda: b"1")
-    assert store.get("a") == b"1"
-    await writer.close()
-    store.close()
+def putting(writer: Writer, names: Iterable[str]) -> list[asyncio.Task[bytes | None]]:
+    """Tasks that put an entry of each name."""
+    return [asyncio.create_task(writer.put(name, lambda: b"")) for name in names]
 
 
-async def test_values_are_packed_on_the_thread_that_writes(tmp_path):
-    store = DiskStore(tmp_path)
-    writer = Writer(store)
+async def begun(store: Slow, writer: Writer, more: Iterable[str]) -> list[asyncio.Task]:
+    """The tasks of a first entry, whose commit waits, and of more entries behind it."""
+    puts = putting(writer, ["first"])
+    await asyncio.to_thread(store.begun.wait, PATIENCE)
+    puts += putting(writer, more)
+    await asyncio.sleep(0)
+    return puts
+
+
+async def test_an_entry_is_packed_on_the_writers_thread_and_durable_when_put_returns(tmp_path):
     threads: list[str] = []
 
     def pack() -> bytes:
         threads.append(threading.current_thread().name)
         return b"1"
 
-    await writer.put("a", pack)
-    await writer.close()
-    store.close()
-    assert threads == ["store-writer_0"]
-
-
-async def test_a_value_that_cannot_be_packed_is_an_error_and_no_hang():
-    writer = Writer(MemoryStore())
-
-    def pack() -> bytes:
-        raise RuntimeError("a bug")
-
-    with pytest.raises(RuntimeError, match="a bug"):
+    with closing(DiskStore(tmp_path)) as store:
+        writer = Writer(store)
         await writer.put("a", pack)
-    await writer.put("b", lambda: b"1")
-    await writer.close()
+        assert store.get("a") == b"1"
+        await writer.close()
+    assert threads == ["store-writer_0"]
 
 
 async def test_a_value_that_cannot_be_packed_takes_no_neighbour_down_with_it():
@@ -89,68 +84,52 @@ async def test_a_value_that_cannot_be_packed_takes_no_neighbour_down_with_it():
     )
     assert [type(end) for end in ends] == [type(None), ValueError, type(None)]
     assert list(store.keys()) == ["a", "c"]
+    await writer.put("later", lambda: b"4")
     await writer.close()
 
 
-async def test_what_is_queued_during_a_commit_shares_the_next():
-    store = Slow()
+@pytest.mark.parametrize(
+    ("count", "sizes"),
+    [
+        (200, [1, 200]),
+        (2 * MAX_COMMIT_ENTRIES + 1, [1, MAX_COMMIT_ENTRIES, MAX_COMMIT_ENTRIES, 1]),
+    ],
+)
+async def test_what_is_queued_during_a_commit_shares_the_next_up_to_its_bound(count, sizes):
+    store, names = Slow(), [f"{n:05}" for n in range(count)]
     writer = Writer(store)
-    puts = [asyncio.create_task(writer.put("first", lambda: b""))]
-    await asyncio.to_thread(store.begun.wait, 60)
-    puts += [asyncio.create_task(writer.put(f"{n:03}", lambda: b"")) for n in range(200)]
-    await asyncio.sleep(0)
+    puts = await begun(store, writer, names)
     store.go.set()
     await asyncio.wait(puts)
     await writer.close()
-    assert store.commits == [["first"], [f"{n:03}" for n in range(200)]]
+    assert [len(commit) for commit in store.commits] == sizes
+    assert [key for commit in store.commits for key in commit] == ["first", *names]
 
 
 async def test_what_comes_within_a_moment_of_the_first_shares_its_commit():
     store = Slow()
     store.go.set()
     writer = Writer(store)
-    puts = [asyncio.create_task(writer.put("first", lambda: b""))]
+    puts = putting(writer, ["first"])
     await asyncio.sleep(0)
-    puts += [asyncio.create_task(writer.put(f"{n:03}", lambda: b"")) for n in range(20)]
+    puts += putting(writer, map(str, range(20)))
     await asyncio.wait(puts)
     await writer.close()
-    assert store.commits == [["first", *(f"{n:03}" for n in range(20))]]
+    assert store.commits == [["first", *map(str, range(20))]]
 
 
 async def test_giving_up_on_closing_does_not_stop_the_writing():
     store = Slow()
     writer = Writer(store)
-    put = asyncio.create_task(writer.put("a", lambda: b"1"))
-    await asyncio.to_thread(store.begun.wait, 60)
-    closing = asyncio.create_task(writer.close())
+    puts = await begun(store, writer, [])
+    leaving = asyncio.create_task(writer.close())
     await asyncio.sleep(0)
-    closing.cancel()
-    await asyncio.wait([closing])
-    store.go.set()
-    await put
-    await writer.close()
-    assert store.get("a") == b"1" and store.left == 1
-
-
-async def test_a_commit_is_bounded():
-    store = Slow()
-    writer = Writer(store)
-    puts = [asyncio.create_task(writer.put("first", lambda: b""))]
-    await asyncio.to_thread(store.begun.wait, 60)
-    puts += [
-        asyncio.create_task(writer.put(f"{n:05}", lambda: b""))
-        for n in range(2 * MAX_COMMIT_ENTRIES + 1)
-    ]
-    await asyncio.sleep(0)
+    leaving.cancel()
+    await asyncio.wait([leaving])
     store.go.set()
     await asyncio.wait(puts)
     await writer.close()
-    assert [len(commit) for commit in store.commits] == [
-        1,
-        MAX_COMMIT_ENTRIES,
-        MAX_COMMIT_ENTRIES,
-        1,
-    ]
+    assert store.get("first") == b"" and store.left == 1
 
 
 async def test_one_commit_wakes_the_loop_once(monkeypatch):
@@ -165,11 +144,8 @@ async def test_one_commit_wakes_the_loop_once(monkeypatch):
         wakes += 1
         return wake(*args, **kwargs)
 
-    puts = [asyncio.create_task(writer.put("first", lambda: b""))]
-    await asyncio.to_thread(store.begun.wait, 60)
+    puts = await begun(store, writer, map(str, range(100)))
     monkeypatch.setattr(loop, "call_soon_threadsafe", counted)
-    puts += [asyncio.create_task(writer.put(f"{n}", lambda: b"")) for n in range(100)]
-    await asyncio.sleep(0)
     store.go.set()
     await asyncio.wait(puts)
     assert wakes == 2
@@ -179,7 +155,7 @@ async def test_one_commit_wakes_the_loop_once(monkeypatch):
 @pytest.mark.parametrize("waiters", [1, 50])
 async def test_every_waiter_learns_that_the_store_is_full(waiters):
     writer = Writer(Full())
-    puts = [asyncio.create_task(writer.put(str(n), lambda: b"")) for n in range(waiters)]
+    puts = putting(writer, map(str, range(waiters)))
     await asyncio.wait(puts)
     assert [type(put.exception()) for put in puts] == [StoreFull] * waiters
     await writer.close()
@@ -188,8 +164,8 @@ async def test_every_waiter_learns_that_the_store_is_full(waiters):
 async def test_a_waiter_that_went_away_does_not_keep_the_others_waiting():
     store = Slow()
     writer = Writer(store)
-    puts = [asyncio.create_task(writer.put(f"{n}", lambda: b"")) for n in range(3)]
-    await asyncio.to_thread(store.begun.wait, 60)
+    puts = putting(writer, "012")
+    await asyncio.to_thread(store.begun.wait, PATIENCE)
     puts[1].cancel()
     store.go.set()
     await asyncio.wait(puts)
@@ -202,7 +178,7 @@ async def test_closing_writes_what_is_queued_and_lets_the_thread_leave():
     store = Slow()
     store.go.set()
     writer = Writer(store)
-    puts = [asyncio.create_task(writer.put(f"{n}", lambda: b"")) for n in range(300)]
+    puts = putting(writer, map(str, range(300)))
     await asyncio.sleep(0)
     await writer.close()
     await writer.close()

@@ -15,7 +15,7 @@ def _of(file: str, tests: str, *edits: tuple[str, str]) -> list[Mutant]:
 ENGINE_MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "cache/address.py",
-        "cache/address cache/call",
+        "cache/address",
         ("return address + endpoint_tag(identity)", "return address"),
         ('return {"is": type(value).__name__} | inner', "return inner"),
         ("if not math.isfinite(value):", "if math.isnan(value):"),

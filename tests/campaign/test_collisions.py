@@ -28,15 +28,21 @@ def test_a_second_run_at_one_folder_names_the_first_and_touches_nothing(
     campaign: Campaign, tmp_path: Path
 ) -> None:
     for n in range(campaign.size(1, 5)):
-        with Vendor(Profile(latency=1.0)) as vendor:
-            arrived = threading.Event()
-            vendor.on_request = lambda count, arrived=arrived: arrived.set()
+        with Vendor() as vendor:
+            arrived, refused = threading.Event(), threading.Event()
+
+            def hold(count: int, arrived=arrived, refused=refused) -> None:
+                arrived.set()
+                assert refused.wait(PATIENCE)
+
+            vendor.on_request = hold
             bench = Bench(tmp_path / f"{n}", vendor.url)
             first = bench.start()
             assert arrived.wait(PATIENCE)
             second = bench.start()
             assert second.wait() == 2
             assert f"pid {first.process.pid}" in second.told
+            refused.set()
             assert first.wait() == 0, first.told
             assert len(vendor.book) == len(set(vendor.prompts()))
 
@@ -90,8 +96,7 @@ def test_questions_of_ten_megabytes_are_asked_stored_and_resumed(
     size = campaign.size(2_000_000, 10_000_000)
     text = "Crate {n}: " + "how many apples? " * (size // 17)
     with Vendor() as vendor:
-        arrived = threading.Event()
-        vendor.on_request = lambda count: arrived.set() if count > 4 else None
+        arrived = vendor.after(5)
         bench = Bench(tmp_path / "large", vendor.url, problems=2, text=text, lanes=2)
         sitting = bench.start()
         assert arrived.wait(PATIENCE)

@@ -3,9 +3,10 @@
 import random
 import shutil
 import signal
+import sqlite3
 import sys
-import threading
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -27,8 +28,7 @@ SLOW = Profile(latency=0.05)
 
 def _interrupted(bench: Bench, vendor: Vendor, requests: int = 60) -> None:
     """A run that was stopped half-way, its flights saved."""
-    last, reached = len(vendor.book) + requests, threading.Event()
-    vendor.on_request = lambda count: reached.set() if count >= last else None
+    reached = vendor.after(len(vendor.book) + requests)
     sitting = bench.start()
     assert reached.wait(PATIENCE)
     sitting.signal(signal.SIGINT)
@@ -44,9 +44,8 @@ def test_p3_no_flipped_byte_serves_a_wrong_value_or_goes_unreported(
         bench = Bench(tmp_path / "bench", vendor.url)
         bench.complete()
     assert bench.store is not None
-    source = ReadOnlyStore(bench.store)
-    truth = dict(source.items())
-    source.close()
+    with closing(ReadOnlyStore(bench.store)) as source:
+        truth = dict(source.items())
     whole = (bench.store / STORE_FILE).read_bytes()
     copy = tmp_path / "copy"
     copy.mkdir()
@@ -125,9 +124,6 @@ def test_a_run_that_meets_damage_stops_neither_guessing_nor_paying(
 
 def _spoil_values(folder: Path, chance: random.Random) -> None:
     """Flip one byte in every stored value."""
-    import sqlite3
-    from contextlib import closing
-
     with closing(sqlite3.connect(folder / STORE_FILE)) as db, db:
         for rowid, value in db.execute("SELECT rowid, value FROM Cache").fetchall():
             spoilt = bytearray(value)
@@ -136,12 +132,8 @@ def _spoil_values(folder: Path, chance: random.Random) -> None:
 
 
 def _import(source: Path, target: Path) -> None:
-    theirs, ours = ReadOnlyStore(source), DiskStore(target)
-    try:
+    with closing(ReadOnlyStore(source)) as theirs, closing(DiskStore(target)) as ours:
         merge(theirs.items(), ours)
-    finally:
-        ours.close()
-        theirs.close()
 
 
 @pytest.mark.campaign
@@ -155,10 +147,7 @@ def test_a_store_that_has_lost_replies_is_refused_until_told_otherwise(
         for n in range(campaign.size(1, 5)):
             bench = Bench(tmp_path / f"{n}", vendor.url)
             if loss == "killed":
-                last, reached = len(vendor.book) + 55, threading.Event()
-                vendor.on_request = lambda count, last=last, reached=reached: (
-                    reached.set() if count >= last else None
-                )
+                reached = vendor.after(len(vendor.book) + 55)
                 sitting = bench.start()
                 assert reached.wait(PATIENCE)
                 sitting.signal(signal.SIGKILL)
@@ -187,9 +176,8 @@ def lose(how: str, store: Path) -> None:
             file = store / STORE_FILE
             file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
         case "emptied":
-            opened = DiskStore(store)
-            opened.delete_many(list(opened.keys()))
-            opened.close()
+            with closing(DiskStore(store)) as opened:
+                opened.delete_many(list(opened.keys()))
         case "another store":
             shutil.rmtree(store)
             DiskStore(store).close()

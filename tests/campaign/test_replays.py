@@ -10,6 +10,7 @@ import pytest
 from tests.campaign.sweeps import ROOT, Bench
 from tests.campaign.vendor import Vendor
 from tests.conftest import Campaign
+from tests.disks import read_only
 
 WATCH = """\
 import atexit, json, os, sys
@@ -41,16 +42,20 @@ def test_p5_a_replay_opens_no_socket_and_writes_nothing(campaign: Campaign, tmp_
     (site / "sitecustomize.py").write_text(WATCH)
     with Vendor() as vendor:
         bench = Bench(tmp_path / "bench", vendor.url, problems=campaign.size(4, 40))
+        bench.environment = {
+            "PYTHONPATH": f"{site}:{ROOT}",
+            "WATCHED": str(watched),
+            # What Python compiles, and where it keeps that, is no doing of ours.
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
         told = bench.complete("--json").told
         requests = len(vendor.book)
-    bench.environment = {
-        "PYTHONPATH": f"{site}:{ROOT}",
-        "WATCHED": str(watched),
-        # What Python compiles, and where it keeps that, is no doing of ours.
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
+    # The watch sees what the run itself does.
+    found = orjson.loads(watched.read_bytes())
+    assert "aiohttp" in found["loaded"]
+    assert any(event.startswith("open ") for event in found["seen"])
     before = _everything(bench)
-    with _read_only(bench.run), _read_only(bench.folder / "store"):
+    with read_only(bench.run), read_only(bench.folder / "store"):
         replay = bench.start("--json", command=("replay",))
         assert replay.wait() == 0, replay.told
     found = orjson.loads(watched.read_bytes())
@@ -59,19 +64,6 @@ def test_p5_a_replay_opens_no_socket_and_writes_nothing(campaign: Campaign, tmp_
     assert "equal to the byte" in replay.told
     assert _json(replay.told) == _json(told)
     assert len(vendor.book) == requests
-
-
-def test_the_watch_sees_what_a_run_does(tmp_path: Path) -> None:
-    site, watched = tmp_path / "site", tmp_path / "watched.json"
-    site.mkdir()
-    (site / "sitecustomize.py").write_text(WATCH)
-    with Vendor() as vendor:
-        bench = Bench(tmp_path / "bench", vendor.url, problems=1)
-        bench.environment = {"PYTHONPATH": f"{site}:{ROOT}", "WATCHED": str(watched)}
-        bench.complete()
-    found = orjson.loads(watched.read_bytes())
-    assert "aiohttp" in found["loaded"]
-    assert any(event.startswith("open ") for event in found["seen"])
 
 
 @pytest.mark.campaign
@@ -88,37 +80,6 @@ def test_p5_the_kernel_sees_no_socket_of_a_replay(campaign: Campaign, tmp_path: 
     line = [strace, "-f", "-qq", "-e", "trace=socket,connect,bind,sendto,sendmsg", "-o", str(trace)]
     subprocess.run([*line, *sitting.line], check=True, capture_output=True, **sitting.place)
     assert "AF_INET" not in trace.read_text() and "connect(" not in trace.read_text()
-
-
-class _read_only:
-    """A folder that takes no change, for root as well: mounted read-only where that is possible."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.mounted = False
-
-    def __enter__(self) -> None:
-        here = str(self.folder)
-        if shutil.which("mount") and _done("mount", "--bind", here, here):
-            self.mounted = _done("mount", "-o", "remount,ro,bind", here)
-            assert self.mounted or _done("umount", here)
-        self._allow(0o555, 0o444)
-
-    def __exit__(self, *exc: object) -> None:
-        if self.mounted:
-            assert _done("umount", str(self.folder))
-        self._allow(0o755, 0o644)
-
-    def _allow(self, folders: int, files: int) -> None:
-        if self.mounted:
-            return
-        for path in self.folder.rglob("*"):
-            path.chmod(folders if path.is_dir() else files)
-        self.folder.chmod(folders)
-
-
-def _done(*line: str) -> bool:
-    return subprocess.run(line, capture_output=True).returncode == 0
 
 
 def _everything(bench: Bench) -> dict[str, tuple[int, bytes]]:

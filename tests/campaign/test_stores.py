@@ -3,7 +3,6 @@
 import re
 import shutil
 import signal
-import threading
 from collections import Counter
 from pathlib import Path
 
@@ -21,24 +20,17 @@ SLOW = Profile(latency=0.3, spread=0.3)
 MODELS = 2
 
 
-def after(vendor: Vendor, requests: int) -> threading.Event:
-    """Set once the vendor has been asked so often."""
-    reached = threading.Event()
-    vendor.on_request = lambda count: reached.set() if count >= requests else None
-    return reached
-
-
 @pytest.mark.parametrize("replaced", [False, True])
 def test_a_store_that_goes_under_a_run_stops_it_and_nothing_more_is_paid(
     tmp_path: Path, replaced: bool
 ) -> None:
-    with Vendor(SLOW, moody) as vendor:
+    with Vendor(SLOW, moody) as vendor, Vendor() as calm:
         bench = Bench(tmp_path / "bench", vendor.url)
-        other = Bench(tmp_path / "other", vendor.url, text="How many pears are in crate {n}?")
-        other.complete()
+        other = Bench(tmp_path / "other", calm.url, text="How many pears are in crate {n}?")
+        if replaced:
+            other.complete()
         assert bench.store and other.store
-        begun = len(vendor.book)
-        reached = after(vendor, begun + 30)
+        reached = vendor.after(30)
         sitting = bench.start()
         assert reached.wait(PATIENCE)
         gone = len(vendor.book)
@@ -65,11 +57,11 @@ def test_a_store_that_goes_under_a_run_stops_it_and_nothing_more_is_paid(
 
 
 def test_another_store_is_refused_before_the_first_call(tmp_path: Path) -> None:
-    with Vendor(SLOW, moody) as vendor:
-        other = Bench(tmp_path / "other", vendor.url, problems=12, text="Are pears in crate {n}?")
+    with Vendor(SLOW, moody) as vendor, Vendor() as calm:
+        other = Bench(tmp_path / "other", calm.url, problems=12, text="Are pears in crate {n}?")
         other.complete()
         bench = Bench(tmp_path / "bench", vendor.url)
-        reached = after(vendor, len(vendor.book) + 25)
+        reached = vendor.after(25)
         sitting = bench.start()
         assert reached.wait(PATIENCE)
         sitting.signal(signal.SIGINT)
@@ -91,7 +83,7 @@ def test_a_refresh_that_is_stopped_goes_on_with_what_it_has_refreshed(tmp_path: 
         first = len(vendor.book)
         bench = Bench(tmp_path, vendor.url)
         bench.run = tmp_path / "fresh"
-        reached = after(vendor, first + 40)
+        reached = vendor.after(first + 40)
         sitting = bench.start("--cache", "refresh")
         assert reached.wait(PATIENCE)
         sitting.signal(signal.SIGINT)
@@ -109,7 +101,7 @@ def test_a_refresh_that_is_stopped_goes_on_with_what_it_has_refreshed(tmp_path: 
 def test_what_a_full_disk_costs_is_told(tmp_path: Path) -> None:
     with Vendor(SLOW, moody) as vendor, small_disk(tmp_path / "disk", megabytes=16) as disk:
         bench = Bench(tmp_path / "bench", vendor.url, problems=20, store=disk / "store")
-        reached = after(vendor, 40)
+        reached = vendor.after(40)
         sitting = bench.start()
         assert reached.wait(PATIENCE)
         fill(disk)

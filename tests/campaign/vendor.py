@@ -79,6 +79,12 @@ class Vendor:
         """All that asked for a reply, whatever they met."""
         return self.server.counts().get("requests", 0)
 
+    def after(self, requests: int) -> threading.Event:
+        """Set once it has been asked so often since its beginning."""
+        reached = threading.Event()
+        self.on_request = lambda count: reached.set() if count >= requests else None
+        return reached
+
     def prompts(self, since: int = 0) -> list[Prompt]:
         return [answered.prompt for answered in self.book[since:]]
 

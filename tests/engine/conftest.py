@@ -1,11 +1,14 @@
 """A working folder with a small sweep on simulated models, and the command line in this process."""
 
+import shutil
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from tests.command_line import Command, within
+from tests.command_line import Command, Ran, within
+from tests.run_folders import only_run
 
 SWEEP = """\
 name: small
@@ -33,6 +36,36 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def command(place: Path) -> Command:
     """Runs a command in this process, in the working folder."""
     return partial(within, cwd=place)
+
+
+class Finished(NamedTuple):
+    """A finished run of `small.yaml`."""
+
+    folder: Path
+    told: Ran
+    """What `oversight run small.yaml` told."""
+
+
+@pytest.fixture(scope="session")
+def finished_once(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """The one run that `finished` copies."""
+    place = tmp_path_factory.mktemp("finished")
+    (place / "small.yaml").write_text(SWEEP)
+    told = within("run", "small.yaml", cwd=place, OVERSIGHT_STORE=str(place / "store"))
+    assert told.code == 0, told.err
+    return Finished(only_run(place), told)
+
+
+@pytest.fixture
+def finished(place: Path, finished_once: Finished) -> Finished:
+    """`small.yaml` has been run in the working folder; its replies are in the store."""
+    made = finished_once.folder.parents[1]
+    for name in ("runs", "store"):
+        shutil.copytree(made / name, place / name)
+    folder = only_run(place)
+    manifest = folder / "manifest.json"
+    manifest.write_text(manifest.read_text().replace(str(made), str(place)))
+    return Finished(folder, finished_once.told)
 
 
 @pytest.fixture

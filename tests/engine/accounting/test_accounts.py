@@ -1,6 +1,8 @@
 """The accounts of a run: what was paid is known after any stop, and after several sittings."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -20,6 +22,16 @@ async def asked(ledger: Ledger, model: str, times: int, latency: float = 0.01) -
     metered = Metered(Server(latency), ledger.page(model, listed().need(model)))
     for n in range(times):
         await metered(call_of(100, n, model=model))
+
+
+@asynccontextmanager
+async def out(ledger: Ledger) -> AsyncIterator[None]:
+    """A request that is on the wire as long as the body runs, and is abandoned then."""
+    waiting = asyncio.create_task(asked(ledger, MODEL, 1, latency=60.0))
+    await asyncio.sleep(0)
+    yield
+    waiting.cancel()
+    await asyncio.wait([waiting])
 
 
 async def sitting(folder, uses, stop_token: StopToken | None = None) -> UsageTotals:
@@ -45,16 +57,11 @@ def test_sittings_add_up_in_the_folder_model_by_model(tmp_path):
 def test_a_killed_process_forgets_a_moment_at_most_and_counts_what_was_out_as_abandoned(tmp_path):
     async def main():
         ledger = Ledger()
-        keeping = LedgerFile(tmp_path, ledger.accounts).kept(StopToken())
-        await keeping.__aenter__()
-        await asked(ledger, MODEL, 5)
-        waiting = asyncio.create_task(asked(ledger, MODEL, 1, latency=60.0))
-        await asyncio.sleep(1.1 * EVERY)
-        left_behind = read_ledger(tmp_path)[MODEL]
-        waiting.cancel()
-        await asyncio.wait([waiting])
-        await keeping.__aexit__(None, None, None)
-        return left_behind
+        async with LedgerFile(tmp_path, ledger.accounts).kept(StopToken()):
+            await asked(ledger, MODEL, 5)
+            async with out(ledger):
+                await asyncio.sleep(1.1 * EVERY)
+                return read_ledger(tmp_path)[MODEL]
 
     left_behind = run(main())
     assert (left_behind.stored, left_behind.count("ambiguous")) == (5, 1)
@@ -78,21 +85,14 @@ def test_what_a_journal_knows_beyond_the_last_note_counts(tmp_path):
 def test_a_journal_knows_of_each_request_from_the_moment_it_leaves(tmp_path):
     async def main():
         ledger = Ledger()
-        keeping = LedgerFile(tmp_path, ledger.accounts).kept(StopToken(), ledger)
-        await keeping.__aenter__()
-        waiting = asyncio.create_task(asked(ledger, MODEL, 1, latency=60.0))
-        await asyncio.sleep(0)
-        first = read_ledger(tmp_path)[MODEL]
-        await asked(ledger, MODEL, 3, latency=0.001)
-        with pytest.raises(Overloaded):
-            await Metered(broken, ledger.page(MODEL, None))(call_of(100, 9, model=MODEL))
-        at_once, truth = read_ledger(tmp_path)[MODEL], ledger.account(MODEL)
-        await asyncio.sleep(1.1 * EVERY)
-        noted = read_ledger(tmp_path)[MODEL]
-        waiting.cancel()
-        await asyncio.wait([waiting])
-        await keeping.__aexit__(None, None, None)
-        return first, at_once, truth, noted
+        async with LedgerFile(tmp_path, ledger.accounts).kept(StopToken(), ledger), out(ledger):
+            first = read_ledger(tmp_path)[MODEL]
+            await asked(ledger, MODEL, 3, latency=0.001)
+            with pytest.raises(Overloaded):
+                await Metered(broken, ledger.page(MODEL, None))(call_of(100, 9, model=MODEL))
+            at_once, truth = read_ledger(tmp_path)[MODEL], ledger.account(MODEL)
+            await asyncio.sleep(1.1 * EVERY)
+            return first, at_once, truth, read_ledger(tmp_path)[MODEL]
 
     async def broken(call):
         raise Overloaded("busy")
@@ -112,12 +112,9 @@ def test_a_journal_knows_of_each_request_from_the_moment_it_leaves(tmp_path):
 def test_of_a_torn_journal_the_last_note_stands(tmp_path, length):
     async def main():
         ledger = Ledger()
-        keeping = LedgerFile(tmp_path, ledger.accounts).kept(StopToken(), ledger)
-        await keeping.__aenter__()
-        await asked(ledger, MODEL, 5)
-        journal = (tmp_path / "ledger.journal").read_bytes()
-        await keeping.__aexit__(None, None, None)
-        return journal
+        async with LedgerFile(tmp_path, ledger.accounts).kept(StopToken(), ledger):
+            await asked(ledger, MODEL, 5)
+            return (tmp_path / "ledger.journal").read_bytes()
 
     run(sitting(tmp_path, [(OTHER, 2)]))
     journal = run(main())

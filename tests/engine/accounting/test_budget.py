@@ -44,6 +44,11 @@ class Billing(Server):
         )
 
 
+def client(server, budget, model=MODEL, limits=None):
+    accounting = Accounting(Ledger(), listed(), budget)
+    return ModelClient(model, server, limits or Limits(), StopToken(), accounting)
+
+
 def spend(server, budget, lanes=50, models=(MODEL,)):
     """Ask until the budget is reached; what ended the lanes, and the books."""
 
@@ -150,12 +155,9 @@ def test_p11_a_call_that_costs_nothing_after_all_gives_its_dollars_back():
 def test_in_a_small_budget_calls_wait_for_each_other_instead_of_giving_up():
     # One call may cost $0.013, so that five fit at once; a call really costs $0.0004.
     server = Billing(tokens=lambda call: (100, 10))
-    budget = Budget(0.07)
-    limits = Limits(concurrency=100)
 
     async def main():
-        accounting = Accounting(Ledger(), listed(), budget)
-        endpoint = ModelClient(MODEL, server, limits, StopToken(), accounting)
+        endpoint = client(server, Budget(0.07), limits=Limits(concurrency=100))
         async with asyncio.TaskGroup() as group:
             for n in range(100):
                 group.create_task(endpoint(call_of(1_000, n, max_tokens=900)))
@@ -170,9 +172,7 @@ def test_nobody_halts_while_a_call_in_flight_may_still_leave_room():
     budget = Budget(PRICE.worst(1.5 * 100, 1_000) * 1.5)
 
     async def main():
-        endpoint = ModelClient(
-            MODEL, server, Limits(), StopToken(), Accounting(Ledger(), listed(), budget)
-        )
+        endpoint = client(server, budget)
         async with asyncio.TaskGroup() as group:
             first = group.create_task(endpoint(call_of(100, 1, 1_000)))
             second = group.create_task(endpoint(call_of(100, 2, 1_000)))
@@ -184,10 +184,8 @@ def test_nobody_halts_while_a_call_in_flight_may_still_leave_room():
 def test_what_earlier_starts_of_the_run_have_spent_counts():
     async def main():
         server = Billing()
-        accounting = Accounting(Ledger(), listed(), Budget(1.0, spent=0.9999))
-        endpoint = ModelClient(MODEL, server, Limits(), StopToken(), accounting)
         with pytest.raises(BudgetReached) as caught:
-            await endpoint(call_of(1_000, max_tokens=1_000))
+            await client(server, Budget(1.0, spent=0.9999))(call_of(1_000, max_tokens=1_000))
         return server.book, str(caught.value)
 
     book, told = run(main())
@@ -200,19 +198,15 @@ def test_what_earlier_starts_of_the_run_have_spent_counts():
 
 
 def test_a_cap_with_an_unknown_price_is_refused_before_anything_is_sent():
-    accounting = Accounting(Ledger(), listed(), Budget(1.0))
     with pytest.raises(UsageError, match="openrouter/x/y: no price is known"):
-        ModelClient("openrouter/x/y", Billing(), Limits(), StopToken(), accounting)
-    ModelClient("openrouter/x/y", Billing(), Limits(), StopToken(), Accounting(Ledger(), listed()))
+        client(Billing(), Budget(1.0), "openrouter/x/y")
+    client(Billing(), None, "openrouter/x/y")
 
 
 def test_free_models_run_under_any_cap():
-    async def main():
-        accounting = Accounting(Ledger(), listed(), Budget(0.0))
-        endpoint = ModelClient("ollama/llama3.1:8b", Billing(), Limits(), StopToken(), accounting)
-        return await endpoint(call_of(1_000, model="ollama/llama3.1:8b"))
-
-    assert run(main()).text == "yes"
+    model = "ollama/llama3.1:8b"
+    free = client(Billing(), Budget(0.0), model)
+    assert run(free(call_of(1_000, model=model))).text == "yes"
 
 
 @pytest.mark.parametrize("spent", [0.0, 0.0032, 0.0171])

@@ -33,7 +33,7 @@ class Closable(Server):
         """Nothing to close."""
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     "limits", [Limits(), Limits(requests=3_000, input_tokens=600_000, concurrency=40)]
 )
@@ -72,10 +72,10 @@ def test_p12_stored_failed_and_ambiguous_add_up_to_what_the_server_saw(seed, lim
             except EngineError as exc:
                 ends.append(type(exc).__name__)
 
-        tasks = [asyncio.create_task(ask(n)) for n in range(600)]
+        tasks = [asyncio.create_task(ask(n)) for n in range(400)]
         # A user who changes his mind: some wait, some are in flight, some are back already.
         await asyncio.sleep(3.3)
-        for task in rng.sample(tasks, 200):
+        for task in rng.sample(tasks, 130):
             task.cancel()
         await asyncio.wait(tasks)
         return ledger.account(MODEL), ends

@@ -24,7 +24,7 @@ from tests.virtual import run
     ids=["concurrency", "requests", "input tokens", "both, slow"],
 )
 def test_p7_at_most_concurrency_further_requests_and_no_cell_fails(halt, limits):
-    halted_at = 23.7
+    halted_at = 7.7
 
     async def main():
         known = None
@@ -47,7 +47,7 @@ def test_p7_at_most_concurrency_further_requests_and_no_cell_fails(halt, limits)
                 ends.append(type(exc))
 
         async with asyncio.TaskGroup() as group:
-            for n in range(2_000):
+            for n in range(600):
                 group.create_task(ask(n))
         return server, ends, known, asyncio.get_running_loop().time()
 
@@ -57,7 +57,7 @@ def test_p7_at_most_concurrency_further_requests_and_no_cell_fails(halt, limits)
     assert 1 <= len(refused) <= 50
     assert not [request for request in server.book if request.at > known + 1e-6]
     assert set(ends) == {"answered", halt}
-    assert len(ends) == 2_000
+    assert len(ends) == 600
     assert ends.count("answered") == len(server.answered)
     # All who waited hear it at once; only what is in flight still lands.
     assert end <= known + 1.0 + 0.1

@@ -1,6 +1,7 @@
 """A server of one's own that moves keeps its replies, and those that were stored by its address."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import orjson
@@ -10,7 +11,7 @@ from oversight.cache.address import store_key
 from oversight.cache.disk import DiskStore
 from oversight.cache.record import new_record, read_record
 from oversight.engine.rehearsal.process import counts, serving
-from tests.command_line import Command, calls
+from tests.command_line import ROOT, Command, calls
 
 pytestmark = pytest.mark.wire
 
@@ -23,14 +24,22 @@ providers: {compatible/lab: {base_url: URL}}
 """
 
 
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a server that knows the problems of the sweep."""
+    sweep = tmp_path_factory.mktemp("server") / "lab.yaml"
+    sweep.write_text(SWEEP.replace("URL", "http://127.0.0.1:9/v1"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        with serving(["--sweep", str(sweep)]) as url:
+            yield url
+
+
 @pytest.fixture
-def lab(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The URL of a server for the sweep `lab.yaml`."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
-    (place / "lab.yaml").write_text(SWEEP.replace("URL", "http://127.0.0.1:9/v1"))
-    with serving(["--sweep", "lab.yaml"]) as url:
-        (place / "lab.yaml").write_text(SWEEP.replace("URL", f"{url}/v1"))
-        yield url
+def lab(place: Path, server: str) -> str:
+    """The URL of the server that `lab.yaml` asks."""
+    (place / "lab.yaml").write_text(SWEEP.replace("URL", f"{server}/v1"))
+    return server
 
 
 def moved(place: Path, url: str) -> None:
@@ -40,17 +49,13 @@ def moved(place: Path, url: str) -> None:
 
 def stored_under(place: Path, identity: str) -> None:
     """Have every reply of the store be one of this identity, and of none other."""
-    store = DiskStore(place / "store")
-    old = [(key, read_record(key, value)) for key, value in store.items()]
-    new = []
-    for key, record in old:
-        address = key.partition(".")[0]
-        at = store_key(address, identity)
-        again = new_record(at, record.call(), record.reply(), identity, record.stored_at)
-        new.append((at, again.packed().to_bytes()))
-    store.put_many(new)
-    store.delete_many([key for key, _ in old])
-    store.close()
+    with closing(DiskStore(place / "store")) as store:
+        old = [read_record(key, value) for key, value in store.items()]
+        for record in old:
+            key = store_key(record.address, identity)
+            again = new_record(key, record.call(), record.reply(), identity, record.stored_at)
+            store.put_many([(key, again.packed().to_bytes())])
+        store.delete_many([record.key for record in old])
 
 
 def test_a_server_that_moves_is_not_paid_again(place: Path, command: Command, lab: str) -> None:

@@ -1,7 +1,7 @@
 """One way to run a sweep, and its two seams: who watches, and who carries it out."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,7 @@ from tests.shipments import shipments
 
 SWEEP = """
 name: one run
-problems: {bundled: arithmetic}
+problems: {bundled: {name: arithmetic, limit: 8}}
 agents: {model: sim/strong}
 judges: {kind: stated, model: sim/weak}
 protocols: {naive_judge: , propaganda: }
@@ -49,13 +49,10 @@ class Diary(Observer):
         self.snapshots: list[Snapshot] = []
 
     @asynccontextmanager
-    async def _noting(self, snapshot: Callable[[], Snapshot]):
+    async def watching(self, snapshot: Callable[[], Snapshot]) -> AsyncIterator[None]:
         self.snapshots.append(snapshot())
         yield
         self.snapshots.append(snapshot())
-
-    def watching(self, snapshot: Callable[[], Snapshot]) -> AbstractAsyncContextManager[None]:
-        return self._noting(snapshot)
 
     def landed(self, cells: Sequence[LandedCell]) -> None:
         self.landed_cells += cells

@@ -6,38 +6,43 @@ import pytest
 
 from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.rehearsal.process import counts
+from tests.command_line import within
 from tests.desk import Desk
+from tests.engine.conftest import SWEEP
+from tests.run_folders import only_run, written
 from tests.waiting import PATIENCE
 
 
-@pytest.fixture
-def parted(command, place):
-    """The small sweep in three parts, in `parts`."""
+@pytest.fixture(scope="module")
+def parted_once(tmp_path_factory):
+    """The small sweep, run in three parts."""
+    place = tmp_path_factory.mktemp("parted")
+    (place / "small.yaml").write_text(SWEEP)
     for n in (1, 2, 3):
-        ran = command("run", "small.yaml", "--part", f"{n}/3", "--run-folder", f"parts/{n}")
+        words = ("run", "small.yaml", "--part", f"{n}/3", "--run-folder", f"parts/{n}")
+        ran = within(*words, cwd=place, OVERSIGHT_STORE=str(place / "store"))
         assert ran.code == 0, ran.err
+    return place / "parts"
+
+
+@pytest.fixture
+def parted(place, parted_once):
+    """The working folder with the three parts in `parts`."""
+    shutil.copytree(parted_once, place / "parts")
     return place
 
 
-def test_parts_and_gather_give_the_bytes_of_one_run(command, parted):
-    whole = command("run", "small.yaml", "--run-folder", "whole")
+def test_parts_and_gather_give_the_bytes_of_one_run(command, parted, finished_once):
     gathered = command("gather", "parts")
     assert gathered.code == 0, gathered.err
-    assert gathered.out == whole.out
-    (folder,) = (parted / "runs").iterdir()
-    one, all_parts = parted / "whole/outcomes.jsonl", folder / "outcomes.jsonl"
-    assert one.read_bytes() == all_parts.read_bytes()
+    assert gathered.out == finished_once.told.out
+    folder = only_run(parted)
+    assert written(folder) == written(finished_once.folder)
     # It is the run of the sweep from now on.
     again = command("run", "small.yaml")
     assert (again.code, "already complete" in again.err) == (0, True)
-
-
-def test_gathering_twice_changes_nothing(command, parted):
-    first = command("gather", "parts", "--run-folder", "all")
-    before = (parted / "all/outcomes.jsonl").read_bytes()
-    again = command("gather", "parts", "--run-folder", "all")
-    assert (first.code, again.code) == (0, 0)
-    assert (parted / "all/outcomes.jsonl").read_bytes() == before
+    assert command("gather", "parts", "--run-folder", folder).code == 0
+    assert written(folder) == written(finished_once.folder), "gathering twice changes nothing"
 
 
 def test_a_part_that_is_missing_unfinished_or_there_twice_is_named(command, parted):

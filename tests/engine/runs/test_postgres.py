@@ -17,8 +17,9 @@ from oversight.cache.reply import Reply
 from oversight.engine.rehearsal.process import counts
 from oversight.engine.runs.stores import open_store
 from tests.calls import FULL as CALL
+from tests.command_line import Ran, within
 from tests.desk import CONCURRENCY, MODELS, ROOT, Desk
-from tests.waiting import PATIENCE, end, until
+from tests.waiting import end, until
 
 pytest.importorskip("psycopg", reason="psycopg is not installed")
 
@@ -253,32 +254,21 @@ def test_the_run_folder_names_the_database_and_show_replay_and_resume_find_it(de
         desk.environment["OVERSIGHT_STORE"] = url
         where = ["--run-folder", "run", "--limit", "4"]
         again = oversight(desk, "run", "sweep.yaml", *where)
-        assert again.returncode == 0, again.stderr
+        assert again.code == 0, again.err
         asked = counts(server)["requests"]
-        wrong = oversight(
-            desk, "run", "sweep.yaml", *where, "--store", "elsewhere", "--retry-failed"
-        )
-        assert wrong.returncode == 0, "a complete run asks nothing of any store"
+        elsewhere = [*where, "--store", "elsewhere", "--retry-failed"]
+        wrong = oversight(desk, "run", "sweep.yaml", *elsewhere)
+        assert wrong.code == 0, "a complete run asks nothing of any store"
     for words in (("replay", "run"), ("show", "run", "0")):
         done = oversight(desk, *words)
-        assert done.returncode in (0, 2), done.stderr
-        assert "no store" not in done.stderr
+        assert done.code in (0, 2), done.err
+        assert "no store" not in done.err
     assert asked == counts_of(url)
     assert url in (desk.run / "manifest.json").read_text()
 
 
-def oversight(desk: Desk, *words: str) -> "subprocess.CompletedProcess[str]":
-    import os
-
-    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    return subprocess.run(
-        [sys.executable, "-m", "oversight.engine", *words],
-        cwd=desk.folder,
-        env={**kept, "PYTHONPATH": str(ROOT), **desk.environment},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
+def oversight(desk: Desk, *words: str) -> Ran:
+    return within(*words, cwd=desk.folder, **desk.environment)
 
 
 def counts_of(url: str) -> int:
@@ -290,7 +280,7 @@ def test_a_store_on_disk_is_brought_into_it(desk, url, tmp_path: Path):
     with desk.server({}):
         assert desk.sit().returncode == 0
         done = oversight(desk, "cache", "import", "store", "--store", url)
-        assert done.returncode == 0, done.stderr
+        assert done.code == 0, done.err
         again = desk.sit("--store", url, "--run-folder", "again")
         assert again.returncode == 0, again.stderr
     assert "new" not in again.stderr
@@ -300,8 +290,8 @@ def test_a_store_on_disk_is_brought_into_it(desk, url, tmp_path: Path):
 def test_it_is_looked_into_checked_and_pruned_by_the_same_commands_as_a_folder(desk, url):
     def cache(*words: str) -> str:
         done = oversight(desk, "cache", *words, "--store", url)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        assert done.code == 0, done.err
+        return done.out
 
     with desk.server({}):
         assert desk.sit("--store", url).returncode == 0

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from oversight.engine.runs.loaded_sweep import folder_of, open_sweep
 from oversight.engine.runs.run_folder import outcomes
-from tests.command_line import Command, calls, environment, oversight
+from tests.command_line import Command, calls, environment, oversight, within
+from tests.engine.conftest import Finished
 from tests.run_folders import everything, len_of, only_run, with_failures, written
 
 # Start to end.
@@ -44,56 +46,54 @@ def test_a_sweep_runs_from_its_file_to_its_report_and_again_without_asking(place
 
 
 def test_another_run_of_the_sweep_is_answered_by_the_store_alone(
-    place: Path, command: Command
+    place: Path, command: Command, finished: Finished
 ) -> None:
-    first = command("run", "small.yaml", "--run-folder", "one")
     second = command("run", "small.yaml", "--run-folder", "two")
-    assert (first.code, second.code) == (0, 0)
-    assert second.out == first.out
-    assert 0 < calls(first.err).new < calls(first.err).asked
+    assert (second.code, second.out) == (0, finished.told.out)
+    first = calls(finished.told.err)
+    assert 0 < first.new < first.asked
     assert calls(second.err).new == 0
     assert calls(second.err).stored > 0
-    assert written(place / "one") == written(place / "two")
+    assert written(finished.folder) == written(place / "two")
 
 
-def test_a_larger_grid_pays_only_for_what_is_new(place: Path, command: Command) -> None:
-    first = command("run", "small.yaml")
+def test_a_larger_grid_pays_only_for_what_is_new(command: Command, finished: Finished) -> None:
     more = ("--set", "protocols.debate.rounds=[1, 2]")
     second = command("run", "small.yaml", *more)
-    assert (first.code, second.code) == (0, 0)
     third = command("run", "small.yaml", *more, "--store", "other", "--run-folder", "apart")
-    assert calls(second.err).new == calls(third.err).new - calls(first.err).new > 0
+    assert (second.code, third.code) == (0, 0)
+    assert calls(second.err).new == calls(third.err).new - calls(finished.told.err).new > 0
 
 
-def test_more_problems_pay_only_for_what_is_new(place: Path, command: Command) -> None:
-    first = command("run", "small.yaml", "--limit", "1")
-    second = command("run", "small.yaml")
-    third = command("run", "small.yaml", "--store", "other", "--run-folder", "apart")
-    assert (first.code, second.code, third.code) == (0, 0, 0)
-    assert calls(second.err).new == calls(third.err).new - calls(first.err).new > 0
+def test_more_problems_pay_only_for_what_is_new(place: Path, finished_once: Finished) -> None:
+    first = within("run", "small.yaml", "--limit", "1", cwd=place)
+    second = within("run", "small.yaml", cwd=place)
+    assert (first.code, second.code) == (0, 0)
+    whole = calls(finished_once.told.err).new
+    assert calls(second.err).new == whole - calls(first.err).new > 0
 
 
-def test_flags_change_the_sweep_and_its_folder(place: Path, command: Command) -> None:
-    for words, cells in [
-        ((), 40),
-        (("--limit", "1"), 10),
-        (("--set", "agents.model=sim/weak"), 24),
-        (("--set", "draws=2", "--limit", "1"), 20),
-        (("--set", "protocols={naive_judge: }", "--set", "problems.bundled.limit=3"), 6),
+def test_settings_change_the_sweep_and_its_folder(place: Path) -> None:
+    folders = set()
+    for flags, limit, cells in [
+        ((), None, 40),
+        ((), 1, 10),
+        (("agents.model=sim/weak",), None, 24),
+        (("draws=2",), 1, 20),
+        (("protocols={naive_judge: }", "problems.bundled.limit=3"), None, 6),
     ]:
-        ran = command("run", "small.yaml", *words)
-        assert ran.code == 0
-        assert f" · {cells} cells" in ran.err
-    assert len(list((place / "runs").iterdir())) == 5
+        sweep = open_sweep(place / "small.yaml", flags, limit).sweep
+        assert len(sweep) == cells
+        folders.add(folder_of(sweep))
+    assert len(folders) == 5
 
 
 def test_what_does_not_change_outcomes_goes_on_in_the_same_folder(
-    place: Path, command: Command
+    place: Path, command: Command, finished: Finished
 ) -> None:
-    command("run", "small.yaml")
-    command("run", "small.yaml", "--set", "lanes=2")
-    command("run", "small.yaml", "--score", "log", "--json")
-    assert len(list((place / "runs").iterdir())) == 1
+    for words in (("--set", "lanes=2"), ("--score", "log", "--json")):
+        assert "already complete" in command("run", "small.yaml", *words).err
+    assert only_run(place) == finished.folder
 
 
 def test_a_dry_run_leaves_nothing(place: Path, command: Command) -> None:
@@ -167,10 +167,9 @@ def test_failed_cells_end_with_code_1_and_are_counted(place: Path, command: Comm
 
 
 def test_failed_cells_are_run_again_when_asked_for_and_not_otherwise(
-    place: Path, command: Command
+    command: Command, finished: Finished
 ) -> None:
-    command("run", "small.yaml")
-    folder = only_run(place)
+    folder = finished.folder
     before = with_failures(folder, "Overloaded", {3, 7, 30})
     assert command("run", "small.yaml").code == 1
     ran = command("run", "small.yaml", "--retry-failed")
@@ -182,48 +181,49 @@ def test_failed_cells_are_run_again_when_asked_for_and_not_otherwise(
 # Modes of the store.
 
 
-def test_refresh_asks_for_everything_once_more(place: Path, command: Command) -> None:
-    first = command("run", "small.yaml")
+def test_refresh_asks_for_everything_once_more(
+    place: Path, command: Command, finished: Finished
+) -> None:
     again = command("run", "small.yaml", "--cache", "refresh", "--run-folder", "fresh")
-    assert calls(again.err).new == calls(first.err).new
-    assert written(place / "fresh") == written(only_run(place))
+    assert calls(again.err).new == calls(finished.told.err).new
+    assert written(place / "fresh") == written(finished.folder)
     done = command("run", "small.yaml", "--cache", "refresh")
     assert "to ask for all of it again, name a new folder with --run-folder" in done.err
 
 
 def test_without_a_store_nothing_is_kept_and_the_outcomes_are_the_same(
-    place: Path, command: Command
+    place: Path, command: Command, finished: Finished
 ) -> None:
-    command("run", "small.yaml", "--cache", "off", "--run-folder", "off")
-    with_it = command("run", "small.yaml", "--run-folder", "on")
+    off = ("--cache", "off", "--run-folder", "off", "--store", "other")
+    command("run", "small.yaml", *off)
     # A cell may find what an earlier one of the same run has stored; none finds more.
-    assert calls(with_it.err).new == len_of(place / "store") > 0
-    assert written(place / "off") == written(place / "on")
+    assert calls(finished.told.err).new == len_of(place / "store") > 0
+    assert len_of(place / "other") == 0
+    assert written(place / "off") == written(finished.folder)
 
 
-def test_a_run_in_replay_asks_nobody(place: Path, command: Command) -> None:
-    miss = command("run", "small.yaml", "--cache", "replay")
+def test_a_run_in_replay_asks_nobody(place: Path, command: Command, finished: Finished) -> None:
+    replay = ("run", "small.yaml", "--cache", "replay", "--run-folder", "replayed")
+    miss = command(*replay, "--store", "other")
     assert (miss.code, miss.out) == (5, "")
     assert "replay miss: sim/" in miss.err
     assert "no call to that model was ever recorded" in miss.err
-    assert len(list(outcomes(only_run(place)))) == 0
-    command("run", "small.yaml", "--run-folder", "paid")
-    assert command("run", "small.yaml", "--cache", "replay").code == 0
-    assert written(only_run(place)) == written(place / "paid")
+    assert len(list(outcomes(place / "replayed"))) == 0
+    shutil.rmtree(place / "replayed")
+    assert command(*replay).code == 0
+    assert written(place / "replayed") == written(finished.folder)
 
 
 def test_a_store_that_lost_replies_is_told_and_not_paid_again_in_silence(
-    place: Path, command: Command
+    place: Path, command: Command, finished: Finished
 ) -> None:
-    command("run", "small.yaml", "--set", "draws=2")
-    folder = only_run(place)
-    (folder / "outcomes.jsonl").write_bytes(b"")
+    (finished.folder / "outcomes.jsonl").write_bytes(b"")
     shutil.rmtree(place / "store")
-    words = ("run", "small.yaml", "--set", "draws=2")
+    words = ("run", "small.yaml")
     refused = command(*words)
     assert refused.code == 2
     assert f"{place / 'store'} holds 0 replies, and " in refused.err
-    assert len(list(outcomes(folder))) == 0
+    assert len(list(outcomes(finished.folder))) == 0
     accepted = command(*words, "--accept-empty")
     assert accepted.code == 0
     assert calls(accepted.err).new > 0

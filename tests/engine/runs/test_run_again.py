@@ -17,6 +17,7 @@ from oversight.engine.reports.report import FORMATS
 from oversight.engine.runs.run_folder import outcomes
 from tests.command_line import ROOT, Command
 from tests.disks import read_only
+from tests.engine.conftest import Finished
 from tests.run_folders import everything, only_run, with_failures, written
 
 Spoil = Callable[[bytes], bytes]
@@ -26,19 +27,17 @@ Spoil = Callable[[bytes], bytes]
 
 @pytest.mark.parametrize("format", list(FORMATS))
 def test_a_report_can_be_had_again_in_every_format(
-    place: Path, command: Command, format: str
+    command: Command, finished: Finished, format: str
 ) -> None:
-    ran = command("run", "small.yaml", "--format", format)
-    folder = only_run(place)
+    ran, folder = command("run", "small.yaml", "--format", format), finished.folder
     assert command("report", folder, "--format", format) == (0, ran.out, "")
     ending = {"text": "txt", "markdown": "md", "latex": "tex"}.get(format, format)
     assert (folder / "report" / f"report.{ending}").read_text() == ran.out
     assert "\x1b" not in ran.out
 
 
-def test_a_report_of_an_unfinished_run_says_so(place: Path, command: Command) -> None:
-    command("run", "small.yaml")
-    folder = only_run(place)
+def test_a_report_of_an_unfinished_run_says_so(command: Command, finished: Finished) -> None:
+    folder = finished.folder
     lines = written(folder).splitlines(keepends=True)
     (folder / "outcomes.jsonl").write_bytes(b"".join(lines[:25]))
     ran = command("report", folder)
@@ -62,10 +61,9 @@ def test_a_report_of_an_unfinished_run_says_so(place: Path, command: Command) ->
     ids=["twice", "impossible"],
 )
 def test_outcomes_that_cannot_be_are_told_and_never_scored(
-    place: Path, command: Command, words: tuple[str, ...], spoilt: Spoil, told: str
+    command: Command, finished: Finished, words: tuple[str, ...], spoilt: Spoil, told: str
 ) -> None:
-    command("run", "small.yaml")
-    folder = only_run(place)
+    folder = finished.folder
     first, *rest = written(folder).splitlines(keepends=True)
     (folder / "outcomes.jsonl").write_bytes(b"".join([spoilt(first), *rest]))
     ran = command(*words, folder)
@@ -76,7 +74,7 @@ def test_outcomes_that_cannot_be_are_told_and_never_scored(
 def test_what_was_measured_is_told_where_it_is_asked_for(place: Path, command: Command) -> None:
     small = (place / "small.yaml").read_text()
     (place / "steps.yaml").write_text(f"{small}  doubly_efficient_debate:\n")
-    ran = command("run", "steps.yaml")
+    ran = command("run", "steps.yaml", "--limit", "1")
     folder = only_run(place)
     asked = command("report", folder, "--measures").out
     table = asked.partition("measures: means by what the agent argued for")[2]
@@ -90,9 +88,8 @@ def test_what_was_measured_is_told_where_it_is_asked_for(place: Path, command: C
     ] * 2
 
 
-def test_status_tells_how_far_a_run_is(place: Path, command: Command) -> None:
-    command("run", "small.yaml")
-    folder = only_run(place)
+def test_status_tells_how_far_a_run_is(place: Path, command: Command, finished: Finished) -> None:
+    folder = finished.folder
     assert command("status", folder) == (
         0,
         "small: 40/40 cells (100%), 0 failed\nno process is running it\n",
@@ -110,9 +107,10 @@ def test_status_tells_how_far_a_run_is(place: Path, command: Command) -> None:
     assert Path(told["store"]) == place / "store"
 
 
-def test_both_worlds_of_a_problem_are_shown_side_by_side(place: Path, command: Command) -> None:
-    command("run", "small.yaml")
-    folder = only_run(place)
+def test_both_worlds_of_a_problem_are_shown_side_by_side(
+    command: Command, finished: Finished
+) -> None:
+    folder = finished.folder
     ran = command("show", folder, "apples-and-crates", "--protocol", "debate", "--agent", "strong")
     assert ran.code == 0
     assert "apples-and-crates · debate simultaneous 1 · agent sim/strong · judge" in ran.out
@@ -126,7 +124,7 @@ def test_both_worlds_of_a_problem_are_shown_side_by_side(place: Path, command: C
 
 
 def test_what_is_shown_is_what_the_outcomes_rest_on(place: Path, command: Command) -> None:
-    command("run", "small.yaml", "--set", "draws=2")
+    command("run", "small.yaml", "--set", "draws=2", "--limit", "2")
     folder = only_run(place)
     addresses = set()
     with_store = ReadOnlyStore(place / "store")
@@ -140,7 +138,7 @@ def test_what_is_shown_is_what_the_outcomes_rest_on(place: Path, command: Comman
         assert [turn["speaker"] for turn in world["turns"]] == ["Debater A", "Debater B"]
         addresses |= {turn["call"] for turn in world["turns"]}
     assert all(list(with_store.keys(address)) for address in addresses)
-    assert len(addresses) == 4 * 2 * 2, "each problem and each draw has speeches of its own"
+    assert len(addresses) == 2 * 2 * 2, "each problem and each draw has speeches of its own"
     with_store.close()
 
 
@@ -153,10 +151,9 @@ def test_what_is_shown_is_what_the_outcomes_rest_on(place: Path, command: Comman
     ],
 )
 def test_what_cannot_be_shown_is_told(
-    place: Path, command: Command, words: tuple[str, ...], message: str
+    command: Command, finished: Finished, words: tuple[str, ...], message: str
 ) -> None:
-    command("run", "small.yaml")
-    ran = command("show", only_run(place), *words)
+    ran = command("show", finished.folder, *words)
     assert (ran.code, ran.out) == (2, "")
     assert message in ran.err
 
@@ -182,10 +179,9 @@ def test_a_report_that_nobody_reads_to_its_end_is_no_error(place: Path, command:
 
 @pytest.mark.wire
 def test_a_replay_is_equal_to_the_byte_also_where_nothing_can_be_written(
-    place: Path, command: Command
+    place: Path, command: Command, finished: Finished
 ) -> None:
-    ran = command("run", "small.yaml")
-    folder = only_run(place)
+    ran, folder = finished.told, finished.folder
     before = everything(place)
     with read_only(folder), read_only(place / "store"):
         replay = command("replay", folder)
@@ -198,10 +194,9 @@ def test_a_replay_is_equal_to_the_byte_also_where_nothing_can_be_written(
 
 
 def test_a_run_is_exported_the_same_each_time_and_replayed_from_the_file_alone(
-    place: Path, command: Command
+    place: Path, command: Command, finished: Finished
 ) -> None:
-    ran = command("run", "small.yaml")
-    folder = only_run(place)
+    ran, folder = finished.told, finished.folder
     command("run", "small.yaml", "--set", "agents.words=20", "--run-folder", "other")
     command("export", folder)
     command("export", folder, "-o", "second.bundle")
@@ -230,11 +225,10 @@ def test_a_replay_finds_the_store_of_the_run_from_any_folder(
 
 
 def test_a_replay_that_meets_a_call_never_recorded_names_the_setting(
-    place: Path, command: Command
+    place: Path, command: Command, finished: Finished
 ) -> None:
-    command("run", "small.yaml")
     before = everything(place)
-    ran = command("replay", only_run(place), "--set", "agents.temperature=0.7")
+    ran = command("replay", finished.folder, "--set", "agents.temperature=0.7")
     assert (ran.code, ran.out) == (5, "")
     assert ran.err.startswith("replay miss: sim/")
     assert "differs in: temperature 0.4 -> 0.7" in ran.err
@@ -243,20 +237,21 @@ def test_a_replay_that_meets_a_call_never_recorded_names_the_setting(
 
 
 def test_a_replay_with_settings_that_leave_all_calls_as_they_were_succeeds(
-    place: Path, command: Command
+    command: Command, finished: Finished
 ) -> None:
-    ran = command("run", "small.yaml", "--json")
     words = ("--set", "protocols={naive_judge: }", "--set", "name=less", "--json")
-    replay = command("replay", only_run(place), *words)
+    replay, whole = (
+        command("replay", finished.folder, *words),
+        command("report", finished.folder, "--json"),
+    )
     assert replay.code == 0
-    assert json.loads(replay.out)["rows"] == json.loads(ran.out)["rows"][:1]
+    assert json.loads(replay.out)["rows"] == json.loads(whole.out)["rows"][:1]
 
 
 def test_a_replay_tells_outcomes_that_are_not_what_the_replies_say(
-    place: Path, command: Command
+    command: Command, finished: Finished
 ) -> None:
-    command("run", "small.yaml")
-    folder = only_run(place)
+    folder = finished.folder
     changed = [orjson.loads(each) for each in written(folder).splitlines()]
     changed[7]["probs"] = changed[7]["probs"][::-1]
     (folder / "outcomes.jsonl").write_bytes(b"\n".join(map(orjson.dumps, changed)) + b"\n")
@@ -267,10 +262,9 @@ def test_a_replay_tells_outcomes_that_are_not_what_the_replies_say(
 
 
 def test_a_replay_keeps_what_failed_at_a_provider_since_there_is_no_reply_to_it(
-    place: Path, command: Command
+    command: Command, finished: Finished
 ) -> None:
-    command("run", "small.yaml")
-    folder = only_run(place)
+    folder = finished.folder
     with_failures(folder, "Overloaded", {3, 7})
     ran = command("replay", folder)
     assert ran.code == 0

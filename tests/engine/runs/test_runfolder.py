@@ -43,7 +43,7 @@ def test_a_tail_torn_at_any_byte_is_cut_and_its_cell_runs_again(half: Path) -> N
     whole = written(half)
     last = outcome(CELLS[3])
     start = len(whole) - len(last)
-    for at in range(start, len(whole) + 1):
+    for at in (*range(start, len(whole), 5), len(whole) - 1, len(whole)):
         (half / OUTCOMES).write_bytes(whole[:at])
         assert len(list(outcomes(half))) == (4 if at == len(whole) else 3)
         assert written(half) == whole[:at], "reading mends nothing"

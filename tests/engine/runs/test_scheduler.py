@@ -18,7 +18,7 @@ from oversight.engine.errors import (
     RunFolderError,
     StoreFailed,
 )
-from oversight.engine.runs.scheduler import CellOutcome, attempt, run_cells
+from oversight.engine.runs.scheduler import CellOutcome, Keep, attempt, run_cells
 from oversight.engine.runs.workers import WORKERS_FROM_STORE
 from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.rows import report_rows
@@ -74,10 +74,15 @@ class Crowd:
 
 
 def ran(
-    grid: Sweep, ask: Ask, *, lanes: int = 4, stop_token: StopToken | None = None
+    grid: Sweep,
+    ask: Ask,
+    *,
+    lanes: int = 4,
+    stop_token: StopToken | None = None,
+    keep: Keep | None = None,
 ) -> tuple[Kept, StopToken]:
     kept, stop_token = Kept(), stop_token or StopToken()
-    run(run_cells(grid.cells(), ask, kept, lanes=lanes, stop_token=stop_token))
+    run(run_cells(grid.cells(), ask, keep or kept, lanes=lanes, stop_token=stop_token))
     return kept, stop_token
 
 
@@ -137,10 +142,8 @@ def test_a_crash_is_logged_with_its_cell_and_its_traceback(
     grid = sweep(problems=1)
     with caplog.at_level(logging.ERROR):
         ran(grid, failing(lambda call: True, RuntimeError("a bug")))
-    ids = [cell.id for cell in grid.cells()]
-    assert [record.getMessage() for record in caplog.records] == [
-        f"cell {id} crashed" for id in ids
-    ]
+    crashes = [f"cell {cell.id} crashed" for cell in grid.cells()]
+    assert [record.getMessage() for record in caplog.records] == crashes
     assert all("a bug" in str(record.exc_info) for record in caplog.records)
 
 
@@ -178,7 +181,7 @@ def test_a_halt_lets_cells_under_way_end_whose_calls_are_answered() -> None:
     assert sorted(kept) == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_pulled_latch_lets_nothing_begin() -> None:
+def test_a_token_that_was_stopped_lets_nothing_begin() -> None:
     stop_token = StopToken()
     stop_token.stop(Interrupted(15))
     ask = Scripted(lambda call: SURE)
@@ -195,7 +198,7 @@ def test_a_store_that_cannot_serve_stops_the_run_and_fails_no_cell(fault: Except
 
 
 def test_a_run_folder_that_takes_no_more_stops_the_run() -> None:
-    stop_token, kept = StopToken(), Kept()
+    kept = Kept()
 
     def keep(cell: Cell, outcome: CellOutcome) -> None:
         if cell.place >= 2:
@@ -203,7 +206,7 @@ def test_a_run_folder_that_takes_no_more_stops_the_run() -> None:
         kept(cell, outcome)
 
     ask = Scripted(lambda call: SURE)
-    run(run_cells(sweep(problems=50).cells(), ask, keep, lanes=4, stop_token=stop_token))
+    _, stop_token = ran(sweep(problems=50), ask, keep=keep)
     assert isinstance(stop_token.halt, StoreFailed)
     assert "No space left" in str(stop_token.halt)
     assert sorted(kept) == [0, 1]
@@ -217,7 +220,7 @@ def test_a_replay_miss_ends_the_run_bare(grouped: bool) -> None:
     ask = failing(about(2), fault)
     kept = Kept()
     with pytest.raises(ReplayMiss) as raised:
-        run(run_cells(sweep(problems=50).cells(), ask, kept, lanes=2, stop_token=StopToken()))
+        ran(sweep(problems=50), ask, lanes=2, keep=kept)
     assert raised.value is miss
     assert kept.kinds == ["ok"] * len(kept)
     assert len(ask.calls) < 10
@@ -228,11 +231,7 @@ def test_what_keeps_outcomes_may_not_fail_in_silence() -> None:
         raise RuntimeError("a bug in the keeper")
 
     with pytest.raises(RuntimeError, match="a bug in the keeper"):
-        run(
-            run_cells(
-                sweep().cells(), Scripted(lambda c: SURE), keep, lanes=2, stop_token=StopToken()
-            )
-        )
+        ran(sweep(), Scripted(lambda call: SURE), keep=keep)
 
 
 def test_so_many_lanes_are_under_way_and_no_more() -> None:
@@ -322,13 +321,8 @@ def test_signals_are_heard_though_every_cell_is_answered_at_once() -> None:
 
     async def main() -> None:
         asyncio.get_running_loop().call_later(0, stop_token.stop, Interrupted(2))
-        await run_cells(
-            sweep(problems=500).cells(),
-            Scripted(lambda c: SURE),
-            kept,
-            lanes=1,
-            stop_token=stop_token,
-        )
+        cells, ask = sweep(problems=50).cells(), Scripted(lambda call: SURE)
+        await run_cells(cells, ask, kept, lanes=1, stop_token=stop_token)
 
     run(main())
     assert len(kept) < 10

@@ -1,4 +1,4 @@
-"""What commands tell: of runs of one sweep, of judges, of the store, of what is only tried out."""
+"""What commands say about runs, judges, the store, and what is only tried out."""
 
 import json
 from pathlib import Path
@@ -12,23 +12,24 @@ from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.baselines import Propaganda
 from tests.answering import alike, answering
 from tests.command_line import ROOT, Command
+from tests.engine.conftest import Finished
 from tests.run_folders import only_run
 from tests.shipments import shipments
 
 
-def test_runs_of_one_sweep_are_told_apart_by_what_they_were_started_with(command: Command) -> None:
-    command("run", "small.yaml", "--run-folder", "runs/one")
+def test_runs_of_one_sweep_are_told_apart_by_what_they_were_started_with(
+    command: Command, finished: Finished
+) -> None:
     assert "--set" not in command("runs").out
     command("run", "small.yaml", "--run-folder", "runs/two", "--set", "seed=7")
     (two,) = (line for line in command("runs").out.splitlines() if "runs/two" in line)
     assert two.endswith("seed=7")
     told = {each["folder"]: each["overrides"] for each in json.loads(command("runs", "--json").out)}
-    assert told == {"runs/one": [], "runs/two": ["seed=7"]}
+    assert told == {f"runs/{finished.folder.name}": [], "runs/two": ["seed=7"]}
 
 
-def test_show_prints_what_the_judge_wrote(place: Path, command: Command) -> None:
-    command("run", "small.yaml")
-    folder = only_run(place)
+def test_show_prints_what_the_judge_wrote(command: Command, finished: Finished) -> None:
+    folder = finished.folder
     shown = command("show", folder, "--protocol", "naive", "--json").out
     written = [each["judgements"][0]["text"] for each in json.loads(shown)["worlds"].values()]
     printed = command("show", folder, "--protocol", "naive").out
@@ -66,10 +67,9 @@ def test_a_notebook_is_shown_the_table() -> None:
 
 
 def test_the_sweep_of_a_shared_run_says_whence_its_replies_can_be_had(
-    place: Path, command: Command
+    place: Path, command: Command, finished: Finished
 ) -> None:
-    command("run", "small.yaml")
-    folder = only_run(place).relative_to(place)
+    folder = finished.folder.relative_to(place)
     told = command("run", folder / "sweep.yaml").err
     assert f"oversight export {folder}; then here: oversight cache import" in told
     assert "oversight export" not in command("run", "small.yaml").err

@@ -3,21 +3,21 @@
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from oversight.engine.errors import EngineError
+from oversight.engine.reports import report
 from oversight.engine.sweeps.code import UNCOUNTED, closure
 from oversight.protocols import protocol
 from oversight.protocols.agents import agent
 from oversight.protocols.catalogue import JUDGES, PROTOCOLS
-from oversight.protocols.judges import ensemble, jury
-from oversight.protocols.mechanisms import debate
+from oversight.protocols.judges import ensemble, jury, stated
+from oversight.protocols.mechanisms import debate, market_making
 from oversight.protocols.scoring import statistics, worlds
 from tests.command_line import environment
-
-pytestmark = pytest.mark.wire
 
 ROOT = Path(__file__).parents[3]
 
@@ -52,39 +52,39 @@ def digest(house: Path) -> str:
     return done.stdout.strip()
 
 
-def after_edit(house: Path, file: Path) -> str:
-    """The digest once a line is added at the end of a file, which is then as it was."""
-    edited = house / file.relative_to(ROOT)
-    before = edited.read_bytes()
+@pytest.fixture(scope="module")
+def unedited(house: Path) -> str:
+    return digest(house)
+
+
+def after_edits(house: Path, modules: Iterable[object]) -> str:
+    """The digest once a line is added at the end of these modules, which are then as they were."""
+    files = [Path(str(getattr(module, "__file__", ""))).resolve() for module in modules]
+    before = {house / file.relative_to(ROOT): file.read_bytes() for file in files}
     try:
-        edited.write_bytes(before + b"\nEDITED = True\n")
+        for file, content in before.items():
+            file.write_bytes(content + b"\nEDITED = True\n")
         return digest(house)
     finally:
-        edited.write_bytes(before)
+        for file, content in before.items():
+            file.write_bytes(content)
 
 
-def file_of(module: object) -> Path:
-    return Path(str(getattr(module, "__file__", ""))).resolve()
+@pytest.mark.wire
+@pytest.mark.parametrize(
+    "module", [debate, agent, protocol, stated], ids=lambda module: module.__name__
+)
+def test_an_edited_mechanism_agent_or_judge_is_other_code(
+    house: Path, unedited: str, module: object
+) -> None:
+    assert after_edits(house, [module]) != unedited
 
 
-COUNTED = [debate, agent, protocol, sys.modules["oversight.protocols.judges.stated"]]
-
-
-@pytest.mark.parametrize("module", COUNTED, ids=lambda module: module.__name__)
-def test_an_edited_mechanism_agent_or_judge_is_other_code(house: Path, module: object) -> None:
-    assert after_edit(house, file_of(module)) != digest(house)
-
-
-@pytest.mark.parametrize("module", [statistics, worlds], ids=lambda module: module.__name__)
-def test_a_mended_statistic_is_the_same_code(house: Path, module: object) -> None:
-    assert after_edit(house, file_of(module)) == digest(house)
-
-
-def test_a_mended_report_and_another_mechanism_are_the_same_code(house: Path) -> None:
-    before = digest(house)
-    other = file_of(sys.modules[PROTOCOLS["market_making"].__module__])
-    assert after_edit(house, ROOT / "engine" / "reports" / "report.py") == before
-    assert after_edit(house, other) == before
+@pytest.mark.wire
+def test_mended_statistics_reports_and_other_mechanisms_are_the_same_code(
+    house: Path, unedited: str
+) -> None:
+    assert after_edits(house, [statistics, worlds, report, market_making]) == unedited
 
 
 def test_the_closure_of_every_mechanism_and_judge_has_what_it_is_made_of() -> None:

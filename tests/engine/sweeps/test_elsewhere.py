@@ -14,6 +14,7 @@ from oversight.engine.errors import UsageError
 from oversight.engine.runs.loaded_sweep import open_sweep
 from oversight.engine.system.entry_points import registered
 from tests.command_line import Command, calls
+from tests.engine.conftest import Finished
 
 DOCS = (Path(__file__).parents[3] / "docs" / "extending.md").read_text()
 FILES = dict(re.findall(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", DOCS, re.DOTALL))
@@ -80,9 +81,8 @@ def test_code_that_is_gone_is_named_and_the_reports_are_still_there(
     assert Path("made/report/report.txt").exists()
 
 
-def test_a_sweep_without_code_of_ones_own_notes_no_folder(place: Path, command: Command) -> None:
-    assert command("run", "small.yaml", "--limit", "1", "--run-folder", "made").code == 0
-    assert "sweep_folder" not in json.loads(Path("made/manifest.json").read_text())
+def test_a_sweep_without_code_of_ones_own_notes_no_folder(finished_once: Finished) -> None:
+    assert "sweep_folder" not in (finished_once.folder / "manifest.json").read_text()
 
 
 SWEEP = """\

@@ -8,8 +8,8 @@ from oversight.engine.api.session import asking
 from oversight.engine.errors import UsageError
 from oversight.engine.runs.loaded_sweep import LoadedSweep, load_sweep
 from tests.command_line import Command
+from tests.engine.conftest import Finished
 from tests.engine.sweep_files import sweep_file
-from tests.run_folders import only_run
 
 TEXT = """\
 agents: openai/gpt-4o-mini
@@ -195,10 +195,9 @@ async def test_python_is_told_the_same_as_a_file() -> None:
 
 
 def test_a_run_that_was_made_with_such_settings_can_still_be_looked_into(
-    place: Path, command: Command
+    command: Command, finished: Finished
 ) -> None:
-    command("run", "small.yaml")
-    folder = only_run(place)
+    folder = finished.folder
     with (folder / "sweep.yaml").open("a") as file:
         file.write("models: {smollm2-135m: {concurrency: 4}}\nproviders: {opnai: {}}\n")
     assert command("report", folder).code == 0

@@ -13,7 +13,7 @@ from oversight.protocols import Agent, Debate, StatedJudge
 from oversight.protocols.prompts.prompt_set import PromptError, default_prompts
 from oversight.protocols.prompts.published import PUBLISHED
 from oversight.protocols.transcript import Transcript
-from tests.command_line import oversight
+from tests.command_line import Command
 from tests.engine.sweep_files import sweep_file
 from tests.fakes import CRATES
 
@@ -123,19 +123,20 @@ def test_a_message_keeps_its_words_and_is_laid_out_as_ours(tmp_path: Path) -> No
     assert solib["propaganda.advocate"].startswith("You are Advocate {label}. Your answer is (")
 
 
-@pytest.mark.wire
 @pytest.mark.parametrize("study", list(PUBLISHED))
-def test_a_sweep_reads_them_and_its_run_folder_keeps_them(tmp_path: Path, study: str) -> None:
-    where = checkout(tmp_path, study)
-    (tmp_path / "s.yaml").write_text(SWEEP.replace("STUDY", study))
-    ran = oversight("run", "s.yaml", "--run-folder", "run", cwd=tmp_path)
+def test_a_sweep_reads_them_and_its_run_folder_keeps_them(
+    place: Path, command: Command, study: str
+) -> None:
+    where = checkout(place, study)
+    (place / "s.yaml").write_text(SWEEP.replace("STUDY", study))
+    ran = command("run", "s.yaml", "--run-folder", "run")
     assert ran.code == 0, ran.err
-    where.rename(tmp_path / "elsewhere")
-    assert oversight("replay", "run", cwd=tmp_path).code == 0
-    words = [row.protocol.words for row in open_run(tmp_path / "run").sweep.rows]
+    where.rename(place / "elsewhere")
+    assert command("replay", "run").code == 0
+    words = [row.protocol.words for row in open_run(place / "run").sweep.rows]
     assert {each.name for each in words} == {study}
     assert all(each.digest != default_prompts().digest for each in words)
-    manifest = orjson.loads((tmp_path / "run" / "manifest.json").read_bytes())
+    manifest = orjson.loads((place / "run" / "manifest.json").read_bytes())
     assert list(manifest["prompt_sets"]) == [f"{study} in checkout"]
 
 
