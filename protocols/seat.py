@@ -40,6 +40,13 @@ class Seat(NamedTuple):
         """One speech on this floor."""
         return await self.speaker.speak(floor, self.side, ask, self.brief)
 
+    async def speak_unlabelled(self, floor: Transcript, ask: Ask) -> Turn:
+        """One speech by a seat that is called by its title alone.
+
+        The label of its side would tell the judge whom it serves.
+        """
+        return replace(await self.speak(floor, ask), speaker=self.brief.title)
+
     async def fill(self, form: Form[_T], floor: Transcript, ask: Ask) -> _T:
         """What the seat fills in on this floor. Unreadable, or Declined, if it does not.
 

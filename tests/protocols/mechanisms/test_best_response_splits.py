@@ -177,6 +177,11 @@ def any_will_do(estimates: tuple[float, ...], needed: int) -> float:
     return established(estimates, 1)
 
 
+def of_those_left(estimates: tuple[float, ...], needed: int) -> float:
+    """Of a list that was cut, no more subclaims are needed than are left."""
+    return established(estimates, min(needed, len(estimates) - 1))
+
+
 def as_the_case_against(estimate: float, opposite: float) -> float:
     """A case against a claim that comes to nothing makes it certain."""
     return 1 - opposite
@@ -194,6 +199,7 @@ async def test_without_any_one_rule_of_splits_the_search_finds_the_liar_that_win
             monkeypatch.setattr(prover_estimator_debate, "established", whatever_follows)
         case "whole list":
             cut_silently(monkeypatch)
+            monkeypatch.setattr(prover_estimator_debate, "established", of_those_left)
         case "as stated":
             monkeypatch.setattr(prover_estimator_debate, "established", any_will_do)
         case "only lowered":

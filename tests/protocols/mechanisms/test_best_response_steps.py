@@ -181,8 +181,8 @@ class NoConclusion(DoublyEfficientDebate):
 class ShownAlone(DoublyEfficientDebate):
     """The judge is shown the challenged step without those that it rests on."""
 
-    def _shown(self, question: Any, made: Any) -> Transcript:
-        return Transcript(question, (as_list(made.steps[made.number - 1 : made.number]),))
+    def _shown(self, question: Any, steps: Any) -> Transcript:
+        return Transcript(question, (as_list(steps[-1:]),))
 
 
 @EACH_DOMAIN
@@ -286,7 +286,7 @@ async def test_no_probabilities_carry_a_doubtful_argument_past_a_sampled_judge(c
 
 
 class NeverCompared(DoublyEfficientDebate):
-    def _outcome(self, made: Any, share: float) -> float:
+    def _outcome(self, odds: Any, number: int, belief: float) -> float:
         return 1.0
 
 

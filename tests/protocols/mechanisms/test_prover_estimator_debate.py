@@ -121,11 +121,12 @@ async def test_the_transcript_keeps_every_split_and_pick():
     assert len(said) == 9 and said[3] == said[8] == "Of [2] the truth is higher."
 
 
-async def test_a_claim_that_is_no_longer_split_is_the_leaf():
+@pytest.mark.parametrize("needed", ["all", "any", "at least"])
+async def test_a_claim_that_is_no_longer_split_is_the_leaf(needed: str):
     def once(call: Call) -> str:
         asked = prompt(call)
         if asked.task == "subclaims" and "part" in asked.speeches[0]:
-            return form(subclaims=[" "], needed="all", at_least=1)
+            return form(subclaims=[" "], needed=needed, at_least=0)
         return script(call)
 
     ask = Scripted(once)
