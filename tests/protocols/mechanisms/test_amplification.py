@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oversight.cache.call import Call
-from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.errors import Declined, Unreadable
+from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.amplification import Amplification, shares
 from oversight.protocols.question import Answer, Problem, Question
@@ -304,29 +303,6 @@ async def test_the_judges_model_asks_without_the_passage_and_a_named_overseer_wi
 async def test_subquestions_that_cannot_be_read_leave_the_world_without_a_verdict():
     with pytest.raises(Unreadable):
         await Amplification(JUDGE, ALICE).run(CRATES, A, Scripted(lambda call: "first, …"))
-    no = Reply("No.", outcome="refused")
-    with pytest.raises(Declined):
-        await Amplification(JUDGE, ALICE).run(CRATES, A, Scripted(lambda call: no))
-
-
-@pytest.mark.parametrize(
-    ("settings", "reason"),
-    [
-        ({"subquestions": 0}, "1 or more"),
-        ({"depth": 0}, "1 or more"),
-        ({"budget": 0}, "1 or more"),
-        ({"steered": 1.1}, "0 to 1"),
-        ({"steered": float("nan")}, "0 to 1"),
-    ],
-)
-def test_settings_that_amplify_nothing_are_refused(settings: dict[str, float], reason: str):
-    with pytest.raises(ValueError, match=reason):
-        Amplification(JUDGE, ALICE, **settings)
-
-
-def test_its_row_tells_the_dose():
-    assert Amplification(JUDGE, ALICE).name == "amplification 3 subquestions 1 deep steered 0.5"
-    assert Amplification(JUDGE, ALICE, seed=2).name.endswith("seed 2")
 
 
 async def test_helpers_that_do_not_steer_may_be_on_the_other_side():
@@ -346,8 +322,3 @@ def script_any(call: Call) -> str:
         case "percentages":
             return "A: 60%\nB: 40%"
     return "An answer."
-
-
-def test_adversarial_helpers_are_the_dose_itself():
-    with pytest.raises(ValueError, match="set steered: 1"):
-        Amplification(JUDGE, ALICE, aux="adversarial")

@@ -8,7 +8,6 @@ from oversight.cache.call import Call
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.market_making import MarketMaking, distance, losses, surprise
-from oversight.protocols.question import Answer, Question
 from oversight.protocols.scores import brier
 from tests.fakes import CRATES, Scripted, paid, prompt
 from tests.markets import priced, trading
@@ -152,9 +151,3 @@ def test_a_move_of_just_epsilon_is_no_smaller_move_wherever_it_starts(percent: i
 @given(PRICES, PRICES)
 def test_a_market_is_paid_most_for_what_the_judge_believes(final, price):
     assert surprise(price, final) >= surprise(final, final) - 1e-12
-
-
-def test_it_needs_two_answers():
-    three = Question("?", tuple(Answer(label, label) for label in "ABC"))
-    with pytest.raises(ValueError, match="has 3; keep two"):
-        MarketMaking(JUDGE, MARY).check(three)

@@ -1,13 +1,11 @@
 """What holds of every mechanism in which prices are stated."""
 
-import math
 from collections.abc import Callable
 
 import pytest
 
-from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.errors import Declined, Unreadable
+from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.adversarial_propaganda import AdversarialPropaganda
 from oversight.protocols.mechanisms.market_making import MarketMaking
@@ -31,24 +29,3 @@ pytestmark = pytest.mark.parametrize("kind", MARKETS)
 async def test_prices_that_cannot_be_read_leave_the_world_without_a_verdict(kind: str, stated: str):
     with pytest.raises(Unreadable):
         await MARKETS[kind]().run(CRATES, CRATES.answers[0], Scripted(lambda call: stated))
-
-
-async def test_a_market_that_declines_is_told_from_a_muddle(kind: str):
-    no = Reply("I do not bet.", outcome="refused")
-    with pytest.raises(Declined):
-        await MARKETS[kind]().run(CRATES, CRATES.answers[0], Scripted(lambda call: no))
-
-
-@pytest.mark.parametrize(
-    ("settings", "reason"),
-    [
-        ({"epsilon": -0.1}, "0 to 1"),
-        ({"epsilon": math.nan}, "0 to 1"),
-        ({"rounds": 0}, "1 or more"),
-    ],
-)
-def test_settings_that_make_no_market_are_refused(
-    kind: str, settings: dict[str, float], reason: str
-):
-    with pytest.raises(ValueError, match=reason):
-        MARKETS[kind](**settings)
