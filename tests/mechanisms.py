@@ -17,6 +17,7 @@ from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.judges import Ensemble, StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.protocol import Protocol
+from oversight.protocols.question import Problem
 from tests.campaign.mutants import below
 from tests.engine.simulation.test_sim_expected import MODELS
 from tests.engine.simulation.test_sim_expected import PROTOCOLS as PLANTED
@@ -116,29 +117,32 @@ known; their docstrings tell the world and the outcome. A test is named without 
 name of its file where that is not the mechanism's."""
 
 
-def plain(kind: type[Protocol]) -> Protocol:
+def plain(kind: type[Protocol], **settings: object) -> Protocol:
     """The protocol with its default settings; one agent and one judge take every seat."""
     roles: dict[str, object] = {"judge": StatedJudge("sim/quiet")}
     if "agent" in {field.name for field in fields(kind)}:
         roles["agent"] = Agent("sim/quiet")
-    return kind(**roles)
+    return kind(**roles | settings)
+
+
+async def asked(protocol: Protocol, problem: Problem, place: int) -> dict[str, Call]:
+    """The different calls of one world of a problem, by address, in the order of asking.
+
+    place: of the answer that is argued for.
+    """
+    provider, seen = simulated([problem]), dict[str, Call]()
+
+    async def ask(call: Call) -> Reply:
+        seen.setdefault(call.address, call)
+        return await provider(call)
+
+    await protocol.run(problem.question, problem.question.answers[place], ask)
+    return seen
 
 
 async def calls(protocol: Protocol) -> list[set[str]]:
-    """The different calls of each world of a problem, by address."""
-    problem = shipment(0)
-    provider = simulated([problem])
-    worlds: list[set[str]] = []
-    for side in problem.question.answers:
-        seen: set[str] = set()
-
-        async def ask(call: Call, seen: set[str] = seen) -> Reply:
-            seen.add(call.address)
-            return await provider(call)
-
-        await protocol.run(problem.question, side, ask)
-        worlds.append(seen)
-    return worlds
+    """The different calls of each of two worlds, by address."""
+    return [set(await asked(protocol, shipment(0), place)) for place in (0, 1)]
 
 
 def counted() -> str:

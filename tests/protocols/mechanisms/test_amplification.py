@@ -225,7 +225,7 @@ async def test_over_many_problems_asd_falls_as_the_dose_rises():
     """The known truth: at dose f each of 3 helpers steers with probability f. The judge goes by
     their majority, so the world of the wrong answer is lost where 2 of them steer, and won where
     fewer do: with probability q = f^3 + 3 f^2 (1 - f), and accuracy ASD is 1 - q over problems."""
-    n = 80
+    n = 40
 
     def majority(call: Call) -> str:
         asked = prompt(call)
