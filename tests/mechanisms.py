@@ -63,7 +63,7 @@ TRUTHS: dict[str, list[str]] = {
     "proposer_critic": ["a_judge_who_trusts_the_critic_is_as_good_as_the_critic"],
     "market_making": [
         "a_market_that_knows_the_judge_answers_what_it_believes_of_all_that_can_be_said",
-        "trade_ends_at_the_fixed_point_of_the_market",
+        "markets::trade_ends_at_the_fixed_point_of_the_market",
         SIM,
     ],
     "adversarial_propaganda": [SIM],

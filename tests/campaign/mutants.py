@@ -111,7 +111,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         MM,
-        "market_making adversarial_propaganda",
+        "market_making adversarial_propaganda markets",
         ("        return Verdict(prices[-1],", "        return Verdict(decided.probs,"),
         ("        return Verdict(prices[-1],", "        return Verdict(prices[0],"),
         ("question.other(side), MARKET_ADVERSARY", "side, MARKET_ADVERSARY"),
@@ -130,7 +130,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "mechanisms/adversarial_propaganda.py",
-        "adversarial_propaganda",
+        "adversarial_propaganda markets",
         ("judge(speeches(floor), ask", "judge(floor, ask"),
         ("prices[-1][question.place(side)]", "prices[0][question.place(side)]"),
         ("if self.market is not None:", "if self.market is None:"),
@@ -381,7 +381,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         MM,
-        "market_making adversarial_propaganda",
+        "market_making adversarial_propaganda markets",
         (
             "market = self.seat(self.agent, None, MARKET)",
             "market = self.seat(self.agent, side, MARKET)",
