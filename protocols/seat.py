@@ -87,9 +87,9 @@ def laid_down(floor: Transcript, *turns: Turn) -> Transcript:
 
 
 async def readable_ones(*work: Coroutine[Any, Any, _T]) -> dict[int, _T]:
-    """Run all of `work` at once; the results that could be read, each by its place from 0.
+    """Run all of `work` at once; the results that could be read, by place from 0.
 
-    If none could be read, the fault of the first is raised. Any other fault passes at once.
+    If none could be read, the fault of the first is raised. Any other fault is raised as it is.
     """
     results = await gather_in_order(*(_or_fault(each) for each in work))
     read = {place: each[0] for place, each in enumerate(results) if isinstance(each, tuple)}

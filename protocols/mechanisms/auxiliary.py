@@ -6,6 +6,7 @@ from oversight.protocols.agents.agent import Speaker
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.seat import Role, Seat
+from oversight.protocols.settings import require_known
 
 Aux: TypeAlias = Literal["honest", "sided", "adversarial"]
 """honest: no side, and asked for the truth. sided: for another answer than the overseen agent.
@@ -22,8 +23,7 @@ class Assisted(Protocol):
     aux: Aux
 
     def __post_init__(self) -> None:
-        if self.aux not in get_args(Aux):
-            raise ValueError(f"aux: there is no {self.aux!r}; there is {', '.join(get_args(Aux))}")
+        require_known("aux", self.aux, get_args(Aux))
 
     @property
     def aux_name(self) -> str:

@@ -162,7 +162,7 @@ def solved(games: Sequence[Sequence[Subgame]]) -> Subgame:
 def equilibrium(payoff: Sequence[Sequence[float]]) -> Equilibrium:
     """The equilibrium of a zero-sum game in which rows are paid the entry by columns.
 
-    A saddle point where there is one, of several the first; else by linear programmes.
+    The first saddle point if there is one; otherwise found by linear programming.
     """
     columns = list(zip(*payoff, strict=True))
     floors, ceilings = [min(row) for row in payoff], [max(column) for column in columns]

@@ -18,6 +18,7 @@ from oversight.cache.call import ResponseFormat
 from oversight.cache.reply import Reply
 from oversight.protocols.errors import unreadable
 from oversight.protocols.question import Question
+from oversight.protocols.settings import require_known
 
 _T = TypeVar("_T")
 _Option = TypeVar("_Option", bound=str)
@@ -155,9 +156,8 @@ def plausibility_form() -> ResponseFormat:
 
 
 def check_reason(reason: str, tokens: int) -> None:
-    """ValueError, with the mend, for invalid settings of reasoning."""
-    if reason not in get_args(Reason):
-        raise ValueError(f"reason: there is no {reason!r}; there is {', '.join(get_args(Reason))}")
+    """ValueError, with the remedy, for invalid settings of reasoning."""
+    require_known("reason", reason, get_args(Reason))
     if tokens < 0:
         raise ValueError(f"reasoning_tokens: {tokens} is less than none")
 
