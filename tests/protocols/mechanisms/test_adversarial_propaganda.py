@@ -17,27 +17,6 @@ JUDGE = StatedJudge("judge")
 ALICE, MARY = Agent("alice"), Agent("mary")
 A, B = CRATES.answers
 TRADED = AdversarialPropaganda(JUDGE, ALICE, MARY)
-WITH_PASSAGE = Question("How many?", (Answer("A", "48"), Answer("B", "36")), "THE PASSAGE")
-
-
-async def test_price_speech_price_until_the_last_round_then_the_judge():
-    ask = Scripted(trading(0.5, 0.6, 0.7))
-    verdict = await AdversarialPropaganda(JUDGE, ALICE, MARY, rounds=2).run(CRATES, A, ask)
-    assert [(call.model, prompt(call).asks) for call in ask.calls] == [
-        ("mary", "probabilities"),
-        ("alice", "speak A"),
-        ("mary", "probabilities"),
-        ("alice", "speak A"),
-        ("mary", "probabilities"),
-        ("judge", "percentages"),
-    ]
-    texts = [(turn.speaker, turn.text) for turn in verdict.transcript.turns]
-    assert texts[::2] == [
-        ("Market", "A 50.0%, B 50.0%"),
-        ("Market", "A 60.0%, B 40.0%"),
-        ("Market", "A 70.0%, B 30.0%"),
-    ]
-    assert {speaker for speaker, _ in texts[1::2]} == {"Advocate A"}
 
 
 async def test_a_judge_that_is_its_own_market_is_asked_once_for_its_last_price_and_its_verdict():
@@ -109,16 +88,3 @@ async def test_it_trades_in_more_than_two_answers():
     )
     assert verdict.probs == (0.25, 0.25, 0.5)
     assert dict(verdict.measures)["adversary_loss"] == -0.5
-
-
-@pytest.mark.parametrize(("market", "reads"), [(None, False), (MARY, True)])
-async def test_the_judge_prices_without_the_passage_and_a_named_market_with_it(
-    market: Agent | None, reads: bool
-):
-    ask = Scripted(trading(0.5))
-    await AdversarialPropaganda(JUDGE, ALICE, market).run(
-        WITH_PASSAGE, WITH_PASSAGE.answers[0], ask
-    )
-    prices = [call for call in ask.calls if prompt(call).side == ""][:-1]
-    assert {call.model for call in prices} == {market.model if market else "judge"}
-    assert all(("THE PASSAGE" in prompt(call).system) == reads for call in prices)

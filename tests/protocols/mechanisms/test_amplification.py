@@ -284,22 +284,6 @@ async def test_an_overseer_who_asks_nothing_leaves_the_judge_alone_with_the_ques
     assert len(ask.calls) == 2 and verdict.transcript.turns == ()
 
 
-@pytest.mark.parametrize(("overseer", "reads"), [(None, False), (OTTO, True)])
-async def test_the_judges_model_asks_without_the_passage_and_a_named_overseer_with_it(
-    overseer: Agent | None, reads: bool
-):
-    question = Question("How many?", CRATES.answers, "THE PASSAGE")
-    ask = Scripted(script)
-    await Amplification(JUDGE, ALICE, overseer, depth=2).run(question, A, ask)
-    for call in ask.calls:
-        helper = prompt(call).task == "answer" and len(prompt(call).speeches) == 1
-        if helper:
-            assert call.model == "alice" and "THE PASSAGE" in prompt(call).system
-        elif prompt(call).task != "percentages":
-            assert call.model == (overseer.model if overseer else "judge")
-            assert ("THE PASSAGE" in prompt(call).system) == reads
-
-
 async def test_subquestions_that_cannot_be_read_leave_the_world_without_a_verdict():
     with pytest.raises(Unreadable):
         await Amplification(JUDGE, ALICE).run(CRATES, A, Scripted(lambda call: "first, …"))

@@ -18,8 +18,6 @@ from tests.fakes import APPLES, CRATES, Scripted, addresses, paid, prompt
 JUDGE = StatedJudge("judge")
 ALICE, BOB = Agent("alice"), Agent("bob")
 A, B = CRATES.answers
-PASSAGE = "The fourth crate was half full."
-READ = replace(CRATES, passage=PASSAGE)
 
 EVERY = (
     NaiveJudge(JUDGE),
@@ -70,16 +68,6 @@ async def test_a_free_choice_of_no_answer_is_unreadable() -> None:
     protocol = OpenTrust(JUDGE, ALICE)
     with pytest.raises(Unreadable, match="'C', none of A, B"):
         await protocol.run(CRATES, A, Scripted(lambda call: '{"answer": "C"}'))
-
-
-@pytest.mark.parametrize("protocol", EVERY, ids=lambda protocol: protocol.name)
-async def test_the_passage_reaches_agents_and_never_the_judge(protocol: Protocol) -> None:
-    ask = Scripted(script)
-    for side in READ.answers:
-        await protocol.run(READ, side, ask)
-    for call in ask.calls:
-        told = "".join(message.text for message in call.messages)
-        assert (PASSAGE in told) == (call.model in ("alice", "bob"))
 
 
 @pytest.mark.parametrize("protocol", EVERY, ids=lambda protocol: protocol.name)

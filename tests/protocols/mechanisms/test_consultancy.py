@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 
 from oversight.cache.call import Call
@@ -11,7 +9,6 @@ from tests.fakes import CRATES, Scripted, addresses, prompt
 JUDGE = StatedJudge("judge", temperature=0.2, effort="low")
 ALICE = Agent("alice")
 A, B = CRATES.answers
-PASSAGE = "The fourth crate was half full."
 
 
 def script(call: Call) -> str:
@@ -47,15 +44,6 @@ async def test_the_client_is_the_judges_model_with_its_settings() -> None:
     await Consultancy(JUDGE, ALICE).run(CRATES, A, ask)
     client = ask.calls[0]
     assert (client.model, client.temperature, client.effort) == ("judge", 0.2, "low")
-
-
-@pytest.mark.parametrize("reads", [True, False])
-async def test_the_client_reads_the_passage_only_if_the_judge_does(reads: bool) -> None:
-    ask = Scripted(script)
-    protocol = Consultancy(replace(JUDGE, reads_passage=reads), ALICE)
-    await protocol.run(replace(CRATES, passage=PASSAGE), A, ask)
-    for call in ask.calls:
-        assert (PASSAGE in prompt(call).system) == (reads or call.model == "alice")
 
 
 async def test_the_consultant_answers_what_the_client_asked() -> None:

@@ -17,7 +17,7 @@ from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.auxiliary import Aux
 from oversight.protocols.mechanisms.critique import Critique
-from oversight.protocols.question import Answer, Question
+from oversight.protocols.question import Answer
 from oversight.protocols.transcript import Transcript, Turn, Verdict
 from tests.fakes import APPLES, CRATES, Scripted, addresses, held, prompt
 
@@ -25,7 +25,6 @@ JUDGE = StatedJudge("judge")
 RITA = StatedJudge("rita", reads_passage=True)
 ALICE, CAROL = Agent("alice"), Agent("carol")
 A, B = CRATES.answers
-WITH_PASSAGE = Question("How many?", (Answer("A", "48"), Answer("B", "36")), "THE PASSAGE")
 
 
 def rated(value: object) -> str:
@@ -132,20 +131,6 @@ async def test_self_critique_is_the_agent():
     ask = Scripted(script)
     await Critique(JUDGE, ALICE).run(CRATES, A, ask)
     assert {c.model for c in ask.calls if prompt(c).task == "critique"} == {"alice"}
-
-
-@pytest.mark.parametrize(
-    ("ranker", "reads"), [(None, False), (StatedJudge("rita", reads_passage=True), True)]
-)
-async def test_the_judge_rates_without_the_passage_and_a_named_ranker_may_read_it(
-    ranker: StatedJudge | None, reads: bool
-):
-    ask = Scripted(script)
-    await Critique(JUDGE, ALICE, CAROL, ranker).run(WITH_PASSAGE, WITH_PASSAGE.answers[0], ask)
-    for call in ask.calls:
-        if prompt(call).task == "statement":
-            assert call.model == (ranker.model if ranker else "judge")
-            assert ("THE PASSAGE" in prompt(call).system) == reads
 
 
 async def test_the_critic_is_asked_alike_in_both_worlds():

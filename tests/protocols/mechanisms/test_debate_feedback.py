@@ -7,7 +7,7 @@ from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.auxiliary import Aux
 from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
 from oversight.protocols.prompts.prompt_set import default_prompts
-from oversight.protocols.question import Problem, Question
+from oversight.protocols.question import Problem
 from tests.fakes import CRATES, Scripted, held, prompt
 
 JUDGE = StatedJudge("judge")
@@ -182,20 +182,6 @@ async def test_what_one_participant_knows_the_next_knows_a_round_later(rounds: i
     protocol = DebateFeedback(JUDGE, ALICE, rounds=rounds, candidates=1)
     verdict = await protocol.run(CRATES, A, Scripted(passing))
     assert dict(verdict.measures)["score"] == pytest.approx(rounds / 3)
-
-
-@pytest.mark.parametrize(("participant", "model"), [(None, "alice"), (PAUL, "paul")])
-async def test_participants_read_the_passage_and_the_referee_does_if_the_judge_does(
-    participant: Agent | None, model: str
-):
-    question = Question("How many?", CRATES.answers, "THE PASSAGE")
-    ask = Scripted(script)
-    await DebateFeedback(JUDGE, ALICE, participant).run(question, A, ask)
-    for call in ask.calls:
-        if prompt(call).task == "discuss":
-            assert call.model == model and "THE PASSAGE" in prompt(call).system
-        if prompt(call).task == "statement":
-            assert call.model == "judge" and "THE PASSAGE" not in prompt(call).system
 
 
 @pytest.mark.parametrize(("aux", "side"), [("honest", ""), ("sided", "B"), ("adversarial", "A")])

@@ -1,4 +1,4 @@
-"""Of every mechanism: its row, the settings that it refuses, and what its two worlds share."""
+"""Every mechanism: its row, refused settings, what its worlds share, and who reads the passage."""
 
 import math
 from dataclasses import replace
@@ -8,6 +8,7 @@ import pytest
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
+from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.errors import Declined
 from oversight.protocols.judges import Jury, LogprobJudge, StatedJudge
 from oversight.protocols.mechanisms.adversarial_propaganda import AdversarialPropaganda
@@ -31,7 +32,7 @@ from oversight.protocols.mechanisms.weak_to_strong import WeakToStrong
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer
 from tests.fakes import CRATES, prompt
-from tests.mechanisms import calls
+from tests.mechanisms import asked, calls, plain
 from tests.shipments import shipment, simulated
 
 JUDGE, AGENT, OTHER = StatedJudge("sim/quiet"), Agent("sim/quiet"), Agent("sim/it")
@@ -76,6 +77,33 @@ async def test_the_worlds_make_so_many_calls_and_share_so_many(
 ) -> None:
     in_a, in_b = await calls(protocol)
     assert (len(in_a), len(in_b), len(in_a & in_b)) == (each, each, shared)
+
+
+@pytest.mark.parametrize("reads", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        *((kind, {}) for kind in PROTOCOLS.values()),
+        (AdversarialPropaganda, {"market": OTHER}),
+        (Amplification, {"depth": 2}),
+        (Amplification, {"depth": 2, "overseer": OTHER}),
+        (Critique, {"ranker": StatedJudge("sim/it", reads_passage=True)}),
+        (Debate, {"opponent": OTHER, "simultaneous": False}),
+        (DebateFeedback, {"participant": OTHER}),
+    ],
+)
+async def test_agents_read_the_passage_and_the_judges_model_only_if_the_judge_may(
+    kind: type[Protocol], settings: dict[str, object], reads: bool
+) -> None:
+    problem = shipment(0)
+    problem = replace(problem, question=replace(problem.question, passage="THE PASSAGE"))
+    protocol = plain(kind, judge=replace(JUDGE, reads_passage=reads), **settings)
+    if hasattr(protocol, "agent"):
+        protocol = replace(protocol, agent=OTHER)
+    for place in (0, 1):
+        for call in (await asked(protocol, problem, place)).values():
+            shown = "THE PASSAGE" in "".join(message.text for message in call.messages)
+            assert shown == (reads or call.model == "sim/it")
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,11 @@ from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.interactive_debate import InteractiveDebate
-from oversight.protocols.question import Answer, Question
 from tests.fakes import APPLES, CRATES, Scripted, addresses, prompt
 
 JUDGE = StatedJudge("judge")
 ALICE, BOB = Agent("alice"), Agent("bob")
 A, B = CRATES.answers
-WITH_PASSAGE = Question("How many?", (Answer("A", "48"), Answer("B", "36")), "THE PASSAGE")
 
 
 def script(call: Call) -> str:
@@ -107,15 +105,6 @@ async def test_what_only_a_question_brings_out_decides_for_the_truth(simultaneou
     interactive = InteractiveDebate(JUDGE, ALICE, simultaneous=simultaneous)
     assert await plain.agent_score_difference(APPLES, Scripted(witnesses)) == 0
     assert await interactive.agent_score_difference(APPLES, Scripted(witnesses)) == 2
-
-
-@pytest.mark.parametrize("reads", [False, True])
-async def test_the_judge_who_asks_reads_the_passage_only_if_the_judge_who_decides_does(reads: bool):
-    ask = Scripted(script)
-    judge = StatedJudge("judge", reads_passage=reads)
-    await InteractiveDebate(judge, ALICE).run(WITH_PASSAGE, WITH_PASSAGE.answers[0], ask)
-    for call in ask.calls:
-        assert ("THE PASSAGE" in prompt(call).system) == (reads or call.model == "alice")
 
 
 async def test_a_refused_question_is_a_turn_and_the_debate_goes_on():

@@ -18,7 +18,7 @@ JUDGE, ALICE, MARY = StatedJudge("judge"), Agent("alice"), Agent("mary")
 A = CRATES.answers[0]
 MARKETS: dict[str, Callable[..., Protocol]] = {
     "Advocate A": partial(AdversarialPropaganda, JUDGE, ALICE, MARY),
-    "Adversary B": partial(MarketMaking, JUDGE, MARY),
+    "Adversary B": partial(MarketMaking, JUDGE, MARY, ALICE),
 }
 """By the title of who speaks in world A."""
 
@@ -31,6 +31,24 @@ pytestmark = pytest.mark.parametrize("kind", MARKETS)
 async def test_prices_that_cannot_be_read_leave_the_world_without_a_verdict(kind: str, stated: str):
     with pytest.raises(Unreadable):
         await MARKETS[kind]().run(CRATES, A, Scripted(lambda call: stated))
+
+
+async def test_price_speech_price_until_the_last_round_then_the_judge(kind: str):
+    ask = Scripted(trading(0.5, 0.6, 0.7))
+    verdict = await MARKETS[kind](rounds=2).run(CRATES, A, ask)
+    trade = [("mary", "probabilities"), ("alice", f"speak {kind[-1]}")] * 2
+    assert [(call.model, prompt(call).asks) for call in ask.calls] == [
+        *trade,
+        ("mary", "probabilities"),
+        ("judge", "percentages"),
+    ]
+    turns = verdict.transcript.turns
+    assert [(turn.speaker, turn.text) for turn in turns[:5:2]] == [
+        ("Market", "A 50.0%, B 50.0%"),
+        ("Market", "A 60.0%, B 40.0%"),
+        ("Market", "A 70.0%, B 30.0%"),
+    ]
+    assert turns[1].speaker == turns[3].speaker == kind
 
 
 async def test_the_adversary_hears_the_prices_and_market_and_judge_only_the_speeches(kind: str):
