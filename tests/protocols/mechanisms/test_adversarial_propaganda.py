@@ -7,15 +7,13 @@ import pytest
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.judges import DistributionJudge, StatedJudge
+from oversight.protocols.judges import DistributionJudge
 from oversight.protocols.mechanisms.adversarial_propaganda import AdversarialPropaganda
 from oversight.protocols.question import Answer, Question
-from tests.fakes import CRATES, Scripted, prompt
+from tests.fakes import ALICE, CRATES, JUDGE, A, B, Scripted, prompt
 from tests.markets import trading
 
-JUDGE = StatedJudge("judge")
-ALICE, MARY = Agent("alice"), Agent("mary")
-A, B = CRATES.answers
+MARY = Agent("mary")
 TRADED = AdversarialPropaganda(JUDGE, ALICE, MARY)
 
 

@@ -9,14 +9,11 @@ from hypothesis import strategies as st
 from oversight.cache.call import Call
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Unreadable
-from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.amplification import Amplification, shares
 from oversight.protocols.question import Answer, Problem, Question
-from tests.fakes import APPLES, CRATES, Scripted, paid, prompt
+from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, B, Scripted, paid, prompt
 
-JUDGE = StatedJudge("judge")
-ALICE, OTTO = Agent("alice"), Agent("otto")
-A, B = CRATES.answers
+OTTO = Agent("otto")
 
 
 def subquestions(*texts: str) -> str:

@@ -5,19 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oversight.cache.call import Call
-from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Unreadable
-from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust, Propaganda
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Problem
-from tests.fakes import APPLES, CRATES, Scripted, addresses, paid, prompt
-
-JUDGE = StatedJudge("judge")
-ALICE, BOB = Agent("alice"), Agent("bob")
-A, B = CRATES.answers
+from tests.fakes import ALICE, APPLES, BOB, CRATES, JUDGE, A, B, Scripted, addresses, paid, prompt
 
 EVERY = (
     NaiveJudge(JUDGE),

@@ -1,14 +1,11 @@
 import pytest
 
 from oversight.cache.call import Call
-from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.consultancy import Consultancy
-from tests.fakes import CRATES, Scripted, addresses, prompt
+from tests.fakes import ALICE, CRATES, A, B, Scripted, addresses, prompt
 
 JUDGE = StatedJudge("judge", temperature=0.2, effort="low")
-ALICE = Agent("alice")
-A, B = CRATES.answers
 
 
 def script(call: Call) -> str:

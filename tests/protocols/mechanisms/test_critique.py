@@ -19,12 +19,10 @@ from oversight.protocols.mechanisms.auxiliary import Aux
 from oversight.protocols.mechanisms.critique import Critique
 from oversight.protocols.question import Answer
 from oversight.protocols.transcript import Transcript, Turn, Verdict
-from tests.fakes import APPLES, CRATES, Scripted, addresses, held, prompt
+from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, B, Scripted, addresses, held, prompt
 
-JUDGE = StatedJudge("judge")
 RITA = StatedJudge("rita", reads_passage=True)
-ALICE, CAROL = Agent("alice"), Agent("carol")
-A, B = CRATES.answers
+CAROL = Agent("carol")
 
 
 def rated(value: object) -> str:

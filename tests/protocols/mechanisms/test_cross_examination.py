@@ -7,13 +7,9 @@ from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Unreadable
-from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.cross_examination import CrossExamination, statements
-from tests.fakes import CRATES, Scripted, prompt
+from tests.fakes import ALICE, BOB, CRATES, JUDGE, A, B, Scripted, prompt
 
-JUDGE = StatedJudge("judge")
-ALICE, BOB = Agent("alice"), Agent("bob")
-A, B = CRATES.answers
 SPEECH = "There are four crates. Each holds 12.\n1. Four times 12 is 48."
 
 

@@ -8,15 +8,10 @@ from hypothesis import strategies as st
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.question import Answer
 from oversight.protocols.transcript import Turn
-from tests.fakes import APPLES, CRATES, Scripted, addresses, prompt
-
-JUDGE = StatedJudge("judge")
-ALICE, BOB = Agent("alice"), Agent("bob")
-A, B = CRATES.answers
+from tests.fakes import ALICE, APPLES, BOB, CRATES, JUDGE, A, B, Scripted, addresses, prompt
 
 
 def script(call: Call) -> str:

@@ -3,18 +3,15 @@ import pytest
 from oversight.cache.call import Call
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Unreadable
-from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.auxiliary import Aux
 from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
 from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.question import Problem
-from tests.fakes import CRATES, Scripted, held, prompt
+from tests.fakes import ALICE, CRATES, JUDGE, A, B, Scripted, held, prompt
 
-JUDGE = StatedJudge("judge")
 OWN = default_prompts().text("debate_feedback.own")
 ANOTHERS = default_prompts().text("debate_feedback.anothers")
-ALICE, PAUL = Agent("alice"), Agent("paul")
-A, B = CRATES.answers
+PAUL = Agent("paul")
 
 
 def script(call: Call, scores: tuple[object, ...] = (0.25, 0.75, 0.5)) -> str:

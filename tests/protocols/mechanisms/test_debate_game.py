@@ -10,16 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oversight.cache.call import Call
-from oversight.protocols.agents.agent import Agent
 from oversight.protocols.drafting.best_of import BestOf
-from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.debate_game import DebateGame, equilibrium
-from tests.fakes import APPLES, CRATES, Scripted, addresses, paid, prompt
-
-JUDGE = StatedJudge("judge")
-ALICE = Agent("alice")
-A, B = CRATES.answers
+from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, B, Scripted, addresses, paid, prompt
 
 PENNIES = ((90, 20), (30, 70))
 """Beliefs in (A), by draft of A and draft of B: no saddle. (.9 x .7 - .2 x .3) / 1.1 in

@@ -1,17 +1,11 @@
 import hashlib
 
 from oversight.cache.call import Call
-from oversight.protocols.agents.agent import Agent
-from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.double_consultancy import DoubleConsultancy
 from oversight.protocols.question import Answer, Question
-from tests.fakes import APPLES, CRATES, Scripted, addresses, paid, prompt
-
-JUDGE = StatedJudge("judge")
-ALICE, BOB = Agent("alice"), Agent("bob")
-A, B = CRATES.answers
+from tests.fakes import ALICE, APPLES, BOB, CRATES, JUDGE, A, B, Scripted, addresses, paid, prompt
 
 
 def script(call: Call) -> str:

@@ -10,11 +10,9 @@ from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import StatedJudge, VotesJudge
 from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
 from oversight.protocols.question import Answer
-from tests.fakes import APPLES, CRATES, Scripted, form, held, prompt
+from tests.fakes import ALICE, APPLES, BOB, CRATES, A, B, Scripted, form, held, prompt
 
 JUDGE = VotesJudge("judge", n=3)
-ALICE, BOB = Agent("alice"), Agent("bob")
-A, B = CRATES.answers
 STEPS = ["twelve a crate", "four crates", "so 4 x 12", "that is 48"]
 
 

@@ -6,15 +6,12 @@ from hypothesis import strategies as st
 
 from oversight.cache.call import Call
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.market_making import MarketMaking, distance, losses, surprise
 from oversight.protocols.scores import brier
-from tests.fakes import CRATES, Scripted, prompt
+from tests.fakes import BOB, CRATES, JUDGE, B, Scripted, prompt
 from tests.markets import priced, trading
 
-JUDGE = StatedJudge("judge")
-MARY, BOB = Agent("mary"), Agent("bob")
-A, B = CRATES.answers
+MARY = Agent("mary")
 
 
 async def test_the_verdict_is_the_last_price_and_the_judge_says_what_it_was_worth():

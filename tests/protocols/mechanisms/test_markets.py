@@ -7,15 +7,13 @@ import pytest
 
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Unreadable
-from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.adversarial_propaganda import AdversarialPropaganda
 from oversight.protocols.mechanisms.market_making import MarketMaking
 from oversight.protocols.protocol import Protocol
-from tests.fakes import CRATES, Scripted, paid, prompt
+from tests.fakes import ALICE, CRATES, JUDGE, A, Scripted, paid, prompt
 from tests.markets import trading
 
-JUDGE, ALICE, MARY = StatedJudge("judge"), Agent("alice"), Agent("mary")
-A = CRATES.answers[0]
+MARY = Agent("mary")
 MARKETS: dict[str, Callable[..., Protocol]] = {
     "Advocate A": partial(AdversarialPropaganda, JUDGE, ALICE, MARY),
     "Adversary B": partial(MarketMaking, JUDGE, MARY, ALICE),

@@ -2,18 +2,12 @@ import orjson
 import pytest
 
 from oversight.cache.call import Call
-from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Unreadable
-from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.open_protocols import OpenConsultancy, OpenDebate
 from oversight.protocols.question import Answer, Problem, Question
-from tests.fakes import APPLES, CRATES, Scripted, addresses, prompt
-
-JUDGE = StatedJudge("judge")
-ALICE, BOB = Agent("alice"), Agent("bob")
-A, B = CRATES.answers
+from tests.fakes import ALICE, APPLES, BOB, CRATES, JUDGE, A, B, Scripted, addresses, prompt
 
 OPENED = [
     (OpenConsultancy(JUDGE, ALICE), Consultancy(JUDGE, ALICE)),

@@ -4,15 +4,12 @@ import pytest
 from oversight.cache.call import Call
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Unreadable
-from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.auxiliary import Aux
 from oversight.protocols.mechanisms.proposer_critic import ProposerCritic
 from oversight.protocols.question import Answer, Problem, Question
-from tests.fakes import CRATES, Scripted, prompt
+from tests.fakes import ALICE, CRATES, JUDGE, A, Scripted, prompt
 
-JUDGE = StatedJudge("judge")
-ALICE, CAROL = Agent("alice"), Agent("carol")
-A, B = CRATES.answers
+CAROL = Agent("carol")
 
 
 def script(call: Call, holds: str = "B") -> str:

@@ -7,14 +7,11 @@ import pytest
 from oversight.cache.call import Call
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Unreadable
-from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.recursive_reward_modelling import RecursiveRewardModelling
 from oversight.protocols.question import Answer, Problem, Question
-from tests.fakes import CRATES, Scripted, prompt
+from tests.fakes import ALICE, CRATES, JUDGE, A, B, Scripted, prompt
 
-JUDGE = StatedJudge("judge")
-ALICE, HELGA = Agent("alice"), Agent("helga")
-A, B = CRATES.answers
+HELGA = Agent("helga")
 
 
 def criteria(*texts: str) -> str:

@@ -3,17 +3,13 @@ from itertools import product
 import pytest
 
 from oversight.cache.call import Call
-from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import Jury, StatedJudge
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.weak_to_strong import WeakToStrong
 from oversight.protocols.scores import brier
-from tests.fakes import CRATES, Scripted, paid, prompt
+from tests.fakes import ALICE, BOB, CRATES, JUDGE, A, Scripted, paid, prompt
 
-JUDGE = StatedJudge("judge")
 ANN, BEN = StatedJudge("ann"), StatedJudge("ben")
-ALICE, BOB = Agent("alice"), Agent("bob")
-A, B = CRATES.answers
 
 
 def script(call: Call) -> str:
