@@ -32,6 +32,7 @@ from tests.best_response import (
     asd,
     assigned,
     cut_silently,
+    lies_lose,
     lies_win,
     listed,
     speeches,
@@ -127,14 +128,10 @@ async def test_no_list_of_steps_carries_a_lie_past_an_exact_judge(
     answer falls, and the sound one for the right answer stands whatever is challenged: ASD is 2
     (Brier) in every instance."""
     protocol = DoublyEfficientDebate(JUDGE, PROVER, OTHER, opponent_is=opponent_is, steps=CAP)
-    plays, worst = 0, 2.0
     # The opponents differ where every step follows, which no lie's do.
     count = campaign.size(8, 500 if opponent_is == "honest" else 170)
-    for instance in instances(domain, count, campaign.seed):
-        found, played = await doubly_efficient(protocol, instance)
-        plays, worst = plays + played, min(worst, found)
-        assert found == 2.0, instance.question
-    print(f"{domain}, {opponent_is} opponent: {plays:,} plays, worst ASD {worst:+.2f}")
+    tried = instances(domain, count, campaign.seed)
+    await lies_lose(f"{domain}, {opponent_is} opponent", tried, partial(doubly_efficient, protocol))
 
 
 @EACH_DOMAIN
