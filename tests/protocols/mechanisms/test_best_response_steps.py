@@ -139,7 +139,7 @@ async def test_an_argument_may_be_as_long_as_the_cap_and_no_longer(campaign: Cam
     """The known truth: against an exact judge, of all lists that a prover may commit to the best
     one makes the right answer stand if and only if a sound argument is no longer than the cap; a
     prover who lists too much is asked again, and can do as well as before."""
-    for instance in instances(domain, campaign.size(3, 20), campaign.seed):
+    for instance in instances(domain, campaign.size(2, 20), campaign.seed):
         for cap in (1, 2):
             protocol = DoublyEfficientDebate(JUDGE, PROVER, OTHER, steps=cap)
             moves, others = listing(instance, cap), exact(instance)
@@ -295,6 +295,6 @@ class StandsUncontested(DoublyEfficientDebate):
 @pytest.mark.parametrize("kind", [NeverCompared, StandsUncontested])
 async def test_without_either_rule_of_probabilities_the_search_finds_the_liar_that_wins(kind: Any):
     protocol = kind(**{field.name: getattr(STAKED, field.name) for field in fields(STAKED)})
-    found = min([asd(1.0, (await staked(protocol, odds))[0]) for odds in DOUBTFUL[::40]])
-    print(f"probabilities without {kind.__name__}: worst ASD {found:+.2f}")
-    assert found <= 0
+    lied, _ = await staked(protocol, DOUBTFUL[-1])
+    print(f"probabilities without {kind.__name__}: ASD {asd(1.0, lied):+.2f}")
+    assert asd(1.0, lied) <= 0
