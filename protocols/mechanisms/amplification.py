@@ -71,7 +71,7 @@ class Amplification(Assisted, Conversation):
     overseer: Speaker | None = None
     """Who asks the subquestions, and concludes below the top; None: the judge's model."""
     subquestions: int = 3
-    """The most of one list."""
+    """The most subquestions in one list."""
     depth: int = 1
     """Levels of subquestions; at 1 helpers answer those at the top."""
     steered: float = 0.5

@@ -48,8 +48,8 @@ class DoublyEfficientDebate(Protocol):
     """The agent commits to steps for `side`; the judge checks the one that the opponent picks.
 
     World a:
-      1. the agent commits to at most `steps` steps for a (a form); the step that a follows from
-         them is added to these;
+      1. the agent commits to at most `steps` steps for a (a form); one more is added to these, that
+         a follows from them;
       2. the opponent, who argues for the other answer, names one step (a form); an honest one may
          also pass;
       3. the judge is shown the steps up to that one, and says how likely that one is to hold.
@@ -74,9 +74,8 @@ class DoublyEfficientDebate(Protocol):
     judge queries; ours are sentences, which may rest on any before them. So the judge is shown
     those, and what it reads, though not what it checks, grows with the place of the step. The
     paper's machine goes on with either outcome of a step; our argument ends where a step fails, so
-    a change in what its steps are worth changes the outcome by at most as many times as much as it
-    has steps. The constants of the proof (`Sampling.published`) take 105,967 votes at best; ours
-    are settings.
+    its outcome moves by at most L times what its steps move, where L is the number of steps. The
+    constants of the proof (`Sampling.published`) take 105,967 votes at best; ours are settings.
     """
 
     agent: Speaker

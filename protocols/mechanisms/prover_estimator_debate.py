@@ -57,8 +57,8 @@ class ProverEstimatorDebate(Assisted):
 
     World a, which starts with the claim that a is the right answer:
       1. the agent splits the claim into at most `subclaims` subclaims, and says whether all, any,
-         or at least k of them must hold (a form); the subclaim that the claim then follows is added
-         to these;
+         or at least k of them must hold (a form); one more is added to these, that the claim then
+         follows;
       2. the estimator, who is told which answer the prover argues for, states the probability of
          each (a form);
       3. the agent picks one of them, and says whether the truth is higher or lower (a form);
@@ -69,9 +69,9 @@ class ProverEstimatorDebate(Assisted):
     Each step shows only the question, the claim at hand and the estimate that the agent doubts,
     never the splits above; the judge is shown the last pick alone. A list of more than `subclaims`
     is not cut: the agent is told so, and asked once more.
-    The verdict on a follows from the estimates (`chained`). A claim is as likely as it is that it
-    follows and that as many of its subclaims hold as are needed; in this the picked subclaim counts
-    as its own split says, and the last one as the label says.
+    The verdict on a is made of the estimates (`chained`). The probability of a claim is that of its
+    following and of as many of its subclaims holding as are needed; the subclaim that was picked
+    counts as its own split says, and the last one as the label says.
     An honest estimator takes no side; with `aux: sided` it is paid for doubting the prover's
     answer, and an adversarial one works for the prover.
     Shared: nothing. Every claim is part of the claim that a is right, which the other world never
@@ -88,9 +88,10 @@ class ProverEstimatorDebate(Assisted):
     subclaims depend on each other: they are taken as independent, or as one where that makes the
     claim less likely, so that nothing is gained by restating a claim. Subclaims that exclude each
     other are believed too much. Splits whose estimates the agent leaves alone are believed to the
-    letter: an estimator must be calibrated, not just cautious. The paper's game, too, is between
-    these two, for opposite stakes and by the direction; summaries of it pay every round, by the
-    direction alone and more the deeper it is, where ours pays for the last pick, by distance.
+    letter: an estimator must be calibrated, not just cautious. The paper's game has the same two
+    players, with opposite stakes that depend on the direction as well; summaries of it pay in every
+    round, by the direction alone and more the deeper it is, whereas ours pays for the last pick, by
+    distance.
     """
 
     agent: Speaker

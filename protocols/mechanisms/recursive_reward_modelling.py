@@ -57,7 +57,7 @@ class RecursiveRewardModelling(Assisted):
     helper: Speaker | None = None
     """None: a copy of the agent."""
     criteria: int = 3
-    """The most of one list; what is listed beyond them is left out."""
+    """The most criteria in one list; what is listed beyond them is left out."""
     candidates: int = 2
     """The N of best of N, at the agent's own temperature."""
     aux: Aux = "honest"
