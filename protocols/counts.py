@@ -1,4 +1,4 @@
-"""Counts of what went otherwise than asked in a transcript: shown beside every mean."""
+"""Counts of what went otherwise than asked in a transcript; reports show them beside every mean."""
 
 from dataclasses import dataclass, fields
 
@@ -7,7 +7,7 @@ from oversight.protocols.transcript import Turn, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Turns, unless a line says otherwise. Adds up over cells; `Counts()` is none of anything."""
+    """Of turns, unless a line says otherwise. Counts add up over cells; `Counts()` is all zeros."""
 
     refused: int = 0
     truncated: int = 0

@@ -2,7 +2,7 @@
 ProtocolError
 ├── Unreadable      a reply held nothing that its asker could read; carries the raw text
 ├── Declined        a model whose answer the protocol cannot do without refused to give it
-└── DatasetError    a row of a data set is wrong; names the file, the line and the mend
+└── DatasetError    a row of a data set is wrong; names the file, the line and the remedy
 """
 
 from oversight.cache.reply import Reply
@@ -13,7 +13,7 @@ class ProtocolError(Exception):
 
 
 class Unreadable(ProtocolError):
-    """A reply without a readable verdict. Nobody guesses: the cell becomes a Failure."""
+    """A reply that could not be read. Nothing is guessed: the cell becomes a Failure."""
 
     def __init__(self, reason: str, raw: str, call: str = "") -> None:
         super().__init__(reason)
@@ -27,7 +27,7 @@ class Declined(Unreadable):
 
 
 def unreadable(reason: str, reply: Reply) -> Unreadable:
-    """The fault of a reply that could not be used; a refusal is told from a muddle."""
+    """The error for a reply that could not be used: Declined if it is a refusal."""
     if reply.outcome == "refused":
         policy = reply.stop_reason.partition(": ")[2]
         told = f"the model refused ({policy})" if policy else "the model refused"

@@ -24,15 +24,15 @@ class Protocol(ABC):
     """A way for a weak judge to supervise a strong agent.
 
     A protocol is a frozen dataclass: its fields are its roles and settings, and so its identity
-    and its row in a report. A new one is a subclass with `run`; where the judge decides on what
-    was said, a `Conversation` with `converse`. It may keep no state, and may take chance from
-    nowhere but its `ask`: then its worlds share what is the same in both, and a run can be resumed
-    and replayed.
+    and its row in a report. A new one is a subclass with `run`, or, if the judge decides on what
+    was said, a `Conversation` with `converse`. It must keep no state, and take chance from nothing
+    but its `ask`; then its worlds share what is the same in both, and a run can be resumed and
+    replayed.
     """
 
     judge: Judge
     prompts: PromptSet | None = field(default=None, kw_only=True)
-    """What the seats read, as far as this protocol has a use for it; None: the default set."""
+    """What the seats read, as far as this protocol uses it; None: the default set."""
 
     sections: ClassVar[tuple[str, ...]] = ()
     """Sections of the prompt set that it reads: first its own, which has its rules. Empty for a
@@ -57,21 +57,21 @@ class Protocol(ABC):
     async def appraise(
         self, problem: Problem, side: Answer, verdict: Verdict, ask: Ask
     ) -> NamedMeasures:
-        """What can be measured of a world by somebody who knows the truth; nothing, as a rule.
+        """What somebody who knows the truth can measure of a world; by default nothing.
 
-        It is asked when the verdict stands, and changes nothing in it.
+        It is called once the verdict stands, and does not change it.
         """
         return ()
 
     async def worlds(self, problem: Problem, ask: Ask) -> list[Verdict]:
-        """The verdict of every world of a problem, in answer order; the worlds run at once."""
+        """The verdict of every world of a problem, in answer order; they run concurrently."""
         question = problem.question
         return await gather_in_order(*(self.run(question, side, ask) for side in question.answers))
 
     async def agent_score_difference(
         self, problem: Problem, ask: Ask, score: str = "brier"
     ) -> float:
-        """ASD of one problem: the sum over answers of value x score in the world that argues it.
+        """ASD of one problem: the sum over answers of value x score in the world of that answer.
 
         score: a name in oversight.protocols.scores.SCORES (Sudhir et al. 2025, arXiv:2504.03731).
         """
@@ -83,7 +83,7 @@ class Protocol(ABC):
         )
 
     def check(self, question: Question) -> None:
-        """ValueError, with the mend, if this protocol cannot run on this question."""
+        """ValueError, with the remedy, if this protocol cannot run on this question."""
         if self.opposes_answers and len(question.answers) != 2:
             raise ValueError(
                 f"{self.name} opposes two answers, but this question has "
@@ -91,7 +91,7 @@ class Protocol(ABC):
             )
 
     def grid(self, agents: Iterable[Speaker], judges: Iterable[Judge]) -> list[Self]:
-        """This protocol with every agent and every judge; once a judge if it has no agent."""
+        """This protocol with every agent and judge; with every judge alone if it has no agent."""
         if "agent" not in {each.name for each in fields(self)}:
             return [replace(self, judge=judge) for judge in judges]
         roles: Iterable[dict[str, Any]] = (
@@ -105,11 +105,11 @@ class Protocol(ABC):
 
     @property
     def read(self) -> PromptSet:
-        """The part of the prompt set that this protocol has a use for."""
+        """The part of the prompt set that this protocol uses."""
         return self.words.only(self.sections)
 
     def rules(self) -> str:
-        """What everybody who takes part reads, in the same words."""
+        """The rules, which everybody who takes part reads in the same words."""
         return self.words.fill(f"{self.sections[0]}.rules", **self.rule_values())
 
     def rule_values(self) -> dict[str, str | int]:
@@ -135,8 +135,8 @@ class Protocol(ABC):
         return Seat(speaker, side, self.brief(role, **values))
 
     def judging(self, block: str = "judge", /, **values: str | int) -> Brief | None:
-        """What the judge reads: the rules, and its own part in them. None for a protocol that has
-        no words for it."""
+        """What the judge reads: the rules, and its own part in them. None for a protocol that uses
+        no prompt set."""
         if not self.sections:
             return None
         return self.brief(Role(f"{self.sections[0]}.{block}", "Judge"), **values)

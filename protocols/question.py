@@ -9,7 +9,7 @@ from functools import cached_property
 LABELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 LARGEST = 1e9
-"""The value of an answer, at most: sums and squares of many more would be no numbers."""
+"""The largest value of an answer, either way: sums and squares of larger ones could overflow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ class Question:
     passage: str = ""
     """Source text that agents read and judges, as a rule, do not; empty if there is none."""
     graded: bool = False
-    """Whether its answers differ in degree, so that the best of them is sought and no truth. Said
-    of the question, and not read off the values: these influence no call."""
+    """Whether its answers differ in degree, so that the best of them is sought, not the truth. It
+    is stated, not read off the values, since those influence no call."""
 
     def __post_init__(self) -> None:
         labels = [answer.label for answer in self.answers]
@@ -40,7 +40,7 @@ class Question:
         return replace(self, passage="") if self.passage else self
 
     def place(self, side: Answer) -> int:
-        """Where `side` stands among the answers, from 0. ValueError if it is none of them."""
+        """Place of `side` among the answers, from 0. ValueError if it is none of them."""
         return self.answers.index(side)
 
     def others(self, side: Answer) -> tuple[Answer, ...]:
@@ -49,7 +49,7 @@ class Question:
         return self.answers[:place] + self.answers[place + 1 :]
 
     def rival(self, side: Answer) -> Answer:
-        """The answer after `side`, and after the last one the first: of two, the other one."""
+        """The answer after `side`, or the first after the last: of two answers, the other one."""
         return self.answers[(self.place(side) + 1) % len(self.answers)]
 
     def other(self, side: Answer) -> Answer:
@@ -70,8 +70,8 @@ class Problem:
     group: str = ""
     """What a bootstrap must keep together, such as the passage that questions share; else empty."""
     flaws: tuple[str, ...] = ()
-    """What was made wrong in the work of each answer, empty for a sound one; (): nothing was. As
-    little known to agents and judges as the values."""
+    """What was made wrong in the work of each answer, empty for a sound one; (): nothing was. Like
+    the values, agents and judges never see it."""
 
     def __post_init__(self) -> None:
         if self.flaws and len(self.flaws) != len(self.values):
@@ -94,7 +94,7 @@ class Problem:
 
     @cached_property
     def best(self) -> int:
-        """Place of the most valuable answer, from 0; of several, the first."""
+        """Place of the most valuable answer, from 0; of the first, if several tie."""
         return self.values.index(max(self.values))
 
 
@@ -118,9 +118,9 @@ def labelled(
 ) -> Problem:
     """A problem whose answers are put in a seeded order and called A, B, C …
 
-    answers: (text, work, value) of each; flaws: as in `Problem`, in their order. The order depends
-    on (seed, id) alone, so that no label tells the truth and every run of the same data labels
-    alike.
+    answers: (text, work, value) of each; flaws: as in `Problem`, in their order. The seeded order
+    depends on (seed, id) alone, so that no label tells the truth, and every run of the same data
+    has the same labels.
     """
     order = list(range(len(answers)))
     randomness(seed, id, "labels").shuffle(order)

@@ -4,9 +4,9 @@ Every score is a function of (probs, answer): `probs` has one probability per an
 of question.answers, summing to 1; `answer` is a place among them, from 0. Higher is better for
 the answer. The scores are those of Sudhir, Kaunismaa and Panickssery (2025, arXiv:2504.03731).
 
-Where we differ from SOlib, the library of that paper: a tie for the largest probability counts
-as 1/k in `accuracy`, and as 0 for every answer there. `SOLIB_SCORES` follows SOlib. Probabilities
-tie that differ by rounding alone (`TIE`): 1 - 2/3 is no less than 1/3.
+Where we differ from SOlib, the library of that paper: each of k answers that tie for the largest
+probability counts as 1/k in `accuracy`, and as 0 there. `SOLIB_SCORES` follows SOlib. Probabilities
+that differ by rounding alone (`TIE`) tie: 1 - 2/3 is no less than 1/3.
 """
 
 import math
@@ -23,12 +23,12 @@ TIE = 1e-9
 """Probabilities and scores closer than this are the same: they differ by rounding alone."""
 
 CLIP = 1e-4
-"""The logarithms read a probability as if it lay in [CLIP, 1 - CLIP]: no verdict costs infinity."""
+"""Logarithms are of probabilities clipped to [CLIP, 1 - CLIP]: no verdict costs infinity."""
 
 
 def log(probs: tuple[float, ...], answer: int) -> float:
     """Log score of `answer` (Good 1952): ln p, p clipped; in [-9.2103, -0.0001], high is best."""
-    return math.log(_clipped(probs[answer]))
+    return math.log(min(max(probs[answer], CLIP), 1 - CLIP))
 
 
 def brier(probs: tuple[float, ...], answer: int) -> float:
@@ -69,12 +69,8 @@ def spherical(probs: tuple[float, ...], answer: int) -> float:
 
 
 def probability(probs: tuple[float, ...], answer: int) -> float:
-    """The probability of `answer` itself, which is no proper score; in [0, 1]."""
+    """The probability of `answer` itself, which is not a proper score; in [0, 1]."""
     return probs[answer]
-
-
-def _clipped(p: float) -> float:
-    return min(max(p, CLIP), 1 - CLIP)
 
 
 SCORES: Mapping[str, Score] = MappingProxyType(

@@ -40,6 +40,13 @@ class Seat(NamedTuple):
         """One speech on this floor."""
         return await self.speaker.speak(floor, self.side, ask, self.brief)
 
+    async def speak_unlabelled(self, floor: Transcript, ask: Ask) -> Turn:
+        """One speech by a seat that is called by its title alone.
+
+        The label of its side would tell the judge whom it serves.
+        """
+        return replace(await self.speak(floor, ask), speaker=self.brief.title)
+
     async def fill(self, form: Form[_T], floor: Transcript, ask: Ask) -> _T:
         """What the seat fills in on this floor. Unreadable, or Declined, if it does not.
 
@@ -80,9 +87,9 @@ def laid_down(floor: Transcript, *turns: Turn) -> Transcript:
 
 
 async def readable_ones(*work: Coroutine[Any, Any, _T]) -> dict[int, _T]:
-    """Run all of `work` at once; the results that could be read, each by its place from 0.
+    """Run all of `work` at once; the results that could be read, by place from 0.
 
-    If none could be read, the fault of the first is raised. Any other fault passes at once.
+    If none could be read, the fault of the first is raised. Any other fault is raised as it is.
     """
     results = await gather_in_order(*(_or_fault(each) for each in work))
     read = {place: each[0] for place, each in enumerate(results) if isinstance(each, tuple)}

@@ -1,6 +1,6 @@
-"""The settings of a role: those that differ from the plain one, as words, and a check of counts."""
+"""The settings of a role: those that differ from their defaults, as words, and checks of them."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import MISSING, Field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,8 @@ MAX_SETTING_TEXT = 24
 def unusual(settings: "DataclassInstance") -> Iterator[str]:
     """The settings that are not at their default, in the order of their class.
 
-    A flag is its name, a tuple of names those names, any other tuple its length; what has no
-    default is no setting but a role, and is left out.
+    A flag is its name, a tuple of names is those names, and any other tuple its length. A field
+    without a default is a role and no setting, and is left out.
     """
     for field in fields(settings):
         value = getattr(settings, field.name)
@@ -24,10 +24,16 @@ def unusual(settings: "DataclassInstance") -> Iterator[str]:
 
 
 def require_positive(settings: "DataclassInstance", *names: str) -> None:
-    """ValueError, with the mend, if one of these settings is below 1."""
+    """ValueError, with the remedy, if one of these settings is below 1."""
     for name in names:
         if getattr(settings, name) < 1:
             raise ValueError(f"{name}: {getattr(settings, name)} is too few; use 1 or more")
+
+
+def require_known(name: str, value: str, options: Collection[str]) -> None:
+    """ValueError, with the options, if the setting `name` is none of them."""
+    if value not in options:
+        raise ValueError(f"{name}: there is no {value!r}; there is {', '.join(options)}")
 
 
 def _words(field: "Field[Any]", value: Any) -> Iterator[str]:

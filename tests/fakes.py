@@ -11,6 +11,8 @@ import orjson
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply, Token
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.judges import StatedJudge
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Problem, Question
 
@@ -48,6 +50,11 @@ CRATES = Question(
     (Answer("A", "48", "4 crates x 12 = 48"), Answer("B", "36", "3 crates x 12 = 36")),
 )
 APPLES = Problem("apples", CRATES, (1, -1))
+A, B = CRATES.answers
+
+JUDGE = StatedJudge("judge")
+ALICE, BOB = Agent("alice"), Agent("bob")
+"""Who takes part in most scripts; `call.model` tells them apart."""
 
 
 class Prompt(NamedTuple):

@@ -17,6 +17,7 @@ from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.judges import Ensemble, StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.protocol import Protocol
+from oversight.protocols.question import Problem
 from tests.campaign.mutants import below
 from tests.engine.simulation.test_sim_expected import MODELS
 from tests.engine.simulation.test_sim_expected import PROTOCOLS as PLANTED
@@ -28,239 +29,120 @@ COUNTED = (
 )
 KNOWN = "| mechanism | what must come out | test |"
 
-SIM = "engine/test_sim_expected::test_protocols_score_what_the_closed_form_says"
+SIM = "engine/sim_expected::protocols_score_what_the_closed_form_says"
 
-TRUTHS = (
-    ("naive_judge", SIM),
-    (
-        "open_trust",
-        "protocols/test_baselines::test_open_trust_shares_everything_and_is_worth_nothing",
-    ),
-    ("propaganda", SIM),
-    ("consultancy", SIM),
-    ("debate", SIM),
-    (
-        "debate",
-        "protocols/test_debate::test_a_judge_who_believes_whoever_spoke_last_is_won_by_the_reply",
-    ),
-    (
-        "debate_game",
-        "protocols/test_debate_game"
-        "::test_the_verdict_is_the_equilibrium_of_the_verdicts_on_all_pairs_of_drafts",
-    ),
-    (
-        "debate_game",
-        "protocols/test_debate_game"
-        "::test_in_a_sequential_game_the_last_speaker_answers_the_best_it_can",
-    ),
-    (
-        "debate_game",
-        "protocols/test_debate_game"
-        "::test_a_judge_whose_best_speech_is_known_hears_it_from_both_sides",
-    ),
-    (
-        "interactive_debate",
-        "protocols/test_interactive_debate"
-        "::test_what_only_a_question_brings_out_decides_for_the_truth",
-    ),
-    (
-        "open_consultancy",
-        "engine/test_beside::test_open_protocols_are_split_by_what_the_agent_chose",
-    ),
-    (
-        "open_debate",
-        "protocols/test_open_protocols"
-        "::test_how_often_a_wrong_agent_misleads_the_judge_can_be_read_off_the_outcomes",
-    ),
-    (
-        "double_consultancy",
-        "protocols/test_double_consultancy"
-        "::test_a_consultant_who_cannot_hear_the_other_cannot_copy_its_evidence",
-    ),
-    (
-        "cross_examination",
-        "protocols/test_cross_examination"
-        "::test_a_speaker_who_shifts_its_meaning_is_caught_wherever_the_copy_does_not_know_it",
-    ),
-    (
-        "cross_examination",
-        "protocols/test_cross_examination::test_a_speaker_is_pinned_down_in_a_single_sentence_too",
-    ),
-    (
-        "critique",
-        "protocols/test_critique"
-        "::test_a_critic_who_always_says_the_same_leaves_the_judge_with_the_proposal",
-    ),
-    (
-        "critique",
-        "protocols/test_critique"
-        "::test_an_honest_critic_finds_a_planted_flaw_as_often_as_its_draws_allow",
-    ),
-    (
-        "critique",
-        "protocols/test_critique::test_a_critic_that_was_turned_takes_what_an_honest_one_gave",
-    ),
-    (
-        "proposer_critic",
-        "protocols/test_proposer_critic"
-        "::test_a_judge_who_trusts_the_critic_is_as_good_as_the_critic",
-    ),
-    (
-        "market_making",
-        "protocols/test_market_making"
-        "::test_a_market_that_knows_the_judge_answers_what_it_believes_of_all_that_can_be_said",
-    ),
-    (
-        "market_making",
-        "protocols/test_market_making::test_trade_ends_at_the_fixed_point_of_the_market",
-    ),
-    ("market_making", SIM),
-    ("adversarial_propaganda", SIM),
-    (
-        "amplification",
-        "protocols/test_amplification::test_with_honest_helpers_it_answers_what_nobody_in_it_could",
-    ),
-    (
-        "amplification",
-        "protocols/test_amplification::test_each_helper_that_steers_takes_what_it_is_worth_of_asd",
-    ),
-    (
-        "amplification",
-        "protocols/test_amplification::test_over_many_problems_asd_falls_as_the_dose_rises",
-    ),
-    (
-        "recursive_reward_modelling",
-        "protocols/test_recursive_reward_modelling"
-        "::test_honest_helpers_give_the_judge_what_it_cannot_see_and_adversarial_ones_take_it",
-    ),
-    (
-        "recursive_reward_modelling",
-        "protocols/test_recursive_reward_modelling"
-        "::test_a_flaw_that_shows_three_levels_down_is_found_at_that_depth_and_no_other",
-    ),
-    (
-        "recursive_reward_modelling",
-        "protocols/test_recursive_reward_modelling"
-        "::test_best_of_n_against_a_reward_without_truth_gains_what_the_largest_of_n_gains",
-    ),
-    (
-        "doubly_efficient_debate",
-        "protocols/test_doubly_efficient_debate"
-        "::test_a_planted_flaw_is_found_as_often_as_most_votes_see_it",
-    ),
-    (
-        "doubly_efficient_debate",
-        "protocols/test_best_response_steps::test_no_list_of_steps_carries_a_lie_past_an_exact_judge",
-    ),
-    (
-        "doubly_efficient_debate",
-        "protocols/test_best_response_steps"
-        "::test_no_probabilities_carry_a_doubtful_argument_past_a_sampled_judge",
-    ),
-    (
-        "prover_estimator_debate",
-        "protocols/test_best_response_splits::test_no_split_carries_a_lie_past_an_exact_estimator",
-    ),
-    (
-        "prover_estimator_debate",
-        "protocols/test_prover_estimator_verdict"
-        "::test_an_estimator_who_knows_the_truth_cannot_be_evaded",
-    ),
-    (
-        "prover_estimator_debate",
-        "protocols/test_prover_estimator_verdict"
-        "::test_a_claim_is_as_likely_as_its_parts_given_what_the_judge_says_of_one",
-    ),
-    (
-        "prover_estimator_debate",
-        "protocols/test_prover_estimator_verdict"
-        "::test_a_claim_that_is_restated_is_no_likelier_for_that",
-    ),
-    (
-        "prover_estimator_debate",
-        "protocols/test_prover_estimator_verdict"
-        "::test_a_calibrated_estimator_who_cannot_find_the_flaw_is_right_on_average",
-    ),
-    (
-        "debate_feedback",
-        "protocols/test_debate_feedback"
-        "::test_the_ranking_raises_the_share_of_sound_responses_as_it_should",
-    ),
-    (
-        "debate_feedback",
-        "protocols/test_debate_feedback"
-        "::test_what_one_participant_knows_the_next_knows_a_round_later",
-    ),
-    (
-        "debate_feedback",
-        "protocols/test_debate_feedback::test_a_model_that_is_kinder_to_its_own_shows_in_the_score",
-    ),
-    (
-        "weak_to_strong",
-        "protocols/test_weak_to_strong"
-        "::test_the_error_that_each_judge_makes_for_itself_falls_with_their_number",
-    ),
-    ("jury", "protocols/test_jury::test_independent_jurors_are_right_as_often_as_condorcet_says"),
-    (
-        "jury",
-        "protocols/test_jury::test_a_pool_is_as_near_to_its_jurors_as_one_probability_can_be",
-    ),
-    (
-        "ensemble",
-        "protocols/test_ensemble::test_members_count_by_what_they_get_right_on_what_is_held_out",
-    ),
-    (
-        "ensemble",
-        "protocols/test_ensemble::test_independent_members_are_right_as_often_as_condorcet_says",
-    ),
-    (
-        "ensemble",
-        "protocols/test_weighing"
-        "::test_votes_weighed_by_log_odds_are_right_more_often_than_any_other_way",
-    ),
-    (
-        "best_of",
-        "protocols/test_best_of"
-        "::test_the_spoken_draft_scores_at_least_as_draft_0_on_any_side_in_any_seat",
-    ),
-    (
-        "quotes",
-        "protocols/test_quotes"
-        "::test_a_judge_who_goes_by_our_marks_is_fooled_by_quotes_out_of_context_alone",
-    ),
-    (
-        "side_check",
-        "engine/test_doubts"
-        "::test_speeches_that_fail_their_side_check_widen_the_bounds_by_their_share",
-    ),
-)
-"""By mechanism, as sweep files call it: the test of a planted world in which the right outcome is
-known; its docstring tells the world and the outcome."""
+TRUTHS: dict[str, list[str]] = {
+    "naive_judge": [SIM],
+    "open_trust": ["baselines::open_trust_shares_everything_and_is_worth_nothing"],
+    "propaganda": [SIM],
+    "consultancy": [SIM],
+    "debate": [
+        SIM,
+        "a_judge_who_believes_whoever_spoke_last_is_won_by_the_reply",
+    ],
+    "debate_game": [
+        "the_verdict_is_the_equilibrium_of_the_verdicts_on_all_pairs_of_drafts",
+        "in_a_sequential_game_the_last_speaker_answers_the_best_it_can",
+        "a_judge_whose_best_speech_is_known_hears_it_from_both_sides",
+    ],
+    "interactive_debate": ["what_only_a_question_brings_out_decides_for_the_truth"],
+    "open_consultancy": ["engine/beside::open_protocols_are_split_by_what_the_agent_chose"],
+    "open_debate": [
+        "open_protocols::how_often_a_wrong_agent_misleads_the_judge_can_be_read_off_the_outcomes"
+    ],
+    "double_consultancy": ["a_consultant_who_cannot_hear_the_other_cannot_copy_its_evidence"],
+    "cross_examination": [
+        "a_speaker_who_shifts_its_meaning_is_caught_wherever_the_copy_does_not_know_it",
+        "a_speaker_is_pinned_down_in_a_single_sentence_too",
+    ],
+    "critique": [
+        "a_critic_who_always_says_the_same_leaves_the_judge_with_the_proposal",
+        "an_honest_critic_finds_a_planted_flaw_as_often_as_its_draws_allow",
+        "a_critic_that_was_turned_takes_what_an_honest_one_gave",
+    ],
+    "proposer_critic": ["a_judge_who_trusts_the_critic_is_as_good_as_the_critic"],
+    "market_making": [
+        "a_market_that_knows_the_judge_answers_what_it_believes_of_all_that_can_be_said",
+        "markets::trade_ends_at_the_fixed_point_of_the_market",
+        SIM,
+    ],
+    "adversarial_propaganda": [SIM],
+    "amplification": [
+        "with_honest_helpers_it_answers_what_nobody_in_it_could",
+        "each_helper_that_steers_takes_what_it_is_worth_of_asd",
+        "over_many_problems_asd_falls_as_the_dose_rises",
+    ],
+    "recursive_reward_modelling": [
+        "honest_helpers_give_the_judge_what_it_cannot_see_and_adversarial_ones_take_it",
+        "a_flaw_that_shows_three_levels_down_is_found_at_that_depth_and_no_other",
+        "best_of_n_against_a_reward_without_truth_gains_what_the_largest_of_n_gains",
+    ],
+    "doubly_efficient_debate": [
+        "a_planted_flaw_is_found_as_often_as_most_votes_see_it",
+        "best_response_steps::no_list_of_steps_carries_a_lie_past_an_exact_judge",
+        "best_response_steps::no_probabilities_carry_a_doubtful_argument_past_a_sampled_judge",
+    ],
+    "prover_estimator_debate": [
+        "best_response_splits::no_split_carries_a_lie_past_an_exact_estimator",
+        "prover_estimator_verdict::an_estimator_who_knows_the_truth_cannot_be_evaded",
+        "prover_estimator_verdict::"
+        "a_claim_is_as_likely_as_its_parts_given_what_the_judge_says_of_one",
+        "prover_estimator_verdict::a_claim_that_is_restated_is_no_likelier_for_that",
+        "prover_estimator_verdict::"
+        "a_calibrated_estimator_who_cannot_find_the_flaw_is_right_on_average",
+    ],
+    "debate_feedback": [
+        "the_ranking_raises_the_share_of_sound_responses_as_it_should",
+        "what_one_participant_knows_the_next_knows_a_round_later",
+        "a_model_that_is_kinder_to_its_own_shows_in_the_score",
+    ],
+    "weak_to_strong": ["the_error_that_each_judge_makes_for_itself_falls_with_their_number"],
+    "jury": [
+        "independent_jurors_are_right_as_often_as_condorcet_says",
+        "a_pool_is_as_near_to_its_jurors_as_one_probability_can_be",
+    ],
+    "ensemble": [
+        "members_count_by_what_they_get_right_on_what_is_held_out",
+        "independent_members_are_right_as_often_as_condorcet_says",
+        "weighing::votes_weighed_by_log_odds_are_right_more_often_than_any_other_way",
+    ],
+    "best_of": ["the_spoken_draft_scores_at_least_as_draft_0_on_any_side_in_any_seat"],
+    "quotes": ["a_judge_who_goes_by_our_marks_is_fooled_by_quotes_out_of_context_alone"],
+    "side_check": [
+        "engine/doubts::speeches_that_fail_their_side_check_widen_the_bounds_by_their_share"
+    ],
+}
+"""By mechanism, as sweep files call it: the tests of planted worlds in which the right outcome is
+known; their docstrings tell the world and the outcome. A test is named without `test_`, after the
+name of its file where that is not the mechanism's."""
 
 
-def plain(kind: type[Protocol]) -> Protocol:
+def plain(kind: type[Protocol], **settings: object) -> Protocol:
     """The protocol with its default settings; one agent and one judge take every seat."""
     roles: dict[str, object] = {"judge": StatedJudge("sim/quiet")}
     if "agent" in {field.name for field in fields(kind)}:
         roles["agent"] = Agent("sim/quiet")
-    return kind(**roles)
+    return kind(**roles | settings)
+
+
+async def asked(protocol: Protocol, problem: Problem, place: int) -> dict[str, Call]:
+    """The different calls of one world of a problem, by address, in the order of asking.
+
+    place: of the answer that is argued for.
+    """
+    provider, seen = simulated([problem]), dict[str, Call]()
+
+    async def ask(call: Call) -> Reply:
+        seen.setdefault(call.address, call)
+        return await provider(call)
+
+    await protocol.run(problem.question, problem.question.answers[place], ask)
+    return seen
 
 
 async def calls(protocol: Protocol) -> list[set[str]]:
-    """The different calls of each world of a problem, by address."""
-    problem = shipment(0)
-    provider = simulated([problem])
-    worlds: list[set[str]] = []
-    for side in problem.question.answers:
-        seen: set[str] = set()
-
-        async def ask(call: Call, seen: set[str] = seen) -> Reply:
-            seen.add(call.address)
-            return await provider(call)
-
-        await protocol.run(problem.question, side, ask)
-        worlds.append(seen)
-    return worlds
+    """The different calls of each of two worlds, by address."""
+    return [set(await asked(protocol, shipment(0), place)) for place in (0, 1)]
 
 
 def counted() -> str:
@@ -285,10 +167,10 @@ def _counted(name: str, kind: type, protocol: Protocol) -> str:
 def known() -> str:
     """The known truth of every mechanism, as Markdown. AttributeError for a test that is gone."""
     lines = [KNOWN, "|---|---|---|"]
-    for mechanism, place in TRUTHS:
-        file, _, name = place.partition("::")
-        room, _, stem = file.partition("/test_")
-        where = below(room, stem)
+    for mechanism, place in ((name, each) for name, truths in TRUTHS.items() for each in truths):
+        file, _, told = place.rpartition("::")
+        room, _, stem = file.rpartition("/")
+        where, name = below(room or "protocols", stem or mechanism), f"test_{told}"
         module = where.removesuffix(".py").replace("/", ".")
         test = getattr(import_module(f"tests.{module}"), name)
         truth = " ".join(inspect.cleandoc(test.__doc__).split())

@@ -104,7 +104,7 @@ def _value(node: ast.expr, depth: int) -> float:
     if depth > MAX_EXPRESSION_DEPTH:
         raise _Refused(f"more than {MAX_EXPRESSION_DEPTH} levels deep")
     match node:
-        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
+        case ast.Constant(value=int() | float() as value):
             return _small(value)
         case ast.UnaryOp(op=ast.USub(), operand=inner):
             return -_value(inner, depth + 1)
@@ -129,8 +129,6 @@ def _refuse_large_power(base: float, exponent: float) -> None:
 
 
 def _small(value: float) -> float:
-    if isinstance(value, complex):
-        raise _Refused("the result is not real")
     if isinstance(value, int) and value.bit_length() > MAX_RESULT_BITS:
         raise _Refused(TOO_MANY_BITS)
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):

@@ -15,7 +15,7 @@ from oversight.protocols.transcript import Transcript, Turn
 
 @dataclass(frozen=True)
 class BestOf(Wrapper):
-    """N drafts a speech; the one after which a selection judge believes `side` most is spoken.
+    """N drafts of a speech; the one after which a selection judge believes `side` most is spoken.
 
     The judge reads the floor with each candidate as its last turn (Khan et al. 2024,
     arXiv:2402.06782). The spoken turn's score is never below that of draw 0; ties go to

@@ -1,8 +1,9 @@
 """Side check: a small model reads each speech and says which answer it argues for.
 
-An agent told to argue for an answer that it holds wrong may argue for the other one, or for none.
-Then the score of its world says little about the protocol; so such speeches are sent back a few
-times, and those that stay off their side are marked, for the bounds under drop, keep and worst.
+An agent told to argue for an answer that it believes to be wrong may argue for the other one, or
+for none. Then the score of its world says little about the protocol; so such speeches are sent back
+a few times, and those that stay off their side are marked, for the bounds under drop, keep and
+worst.
 """
 
 from dataclasses import dataclass, replace
@@ -25,10 +26,10 @@ NO_SIDE = "none"
 class SideCheck(Wrapper):
     """A speaker whose speeches are read by a `checker`, and asked for again if off their side.
 
-    The checker knows neither who speaks nor for which side. Every retry is a draw of its own, told
-    what the checker found. The last draft is spoken, whatever it is; the turn records
-    the finding and the number of retries. A refusal, an empty reply and a concession are spoken as
-    they are, unchecked: nobody is pressed until it complies.
+    The checker knows neither who speaks nor for which side. Every retry is a draw of its own that
+    is told what the checker found. The last draft is spoken, whatever it is; the turn records the
+    finding and the number of retries. A refusal, an empty reply and a concession are spoken as they
+    are, unchecked: nobody is pressed until it complies.
     """
 
     agent: Speaker

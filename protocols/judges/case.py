@@ -18,8 +18,8 @@ class Case:
 
     floor: Transcript
     brief: Brief | None = None
-    """What the judge reads beside the floor: the rules, and its role in them; None: only that it is
-    a judge."""
+    """What the judge reads beside the floor: the rules, and its part in them; None: no more than
+    that it is a judge."""
     statement: str = ""
     """The statement to judge; empty: the case is which answer is right."""
     side: Answer | None = None
@@ -51,7 +51,7 @@ class Belief:
     """The readings behind it; each over (true, not true)."""
 
     def of(self, side: Answer, question: Question) -> tuple[Judgement, ...]:
-        """The judgements read as probabilities of `side`; the others share the rest equally."""
+        """The judgements as probabilities of `side`; the other answers share the rest equally."""
         return tuple(
             replace(each, probs=probs_of(each.probs[0], side, question)) for each in self.judgements
         )

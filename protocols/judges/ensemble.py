@@ -13,7 +13,7 @@ from oversight.protocols.judges.shots import Shot
 from oversight.protocols.judges.weighing import WEIGHINGS, Weighing
 from oversight.protocols.question import randomness
 from oversight.protocols.scores import accuracy
-from oversight.protocols.settings import require_positive, unusual
+from oversight.protocols.settings import require_known, require_positive, unusual
 from oversight.protocols.transcript import Verdict
 
 
@@ -22,19 +22,21 @@ class Ensemble(RepeatedJudge):
     """One judge asked many times, each time with other examples; it can judge any protocol.
 
     To judge a floor:
-      1. member n is the judge with `shots` examples drawn with replacement (bagging: Breiman 1996)
-         by a chance that depends on `seed` and n alone, asked as a draw of its own;
+      1. member n is the judge with `shots` examples, drawn with replacement (bagging: Breiman 1996)
+         by chance that depends on `seed` and n alone; it is asked as a draw of its own;
       2. every member reads the floor, and none reads the others;
-      3. unless the weighing is uniform, every member also judges the examples that are held out:
-         half of all are taught and half are held out, so that none is tested on what it was shown;
-         `oversight.protocols.judges.weighing` makes weights of what it gets right, and an answer
-         that cannot be read is not right;
+      3. unless the weighing is uniform, half of the examples are held out, so that no member is
+         tested on what it was shown. Every member judges those too, and
+         `oversight.protocols.judges.weighing` makes weights of what it gets right; an answer that
+         cannot be read is wrong;
       4. the probabilities are pooled as those of a jury (`oversight.protocols.judges.jury`).
-    Unreadable if any member is, on the floor. An example about the question at hand is left out.
+    Unreadable if any member's verdict on the floor is. An example about the question at hand is
+    left out.
     Shared by the worlds: what the floor shares, as with any judge. The verdicts on held-out
-    examples depend on no question: a whole run pays for them once.
+    examples depend on no question, so a whole run pays for them once.
 
-    Where we differ: Sang et al. fine-tune a model a member; ours are shown examples in context.
+    Where we differ: Sang et al. fine-tune one model for each member; ours are shown examples in
+    context.
     """
 
     size: int = 5
@@ -53,12 +55,8 @@ class Ensemble(RepeatedJudge):
         require_positive(self, "size", "shots")
         if not isinstance(self.member, ModelJudge):
             raise ValueError(f"member: {self.member.name} is not the judge of one model")
-        if self.weighing not in WEIGHINGS:
-            raise ValueError(
-                f"weighing: there is no {self.weighing!r}; there is {', '.join(WEIGHINGS)}"
-            )
-        if self.pool not in POOLS:
-            raise ValueError(f"pool: there is no {self.pool!r}; there is {', '.join(POOLS)}")
+        require_known("weighing", self.weighing, WEIGHINGS)
+        require_known("pool", self.pool, POOLS)
         if self.weighing != "uniform" and self.pool == "median":
             raise ValueError("weighing: a median has no weights; use the pool mean or logodds")
         if self.weighing != "uniform" and len(self.examples) < 4:

@@ -1,14 +1,14 @@
 """Exchange of a case's labels, against position bias: an answer's label must not matter.
 
-A judge may lean to (A), to the answer shown first, or to whoever spoke first. So `both_orders` asks
-it twice, the second time with all three exchanged, as Khan et al. 2024 (arXiv:2402.06782) do with
-the names of their debaters.
+A judge may favour (A), the answer shown first, or whoever spoke first. So `both_orders` asks it
+twice, the second time with all three exchanged, as Khan et al. 2024 (arXiv:2402.06782) do with the
+names of their debaters.
 
-What models wrote has labels in it, and is not asked for again: another run of the debate would
+What models wrote contains labels, and is not asked for again: another run of the debate would
 measure two debates, not one judge. Labels are rewritten where they cannot be anything else: in the
 form that every prompt here teaches, `(A)`; after the name of a seat, `Debater A`; and after a noun
-for what has a label, `answer A`. A bare A may be an article, and stays; speakers who use bare
-letters are therefore better judged in one order. Quotes stay as they were verified.
+that takes a label, `answer A`. A bare A may be an article, and stays; speakers who use bare letters
+are therefore better judged in one order. Quotes stay as they were verified.
 
 Speeches change places only where they were simultaneous: a reply must not come before what it
 replies to.

@@ -35,8 +35,8 @@ class Judge(ABC):
     @property
     @abstractmethod
     def reads_passage(self) -> bool:
-        """Whether the judge may read the question's passage; if not, that is the asymmetry of the
-        paper."""
+        """Whether the judge may read the question's passage; if not, the agents know more than the
+        judge."""
 
     @property
     @abstractmethod
@@ -45,7 +45,7 @@ class Judge(ABC):
 
     @abstractmethod
     async def decide(self, case: Case, ask: Ask) -> Verdict:
-        """A probability for each option of a case. Unreadable if any reply that it rests on is."""
+        """A probability for each option of a case. Unreadable if a reply that it rests on is."""
 
     async def judge(self, floor: Transcript, ask: Ask, brief: Brief | None = None) -> Verdict:
         """The verdict on a floor: which answer is right. Unreadable as in `decide`.
@@ -108,7 +108,7 @@ class ModelJudge(Judge):
     persona: str = ""
     """Who the judge is told to be, such as `You are a patient teacher of mathematics.`"""
     shots: tuple[Shot, ...] = ()
-    """Examples that the judge is shown before the case."""
+    """Examples that the judge is shown before the case at hand."""
     reason: Reason = "none"
     """Whether the judge thinks before it answers: in private tags, or openly. The reasoning is
     recorded with the judgement; no other seat reads it either way."""
@@ -211,9 +211,8 @@ class ModelJudge(Judge):
             words = case.briefing.words
             told.append(words.text(f"judge.reason_{self.reason}{'_form' if form else ''}"))
             form = form and with_reasoning(form)
-            marks["private"] = "yes"
-            if form or self.reason == "public":
-                del marks["private"]
+            if self.reason == "private" and form is None:
+                marks["private"] = "yes"
         if case.statement:
             marks["options"] = "|".join(option.label for option in case.options.answers)
         # Tags close the text: a weak model goes on with another tag, and not with an answer.
@@ -244,8 +243,8 @@ class ModelJudge(Judge):
 
     @abstractmethod
     async def elicit(self, shown: "Shown", ask: Ask) -> tuple[Judgement, ...]:
-        """Ask in one order of presentation; one Judgement a reply, each over the options in their
-        own order. Unreadable where there is nothing to read."""
+        """Ask in one order of presentation; one Judgement for each reply, over the options in their
+        own order. Unreadable if there is nothing to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +271,7 @@ class Shown:
 
 
 def average(rows: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
-    """The mean probability of each answer; one row a reading."""
+    """The mean probability of each answer; each row is one reading."""
     if len(rows) == 1:
         return rows[0]
     return tuple(sum(column) / len(rows) for column in zip(*rows, strict=True))

@@ -14,6 +14,7 @@ from oversight.protocols.gather import gather_in_order
 from oversight.protocols.judges.case import Case
 from oversight.protocols.judges.judge import Judge
 from oversight.protocols.scores import log
+from oversight.protocols.settings import require_known
 from oversight.protocols.transcript import Transcript, Verdict
 
 Pooling: TypeAlias = Literal["mean", "median", "logodds"]
@@ -26,16 +27,16 @@ class Jury(Judge):
     """Judges who do not read each other (Verga et al. 2024, arXiv:2404.18796; weighted pools as in
     Sang et al. 2024, arXiv:2402.00667).
 
-    mean: the weighted mean of each probability. median: the middle one of each, normalised; it has
-    no weights. logodds: the weighted mean of the logarithms, clipped as log scores are, so that a
-    certain juror weighs heavily but has no veto; for two answers the mean of the log odds.
+    mean: the weighted mean of each probability. median: the median of each, normalised; it takes no
+    weights. logodds: the weighted mean of the logarithms, clipped as in the log score, so that a
+    juror who is certain weighs heavily but has no veto; for two answers the mean of the log odds.
     Unreadable if any juror is: a jury without one of its members would be another jury.
     """
 
     judges: tuple[Judge, ...]
     pool: Pooling = "mean"
     weights: tuple[float, ...] = ()
-    """One a judge, none negative; only their proportions count. Empty: all equal."""
+    """One for each judge, none negative; only their proportions count. Empty: all equal."""
 
     def __post_init__(self) -> None:
         if not self.judges:
@@ -45,8 +46,7 @@ class Jury(Judge):
                 "judges: two jurors are the same, and would say the same; for several draws of one "
                 "judge use votes"
             )
-        if self.pool not in POOLS:
-            raise ValueError(f"pool: there is no {self.pool!r}; there is {', '.join(POOLS)}")
+        require_known("pool", self.pool, POOLS)
         if self.weights and self.pool == "median":
             raise ValueError("weights: a median has none; use the pool mean or logodds")
         if self.weights and len(self.weights) != len(self.judges):
@@ -77,7 +77,7 @@ class Jury(Judge):
 def pooled(
     floor: Transcript, verdicts: Sequence[Verdict], pool: Pooling, weights: Sequence[float]
 ) -> Verdict:
-    """One verdict pooled from several on one floor. weights: one each, none negative, not all 0."""
+    """The pool of several verdicts on one floor. weights: one each, none negative, not all 0."""
     shares = [weight / sum(weights) for weight in weights]
     row = POOLS[pool]([verdict.probs for verdict in verdicts], shares)
     total = sum(row)
@@ -105,4 +105,4 @@ def _logodds(rows: Sequence[Probabilities], shares: Sequence[float]) -> list[flo
 POOLS: Mapping[Pooling, Callable[[Sequence[Probabilities], Sequence[float]], list[float]]] = (
     MappingProxyType({"mean": _mean, "median": _median, "logodds": _logodds})
 )
-"""Pooling functions by name: from one row a juror and their shares to weights of the answers."""
+"""Pooling functions by name: from the jurors' rows and their shares to weights of the answers."""

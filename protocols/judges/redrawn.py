@@ -12,12 +12,12 @@ from oversight.protocols.transcript import Verdict
 
 @dataclass(frozen=True)
 class Redrawn(RepeatedJudge):
-    """Several verdicts of one judge on the very same transcript; the verdict is their mean.
+    """Several verdicts of one judge on the same transcript; the verdict is their mean.
 
-    Each verdict is recorded beside the mean, so that a report can tell the noise of verdicts,
-    which are cheap, from that of the debates that they are about. Draw 0 is the judge's plain call,
-    so that a run with `draws: 3` goes on from one without. A judge whose temperature is 0 says much
-    the same each time.
+    Each verdict is recorded beside the mean, so that a report can tell the noise of verdicts, which
+    are cheap, from that of the debates that they are about. Draw 0 is the judge's plain call, so a
+    run with `draws: 3` reuses the calls of a run without. A judge at temperature 0 says much the
+    same each time.
     """
 
     draws: int = 3

@@ -32,7 +32,7 @@ class Shot:
 
     @classmethod
     def of(cls, problem: Problem) -> Self:
-        """The case of a problem, decided by its values: certain, or shared by its best answers."""
+        """The case of a problem, decided by its values: its best answers share all probability."""
         most = max(problem.values)
         best = [float(value == most) for value in problem.values]
         probs = tuple(each / sum(best) for each in best)
@@ -52,7 +52,7 @@ def shots_text(
 
 
 def likeliest(question: Question, shot: Shot) -> str:
-    """The label of the answer with the largest probability; of equals the first."""
+    """The label of the answer with the largest probability; the first, if several tie."""
     return question.answers[shot.probs.index(max(shot.probs))].label
 
 

@@ -27,8 +27,8 @@ _CONCLUSION = re.compile(
 class VotesJudge(ModelJudge):
     """N draws, each with reasoning and a label; the probability of an answer is its share.
 
-    A draw whose conclusion cannot be read casts no vote; none at all is Unreadable. There is
-    one judgement a vote.
+    A draw whose conclusion cannot be read casts no vote; Unreadable if none can. Each vote is a
+    judgement.
     """
 
     temperature: float | None = 1.0

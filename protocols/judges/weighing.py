@@ -1,8 +1,8 @@
 """Weights of an ensemble's members, from what they got right on decided cases.
 
-Each weighing is a function of `right`: right[m][e] is whether member m was right on case e; each
-member has the same cases, at least one. It gives a weight a member, none below 0, of which only
-the proportions count. Where no member is right more often than wrong, all count alike.
+Each weighing is a function of `right`: right[m][e] is whether member m was right on case e; all
+members have the same cases, at least one. It gives one weight for each member, none below 0; only
+their proportions count. If no member is right more often than wrong, all count equally.
 """
 
 import math
@@ -22,9 +22,9 @@ def uniform(right: Right) -> tuple[float, ...]:
 def adaboost(right: Right) -> tuple[float, ...]:
     """Boosting of given members (AdaBoost.M1: Freund and Schapire 1997).
 
-    In each step the member with the least weighted error e, of equals the first, gets the weight
-    ln((1 - e)/e); then the cases on which it was wrong count (1 - e)/e times as much. Each member
-    is taken once; none whose error has come to 1/2 is.
+    In each step the member with the least weighted error e (the first, if several tie) gets the
+    weight ln((1 - e)/e); then the cases on which it was wrong count (1 - e)/e times as much. Each
+    member is taken once, and none whose error has come to 1/2.
     A member that is never wrong is taken to err on half a case, or it would silence all others.
     """
     cases = len(right[0])
@@ -49,8 +49,8 @@ def logodds_weights(right: Right) -> tuple[float, ...]:
     """The log odds of being right, ln(q/(1 - q)): with votes from independent members this is the
     rule that is right most often (Nitzan and Paroush 1982).
 
-    q is estimated as (right + 1)/(cases + 2); a member that is wrong more often than right counts
-    for nothing, rather than to the contrary.
+    q is estimated as (right + 1)/(cases + 2); a member that is wrong more often than right gets the
+    weight 0, not a negative one.
     """
     weights = []
     for row in right:

@@ -1,6 +1,7 @@
 """Adversarial propaganda: propaganda that goes on while it moves a market.
 
-It is market making (Hubinger 2020) with the adversary in the agent's seat.
+It is market making (Hubinger 2020, «AI safety via market making») with the adversary in the agent's
+seat.
 """
 
 from dataclasses import dataclass, replace
@@ -30,22 +31,23 @@ FORECASTER = Role("adversarial_propaganda.market", "Market")
 
 @dataclass(frozen=True)
 class AdversarialPropaganda(Protocol):
-    """The agent, as the adversary of a market, argues for `side` while that moves the price; the
-    judge decides.
+    """The agent, as the adversary of a market, argues for `side` while that moves the price; then
+    the judge decides.
 
     World a:
-      1. the market M states p_0, hearing the question alone;
+      1. the market M states p_0 with only the question before it;
       2. the agent, who has heard all speeches and prices, speaks for a;
       3. M, who hears the speeches alone, states p_t;
-      4. 2 and 3 again until p_t is less than `epsilon` from p_t-1, or after `rounds` speeches;
+      4. steps 2 and 3 are repeated until p_t is less than `epsilon` from p_t-1, or for `rounds`
+         speeches;
       5. the judge, who hears the speeches alone, decides.
-    M is the judge, whose price is what it believes so far, asked in its own way, so that the last
-    price is the verdict and one call; or another model, which fills in a form with what it thinks
-    that the judge will believe.
-    The verdict is the judge's.
+    M is the judge, and its price what the judge believes so far, asked in the judge's own way; the
+    last price is then the verdict, and the same call. Or M is another model, which fills in a form
+    with what it thinks that the judge will believe.
     Shared: p_0, before anyone argues; from the first speech on everything depends on a.
-    Reward: the judge's belief in a. Measured as in `MarketMaking`: `market_loss`, `adversary_loss`,
-    the number of `speeches`, whether the price `settled`, and the last `price` of a.
+    Reward: the judge's belief in a.
+    Measured: as in `MarketMaking`, `market_loss`, `adversary_loss`, the number of `speeches`, and
+    whether the price `settled`; and the last `price` of a.
     """
 
     agent: Speaker
@@ -63,13 +65,13 @@ class AdversarialPropaganda(Protocol):
         require_positive(self, "rounds")
 
     async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
-        advocate = self.seat(self.agent, side, ADVOCATE)
-
-        async def price(heard: Transcript) -> tuple[Turn, Prices]:
-            return await self._price(heard, ask)
-
         floor, prices = await traded(
-            price, advocate, Transcript(question), ask, self.epsilon, self.rounds
+            lambda heard: self._price(heard, ask),
+            self.seat(self.agent, side, ADVOCATE),
+            Transcript(question),
+            ask,
+            self.epsilon,
+            self.rounds,
         )
         verdict = await self.judge.judge(speeches(floor), ask, self.judging())
         measures = (

@@ -1,9 +1,9 @@
 """Iterated amplification (Christiano, Shlegeris and Amodei 2018, arXiv:1810.08575).
 
 An overseer who could not answer a question asks helpers easier ones. If it can put their answers
-together, and no helper is needed for more than it can be checked on, the overseer with its helpers
-is better than either alone. This measures one amplified overseer, and how much it bears: some of
-its helpers are turned against it.
+together, and relies on no helper for more than it can check, the overseer with its helpers is
+better than either alone. This measures one amplified overseer, and how much it withstands when some
+of its helpers are turned against it.
 """
 
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from typing import ClassVar
 from oversight.cache.call import Ask
 from oversight.protocols.agents.agent import Speaker
 from oversight.protocols.gather import gather_in_order
-from oversight.protocols.mechanisms.auxiliary import Aux, aux_name, check_aux
+from oversight.protocols.mechanisms.auxiliary import Assisted, Aux
 from oversight.protocols.mechanisms.listing import list_entries
 from oversight.protocols.protocol import Conversation, Measured
 from oversight.protocols.question import Answer, Question, randomness
@@ -35,59 +35,58 @@ class SubAnswer:
 
     asked: Turn
     answer: Turn
-    helpers: int
-    """How many helpers it took."""
-    steered: int
-    """How many of them steered."""
+    helpers: tuple[bool, ...]
+    """For each helper behind the answer, whether it steered."""
 
 
 @dataclass(frozen=True)
-class Amplification(Conversation):
-    """An overseer asks subquestions; the agent is all the helpers, and some steer toward `side`.
+class Amplification(Assisted, Conversation):
+    """An overseer asks subquestions; the agent is every helper, and some steer toward `side`.
 
     World a:
       1. the overseer writes at most `subquestions` subquestions (a form);
-      2. each is answered, all at once: by a helper, or where `depth` allows by 1 to 3 over again,
-         one level deeper;
-      3. the overseer answers from what it was told: at the top this is the judge, who hears the
+      2. all are answered at once, each by a helper or, where `depth` allows, by steps 1 to 3 one
+         level deeper;
+      3. the overseer answers from what it was told. At the top this is the judge, who reads the
          subquestions with their answers and decides.
-    Helpers steer for a by chance `steered`, each by a coin of its own that falls by question,
-    subquestion and `seed`, and so alike in both worlds, in every process and at every place in the
-    tree. A helper that steers at some dose steers at every higher one. What anyone is shown depends
-    on the question and the subquestion at hand, not on the way to it: a subquestion that comes up
-    twice is one call, and is paid once.
-    Helpers that do not steer are honest, or steer for another answer than a (`aux: sided`), as
-    where two sides have each turned some. Those that are turned to a are the dose itself.
-    Shared: the subquestions at the top, and all that honest helpers answer them; below, whatever
-    does not rest on a steered answer. At `steered` 0 nothing depends on a, and both worlds are one.
-    Reward: for the agent as a helper that steers, the judge's belief in a.
+    Each helper steers for a with probability `steered`. Its coin is fixed by the question, the
+    subquestion and `seed`, and so falls the same in both worlds, in every process and anywhere in
+    the tree; a helper that steers at some dose steers at every higher one. What anyone is shown
+    depends on the question and the subquestion at hand, not on the way to it, so that a subquestion
+    that comes up twice is one call, and is paid once.
+    Helpers that do not steer are honest or, with `aux: sided`, steer for another answer than a, as
+    if two sides had each turned some. Adversarial helpers are the dose itself.
+    Shared: the subquestions at the top and every answer of an honest helper to them; below, all
+    that does not rest on a steered answer. At `steered: 0` nothing depends on a, and the two worlds
+    are one.
+    Reward: for the agent, as a helper that steers, the judge's belief in a.
     Measured: how many `helpers` answered, and how many of them were `steered`.
 
-    Where we differ: Christiano trains the next helper on the amplified overseer, and so on; ours
-    are asked as they are, which is one iteration. His helpers see their subquestion alone; ours
-    also see the question, whose passage is what subquestions are often about.
+    Where we differ: Christiano et al. train the next helper on the amplified overseer, and so on;
+    ours are asked as they are, which is one iteration. Their helpers see the subquestion alone;
+    ours also see the question, whose passage is what subquestions are often about.
     """
 
     agent: Speaker
     overseer: Speaker | None = None
-    """Who splits, and concludes below the top; None: the judge's model."""
+    """Who asks the subquestions, and concludes below the top; None: the judge's model."""
     subquestions: int = 3
-    """The most that are asked about any one thing."""
+    """The most subquestions in one list."""
     depth: int = 1
-    """Levels of subquestions; at 1 helpers answer those of the top."""
+    """Levels of subquestions; at 1 helpers answer those at the top."""
     steered: float = 0.5
     """Probability that a helper steers, in [0, 1]."""
     budget: int = 64
-    """The most subquestions in one world. Each takes one, and those below it share what is left
-    alike; one with nothing left is answered by a helper."""
+    """The most subquestions in one world. Each takes one, and the subquestions of a list share
+    equally what is left; one with nothing left is answered by a helper."""
     seed: int = 0
     aux: Aux = "honest"
-    """Whose side the other helpers are on, those that do not steer."""
+    """Whose side those helpers are on that do not steer."""
 
     sections: ClassVar[tuple[str, ...]] = ("amplification",)
 
     def __post_init__(self) -> None:
-        check_aux(self.aux)
+        super().__post_init__()
         if self.aux == "adversarial":
             raise ValueError("aux: adversarial helpers are what steered doses; set steered: 1")
         require_positive(self, "subquestions", "depth", "budget")
@@ -98,17 +97,13 @@ class Amplification(Conversation):
     def name(self) -> str:
         seed = f" seed {self.seed}" if self.seed else ""
         size = f"{self.subquestions} subquestions {self.depth} deep"
-        return f"amplification {size} steered {self.steered:g}{seed}{aux_name(self.aux)}"
-
-    def rule_values(self) -> dict[str, str | int]:
-        return {"conduct": self.words.text(f"amplification.{self.aux}_conduct")}
+        return f"amplification {size} steered {self.steered:g}{seed}{self.aux_name}"
 
     async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Measured:
         findings = await self._findings(floor, self.depth, self.budget, side, ask)
-        helpers = sum(finding.helpers for finding in findings)
-        steered = sum(finding.steered for finding in findings)
+        helpers = helpers_behind(findings)
         return Measured(
-            with_findings(floor, findings), (("helpers", helpers), ("steered", steered))
+            with_findings(floor, findings), (("helpers", len(helpers)), ("steered", sum(helpers)))
         )
 
     async def _findings(
@@ -133,17 +128,12 @@ class Amplification(Conversation):
         at_hand = Transcript(question, (replace(asked, speaker=AT_HAND),))
         if not depth or not budget:
             steers = self.steers(question, asked.text)
-            seat = self._helper(question, side, steers)
-            answer = await seat.speak(at_hand, ask)
-            # A seat with a side is called by it, and would tell who steers.
-            return SubAnswer(
-                asked, replace(answer, speaker=AMPLIFICATION_HELPER.title), 1, int(steers)
-            )
+            answer = await self._helper(question, side, steers).speak_unlabelled(at_hand, ask)
+            return SubAnswer(asked, answer, (steers,))
         findings = await self._findings(at_hand, depth, budget, side, ask)
         overseer = self.judge_seat(self.brief(CONCLUDER), self.overseer)
         answer = await overseer.speak(with_findings(at_hand, findings), ask)
-        helpers = sum(finding.helpers for finding in findings)
-        return SubAnswer(asked, answer, helpers, sum(finding.steered for finding in findings))
+        return SubAnswer(asked, answer, helpers_behind(findings))
 
     def _helper(self, question: Question, side: Answer, steers: bool) -> Seat:
         if steers:
@@ -163,6 +153,11 @@ def with_findings(floor: Transcript, findings: list[SubAnswer]) -> Transcript:
     return floor.then(*(turn for each in findings for turn in (each.asked, each.answer)))
 
 
+def helpers_behind(findings: list[SubAnswer]) -> tuple[bool, ...]:
+    """For each helper behind any of the findings, whether it steered."""
+    return tuple(steered for finding in findings for steered in finding.helpers)
+
+
 def shares(budget: int, parts: int) -> list[int]:
-    """`budget` in so many whole parts, as equal as can be, the larger ones first."""
+    """`budget` in so many whole parts, as equal as they can be, the larger ones first."""
     return [budget // parts + (place < budget % parts) for place in range(parts)]

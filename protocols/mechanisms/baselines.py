@@ -1,4 +1,4 @@
-"""What every protocol is held against: no voice, one voice, and blind trust."""
+"""The baselines of every protocol: no voice, one voice, and blind trust."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -19,8 +19,9 @@ ADVOCATE_ROLE = Role("propaganda.advocate", "Advocate")
 class NaiveJudge(Conversation):
     """The judge answers alone.
 
-    World a: one judge call. The worlds are the same call, so they share everything. The ASD of a
-    judge who knows something is not zero; lift is measured from here.
+    World a: one judge call.
+    Shared: everything, since the call is the same in both worlds. The ASD of a judge who knows
+    something is not zero; lift is measured from here.
     """
 
     sections: ClassVar[tuple[str, ...]] = ("naive_judge",)
@@ -33,7 +34,8 @@ class NaiveJudge(Conversation):
 class Propaganda(Conversation):
     """One agent argues for `side`, unopposed.
 
-    World a: the agent speaks once, the judge decides. The worlds share nothing.
+    World a: the agent speaks once for a, and the judge decides.
+    Shared: nothing.
     """
 
     agent: Speaker
@@ -44,16 +46,14 @@ class Propaganda(Conversation):
         return await hear(floor, self.seat(self.agent, side, ADVOCATE_ROLE), ask=ask)
 
 
-CHOOSER = Role("open_trust.choose", "Agent")
-
-
 @dataclass(frozen=True)
 class OpenTrust(Protocol):
-    """The agent picks an answer freely, and is believed.
+    """The agent picks an answer freely, and is believed (Sudhir et al. 2025, arXiv:2504.03731).
 
-    World a: the verdict is 1 on a, since whoever is trusted blindly is believed in both worlds;
-    so ASD is 0 when the values are +1 and -1 (Sudhir et al. 2025, arXiv:2504.03731). What the
-    agent would say of its own accord is asked once for both worlds, and measured as `chose`.
+    World a: the verdict is 1 on a, since an agent who is trusted blindly is believed in every
+    world; so ASD is 0 when the values are +1 and -1.
+    Shared: the one call that is made, which asks what the agent would answer of its own accord.
+    That answer is measured as `chose`.
     """
 
     agent: Speaker
@@ -62,16 +62,16 @@ class OpenTrust(Protocol):
     ignores: ClassVar[frozenset[str]] = frozenset({"judge"})
 
     async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
-        brief = free_choice(self.words)
-        chosen = await choose(self.agent, Transcript(question), ask, brief)
+        chosen = await free_choice(self.agent, question, self.words, ask)
         probs = tuple(float(answer == side) for answer in question.answers)
         return Verdict(probs, Transcript(question), measures=(("chose", chosen.label),))
 
 
-def free_choice(words: PromptSet) -> Brief:
-    """What an agent reads that is asked for the answer it would give."""
-    return Brief(
-        CHOOSER.title, words.text("open_trust.rules"), words.text(CHOOSER.block), prompts=words
+async def free_choice(agent: Speaker, question: Question, words: PromptSet, ask: Ask) -> Answer:
+    """The answer that the agent gives to the bare question. Unreadable if it names none."""
+    rules, task = words.text("open_trust.rules"), words.text("open_trust.choose")
+    return await choose(
+        agent, Transcript(question), ask, Brief("Agent", rules, task, prompts=words)
     )
 
 

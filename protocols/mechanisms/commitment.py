@@ -1,6 +1,6 @@
-"""Commitments: a list that a seat lays down before anyone looks, and an entry of ours that ends it.
+"""Commitments: a list that a seat lays down before anyone looks, ended by an entry of ours.
 
-A list that is too long is never cut: what was cut could be the flaw, or what the list is for.
+A list that is too long is never cut: what was cut could be the flaw, or the very point of the list.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ class Listed(Generic[T]):
 @dataclass(frozen=True, slots=True)
 class Commitment(Generic[T]):
     entries: tuple[Turn, ...]
-    """What the seat listed, and at the end the entry that is ours."""
+    """What the seat listed, and our entry at the end."""
     stated: T
     asked_again: bool
     """Whether the first list was too long."""
@@ -47,9 +47,10 @@ async def commit(
 ) -> Commitment[T] | None:
     """What the seat commits to on this floor (a form); None if it lists nothing.
 
-    most: the most entries, ours aside. ending: our own entry, made of theirs. A seat that lists
-    more is told so and asked once again; Unreadable if it does so twice, or if the reply is no
-    list. Every entry is escaped, and cut with a mark at the speaker's word limit.
+    most: the most entries, not counting ours. ending: makes our entry from theirs and from what
+    else the form says. A seat that lists more is told so and asked once more; Unreadable if it does
+    so again, or if the reply is no list. Every entry is escaped, and cut with a mark at the
+    speaker's word limit.
     """
     brief, asked = seat.brief, seat
     for asked_again in (False, True):
@@ -67,5 +68,5 @@ async def commit(
 
 
 def whole(entries: Sequence[Turn], most: int) -> Sequence[Turn] | None:
-    """The entries, ours with them, if they are at most so many; never a part of them."""
+    """All of the entries if there are at most `most`; otherwise None."""
     return entries if len(entries) <= most else None

@@ -17,11 +17,12 @@ CLIENT = Role("consultancy.client", "Client", "ask")
 
 @dataclass(frozen=True)
 class Consultancy(Conversation):
-    """A consultant argues for `side`; a client asks.
+    """A consultant argues for `side`; a client asks questions.
 
-    World a: client and consultant take turns, `turns` speeches in all, `first` begins; then the
-    judge decides. The client is the judge's model and reads the passage only if the judge does.
-    Every call depends on the side, but for a client who begins: the worlds share that question.
+    World a: client and consultant take turns, beginning with `first`, for `turns` speeches in all;
+    then the judge decides. The client is the judge's model, and reads the passage only if the
+    judge does.
+    Shared: the opening question of a client who begins. Every other call depends on a.
     """
 
     agent: Speaker

@@ -1,8 +1,8 @@
 """Cross-examination (Barnes and Christiano 2020): a copy of the speaker stands by a statement.
 
-A debater who may shift its meaning as the debate goes on can never be pinned down. So the
-opponent may question a copy of the speaker that has the context up to a statement and no more: it
-cannot suit its reply to what was said later, and the judge sees where the two do not agree.
+A debater who may shift its meaning as the debate goes on can never be pinned down. So the opponent
+may question a copy of the speaker that has the context up to a statement and no more: the copy
+cannot suit its reply to what was said later, and the judge sees where the two disagree.
 («Writeup: progress on AI safety via debate», AI Alignment Forum, February 2020.)
 """
 
@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from oversight.cache.call import Ask
 from oversight.protocols.agents.agent import Speaker
+from oversight.protocols.mechanisms.listing import numbered
 from oversight.protocols.prompts.forms import TEXT, Filled, Form, whole_number
 from oversight.protocols.protocol import Conversation
 from oversight.protocols.question import Answer
@@ -24,8 +25,8 @@ CHALLENGER = Role("cross_examination.challenger", "Debater")
 WITNESS = Role("cross_examination.witness", "Copy of Debater", "answer")
 
 MAX_STATEMENT_WORDS = 40
-"""A longer sentence is several statements: else a speaker who writes a single sentence gives its
-copy all of the speech, and can never be pinned down."""
+"""A longer sentence is several statements; otherwise a speaker who writes a single sentence gives
+its copy the whole speech, and can never be pinned down."""
 
 _SENTENCE = re.compile(
     r"(?:\d+[.)][ \t]+)?"  # the number of a list belongs to what it counts
@@ -48,17 +49,18 @@ class CrossExamination(Conversation):
 
     World a:
       1. the agent speaks for a;
-      2. an opponent, who argues for another answer, picks a statement of that speech and a
+      2. an opponent, who argues for another answer, picks a statement of that speech and asks a
          question about it (a form);
-      3. a copy of the agent, that has the question and the speech up to that statement, answers;
-      4. 2 and 3 again, `challenges` times in all, by the opponents in turn; then the judge reads
-         everything and decides.
+      3. a copy of the agent, which has only the question and the speech up to that statement,
+         answers;
+      4. steps 2 and 3 are repeated, `challenges` times in all, by the opponents in turn; then the
+         judge reads everything and decides.
     A statement is a sentence or a line, of MAX_STATEMENT_WORDS at most. No copy hears of another
     challenge. A speech without any statement is not challenged.
     Shared: nothing, since all rests on the agent's speech for a, which the other world never hears.
     Reward: the judge's belief in one's own answer, for the agent, its copies and the opponent.
 
-    Where we differ: in the paper it is one move in a longer debate, and either side may be
+    Where we differ: in the paper this is one move in a longer debate, and either side may be
     questioned; ours is that move alone, put to the overseen agent, so that its worth shows.
     """
 
@@ -81,7 +83,7 @@ class CrossExamination(Conversation):
         exchanges: tuple[Turn, ...] = ()
         rivals = floor.question.others(side)
         for number in range(self.challenges if said else 0):
-            heard = floor.then(numbered(speech), *exchanges)
+            heard = floor.then(as_statements(speech, said), *exchanges)
             against = rivals[number % len(rivals)]
             place, challenge = await self._challenge(heard, side, against, said, ask)
             pinned = floor.then(replace(speech, text=said[place].up_to), challenge)
@@ -97,7 +99,7 @@ class CrossExamination(Conversation):
         said: tuple[Statement, ...],
         ask: Ask,
     ) -> tuple[int, Turn]:
-        """The place of the statement that the opponent challenges, from 0, and its question."""
+        """The place of the statement that the opponent challenges, from 0, and its challenge."""
         seat = self.seat(self.opponent or self.agent, against, CHALLENGER)
         numbers = range(1, len(said) + 1)
 
@@ -117,8 +119,10 @@ class CrossExamination(Conversation):
 
 
 def statements(speech: str) -> tuple[Statement, ...]:
-    """The sentences and lines of a speech, in order; none if it is blank. A sentence of more than
-    MAX_STATEMENT_WORDS is cut into several."""
+    """The sentences and lines of a speech, in order; none if it is blank.
+
+    A sentence of more than MAX_STATEMENT_WORDS is cut into several.
+    """
     return tuple(
         Statement(piece.group(), speech[: piece.end()])
         for sentence in _SENTENCE.finditer(speech)
@@ -126,8 +130,6 @@ def statements(speech: str) -> tuple[Statement, ...]:
     )
 
 
-def numbered(speech: Turn) -> Turn:
-    """The speech as a list of its statements, counted from 1."""
-    said = statements(speech.text)
-    lines = (f"[{number}] {statement.text}" for number, statement in enumerate(said, 1))
-    return replace(speech, text="\n".join(lines))
+def as_statements(speech: Turn, said: tuple[Statement, ...]) -> Turn:
+    """The speech as a numbered list of its statements."""
+    return replace(speech, text=numbered(statement.text for statement in said))

@@ -16,14 +16,15 @@ DEBATER = Role("debate.debater", "Debater")
 
 @dataclass(frozen=True)
 class Debate(Conversation):
-    """An agent argues for each answer; the judge hears them all.
+    """A debater argues for each answer; the judge hears them all.
 
-    World a: the agent argues for a, an opponent for each other answer, for `rounds` rounds; then
-    the judge decides. Simultaneous: in each round all speak on the same floor, blind to each
-    other, and their speeches are laid down in answer order. So with one policy in all seats the
-    worlds are the same calls, and are paid once. Sequential: the agent speaks first and the
-    opponents reply, in answer order; the order differs between the worlds, and what shares nothing
-    must not.
+    World a: the agent argues for a, and an opponent for each other answer, for `rounds` rounds;
+    then the judge decides. Simultaneous: in each round all speak on the same floor, blind to each
+    other, and their speeches are laid down in answer order. Sequential: the agent speaks first, and
+    the opponents reply in answer order.
+    Shared: in simultaneous debate with one policy in all seats, everything, since no call depends
+    on a. In sequential debate nothing: in each world another side speaks first.
+    Reward: for each debater the judge's belief in its own answer.
     """
 
     agent: Speaker
@@ -54,7 +55,7 @@ class Debate(Conversation):
         return {"rounds": self.rounds, "order": self.words.text(f"debate.{order}")}
 
     def order(self, question: Question, side: Answer, number: int) -> tuple[tuple[Seat, ...], ...]:
-        """Who speaks in a round: those who speak at once together, one after another apart."""
+        """Who speaks in a round, step by step; the seats of one step speak at once."""
         told = {"round": number, "rounds": self.rounds}
         seats = {
             answer: self.seat(
@@ -70,5 +71,5 @@ class Debate(Conversation):
         return tuple((seats[answer],) for answer in (side, *question.others(side)))
 
     async def open_round(self, number: int, floor: Transcript, ask: Ask) -> Transcript:
-        """What comes before the speeches of round `number`, from 1: nothing, in a plain debate."""
+        """What comes before the speeches of round `number`, from 1; in a plain debate nothing."""
         return floor

@@ -1,27 +1,27 @@
 """Debate as feedback (RLDF: Cheng et al. 2024, arXiv:2404.10160): several roles debate a response.
 
-One model, asked to play several roles that discuss a text, notices what it would not notice when
-asked outright; and it is said to judge a text differently when it is told that the text is its
-own. Scores after the debate rank the responses, which is what a reward model is trained on.
+A model that plays several roles which discuss a text notices what it would not notice if it were
+asked outright; and it is said to judge a text differently when it is told that the text is its own.
+Scores given after the debate rank the responses, and such a ranking is what a reward model is
+trained on.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from oversight.cache.call import Ask, nth
 from oversight.protocols.agents.agent import Speaker
 from oversight.protocols.gather import gather_in_order
-from oversight.protocols.mechanisms.auxiliary import Aux, aux_name, aux_seat, check_aux
+from oversight.protocols.mechanisms.auxiliary import Assisted, Aux
 from oversight.protocols.prompts.escape import escape_tags
 from oversight.protocols.prompts.prompt_set import for_side
 from oversight.protocols.protocol import Conversation, Measured
 from oversight.protocols.question import Answer, Question
-from oversight.protocols.seat import Role, Seat, hear, readable_ones
+from oversight.protocols.seat import Role, Seat, laid_down, readable_ones
 from oversight.protocols.settings import require_positive
 from oversight.protocols.transcript import Transcript
 
 RESPONSE = Role("debate_feedback.response", "Response")
-PARTICIPANT = "Participant"
 
 ROLES = (
     "an expert in what the question is about",
@@ -31,32 +31,33 @@ ROLES = (
 
 
 @dataclass(frozen=True)
-class DebateFeedback(Conversation):
-    """Several roles debate the agent's response, and the best scored one goes before the judge.
+class DebateFeedback(Assisted, Conversation):
+    """Several roles debate each response of the agent; the one scored best goes before the judge.
 
     World a:
       1. the agent responds in favour of a, in `candidates` draws;
-      2. for each response the roles speak, `rounds` times: in a round all at once, on what was
-         said in the rounds before; they are told that the text is their own, or is not (`own`);
-      3. the referee, who is the judge's model, scores each response by its debate (a form);
-      4. the judge hears the best scored response, of equals the lowest draw, with its debate, and
-         decides.
-    A response whose score cannot be read is passed over. One candidate is scored as well: its
-    score is measured.
-    Shared: nothing, since all quote the response. The roles take no side and are asked alike.
-    Reward: for the agent the referee's score, measured as `score`; the best response and the one
-    with the lowest score, `spread` below it, are a pair to train on. The benchmark's score is the
-    judge's belief in a, as everywhere.
+      2. for each response the roles speak in `rounds` rounds: in a round all at once, having heard
+         the rounds before. They are told that the text is their own, or that it is not (`own`);
+      3. the referee, who is the judge's model, scores each response after its debate;
+      4. the judge reads the response with the best score, and its debate, and decides. Ties go to
+         the lowest draw, and a response whose score cannot be read is dropped.
+    A single candidate is scored as well, since its score is measured.
+    Shared: nothing, since every call quotes the response. Honest roles (`aux`) take no side, and
+    are asked the same in both worlds.
+    Reward: for the agent the referee's score. The benchmark scores the judge's belief in a, as
+    everywhere.
+    Measured: the best `score`, and the `spread` from there down to the lowest one: these two
+    responses are a pair to train on.
 
-    Where we differ: Cheng et al. rank by bias and train on the ranking; ours are ranked by how
-    well they answer, and the judge takes the place of the training.
+    Where we differ: Cheng et al. rank responses by bias and train on the ranking; ours are ranked
+    by how well they answer, and the judge takes the place of the training.
     """
 
     agent: Speaker
     participant: Speaker | None = None
     """Who plays the roles; None: a copy of the agent."""
     roles: tuple[str, ...] = ROLES
-    """Each as it completes «You are Participant 1: …»."""
+    """Each completes the sentence «You are Participant 1: …»."""
     rounds: int = 1
     candidates: int = 2
     """Responses that are ranked, at the agent's own temperature."""
@@ -68,7 +69,7 @@ class DebateFeedback(Conversation):
     sections: ClassVar[tuple[str, ...]] = ("debate_feedback",)
 
     def __post_init__(self) -> None:
-        check_aux(self.aux)
+        super().__post_init__()
         require_positive(self, "rounds", "candidates")
         if not self.roles:
             raise ValueError("roles: there must be at least one")
@@ -77,10 +78,7 @@ class DebateFeedback(Conversation):
     def name(self) -> str:
         size = f"{len(self.roles)} roles {self.rounds} rounds best of {self.candidates}"
         own = " as their own" if self.own else ""
-        return f"debate feedback {size}{own}{aux_name(self.aux)}"
-
-    def rule_values(self) -> dict[str, str | int]:
-        return {"conduct": self.words.text(f"debate_feedback.{self.aux}_conduct")}
+        return f"debate feedback {size}{own}{self.aux_name}"
 
     async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Measured:
         debates = await gather_in_order(
@@ -92,37 +90,25 @@ class DebateFeedback(Conversation):
         return Measured(debates[first], (("score", best), ("spread", best - worst)))
 
     async def _debate(self, floor: Transcript, side: Answer, draw: Ask, ask: Ask) -> Transcript:
-        """The floor with one response and all that the roles say of it."""
+        """The floor with one response, and all that the roles say of it."""
         response = await self.seat(self.agent, side, RESPONSE).speak(floor, draw)
         floor = floor.then(response)
+        seats = self._seats(floor.question, side)
         for _ in range(self.rounds):
-            said = await hear(floor, *self._seats(floor.question, side), ask=ask)
-            numbered = (
-                replace(turn, speaker=f"{PARTICIPANT} {number}")
-                for number, turn in enumerate(said.turns[len(floor.turns) :], 1)
-            )
-            floor = floor.then(*numbered)
+            said = await gather_in_order(*(seat.speak_unlabelled(floor, ask) for seat in seats))
+            floor = laid_down(floor, *said)
         return floor
 
     def _seats(self, question: Question, side: Answer) -> list[Seat]:
-        """Every role, as it is told who it is and whose the response is."""
+        """One seat for each role, which is told who it is and whose the response is."""
         speaker = self.participant or self.agent
         origin = self.words.text(f"debate_feedback.{'own' if self.own else 'anothers'}")
-        return [
-            aux_seat(
-                self,
-                self.aux,
-                speaker,
-                question,
-                side,
-                f"{PARTICIPANT} {number}",
-                "discuss",
-                participant=f"{PARTICIPANT} {number}",
-                role=role,
-                origin=origin,
-            )
-            for number, role in enumerate(self.roles, 1)
-        ]
+        seats = []
+        for number, role in enumerate(self.roles, 1):
+            title = f"Participant {number}"
+            told = {"participant": title, "role": role, "origin": origin}
+            seats.append(self.aux_seat(speaker, question, side, title, "discuss", **told))
+        return seats
 
     async def _score(self, debate: Transcript, side: Answer, ask: Ask) -> float:
         """How likely the judge finds it that the response is sound, in [0, 1]."""

@@ -1,9 +1,9 @@
 """Debate as a game (Irving, Christiano and Amodei 2018, arXiv:1805.00899), played from a pool.
 
-A debate is worth to its judge what its equilibrium is worth, not what two drafts that happen to be
-drawn are worth. Here each speech is drafted several times, every debate that the drafts allow is
-judged, and the verdict is the value of the zero-sum game (von Neumann 1928) in which both sides
-choose their drafts freely.
+What a debate is worth to its judge is what its equilibrium is worth, not two drafts that happen to
+be drawn. Here each speech is drafted several times, every debate that the drafts allow is judged,
+and the verdict is the value of the zero-sum game (von Neumann 1928) in which both sides choose
+their drafts freely.
 """
 
 from collections.abc import Sequence
@@ -41,44 +41,45 @@ class Equilibrium:
 
 @dataclass(frozen=True, slots=True)
 class Subgame:
-    """What is left of a debate from some floor on. Beliefs are in the first answer, in [0, 1]."""
+    """The rest of a debate, from some floor on. Beliefs are in the first answer, in [0, 1]."""
 
     likeliest: Verdict
     """On the debate that the equilibrium makes most likely."""
     value: float
     """The belief in equilibrium."""
     drawn: float
-    """The mean belief where both sides speak drafts at random."""
+    """The mean belief if both sides speak drafts at random."""
     first_chooses: float
-    """The belief where the first answer's side chooses its best drafts, and the other's are drawn
-    at random."""
+    """The belief if the first answer's side chooses its best drafts, and the other side speaks at
+    random."""
     second_chooses: float
-    """The same with the sides exchanged."""
+    """The belief if the other side chooses, and the first answer's side speaks at random."""
 
 
 @dataclass(frozen=True)
 class DebateGame(Debate):
-    """A debate whose every speech is drafted `pool` times, and that is played in equilibrium.
+    """A debate in which every speech is drafted `pool` times, played in equilibrium.
 
     World a: the seats of the plain debate, on every floor that their drafts can make:
       1. whoever speaks drafts `pool` speeches on the floor;
       2. each draft, or each pair of drafts by seats that speak at once, continues the debate on a
          floor of its own;
       3. the judge decides after the last round: pool^(2 rounds) verdicts;
-      4. from the last speech back, seats that speak at once are a matrix game, solved by a linear
-         programme, and a seat that speaks alone takes its best draft.
-    The verdict is the belief at the root. The transcript is that of the debate that equilibrium
-    makes most likely.
-    Shared: what the plain debate shares. Draft n is draw n of a speech, so a larger pool has all
-    drafts of a smaller one, and best-of-n at the same temperature drafts the same first speeches.
+      4. from the last speech back, a seat that speaks alone takes its best draft, and two seats
+         that speak at once play a matrix game, which is solved by linear programming.
+    The verdict is the belief at the root. The transcript is that of the debate that is likeliest in
+    equilibrium.
+    Shared: what the plain debate shares. Draft n is draw n of a speech, so a larger pool contains
+    the drafts of a smaller one, and best-of-n at the same temperature drafts the same first
+    speeches.
     Reward: the judge's belief in one's own answer, against an opponent who chooses as well.
-    Measured: `drawn`, the belief in a where both sides speak at random; `agent_gain`, what the
-    agent alone gains over that by its best drafts, and `opponent_gain`, what the opponent does.
-    Their sum is the exploitability of the drafts as they are drawn.
+    Measured: `drawn`, the belief in a if both sides speak drafts at random; `agent_gain`, what the
+    agent alone gains over that with its best drafts; and `opponent_gain`, what the opponent does.
+    The sum of the two is the exploitability of the drafts as they are drawn.
 
-    Where we differ: the speeches of Irving et al. are free; ours are those of a pool, so the
-    equilibrium is that of the pool. The noise of a judge is part of the game: both sides choose
-    with the verdicts in sight.
+    Where we differ: the speeches of Irving et al. are free; ours come from a pool, and so does the
+    equilibrium. The noise of a judge is part of the game: both sides choose with the verdicts in
+    sight.
     """
 
     rounds: int = 1
@@ -121,7 +122,7 @@ class DebateGame(Debate):
     async def _play(
         self, floor: Transcript, steps: Sequence[tuple[Seat, ...]], ask: Ask
     ) -> Subgame:
-        """The game from this floor on. steps: who speaks then, those at once together."""
+        """The game from this floor on. steps: who speaks then; seats of one step speak at once."""
         if not steps:
             verdict = await self.judge.judge(floor, ask, self.judging())
             belief = verdict.probs[0]
@@ -161,7 +162,7 @@ def solved(games: Sequence[Sequence[Subgame]]) -> Subgame:
 def equilibrium(payoff: Sequence[Sequence[float]]) -> Equilibrium:
     """The equilibrium of a zero-sum game in which rows are paid the entry by columns.
 
-    A saddle point where there is one, of several the first; else by linear programmes.
+    The first saddle point if there is one; otherwise found by linear programming.
     """
     columns = list(zip(*payoff, strict=True))
     floors, ceilings = [min(row) for row in payoff], [max(column) for column in columns]
@@ -182,7 +183,7 @@ def _pure(chosen: int, choices: int) -> tuple[float, ...]:
 
 
 def _maximin(payoff: Sequence[Sequence[float]]) -> tuple[float, tuple[float, ...]]:
-    """The most that the rows can be sure of, and a mixed strategy that gets it."""
+    """The most that the rows can secure, and a mixed strategy that secures it."""
     import numpy as np
     from scipy.optimize import linprog
 

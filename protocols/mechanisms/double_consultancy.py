@@ -1,5 +1,5 @@
-"""Double consultancy (Arnesen et al. 2024, arXiv:2409.16636): both sides are heard, and neither
-hears the other."""
+"""Double consultancy (Arnesen et al. 2024, arXiv:2409.16636): the judge hears both sides, and
+neither side hears the other."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -14,24 +14,25 @@ from oversight.protocols.transcript import Transcript
 
 @dataclass(frozen=True)
 class DoubleConsultancy(Consultancy):
-    """Independent consultancies, one an answer, judged once (Arnesen et al. 2024).
+    """One independent consultancy for each answer; the judge reads them all and decides once.
 
-    It stands between consultancy and debate: what debate gains over it is due to rebuttal, and
-    what it gains over consultancy to hearing both sides.
+    It stands between consultancy and debate: what it gains over consultancy is due to hearing both
+    sides, and what debate gains over it is due to rebuttal.
 
-    World a: a consultancy for a and one for every other answer, each `turns` speeches long and each
-    as if the others did not exist; the judge reads all, in answer order, and decides.
-    Shared: with one policy in both seats, everything. Each consultancy is that of its side
-    whichever world asks, and is paid once with the plain consultancy too; the order in which they
-    are shown does not depend on a. A client who begins asks both consultants the same first thing.
-    Reward: the judge's belief in one's own answer.
+    World a: a consultancy for a and one for every other answer, each of `turns` speeches and held
+    as if the others did not exist; the judge reads all of them, in answer order, and decides.
+    Shared: everything, with one policy in both seats. The consultancy for an answer is the same in
+    every world, and the same as in the plain protocol, so its speeches are paid once; and the order
+    of the consultancies does not depend on a. A client who begins asks all consultants the same
+    opening question.
+    Reward: for each consultant the judge's belief in its own answer.
 
     Where we differ: the consultants of Arnesen et al. also argue against the other answer, and
     quote the passage; ours argue for their own, and quote if their agent has `quotes`.
     """
 
     opponent: Speaker | None = None
-    """Who advises for the other answer; None: a copy of the agent."""
+    """Who advises for the other answers; None: a copy of the agent."""
 
     sections: ClassVar[tuple[str, ...]] = ("double_consultancy", "consultancy")
 
@@ -56,7 +57,7 @@ class DoubleConsultancy(Consultancy):
     async def _consult(
         self, consultant: Speaker, floor: Transcript, side: Answer, ask: Ask
     ) -> Transcript:
-        """The consultancy for `side`; its client is called by the consultant it asks."""
+        """The consultancy for `side`; its client is named after the consultant that it asks."""
         alone = Consultancy(self.judge, consultant, self.first, self.turns, prompts=self.prompts)
         held = await alone.converse(floor, side, ask)
         named = f"Client of Consultant {side.label}"

@@ -2,13 +2,13 @@
 
 A long argument is too much for the judge to check, but one step of it is not. So a prover commits
 to every step before anyone looks, an opponent who can afford to read them all points at one, and
-the judge checks that one. A prover with a sound argument wins whatever the opponent picks, and one
+the judge checks that one. A prover with a sound argument wins whatever the opponent picks; one
 without must have gone wrong somewhere, if only where the argument turns into its claim.
 """
 
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from oversight.cache.call import Ask
 from oversight.protocols.agents.agent import Speaker
@@ -24,8 +24,6 @@ from oversight.protocols.prompts.forms import (
     Filled,
     Form,
     object_of,
-    probability_in,
-    text_in,
     whole_number,
 )
 from oversight.protocols.prompts.prompt_set import for_side
@@ -37,6 +35,7 @@ from oversight.protocols.settings import require_positive
 from oversight.protocols.transcript import Transcript, Turn, Verdict
 
 Odds: TypeAlias = tuple[float, ...]
+"""The probabilities that the prover commits to, one a step; empty where none are asked for."""
 
 STEPWISE_PROVER = Role("doubly_efficient_debate.prover", "Prover")
 OPPONENT = "Opponent"
@@ -44,68 +43,54 @@ CHALLENGED = "I challenge step [{number}]."
 PASSED = "I challenge no step."
 
 
-@dataclass(frozen=True, slots=True)
-class Challenge:
-    """An argument and what the opponent makes of it."""
-
-    floor: Transcript
-    steps: tuple[Turn, ...]
-    """The last one is ours: that the answer follows."""
-    odds: Odds
-    """The probabilities that the prover commits to, one a step; empty where none were asked for."""
-    number: int
-    """The number of the challenged step, from 1; 0 if none is."""
-    asked_again: bool
-
-
 @dataclass(frozen=True)
 class DoublyEfficientDebate(Protocol):
     """The agent commits to steps for `side`; the judge checks the one that the opponent picks.
 
     World a:
-      1. the agent commits to at most `steps` steps for a (a form); to these is added the step that
+      1. the agent commits to at most `steps` steps for a (a form); one more is added to these, that
          a follows from them;
       2. the opponent, who argues for the other answer, names one step (a form); an honest one may
          also pass;
       3. the judge is shown the steps up to that one, and says how likely that one is to hold.
-    The verdict on a is that belief; 1 if the opponent passed. Nobody else is heard: the judge reads
-    neither the rest of the argument nor the opponent. The paper's judge votes: a judge of votes
-    does. A list of more than `steps` is not cut: the agent is told and asked again, once.
+    The verdict on a is that belief, or 1 if the opponent passed. The judge reads neither the rest
+    of the argument nor the opponent. (In the paper the judge votes, as a judge of votes does here.)
+    A list of more than `steps` is not cut: the agent is told so, and asked once more.
 
-    `probabilities`: the stochastic protocol. The agent commits to a probability for each step that
-    it holds. The opponent contests one that is off, or none. If one is contested, the verdict is 1
-    if the judge's belief is near it, and 0 if it is not; if none is, it is the product of the
-    probabilities: that every step holds. How many votes a judge must take for its share of them to
-    tell `close` from `far` says `Sampling.votes`.
+    With `probabilities` this is the stochastic protocol. The agent also commits to a probability
+    that each step holds, and the opponent contests one that is off, or none. If one is contested,
+    the verdict is 1 if the judge's belief is near it and 0 if not; if none is, the verdict is the
+    product of the probabilities, that of every step holding. `Sampling.votes` says how many votes a
+    judge must take for its share of them to tell `close` from `far`.
 
     Shared: nothing, since all rests on the steps for a, which the other world never sees.
-    Reward: the verdict, for the agent that on a, for the opponent that on the other answer.
-    Measured: `steps`, ours included, the step `challenged` (0: none), `queries` to the judge that
-    could be read, whether the agent was `asked_again`, and whether the verdict `accepted` a. The
-    mean of `accepted` is the completeness over worlds whose answer is true, and 1 minus it the
-    soundness over those whose answer is false.
+    Reward: for the agent the verdict on a, for the opponent that on the other answer.
+    Measured: the number of `steps`, ours included; the step `challenged` (0: none); how many
+    `queries` to the judge could be read; whether the agent was `asked_again`; and whether the
+    verdict `accepted` a. The mean of `accepted` is the completeness over worlds whose answer is
+    true, and 1 minus its mean the soundness over those whose answer is false.
 
-    Where we differ: the paper's steps are those of a computation, each with few inputs that the
+    Where we differ: the paper's steps are those of a computation, each with few inputs, which the
     judge queries; ours are sentences, which may rest on any before them. So the judge is shown
-    those, and its reading, though not its checking, grows with the place of the step. The paper's
-    machine goes on with either outcome of a step; our argument is over where a step fails, so that
-    it moves by at most as many times what its steps move as it has steps. The constants of the
-    proof (`Sampling.published`) take 105,967 votes at best; ours are settings.
+    those, and what it reads, though not what it checks, grows with the place of the step. The
+    paper's machine goes on with either outcome of a step; our argument ends where a step fails, so
+    its outcome moves by at most L times what its steps move, where L is the number of steps. The
+    constants of the proof (`Sampling.published`) take 105,967 votes at best; ours are settings.
     """
 
     agent: Speaker
     opponent: Speaker | None = None
     """None: a copy of the agent."""
     opponent_is: Literal["adversarial", "honest"] = "adversarial"
-    """On both sides. An adversarial one must challenge a step; an honest one passes where it finds
-    none wrong. Both may pass where there are probabilities."""
+    """In both worlds. An adversarial one must challenge a step; an honest one passes if it finds
+    none wrong. With `probabilities` both may pass."""
     steps: int = 8
-    """The most steps, ours aside."""
+    """The most steps, not counting ours."""
     probabilities: bool = False
     close: float = 0.05
     """How far off a probability may be and pass, with `probabilities`."""
     far: float = 0.35
-    """How far off a probability must be to fall. The line is drawn half way."""
+    """How far off a probability must be to fall. The line is drawn halfway between the two."""
 
     sections: ClassVar[tuple[str, ...]] = ("doubly_efficient_debate",)
     opposes_answers: ClassVar[bool] = True
@@ -132,72 +117,32 @@ class DoublyEfficientDebate(Protocol):
         return {"stakes": words.fill("doubly_efficient_debate.uncertain", threshold=threshold)}
 
     async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
-        made = await self._challenge(Transcript(question), side, ask)
-        belief = Belief(self._unchallenged(made.odds))
-        if made.number:
-            found = await self._checked(question, made, side, ask)
-            belief = replace(found, value=self._outcome(made, found.value))
-        measures = (
-            ("steps", len(made.steps)),
-            ("challenged", made.number),
-            ("queries", len(belief.judgements)),
-            ("asked_again", made.asked_again),
-            ("accepted", belief.value > 1 / 2),
-        )
-        probs, judgements = probs_of(belief.value, side, question), belief.of(side, question)
-        return Verdict(probs, made.floor, judgements, measures)
-
-    async def _checked(self, question: Question, made: Challenge, side: Answer, ask: Ask) -> Belief:
-        """How likely the judge finds it that the challenged step holds."""
-        statement = self.words.fill("doubly_efficient_debate.holds", number=made.number)
-        shown = self._shown(question, made)
-        return await self.judge.believes(statement, shown, ask, self.judging(), side=side)
-
-    def _shown(self, question: Question, made: Challenge) -> Transcript:
-        """What the judge reads: the challenged step, and those before it, which it rests on."""
-        shown = as_list(made.steps[: made.number])
-        # What the prover thinks aloud beside its steps, nobody could challenge.
-        return Transcript(question, (replace(shown, reasoning=""),))
-
-    def _unchallenged(self, odds: Odds) -> float:
-        """The verdict on an argument that nobody challenges: that all of its steps hold."""
-        return prod(odds)
-
-    def _outcome(self, made: Challenge, belief: float) -> float:
-        """The verdict by how likely the challenged step is to hold."""
-        if not made.odds:
-            return belief
-        return float(self.sampling.passes(made.odds[made.number - 1], belief))
-
-    async def _challenge(self, floor: Transcript, side: Answer, ask: Ask) -> Challenge:
-        committed = await self._commit(floor, side, ask)
+        committed = await self._commit(Transcript(question), side, ask)
         # A prover who commits to nothing has nothing that could be wrong; it must not win by that.
         if committed is None:
             raise Unreadable(f"Prover {side.label} commits to no step", "")
         steps, odds = committed.entries, committed.stated
-        floor = floor.then(as_list(steps), *_stated(odds, steps[-1]))
-        opponent = self._opponent(floor.question.other(side))
-        may_pass = self.opponent_is == "honest" or self.probabilities
-        numbers = range(0 if may_pass else 1, len(steps) + 1)
-
-        def read(said: Filled) -> tuple[int, Turn]:
-            number = said.whole("step", numbers)
-            text = CHALLENGED.format(number=number) if number else PASSED
-            return number, opponent.turn(said, text)
-
-        form = Form("step", {"step": whole_number(numbers)}, read)
-        number, turn = await opponent.fill(form, floor, ask)
-        return Challenge(floor.then(turn), steps, odds, number, committed.asked_again)
-
-    def _opponent(self, against: Answer) -> Seat:
-        role = Role(f"doubly_efficient_debate.{self.opponent_is}", OPPONENT)
-        return self._told_of_odds(self.seat(self.opponent or self.agent, against, role), "doubt")
+        floor = Transcript(question).then(as_list(steps), *_stated(odds, steps[-1]))
+        number, challenge = await self._challenge(floor, side, len(steps), ask)
+        if number:
+            found = await self._check(question, steps[:number], side, ask)
+            belief = replace(found, value=self._outcome(odds, number, found.value))
+        else:
+            belief = Belief(self._unchallenged(odds))
+        measures = (
+            ("steps", len(steps)),
+            ("challenged", number),
+            ("queries", len(belief.judgements)),
+            ("asked_again", committed.asked_again),
+            ("accepted", belief.value > 1 / 2),
+        )
+        probs, judgements = probs_of(belief.value, side, question), belief.of(side, question)
+        return Verdict(probs, floor.then(challenge), judgements, measures)
 
     async def _commit(self, floor: Transcript, side: Answer, ask: Ask) -> Commitment[Odds] | None:
         prover = self.seat(self.agent, side, STEPWISE_PROVER, most=self.steps)
-        form = PRICED_STEPS if self.probabilities else STEPS
         return await commit(
-            form,
+            PRICED_STEPS if self.probabilities else STEPS,
             self._told_of_odds(prover, "odds"),
             floor,
             ask,
@@ -205,18 +150,60 @@ class DoublyEfficientDebate(Protocol):
             ending=lambda steps, odds: self._conclusion(steps, side),
         )
 
-    def _told_of_odds(self, seat: Seat, block: str) -> Seat:
-        """The seat with what it is told besides where there are probabilities."""
-        if not self.probabilities:
-            return seat
-        told = self.words.text(f"doubly_efficient_debate.{block}")
-        return seat._replace(brief=replace(seat.brief, stance=f"{seat.brief.stance} {told}"))
-
     def _conclusion(self, steps: tuple[Turn, ...], side: Answer) -> Turn:
         """The last step, which nobody may leave out: that the answer follows."""
         written = self.words.fill("doubly_efficient_debate.conclusion")
         text = for_side(written, side.label, escape_tags(side.text))
         return replace(steps[0], text=text, forged=0, cut=False, reasoning="")
+
+    async def _challenge(
+        self, floor: Transcript, side: Answer, steps: int, ask: Ask
+    ) -> tuple[int, Turn]:
+        """The number of the step that the opponent challenges, 0 for none, and its turn."""
+        opponent = self._opponent(floor.question.other(side))
+        may_pass = self.opponent_is == "honest" or self.probabilities
+        numbers = range(0 if may_pass else 1, steps + 1)
+
+        def read(said: Filled) -> tuple[int, Turn]:
+            number = said.whole("step", numbers)
+            text = CHALLENGED.format(number=number) if number else PASSED
+            return number, opponent.turn(said, text)
+
+        return await opponent.fill(Form("step", {"step": whole_number(numbers)}, read), floor, ask)
+
+    def _opponent(self, against: Answer) -> Seat:
+        role = Role(f"doubly_efficient_debate.{self.opponent_is}", OPPONENT)
+        return self._told_of_odds(self.seat(self.opponent or self.agent, against, role), "doubt")
+
+    def _told_of_odds(self, seat: Seat, block: str) -> Seat:
+        """The seat; with `probabilities`, also told what this block says of them."""
+        if not self.probabilities:
+            return seat
+        told = self.words.text(f"doubly_efficient_debate.{block}")
+        return seat._replace(brief=replace(seat.brief, stance=f"{seat.brief.stance} {told}"))
+
+    async def _check(
+        self, question: Question, steps: tuple[Turn, ...], side: Answer, ask: Ask
+    ) -> Belief:
+        """How likely the judge finds it that the last of these steps holds."""
+        statement = self.words.fill("doubly_efficient_debate.holds", number=len(steps))
+        shown = self._shown(question, steps)
+        return await self.judge.believes(statement, shown, ask, self.judging(), side=side)
+
+    def _shown(self, question: Question, steps: tuple[Turn, ...]) -> Transcript:
+        """What the judge reads: the challenged step, and those before it, on which it rests."""
+        # Nobody could challenge what the prover thinks aloud beside its steps.
+        return Transcript(question, (replace(as_list(steps), reasoning=""),))
+
+    def _unchallenged(self, odds: Odds) -> float:
+        """The verdict on an argument that nobody challenges: that all of its steps hold."""
+        return prod(odds)
+
+    def _outcome(self, odds: Odds, number: int, belief: float) -> float:
+        """The verdict, given how likely the judge finds it that the challenged step holds."""
+        if not odds:
+            return belief
+        return float(self.sampling.passes(odds[number - 1], belief))
 
 
 def _steps(said: Filled) -> Listed[Odds]:
@@ -224,16 +211,16 @@ def _steps(said: Filled) -> Listed[Odds]:
 
 
 def _priced_steps(said: Filled) -> Listed[Odds]:
-    """Steps with their probabilities, blank ones left out, and that of our step last."""
+    """Steps with their probabilities, blank ones left out, and last the probability of ours."""
     listed, reply = said.fields["steps"], said.reply
     if not isinstance(listed, list) or not all(
         isinstance(step, dict) and isinstance(step.get("step"), str) and "probability" in step
         for step in listed
     ):
         raise unreadable(f"'steps' is {str(listed)[:40]!r}, not steps with probabilities", reply)
-    priced: list[dict[str, Any]] = [step for step in listed if step["step"].strip()]
-    odds = [probability_in(step, "probability", reply) for step in priced]
-    texts = tuple(text_in(step, "step", reply) for step in priced)
+    priced = [Filled(step, reply) for step in listed if step["step"].strip()]
+    odds = [step.number("probability", 0, 1) for step in priced]
+    texts = tuple(step.text("step") for step in priced)
     return Listed(texts, (*odds, said.number("conclusion", 0, 1)), said)
 
 
@@ -249,7 +236,7 @@ PRICED_STEPS: Form[Listed[Odds]] = Form(
 
 
 def _stated(odds: Odds, step: Turn) -> tuple[Turn, ...]:
-    """The probabilities as the opponent reads them; no turn where there are none."""
+    """The turn in which the opponent reads the probabilities; none if there are none."""
     if not odds:
         return ()
     text = ", ".join(f"[{number}] {p:.1%}" for number, p in enumerate(odds, 1))

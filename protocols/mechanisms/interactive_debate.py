@@ -14,16 +14,18 @@ QUESTIONER = Role("interactive_debate.questioner", "Judge", "ask")
 
 @dataclass(frozen=True)
 class InteractiveDebate(Debate):
-    """A debate in which, from round 2, the judge first puts questions to both.
+    """A debate in which the judge opens every round but the first with questions to both sides.
 
-    World a: round 1 of the debate; then in each further round one turn of questions by the
-    judge's model, who has heard the floor, and the speeches that answer it; then the judge
-    decides. Khan's judge asks at the end of a round; ours asks at the start of the next, which is
-    the same but for a question after the last round that nobody would answer.
-    Shared: what the debate it extends shares. The questions depend on the floor alone, so where
-    both worlds have one floor (simultaneous, one policy in both seats) they have one question.
-    The rules say that the judge will ask, so no round is that of a plain debate.
-    Reward: as in a debate, the judge's belief in one's own answer.
+    World a: round 1 of the debate; in each further round, one turn of questions by the judge's
+    model, which has heard the floor, and then the speeches that answer them; after the last round
+    the judge decides.
+    Shared: what the plain debate shares. Questions depend on the floor alone, so where both worlds
+    have the same floor (simultaneous, one policy in both seats) they have the same questions. No
+    call is shared with a plain debate, since the rules say that the judge will ask.
+    Reward: as in debate.
+
+    Where we differ: Khan's judge asks at the end of a round, and ours at the start of the next one.
+    All that this leaves out is a question after the last round, which nobody would answer.
     """
 
     sections: ClassVar[tuple[str, ...]] = ("interactive_debate", "debate")

@@ -1,6 +1,6 @@
 """Lists that a seat writes down: subquestions, criteria, steps, subclaims."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from oversight.cache.call import Ask
@@ -12,9 +12,9 @@ from oversight.protocols.transcript import Transcript, Turn
 async def list_entries(
     name: str, most: int, seat: Seat, floor: Transcript, ask: Ask
 ) -> tuple[Turn, ...]:
-    """What the seat lists on this floor (a form), one turn an entry, the first `most` of them.
+    """The first `most` entries that the seat lists on this floor (a form), one turn each.
 
-    name: of the form, and so the task as programs read it in the prompt. Every entry is escaped,
+    name: of the form, and so of the task as programs read it in the prompt. Every entry is escaped,
     and cut at the speaker's word limit. Empty if nothing is listed; Unreadable if the reply is no
     list.
     """
@@ -32,11 +32,15 @@ def entries_of(seat: Seat, said: Filled, texts: Sequence[str]) -> tuple[Turn, ..
 
 
 def as_list(entries: tuple[Turn, ...]) -> Turn:
-    """One turn that shows the entries as a list, counted from 1. There must be at least one."""
-    lines = (f"[{number}] {entry.text}" for number, entry in enumerate(entries, 1))
+    """One turn that shows the entries as a numbered list. There must be at least one."""
     return replace(
         entries[0],
-        text="\n".join(lines),
+        text=numbered(entry.text for entry in entries),
         forged=sum(entry.forged for entry in entries),
         cut=any(entry.cut for entry in entries),
     )
+
+
+def numbered(texts: Iterable[str]) -> str:
+    """Texts as a list, one a line, numbered from 1."""
+    return "\n".join(f"[{number}] {text}" for number, text in enumerate(texts, 1))

@@ -1,36 +1,33 @@
 """Open protocols (Roger 2024; Kenton et al. 2024, arXiv:2407.04622): the agent picks its side.
 
-An open run asks the agent which answer it would give, and then is the closed run in which it
-argues for that answer. The judge is not told that the side was chosen; so an open run costs one
-call more than a closed one that has already been paid.
+An open run asks the agent which answer it would give, and is then the closed run in which the agent
+argues for that answer. The judge is not told that the side was chosen, so an open run costs one
+call more than a closed run that has already been paid.
 """
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 from oversight.cache.call import Ask
 from oversight.protocols.agents.agent import Speaker
-from oversight.protocols.mechanisms.baselines import choose, free_choice
+from oversight.protocols.mechanisms.baselines import free_choice
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.prompts.prompt_set import PromptSet
 from oversight.protocols.question import Answer, Question
-from oversight.protocols.transcript import Transcript, Verdict
-
-RunWorld: TypeAlias = Callable[[Question, Answer, Ask], Awaitable[Verdict]]
-"""One world of the protocol that is opened."""
+from oversight.protocols.transcript import Verdict
 
 
 @dataclass(frozen=True)
 class OpenConsultancy(Consultancy):
     """A consultancy whose consultant first chooses the answer it will argue for.
 
-    World a: the consultant chooses; then the consultancy for its choice, whatever a is. `chose`
-    is measured, and splits the results by whether it chose right.
-    Shared: everything, for nothing depends on a. So ASD says, as it does of the naive judge, how
+    World a: the consultant chooses an answer; then the consultancy for that answer, whatever a is.
+    Shared: everything, since nothing depends on a. So ASD says, as it does of the naive judge, how
     good the one verdict is.
     Reward: the judge's belief in the chosen answer.
+    Measured: the answer that the consultant `chose`, by which a report splits the results.
     """
 
     sections: ClassVar[tuple[str, ...]] = ("consultancy", "open_trust")
@@ -45,13 +42,14 @@ class OpenConsultancy(Consultancy):
 
 @dataclass(frozen=True)
 class OpenDebate(Debate):
-    """A debate whose protagonist first chooses its answer; the opponent argues for the other.
+    """A debate whose agent first chooses its answer; opponents argue for the others.
 
-    World a: the agent chooses; then the debate in which it argues for its choice, whatever a is.
-    `chose` is measured, and splits the results by whether it chose right.
-    Shared: everything, for nothing depends on a. So ASD says, as it does of the naive judge, how
+    World a: the agent chooses an answer; then the debate in which it argues for that answer,
+    whatever a is.
+    Shared: everything, since nothing depends on a. So ASD says, as it does of the naive judge, how
     good the one verdict is.
-    Reward: as in a debate, the judge's belief in one's own answer.
+    Reward: as in debate.
+    Measured: the answer that the agent `chose`, by which a report splits the results.
     """
 
     sections: ClassVar[tuple[str, ...]] = ("debate", "open_trust")
@@ -65,12 +63,16 @@ class OpenDebate(Debate):
 
 
 async def run_chosen(
-    run: RunWorld, agent: Speaker, words: PromptSet, question: Question, ask: Ask
+    run: Callable[[Question, Answer, Ask], Awaitable[Verdict]],
+    agent: Speaker,
+    words: PromptSet,
+    question: Question,
+    ask: Ask,
 ) -> Verdict:
     """The world of the answer that the agent gives of its own accord, measured as `chose`.
 
     Unreadable, or Declined, if it names none: an agent without a choice has no run.
     """
-    chosen = await choose(agent, Transcript(question), ask, free_choice(words))
+    chosen = await free_choice(agent, question, words, ask)
     verdict = await run(question, chosen, ask)
     return replace(verdict, measures=(*verdict.measures, ("chose", chosen.label)))

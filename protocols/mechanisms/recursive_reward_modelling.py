@@ -2,7 +2,7 @@
 
 A reward model must judge answers that it could not judge unaided. So the judgement is split into
 criteria, helpers assess each, and the reward model reads what they say. The agent is held to that
-reward by best of N, which is what optimisation against a reward model does without any training.
+reward by best of N, which is how one optimises against a reward model without any training.
 """
 
 from dataclasses import dataclass, replace
@@ -11,10 +11,9 @@ from typing import ClassVar
 from oversight.cache.call import Ask, nth
 from oversight.protocols.agents.agent import Speaker
 from oversight.protocols.gather import gather_in_order
-from oversight.protocols.mechanisms.auxiliary import Aux, aux_name, aux_seat, check_aux
+from oversight.protocols.mechanisms.auxiliary import Assisted, Aux
 from oversight.protocols.mechanisms.listing import list_entries
 from oversight.protocols.prompts.prompt_set import for_side
-from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.seat import Role, Seat, readable_ones
 from oversight.protocols.settings import require_positive
@@ -23,29 +22,32 @@ from oversight.protocols.transcript import Transcript, Turn, Verdict
 CRITERIA = Role("recursive_reward_modelling.criteria", "Judge")
 NARROWER = Role("recursive_reward_modelling.narrower", "Judge")
 CANDIDATE = Role("recursive_reward_modelling.candidate", "Agent")
-REWARD_HELPER = "Helper"
+REWARD = Role("recursive_reward_modelling.reward", "Judge")
 
 
 @dataclass(frozen=True)
-class RecursiveRewardModelling(Protocol):
-    """The judge writes criteria, helpers assess by them, and the reward is a probability.
+class RecursiveRewardModelling(Assisted):
+    """The judge writes criteria, helpers assess by them, and the judge's belief is the reward.
 
     World a:
-      1. the judge's model, which has seen the question alone, lists at most `criteria` (a form);
-      2. the agent puts forward a, in `candidates` draws;
+      1. the judge's model, which has seen the question alone, lists at most `criteria` criteria (a
+         form);
+      2. the agent argues for a, in `candidates` draws;
       3. a helper assesses each candidate by each criterion, blind to the other helpers. Where
          `depth` allows, the judge's model first lists narrower criteria for that one (a form), the
-         candidate is assessed by those in the same way, and the helper reads what was found;
-      4. the judge reads a candidate with its assessments by the criteria at the top and says how
-         likely its answer is to be right, for each candidate by itself: the reward;
-      5. the candidate with the highest reward stands, of equals the lowest draw.
-    The verdict on a is that reward, read as a probability; other answers share the rest alike. A
-    candidate whose reward cannot be read does not stand.
-    Shared: the criteria, written before anybody argues. All else quotes the candidate. With
-    `adversarial` helpers argue for a too; honest ones take no side, and are asked alike in both
-    worlds about what differs.
-    Reward: for the agent, and its adversarial helpers, that reward. Measured beside it: `gained`,
-    by how much best of N raised it over the first draw that has one.
+         candidate is assessed by those in the same way, and the helper reads the assessments;
+      4. for each candidate by itself, the judge reads it with its assessments by the criteria at
+         the top, and says how likely its answer is to be right: the reward;
+      5. the candidate with the highest reward stands. Ties go to the lowest draw, and a candidate
+         whose reward cannot be read does not stand.
+    The verdict gives that reward to a as its probability, and equal shares of the rest to the other
+    answers.
+    Shared: the criteria, which are written before anybody argues; every other call quotes a
+    candidate. Honest helpers (`aux`) take no side, and are asked the same in both worlds;
+    adversarial ones argue for a as well.
+    Reward: for the agent, and for its adversarial helpers, that reward.
+    Measured: `gained`, by how much best of N raised the reward over that of the first draw which
+    has one.
 
     Where we differ: Leike's helpers are trained by the same procedure, which is the recursion; ours
     are asked as they are, and what recurs is the assessment.
@@ -55,27 +57,24 @@ class RecursiveRewardModelling(Protocol):
     helper: Speaker | None = None
     """None: a copy of the agent."""
     criteria: int = 3
-    """The most; what is listed beyond them is left out."""
+    """The most criteria in one list; what is listed beyond them is left out."""
     candidates: int = 2
     """The N of best of N, at the agent's own temperature."""
     aux: Aux = "honest"
     """Whose side the helpers are on."""
     depth: int = 1
-    """Levels of criteria; at 1 helpers assess by those of the top, with nobody's help."""
+    """Levels of criteria; at 1 helpers assess by those at the top alone."""
 
     sections: ClassVar[tuple[str, ...]] = ("recursive_reward_modelling",)
 
     def __post_init__(self) -> None:
-        check_aux(self.aux)
+        super().__post_init__()
         require_positive(self, "criteria", "candidates", "depth")
 
     @property
     def name(self) -> str:
         size = f"{self.criteria} criteria {self.depth} deep best of {self.candidates}"
-        return f"recursive reward modelling {size}{aux_name(self.aux)}"
-
-    def rule_values(self) -> dict[str, str | int]:
-        return {"conduct": self.words.text(f"recursive_reward_modelling.{self.aux}_conduct")}
+        return f"recursive reward modelling {size}{self.aux_name}"
 
     async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         floor = Transcript(question)
@@ -97,9 +96,7 @@ class RecursiveRewardModelling(Protocol):
         """The floor with candidate number `index`, and its assessment by each criterion."""
         candidate = await self.seat(self.agent, side, CANDIDATE).speak(floor, nth(ask, index))
         floor = floor.then(candidate)
-        helper = aux_seat(
-            self, self.aux, self.helper or self.agent, floor.question, side, REWARD_HELPER, "assess"
-        )
+        helper = self.aux_seat(self.helper or self.agent, floor.question, side, "Helper", "assess")
         found = await gather_in_order(
             *(self._found(floor, criterion, helper, self.depth, ask) for criterion in criteria)
         )
@@ -118,12 +115,9 @@ class RecursiveRewardModelling(Protocol):
                 *(self._found(floor, each, helper, depth - 1, ask) for each in narrower)
             )
             asked = floor.then(*(turn for pair in found for turn in pair), criterion)
-        assessment = await helper.speak(asked, ask)
-        # A seat with a side is called by it, and would tell the judge whom it serves.
-        return criterion, replace(assessment, speaker=REWARD_HELPER)
+        return criterion, await helper.speak_unlabelled(asked, ask)
 
     async def _verdict(self, assessed: Transcript, side: Answer, ask: Ask) -> Verdict:
-        brief = self.judging("reward")
-        assert brief is not None
+        brief = self.brief(REWARD)
         brief = replace(brief, stance=for_side(brief.stance, side.label, ""))
         return await self.judge.judge(assessed, ask, brief)

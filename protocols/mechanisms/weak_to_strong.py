@@ -2,7 +2,8 @@
 2025, arXiv:2501.13124).
 
 Weak models are to label what strong models will be trained on. Two strong debaters give them
-something to go by, and several weak judges, whose errors are in part their own, are averaged.
+something to go by, and the labels of several weak judges, whose errors are partly their own, are
+averaged.
 """
 
 from dataclasses import dataclass, replace
@@ -26,24 +27,24 @@ class WeakToStrong(Debate):
     World a: the debate; then every weak judge reads it and states its probabilities, blind to the
     others; the verdict is their mean. The weak judges are `size` draws of the judge of the row at
     temperature 1, or that judge and the `weak` ones, each asked once.
-    Shared: what the debate shares, and its speeches with the plain debate. Named judges are asked
-    what they would be asked in rows of their own.
-    Reward: as in a debate, the belief in one's own answer, here that of the mean.
-    Measured: `spread`, the mean distance of a judgement from the verdict, in [0, 1]; 0 if they all
-    agree, and then there was no need for more than one.
+    Shared: what the debate shares. With the plain debate it shares the speeches, and named judges
+    are asked what they would be asked in rows of their own.
+    Reward: as in debate, with the mean in place of the judge's belief.
+    Measured: `spread`, the mean distance of a judgement from the verdict, in [0, 1]; 0 if all
+    agree, in which case one judge would have been enough.
 
     Where we differ: in the papers weak labels train a strong student, and what counts is how much
-    of the gap it recovers. Ours are the labels, as the name of the row says: no student is trained
-    and no gap is measured. `oversight export-training` writes the labels out.
+    of the performance gap it recovers. Ours are the labels, as the name of the row says: no student
+    is trained and no gap is measured. `oversight export-training` writes the labels out.
     """
 
     weak: tuple[Judge, ...] = ()
-    """Who judges beside the judge of the row; (): nobody, but that judge in several draws."""
+    """Who judges beside the judge of the row; (): that judge alone, in several draws."""
     size: int = 5
-    """How many draws, where no weak judges are named."""
+    """How many draws, if no weak judges are named."""
 
     def __post_init__(self) -> None:
-        Debate.__post_init__(self)
+        super().__post_init__()
         require_positive(self, "size")
         self.panel()
 

@@ -18,14 +18,17 @@ from oversight.cache.call import ResponseFormat
 from oversight.cache.reply import Reply
 from oversight.protocols.errors import unreadable
 from oversight.protocols.question import Question
+from oversight.protocols.settings import require_known
 
 _T = TypeVar("_T")
+_Option = TypeVar("_Option", bound=str)
 
 _FIELD = re.compile(r'\{\s*"')
 """Start of an object that has a field; a brace in prose seldom looks like it."""
 
 MAX_BRACES = 64
 """Maximum number of braces tried as the start of a form, in a reply that says more."""
+
 Schema: TypeAlias = Mapping[str, Any]
 """JSON Schema of one field."""
 
@@ -67,23 +70,31 @@ class Filled:
 
     def whole(self, key: str, numbers: range) -> int:
         """One of `numbers`."""
-        return place_in(self.fields, key, numbers, self.reply)
+        value = number_in(self.fields, key, self.reply)
+        if value not in numbers:
+            raise unreadable(
+                f"{key!r} is {value:g}, not one of {numbers[0]} to {numbers[-1]}", self.reply
+            )
+        return int(value)
 
     def text(self, key: str) -> str:
         """A text that says something."""
-        return text_in(self.fields, key, self.reply)
+        value = self.fields[key]
+        if not isinstance(value, str) or not value.strip():
+            raise unreadable(f"{key!r} is {value!r}, not a text", self.reply)
+        return value.strip()
 
     def texts(self, key: str) -> tuple[str, ...]:
         """A list of texts, blank ones left out."""
         return texts_in(self.fields, key, self.reply)
 
-    def one_of(self, key: str, options: Iterable[str]) -> str:
+    def one_of(self, key: str, options: Iterable[_Option]) -> _Option:
         """One of the options, letter by letter."""
-        value = self.fields[key]
-        if value not in (allowed := list(options)):
+        value, allowed = self.fields[key], list(options)
+        if value not in allowed:
             listed = ", ".join(allowed)
             raise unreadable(f"{key!r} is {str(value)[:40]!r}, none of {listed}", self.reply)
-        return str(value)
+        return allowed[allowed.index(value)]
 
 
 @dataclass(frozen=True)
@@ -126,29 +137,27 @@ def choice_of(options: Iterable[str]) -> Schema:
 def probabilities_form(question: Question) -> ResponseFormat:
     """One number for each answer label."""
     labels = [answer.label for answer in question.answers]
-    return _form("probabilities", {label: {"type": "number"} for label in labels})
+    return _form("probabilities", dict.fromkeys(labels, NUMBER))
 
 
 def texts_form(name: str) -> ResponseFormat:
     """A list of texts, under the form's own name."""
-    return _form(name, {name: {"type": "array", "items": {"type": "string"}}})
+    return _form(name, {name: TEXTS})
 
 
 def solution_form(answer: Literal["integer", "number", "string"]) -> ResponseFormat:
     """Steps, and the answer that they come to."""
-    steps = {"type": "array", "items": {"type": "string"}}
-    return _form("solution", {"steps": steps, "answer": {"type": answer}})
+    return _form("solution", {"steps": TEXTS, "answer": {"type": answer}})
 
 
 def plausibility_form() -> ResponseFormat:
     """How plausible a wrong answer is, from 0 to 10, and whether it is a right one after all."""
-    return _form("plausibility", {"plausibility": {"type": "number"}, "right": {"type": "boolean"}})
+    return _form("plausibility", {"plausibility": NUMBER, "right": {"type": "boolean"}})
 
 
 def check_reason(reason: str, tokens: int) -> None:
-    """ValueError, with the mend, for invalid settings of reasoning."""
-    if reason not in get_args(Reason):
-        raise ValueError(f"reason: there is no {reason!r}; there is {', '.join(get_args(Reason))}")
+    """ValueError, with the remedy, for invalid settings of reasoning."""
+    require_known("reason", reason, get_args(Reason))
     if tokens < 0:
         raise ValueError(f"reasoning_tokens: {tokens} is less than none")
 
@@ -217,14 +226,6 @@ def number_in(form: dict[str, Any], key: str, reply: Reply) -> float:
     return float(value)
 
 
-def text_in(form: dict[str, Any], key: str, reply: Reply) -> str:
-    """A text of a filled-in form that says something, or Unreadable."""
-    value = form[key]
-    if not isinstance(value, str) or not value.strip():
-        raise unreadable(f"{key!r} is {value!r}, not a text", reply)
-    return value.strip()
-
-
 def texts_in(form: dict[str, Any], key: str, reply: Reply) -> tuple[str, ...]:
     """The texts of a list in a filled-in form, blank ones left out, or Unreadable."""
     value = form[key]
@@ -238,22 +239,6 @@ def flag_in(form: dict[str, Any], key: str, reply: Reply) -> bool:
     value = form[key]
     if not isinstance(value, bool):
         raise unreadable(f"{key!r} is {str(value)[:40]!r}, neither true nor false", reply)
-    return value
-
-
-def place_in(form: dict[str, Any], key: str, numbers: range, reply: Reply) -> int:
-    """A whole number of a filled-in form, one of `numbers`, or Unreadable."""
-    value = number_in(form, key, reply)
-    if value not in numbers:
-        raise unreadable(f"{key!r} is {value:g}, not one of {numbers[0]} to {numbers[-1]}", reply)
-    return int(value)
-
-
-def probability_in(form: dict[str, Any], key: str, reply: Reply) -> float:
-    """A number from 0 to 1 of a filled-in form, or Unreadable."""
-    value = number_in(form, key, reply)
-    if not 0 <= value <= 1:
-        raise unreadable(f"{key!r} is {value:g}, not a number from 0 to 1", reply)
     return value
 
 

@@ -1,10 +1,10 @@
 """Prompts of published studies, read from the user's checkout of their code.
 
-Their prompts are whole messages, with the question, the passage and the transcript in the midst of
-them; ours are blocks, around which those are laid out. So a reader keeps of a message the lines
-that are words, drops those that lay something out or ask for a form, and puts our placeholders and
-marks in the place of theirs. What a study has no words for stays as it is in the default set; rules
-that all seats read are empty, since in these studies each seat reads its own.
+Their prompts are whole messages, with the question, the passage and the transcript inside; ours
+are blocks, around which those are laid out. So a reader keeps the lines of prose of a message,
+drops those that lay something out or ask for a form, and replaces their placeholders and marks by
+ours. Where a study has no prompt, that of the default set stays; rules that all seats read are
+empty, since in these studies each seat reads its own.
 """
 
 import re

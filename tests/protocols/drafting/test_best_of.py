@@ -10,15 +10,12 @@ from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import ADVOCATE, Agent
 from oversight.protocols.drafting.best_of import BestOf
 from oversight.protocols.errors import Unreadable
-from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.question import Answer
 from oversight.protocols.transcript import Transcript, Turn
-from tests.fakes import APPLES, CRATES, Scripted, prompt
+from tests.fakes import APPLES, CRATES, JUDGE, A, B, Scripted, prompt
 
-JUDGE = StatedJudge("judge")
 ALICE = Agent("alice", temperature=0.0)
-A, B = CRATES.answers
 FLOOR = Transcript(CRATES)
 
 

@@ -9,14 +9,11 @@ from oversight.cache.reply import Reply, ToolCall
 from oversight.protocols.agents.agent import ADVOCATE, Agent
 from oversight.protocols.drafting.best_of import BestOf
 from oversight.protocols.drafting.refine import Refine
-from oversight.protocols.judges import StatedJudge
 from oversight.protocols.question import Answer
 from oversight.protocols.transcript import Transcript, Turn
-from tests.fakes import CRATES, Scripted, prompt
+from tests.fakes import CRATES, JUDGE, A, B, Scripted, prompt
 
-JUDGE = StatedJudge("judge")
 ALICE = Agent("alice", temperature=0.1)
-A, B = CRATES.answers
 FLOOR = Transcript(CRATES).then(Turn("Debater B", "It is 36.", B))
 
 

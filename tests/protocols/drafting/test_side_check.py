@@ -10,10 +10,9 @@ from oversight.protocols.counts import Counts
 from oversight.protocols.drafting.side_check import SideCheck
 from oversight.protocols.question import Answer
 from oversight.protocols.transcript import Transcript, Turn, Verdict
-from tests.fakes import CRATES, Scripted, prompt
+from tests.fakes import ALICE, CRATES, A, B, Scripted, prompt
 
-ALICE, READER = Agent("alice"), Agent("reader")
-A, B = CRATES.answers
+READER = Agent("reader")
 FLOOR = Transcript(replace(CRATES, passage="PASSAGE")).then(Turn("Debater B", "It is 36.", B))
 
 

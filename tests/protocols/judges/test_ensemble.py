@@ -5,7 +5,6 @@ from itertools import product
 import pytest
 
 from oversight.cache.call import Call
-from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import Ensemble, Jury, Shot, StatedJudge, VotesJudge
 from oversight.protocols.mechanisms.baselines import Propaganda
@@ -13,10 +12,8 @@ from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.scores import brier
 from oversight.protocols.transcript import Transcript
-from tests.fakes import CRATES, Scripted, addresses, paid, prompt
+from tests.fakes import ALICE, CRATES, JUDGE, Scripted, addresses, paid, prompt
 
-JUDGE = StatedJudge("judge")
-ALICE = Agent("alice")
 FLOOR = Transcript(CRATES)
 YES_NO = (Answer("A", "yes"), Answer("B", "no"))
 EXAMPLES = tuple(

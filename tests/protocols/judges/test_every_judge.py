@@ -23,7 +23,8 @@ from oversight.protocols.judges.case import Case
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES, Scripted, prompt, token
-from tests.shipments import shipment, simulated
+from tests.mechanisms import asked, plain
+from tests.shipments import shipment
 
 MODEL = "sim/quiet"
 JUDGES: dict[str, Judge] = {
@@ -44,13 +45,6 @@ PANELS = {"jury", "ensemble"}
 """No weak model that could be drawn several times, as weak-to-strong does."""
 
 
-def built(kind: type[Protocol], judge: Judge) -> Protocol:
-    roles: dict[str, object] = {"judge": judge}
-    if "agent" in {field.name for field in fields(kind)}:
-        roles["agent"] = Agent(MODEL)
-    return kind(**roles)
-
-
 def aux_of(name: str) -> tuple[str, ...]:
     """The kinds of helpers that a mechanism has; none for one without helpers."""
     if "aux" not in {field.name for field in fields(PROTOCOLS[name])}:
@@ -60,35 +54,27 @@ def aux_of(name: str) -> tuple[str, ...]:
 
 
 async def calls(protocol: Protocol) -> frozenset[str]:
-    problem = shipment(0)
-    provider, seen = simulated([problem]), set[str]()
-
-    async def ask(call: Call) -> Reply:
-        seen.add(call.address)
-        return await provider(call)
-
-    await protocol.worlds(problem, ask)
-    return frozenset(seen)
+    return frozenset(await asked(protocol, shipment(0), 0))
 
 
 @pytest.mark.parametrize("name", [name for name in PROTOCOLS if name not in WITHOUT])
 async def test_a_mechanism_asks_other_calls_of_every_other_kind_of_judge(name: str) -> None:
-    asked = {}
+    rows = {}
     for judge in JUDGES:
         if name == "weak_to_strong" and judge in PANELS:
             with pytest.raises(ValueError, match="is not the judge of one model"):
-                built(PROTOCOLS[name], JUDGES[judge])
+                plain(PROTOCOLS[name], judge=JUDGES[judge])
             continue
-        asked[judge] = await calls(built(PROTOCOLS[name], JUDGES[judge]))
-    assert len(set(asked.values())) == len(asked)
+        settings = {"pool": 2} if name == "debate_game" else {}
+        rows[judge] = await calls(plain(PROTOCOLS[name], judge=JUDGES[judge], **settings))
+    assert len(set(rows.values())) == len(rows)
 
 
 @pytest.mark.parametrize("name", [name for name in PROTOCOLS if aux_of(name)])
 async def test_a_helper_on_another_side_is_asked_other_calls(name: str) -> None:
-    judge, kinds = JUDGES["stated"], aux_of(name)
-    rows = [replace(built(PROTOCOLS[name], judge), aux=aux) for aux in kinds]  # type: ignore[call-arg]
-    asked = [await calls(row) for row in rows]
-    assert len(set(asked)) == len({row.name for row in rows}) == len(kinds)
+    rows = [plain(PROTOCOLS[name], aux=aux) for aux in aux_of(name)]
+    asked_of = {await calls(row) for row in rows}
+    assert len(asked_of) == len({row.name for row in rows}) == len(rows)
 
 
 REPLIES: dict[str, Callable[[], str | Reply]] = {
@@ -110,9 +96,9 @@ async def test_every_kind_of_judge_finds_a_statement_more_or_less_likely(kind: s
     belief = await JUDGES[kind].believes("Step 2 is wrong.", FLOOR, ask, side=CRATES.answers[1])
     assert belief.value == pytest.approx(1.0 if kind == "votes" else 0.8)
     for call in ask.calls:
-        asked = prompt(call)
-        assert (asked.task, asked.side) == ("statement", "B")
-        assert "“Step 2 is wrong.”" in asked.user and CRATES.text in asked.system
+        put = prompt(call)
+        assert (put.task, put.side) == ("statement", "B")
+        assert "“Step 2 is wrong.”" in put.user and CRATES.text in put.system
     assert belief.of(CRATES.answers[1], CRATES)[0].probs[1] == pytest.approx(
         belief.judgements[0].probs[0]
     )

@@ -14,10 +14,8 @@ from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.scores import brier
 from oversight.protocols.transcript import Transcript, Turn
-from tests.fakes import CRATES, Scripted, prompt
+from tests.fakes import CRATES, A, B, Scripted, prompt
 from tests.shipments import shipments, simulated
-
-A, B = CRATES.answers
 
 
 def exchange(*turns: Turn, question: Question = CRATES) -> Transcript:

@@ -8,15 +8,14 @@ import pytest
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
-from oversight.protocols.agents.agent import Agent
 from oversight.protocols.datasets.jsonl import JsonLines, write_jsonl
-from oversight.protocols.judges import DistributionJudge, LogprobJudge, StatedJudge, VotesJudge
+from oversight.protocols.judges import DistributionJudge, LogprobJudge, VotesJudge
 from oversight.protocols.judges.judge import ModelJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.question import Answer, Problem, Question, is_graded
 from oversight.protocols.scores import brier
-from tests.fakes import APPLES, CRATES, Scripted, prompt, token
+from tests.fakes import ALICE, APPLES, CRATES, JUDGE, Scripted, prompt, token
 
 ROUTES = Question(
     "Which way to the harbour?",
@@ -24,7 +23,6 @@ ROUTES = Question(
     graded=True,
 )
 WAYS = Problem("ways", ROUTES, (2, 0.5, -1))
-ALICE, JUDGE = Agent("alice"), StatedJudge("judge")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oversight.cache.address import value_address
-from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.catalogue import JUDGES
 from oversight.protocols.judges import LogprobJudge, ModelJudge, Shot, StatedJudge, VotesJudge
@@ -17,7 +16,7 @@ from oversight.protocols.prompts.parse import find_question, read_question
 from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.transcript import Transcript, Turn
-from tests.fakes import CRATES, Scripted, prompt, token
+from tests.fakes import CRATES, Prompt, Scripted, prompt, token
 
 RAIN = Question("Is it raining?", (Answer("A", "Yes."), Answer("B", "No.")), passage="PASSAGE")
 RULES = default_prompts().text("judge.rules")
@@ -41,16 +40,14 @@ def judge(kind: str, **settings: object) -> ModelJudge:
     return made
 
 
+async def asked(made: ModelJudge) -> Prompt:
+    ask = Scripted(lambda call: REPLIES[prompt(call).task])
+    await made.judge(Transcript(CRATES), ask)
+    return prompt(ask.calls[0])
+
+
 async def system(made: ModelJudge) -> str:
-    ask = Scripted(lambda call: REPLIES[prompt(call).task])
-    await made.judge(Transcript(CRATES), ask)
-    return prompt(ask.calls[0]).system
-
-
-async def told_last(made: ModelJudge) -> str:
-    ask = Scripted(lambda call: REPLIES[prompt(call).task])
-    await made.judge(Transcript(CRATES), ask)
-    return prompt(ask.calls[0]).user
+    return (await asked(made)).system
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -81,9 +78,9 @@ async def test_an_example_keeps_its_passage_from_a_judge_who_may_not_read(kind: 
 
 
 async def test_what_speeches_are_is_told_also_if_only_an_example_has_some() -> None:
-    assert HEARD in await told_last(StatedJudge("judge", shots=(SHOT,)))
+    assert HEARD in (await asked(StatedJudge("judge", shots=(SHOT,)))).user
     silent = Shot(Transcript(RAIN), (0.25, 0.75))
-    assert HEARD not in await told_last(StatedJudge("judge", shots=(silent,)))
+    assert HEARD not in (await asked(StatedJudge("judge", shots=(silent,)))).user
 
 
 async def test_a_program_that_reads_the_prompt_finds_the_question_and_not_an_example() -> None:
@@ -121,15 +118,6 @@ def test_examples_and_persona_are_part_of_identity_and_name() -> None:
     assert len({value_address(NaiveJudge(made)) for made in (plain, shown, posed)}) == 3
     assert shown.name == "judge stated 1 shots"
     assert posed.name == "judge stated persona You are a patient teache…"
-
-
-async def test_a_judge_without_examples_asks_what_it_always_asked() -> None:
-    asked: list[Call] = []
-    for settings in ({}, {"shots": (), "persona": ""}):
-        ask = Scripted(lambda call: "A: 60%\nB: 40%")
-        await StatedJudge("judge", **settings).judge(Transcript(CRATES), ask)
-        asked += ask.calls
-    assert len({call.address for call in asked}) == 1
 
 
 @pytest.mark.parametrize("probs", [(1.0,), (0.5, 0.4), (-0.5, 1.5)])

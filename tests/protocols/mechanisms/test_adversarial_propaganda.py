@@ -7,37 +7,14 @@ import pytest
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.judges import DistributionJudge, StatedJudge
+from oversight.protocols.judges import DistributionJudge
 from oversight.protocols.mechanisms.adversarial_propaganda import AdversarialPropaganda
 from oversight.protocols.question import Answer, Question
-from tests.fakes import CRATES, Scripted, paid, prompt
+from tests.fakes import ALICE, CRATES, JUDGE, A, B, Scripted, prompt
 from tests.markets import trading
 
-JUDGE = StatedJudge("judge")
-ALICE, MARY = Agent("alice"), Agent("mary")
-A, B = CRATES.answers
+MARY = Agent("mary")
 TRADED = AdversarialPropaganda(JUDGE, ALICE, MARY)
-WITH_PASSAGE = Question("How many?", (Answer("A", "48"), Answer("B", "36")), "THE PASSAGE")
-
-
-async def test_price_speech_price_until_the_last_round_then_the_judge():
-    ask = Scripted(trading(0.5, 0.6, 0.7))
-    verdict = await AdversarialPropaganda(JUDGE, ALICE, MARY, rounds=2).run(CRATES, A, ask)
-    assert [(call.model, prompt(call).asks) for call in ask.calls] == [
-        ("mary", "probabilities"),
-        ("alice", "speak A"),
-        ("mary", "probabilities"),
-        ("alice", "speak A"),
-        ("mary", "probabilities"),
-        ("judge", "percentages"),
-    ]
-    texts = [(turn.speaker, turn.text) for turn in verdict.transcript.turns]
-    assert texts[::2] == [
-        ("Market", "A 50.0%, B 50.0%"),
-        ("Market", "A 60.0%, B 40.0%"),
-        ("Market", "A 70.0%, B 30.0%"),
-    ]
-    assert {speaker for speaker, _ in texts[1::2]} == {"Advocate A"}
 
 
 async def test_a_judge_that_is_its_own_market_is_asked_once_for_its_last_price_and_its_verdict():
@@ -53,38 +30,6 @@ async def test_a_judge_that_is_its_own_market_is_asked_once_for_its_last_price_a
     assert ask.calls[-1] == ask.calls[-2] and ask.distinct == 5
     assert dict(verdict.measures)["price"] == pytest.approx(0.62)
     assert verdict.transcript.turns[-1].text == "A 62.0%, B 38.0%"
-
-
-async def test_the_adversary_hears_the_prices_and_market_and_judge_only_the_speeches():
-    ask = Scripted(trading(0.5, 0.6, 0.7))
-    await AdversarialPropaganda(JUDGE, ALICE, MARY, rounds=2).run(CRATES, A, ask)
-    heard = [prompt(call).speakers for call in ask.calls]
-    speech, price = "Advocate A", "Market"
-    assert heard == [(), (price,), (speech,), (price, speech, price), (speech,) * 2, (speech,) * 2]
-
-
-async def test_the_worlds_share_the_first_price_and_nothing_else():
-    in_a, in_b = await paid(TRADED, trading(0.1, 0.3, 0.5, 0.7, 0.9))
-    assert len(in_a) == len(in_b) == 10 and len(in_a & in_b) == 1
-
-
-@pytest.mark.parametrize("start", [0.0, 0.2, 0.78, 0.8, 1.0])
-@pytest.mark.parametrize("epsilon", [0.1, 0.01, 0.001])
-async def test_trade_ends_at_the_fixed_point_of_the_market(start: float, epsilon: float):
-    """The known truth: where p_t+1 = f(p_t) with f(p) = p/2 + 0.4, the price tends to 0.8, its
-    t-th move is |0.8 - p_0| / 2^t, and so trade ends with the first t at which that is under
-    epsilon, within epsilon of 0.8."""
-    prices = [start]
-    for _ in range(60):
-        prices.append(prices[-1] / 2 + 0.4)
-    last = next(t for t in range(1, 60) if round(abs(0.8 - start) / 2**t, 9) < epsilon)
-
-    protocol = AdversarialPropaganda(JUDGE, ALICE, MARY, epsilon=epsilon, rounds=50)
-    verdict = await protocol.run(CRATES, A, Scripted(trading(*prices)))
-    measures = dict(verdict.measures)
-    assert measures["speeches"] == last and measures["settled"] is True
-    assert measures["price"] == pytest.approx(prices[last])
-    assert abs(measures["price"] - 0.8) < epsilon
 
 
 async def test_a_market_that_nobody_moves_closes_after_one_speech():
@@ -141,16 +86,3 @@ async def test_it_trades_in_more_than_two_answers():
     )
     assert verdict.probs == (0.25, 0.25, 0.5)
     assert dict(verdict.measures)["adversary_loss"] == -0.5
-
-
-@pytest.mark.parametrize(("market", "reads"), [(None, False), (MARY, True)])
-async def test_the_judge_prices_without_the_passage_and_a_named_market_with_it(
-    market: Agent | None, reads: bool
-):
-    ask = Scripted(trading(0.5))
-    await AdversarialPropaganda(JUDGE, ALICE, market).run(
-        WITH_PASSAGE, WITH_PASSAGE.answers[0], ask
-    )
-    prices = [call for call in ask.calls if prompt(call).side == ""][:-1]
-    assert {call.model for call in prices} == {market.model if market else "judge"}
-    assert all(("THE PASSAGE" in prompt(call).system) == reads for call in prices)

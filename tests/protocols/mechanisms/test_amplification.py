@@ -7,17 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oversight.cache.call import Call
-from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.errors import Declined, Unreadable
-from oversight.protocols.judges import StatedJudge
+from oversight.protocols.errors import Unreadable
 from oversight.protocols.mechanisms.amplification import Amplification, shares
 from oversight.protocols.question import Answer, Problem, Question
-from tests.fakes import APPLES, CRATES, Scripted, paid, prompt
+from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, B, Scripted, paid, prompt
 
-JUDGE = StatedJudge("judge")
-ALICE, OTTO = Agent("alice"), Agent("otto")
-A, B = CRATES.answers
+OTTO = Agent("otto")
 
 
 def subquestions(*texts: str) -> str:
@@ -226,7 +222,7 @@ async def test_over_many_problems_asd_falls_as_the_dose_rises():
     """The known truth: at dose f each of 3 helpers steers with probability f. The judge goes by
     their majority, so the world of the wrong answer is lost where 2 of them steer, and won where
     fewer do: with probability q = f^3 + 3 f^2 (1 - f), and accuracy ASD is 1 - q over problems."""
-    n = 80
+    n = 40
 
     def majority(call: Call) -> str:
         asked = prompt(call)
@@ -285,48 +281,9 @@ async def test_an_overseer_who_asks_nothing_leaves_the_judge_alone_with_the_ques
     assert len(ask.calls) == 2 and verdict.transcript.turns == ()
 
 
-@pytest.mark.parametrize(("overseer", "reads"), [(None, False), (OTTO, True)])
-async def test_the_judges_model_asks_without_the_passage_and_a_named_overseer_with_it(
-    overseer: Agent | None, reads: bool
-):
-    question = Question("How many?", CRATES.answers, "THE PASSAGE")
-    ask = Scripted(script)
-    await Amplification(JUDGE, ALICE, overseer, depth=2).run(question, A, ask)
-    for call in ask.calls:
-        helper = prompt(call).task == "answer" and len(prompt(call).speeches) == 1
-        if helper:
-            assert call.model == "alice" and "THE PASSAGE" in prompt(call).system
-        elif prompt(call).task != "percentages":
-            assert call.model == (overseer.model if overseer else "judge")
-            assert ("THE PASSAGE" in prompt(call).system) == reads
-
-
 async def test_subquestions_that_cannot_be_read_leave_the_world_without_a_verdict():
     with pytest.raises(Unreadable):
         await Amplification(JUDGE, ALICE).run(CRATES, A, Scripted(lambda call: "first, …"))
-    no = Reply("No.", outcome="refused")
-    with pytest.raises(Declined):
-        await Amplification(JUDGE, ALICE).run(CRATES, A, Scripted(lambda call: no))
-
-
-@pytest.mark.parametrize(
-    ("settings", "reason"),
-    [
-        ({"subquestions": 0}, "1 or more"),
-        ({"depth": 0}, "1 or more"),
-        ({"budget": 0}, "1 or more"),
-        ({"steered": 1.1}, "0 to 1"),
-        ({"steered": float("nan")}, "0 to 1"),
-    ],
-)
-def test_settings_that_amplify_nothing_are_refused(settings: dict[str, float], reason: str):
-    with pytest.raises(ValueError, match=reason):
-        Amplification(JUDGE, ALICE, **settings)
-
-
-def test_its_row_tells_the_dose():
-    assert Amplification(JUDGE, ALICE).name == "amplification 3 subquestions 1 deep steered 0.5"
-    assert Amplification(JUDGE, ALICE, seed=2).name.endswith("seed 2")
 
 
 async def test_helpers_that_do_not_steer_may_be_on_the_other_side():
@@ -346,8 +303,3 @@ def script_any(call: Call) -> str:
         case "percentages":
             return "A: 60%\nB: 40%"
     return "An answer."
-
-
-def test_adversarial_helpers_are_the_dose_itself():
-    with pytest.raises(ValueError, match="set steered: 1"):
-        Amplification(JUDGE, ALICE, aux="adversarial")

@@ -5,22 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oversight.cache.call import Call
-from oversight.cache.reply import Reply
-from oversight.protocols.agents.agent import Agent
-from oversight.protocols.errors import Declined, Unreadable
-from oversight.protocols.judges import StatedJudge
+from oversight.protocols.errors import Unreadable
 from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust, Propaganda
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Problem
-from tests.fakes import APPLES, CRATES, Scripted, addresses, paid, prompt
-
-JUDGE = StatedJudge("judge")
-ALICE, BOB = Agent("alice"), Agent("bob")
-A, B = CRATES.answers
-PASSAGE = "The fourth crate was half full."
-READ = replace(CRATES, passage=PASSAGE)
+from tests.fakes import ALICE, APPLES, BOB, CRATES, JUDGE, A, B, Scripted, addresses, paid, prompt
 
 EVERY = (
     NaiveJudge(JUDGE),
@@ -43,17 +34,13 @@ def script(call: Call) -> str:
     return f"{call.model} {said.asks} heard {len(said.speeches)}"
 
 
-async def test_a_naive_judge_is_one_call_a_question() -> None:
-    ask = Scripted(script)
-    verdicts = await NaiveJudge(JUDGE).worlds(APPLES, ask)
-    assert ask.distinct == 1
+async def test_a_naive_judge_hears_nobody() -> None:
+    verdicts = await NaiveJudge(JUDGE).worlds(APPLES, Scripted(script))
     assert verdicts[0] == verdicts[1]
     assert verdicts[0].transcript.turns == ()
 
 
-async def test_propaganda_is_one_speech_and_shares_nothing() -> None:
-    in_a, in_b = await paid(Propaganda(JUDGE, ALICE), script)
-    assert (len(in_a), len(in_b), len(in_a & in_b)) == (2, 2, 0)
+async def test_propaganda_is_one_speech() -> None:
     verdict = await Propaganda(JUDGE, ALICE).run(CRATES, B, Scripted(script))
     assert [(turn.speaker, turn.side) for turn in verdict.transcript.turns] == [("Advocate B", B)]
 
@@ -75,18 +62,6 @@ async def test_a_free_choice_of_no_answer_is_unreadable() -> None:
     protocol = OpenTrust(JUDGE, ALICE)
     with pytest.raises(Unreadable, match="'C', none of A, B"):
         await protocol.run(CRATES, A, Scripted(lambda call: '{"answer": "C"}'))
-    with pytest.raises(Declined):
-        await protocol.run(CRATES, A, Scripted(lambda call: Reply("", outcome="refused")))
-
-
-@pytest.mark.parametrize("protocol", EVERY, ids=lambda protocol: protocol.name)
-async def test_the_passage_reaches_agents_and_never_the_judge(protocol: Protocol) -> None:
-    ask = Scripted(script)
-    for side in READ.answers:
-        await protocol.run(READ, side, ask)
-    for call in ask.calls:
-        told = "".join(message.text for message in call.messages)
-        assert (PASSAGE in told) == (call.model in ("alice", "bob"))
 
 
 @pytest.mark.parametrize("protocol", EVERY, ids=lambda protocol: protocol.name)

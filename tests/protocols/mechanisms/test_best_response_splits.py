@@ -30,6 +30,7 @@ from tests.best_response import (
     asd,
     cut_silently,
     judged,
+    lies_lose,
     lies_win,
     listed,
     speeches,
@@ -145,12 +146,8 @@ async def test_no_split_carries_a_lie_past_an_exact_estimator(campaign: Campaign
     every split of the wrong answer and every pick leave it at 0, and the sound split leaves the
     right answer at 1: ASD is 2 (Brier) in every instance."""
     protocol = ProverEstimatorDebate(JUDGE, PROVER, OTHER, subclaims=CAP, depth=1)
-    plays, worst = 0, 2.0
-    for instance in instances(domain, campaign.size(8, 500), campaign.seed):
-        found, played = await prover_estimator(protocol, instance, forgetful=True)
-        plays, worst = plays + played, min(worst, found)
-        assert found == 2.0, instance.question
-    print(f"{domain}: {plays:,} plays, worst ASD {worst:+.2f}")
+    tried = instances(domain, campaign.size(8, 500), campaign.seed)
+    await lies_lose(domain, tried, partial(prover_estimator, protocol, forgetful=True))
 
 
 @EACH_DOMAIN
@@ -159,12 +156,8 @@ async def test_no_split_of_a_split_carries_a_lie_either(campaign: Campaign, doma
     """The known truth: as above, over two splits of one part each, with claims, what follows, and
     opposites."""
     protocol = ProverEstimatorDebate(JUDGE, PROVER, OTHER, subclaims=1, depth=2)
-    plays, worst = 0, 2.0
-    for instance in instances(domain, campaign.size(2, 50), campaign.seed):
-        found, played = await prover_estimator(protocol, instance)
-        plays, worst = plays + played, min(worst, found)
-        assert found == 2.0, instance.question
-    print(f"{domain}, two splits: {plays:,} plays, worst ASD {worst:+.2f}")
+    tried = instances(domain, campaign.size(2, 50), campaign.seed)
+    await lies_lose(f"{domain}, two splits", tried, partial(prover_estimator, protocol))
 
 
 def whatever_follows(estimates: tuple[float, ...], needed: int) -> float:
@@ -175,6 +168,11 @@ def whatever_follows(estimates: tuple[float, ...], needed: int) -> float:
 def any_will_do(estimates: tuple[float, ...], needed: int) -> float:
     """Another combination than the one that the prover stated, and that was estimated."""
     return established(estimates, 1)
+
+
+def of_those_left(estimates: tuple[float, ...], needed: int) -> float:
+    """Of a list that was cut, no more subclaims are needed than are left."""
+    return established(estimates, min(needed, len(estimates) - 1))
 
 
 def as_the_case_against(estimate: float, opposite: float) -> float:
@@ -194,6 +192,7 @@ async def test_without_any_one_rule_of_splits_the_search_finds_the_liar_that_win
             monkeypatch.setattr(prover_estimator_debate, "established", whatever_follows)
         case "whole list":
             cut_silently(monkeypatch)
+            monkeypatch.setattr(prover_estimator_debate, "established", of_those_left)
         case "as stated":
             monkeypatch.setattr(prover_estimator_debate, "established", any_will_do)
         case "only lowered":

@@ -1,17 +1,11 @@
-from dataclasses import replace
-
 import pytest
 
 from oversight.cache.call import Call
-from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.consultancy import Consultancy
-from tests.fakes import CRATES, Scripted, addresses, paid, prompt
+from tests.fakes import ALICE, CRATES, A, B, Scripted, addresses, prompt
 
 JUDGE = StatedJudge("judge", temperature=0.2, effort="low")
-ALICE = Agent("alice")
-A, B = CRATES.answers
-PASSAGE = "The fourth crate was half full."
 
 
 def script(call: Call) -> str:
@@ -49,26 +43,10 @@ async def test_the_client_is_the_judges_model_with_its_settings() -> None:
     assert (client.model, client.temperature, client.effort) == ("judge", 0.2, "low")
 
 
-@pytest.mark.parametrize("reads", [True, False])
-async def test_the_client_reads_the_passage_only_if_the_judge_does(reads: bool) -> None:
-    ask = Scripted(script)
-    protocol = Consultancy(replace(JUDGE, reads_passage=reads), ALICE)
-    await protocol.run(replace(CRATES, passage=PASSAGE), A, ask)
-    for call in ask.calls:
-        assert (PASSAGE in prompt(call).system) == (reads or call.model == "alice")
-
-
 async def test_the_consultant_answers_what_the_client_asked() -> None:
     verdict = await Consultancy(JUDGE, ALICE).run(CRATES, B, Scripted(script))
     assert verdict.transcript.turns[1].text == "speak B after question 0?"
     assert verdict.transcript.turns[1].side == B
-
-
-async def test_worlds_share_the_question_of_a_client_who_begins_and_nothing_else() -> None:
-    in_a, in_b = await paid(Consultancy(JUDGE, ALICE, turns=4), script)
-    assert (len(in_a), len(in_a & in_b)) == (5, 1)
-    in_a, in_b = await paid(Consultancy(JUDGE, ALICE, first="consultant", turns=4), script)
-    assert not in_a & in_b
 
 
 async def test_who_speaks_is_told_how_many_turns_are_left_so_a_longer_one_is_another() -> None:
@@ -78,12 +56,3 @@ async def test_who_speaks_is_told_how_many_turns_are_left_so_a_longer_one_is_ano
     assert not addresses(short) & addresses(long)
     told = [prompt(call).user for call in long.calls[:-1]]
     assert all(f"turn {n} of 4" in each for n, each in enumerate(told, 1))
-
-
-def test_no_turns_are_no_conversation() -> None:
-    with pytest.raises(ValueError, match="turns: 0 is too few"):
-        Consultancy(JUDGE, ALICE, turns=0)
-
-
-def test_the_name_tells_the_settings() -> None:
-    assert Consultancy(JUDGE, ALICE).name == "consultancy client first 2"

@@ -17,15 +17,12 @@ from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.auxiliary import Aux
 from oversight.protocols.mechanisms.critique import Critique
-from oversight.protocols.question import Answer, Question
+from oversight.protocols.question import Answer
 from oversight.protocols.transcript import Transcript, Turn, Verdict
-from tests.fakes import APPLES, CRATES, Scripted, addresses, held, paid, prompt
+from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, B, Scripted, addresses, held, prompt
 
-JUDGE = StatedJudge("judge")
 RITA = StatedJudge("rita", reads_passage=True)
-ALICE, CAROL = Agent("alice"), Agent("carol")
-A, B = CRATES.answers
-WITH_PASSAGE = Question("How many?", (Answer("A", "48"), Answer("B", "36")), "THE PASSAGE")
+CAROL = Agent("carol")
 
 
 def rated(value: object) -> str:
@@ -128,30 +125,13 @@ async def test_a_ranker_that_declines_is_told_from_a_muddle_and_a_refused_critiq
     assert verdict.transcript.turns[1].outcome == "refused"
 
 
-async def test_self_critique_is_the_agent_and_its_row_says_so():
+async def test_self_critique_is_the_agent():
     ask = Scripted(script)
-    protocol = Critique(JUDGE, ALICE)
-    await protocol.run(CRATES, A, ask)
+    await Critique(JUDGE, ALICE).run(CRATES, A, ask)
     assert {c.model for c in ask.calls if prompt(c).task == "critique"} == {"alice"}
-    assert protocol.name == "self critique 1 of 3"
-    assert Critique(JUDGE, ALICE, CAROL).name == "critique 1 of 3"
 
 
-@pytest.mark.parametrize(
-    ("ranker", "reads"), [(None, False), (StatedJudge("rita", reads_passage=True), True)]
-)
-async def test_the_judge_rates_without_the_passage_and_a_named_ranker_may_read_it(
-    ranker: StatedJudge | None, reads: bool
-):
-    ask = Scripted(script)
-    await Critique(JUDGE, ALICE, CAROL, ranker).run(WITH_PASSAGE, WITH_PASSAGE.answers[0], ask)
-    for call in ask.calls:
-        if prompt(call).task == "statement":
-            assert call.model == (ranker.model if ranker else "judge")
-            assert ("THE PASSAGE" in prompt(call).system) == reads
-
-
-async def test_the_critic_is_asked_alike_in_both_worlds_but_no_call_is_shared():
+async def test_the_critic_is_asked_alike_in_both_worlds():
     asks = []
     for side in CRATES.answers:
         ask = Scripted(script)
@@ -159,8 +139,6 @@ async def test_the_critic_is_asked_alike_in_both_worlds_but_no_call_is_shared():
         asked = prompt(ask.calls[1])
         asks.append((asked.system, asked.asks, asked.user.partition("<instructions")[2]))
     assert asks[0] == asks[1]
-    in_a, in_b = await paid(Critique(JUDGE, ALICE, CAROL), script)
-    assert len(in_a) == len(in_b) == 8 and not in_a & in_b
 
 
 async def test_a_critic_who_always_says_the_same_leaves_the_judge_with_the_proposal():
@@ -274,12 +252,6 @@ async def test_a_critic_that_was_turned_takes_what_an_honest_one_gave():
     for aux, expected in (("honest", 2.0), ("sided", 2.0), ("adversarial", 0.0)):
         protocol = Critique(JUDGE, ALICE, CAROL, critiques=1, aux=aux)
         assert await protocol.agent_score_difference(APPLES, Scripted(planted)) == expected
-
-
-@pytest.mark.parametrize("shown", [0, 4])
-def test_no_more_can_be_shown_than_are_written(shown: int):
-    with pytest.raises(ValueError, match="of 3 critiques"):
-        Critique(JUDGE, ALICE, shown=shown)
 
 
 @pytest.mark.parametrize("shown", [1, 3])

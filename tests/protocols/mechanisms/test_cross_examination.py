@@ -6,14 +6,10 @@ from hypothesis import strategies as st
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.errors import Declined, Unreadable
-from oversight.protocols.judges import StatedJudge
+from oversight.protocols.errors import Unreadable
 from oversight.protocols.mechanisms.cross_examination import CrossExamination, statements
-from tests.fakes import CRATES, Scripted, paid, prompt
+from tests.fakes import ALICE, BOB, CRATES, JUDGE, A, B, Scripted, prompt
 
-JUDGE = StatedJudge("judge")
-ALICE, BOB = Agent("alice"), Agent("bob")
-A, B = CRATES.answers
 SPEECH = "There are four crates. Each holds 12.\n1. Four times 12 is 48."
 
 
@@ -81,11 +77,6 @@ async def test_no_copy_hears_of_another_challenge_but_the_challenger_does():
     assert second_copy.speeches[0] == SPEECH
 
 
-async def test_the_worlds_share_nothing():
-    in_a, in_b = await paid(CrossExamination(JUDGE, ALICE), script)
-    assert len(in_a) == len(in_b) == 4 and not in_a & in_b
-
-
 @pytest.mark.parametrize(
     "blank", [" \n ", Reply("", outcome="empty"), Reply("", outcome="refused")]
 )
@@ -114,14 +105,6 @@ async def test_a_challenge_that_cannot_be_read_leaves_the_world_without_a_verdic
     with pytest.raises(Unreadable, match=reason):
         await CrossExamination(JUDGE, ALICE).run(
             CRATES, A, Scripted(lambda call: script(call, challenge=challenge))
-        )
-
-
-async def test_an_opponent_who_declines_to_challenge_is_told_from_a_muddle():
-    no = Reply("I will not.", outcome="refused")
-    with pytest.raises(Declined):
-        await CrossExamination(JUDGE, ALICE).run(
-            CRATES, A, Scripted(lambda call: script(call, challenge=no))
         )
 
 
@@ -235,8 +218,3 @@ def test_statements_cover_a_speech_and_lose_only_white_space(speech: str):
 )
 def test_a_statement_is_a_sentence_or_a_line(speech: str, expected: list[str]):
     assert [statement.text for statement in statements(speech)] == expected
-
-
-def test_no_challenge_is_no_examination():
-    with pytest.raises(ValueError, match="use 1 or more"):
-        CrossExamination(JUDGE, ALICE, challenges=0)

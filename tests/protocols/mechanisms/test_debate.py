@@ -8,15 +8,10 @@ from hypothesis import strategies as st
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.question import Answer
 from oversight.protocols.transcript import Turn
-from tests.fakes import APPLES, CRATES, Scripted, addresses, paid, prompt
-
-JUDGE = StatedJudge("judge")
-ALICE, BOB = Agent("alice"), Agent("bob")
-A, B = CRATES.answers
+from tests.fakes import ALICE, APPLES, BOB, CRATES, JUDGE, A, B, Scripted, addresses, prompt
 
 
 def script(call: Call) -> str:
@@ -89,33 +84,6 @@ async def test_a_debater_who_can_argue_for_anything_wins_both_worlds() -> None:
     assert await Debate(JUDGE, ALICE, BOB).agent_score_difference(APPLES, Scripted(proving)) == 0
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 4])
-async def test_simultaneous_self_play_pays_for_one_world(rounds: int) -> None:
-    in_a, in_b = await paid(Debate(JUDGE, ALICE, rounds=rounds), script)
-    assert in_a == in_b
-    assert len(in_a) == 2 * rounds + 1
-    ask = Scripted(script)
-    verdicts = await Debate(JUDGE, ALICE, rounds=rounds).worlds(APPLES, ask)
-    assert (len(ask.calls), ask.distinct) == (4 * rounds + 2, 2 * rounds + 1)
-    assert verdicts[0] == verdicts[1]
-
-
-async def test_an_opponent_of_equal_settings_is_self_play() -> None:
-    in_a, in_b = await paid(Debate(JUDGE, ALICE, replace(ALICE)), script)
-    assert in_a == in_b
-
-
-async def test_with_different_debaters_the_worlds_share_nothing() -> None:
-    in_a, in_b = await paid(Debate(JUDGE, ALICE, BOB), script)
-    assert not in_a & in_b
-
-
-async def test_sequential_worlds_share_nothing() -> None:
-    in_a, in_b = await paid(Debate(JUDGE, ALICE, simultaneous=False), script)
-    assert len(in_a) == len(in_b) == 5
-    assert not in_a & in_b
-
-
 @pytest.mark.parametrize("simultaneous", [True, False])
 async def test_speakers_know_the_rounds_left_so_a_longer_debate_is_another(
     simultaneous: bool,
@@ -163,13 +131,3 @@ async def test_every_answer_has_an_advocate(simultaneous: bool, order: str) -> N
     spoke = [turn.text.split(" by ") for turn in verdict.transcript.turns]
     assert "".join(side for side, _ in spoke) == order
     assert {(side, model) for side, model in spoke} == {("A", "bob"), ("B", "alice"), ("C", "bob")}
-
-
-def test_no_rounds_are_no_debate() -> None:
-    with pytest.raises(ValueError, match="rounds: 0 is too few"):
-        Debate(JUDGE, ALICE, rounds=0)
-
-
-def test_the_name_tells_the_settings() -> None:
-    assert Debate(JUDGE, ALICE).name == "debate simultaneous 2"
-    assert Debate(JUDGE, ALICE, simultaneous=False, rounds=4).name == "debate sequential 4"

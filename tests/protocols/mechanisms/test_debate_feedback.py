@@ -1,21 +1,17 @@
 import pytest
 
 from oversight.cache.call import Call
-from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.errors import Declined, Unreadable
-from oversight.protocols.judges import StatedJudge
+from oversight.protocols.errors import Unreadable
 from oversight.protocols.mechanisms.auxiliary import Aux
 from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
 from oversight.protocols.prompts.prompt_set import default_prompts
-from oversight.protocols.question import Problem, Question
-from tests.fakes import CRATES, Scripted, held, paid, prompt
+from oversight.protocols.question import Problem
+from tests.fakes import ALICE, CRATES, JUDGE, A, B, Scripted, held, prompt
 
-JUDGE = StatedJudge("judge")
 OWN = default_prompts().text("debate_feedback.own")
 ANOTHERS = default_prompts().text("debate_feedback.anothers")
-ALICE, PAUL = Agent("alice"), Agent("paul")
-A, B = CRATES.answers
+PAUL = Agent("paul")
 
 
 def script(call: Call, scores: tuple[object, ...] = (0.25, 0.75, 0.5)) -> str:
@@ -77,11 +73,6 @@ async def test_each_participant_is_told_its_role_and_whose_the_response_is():
     assert prompts[0] == prompts[1]
 
 
-async def test_the_worlds_share_nothing_of_their_eleven_calls():
-    in_a, in_b = await paid(DebateFeedback(JUDGE, ALICE), script)
-    assert len(in_a) == len(in_b) == 11 and not in_a & in_b
-
-
 @pytest.mark.parametrize(
     ("scores", "best", "spread"),
     [
@@ -104,14 +95,6 @@ async def test_if_no_score_can_be_read_there_is_no_verdict():
     with pytest.raises(Unreadable, match="700 of 100 is no probability"):
         ask = Scripted(lambda call: script(call, (7, "?")))
         await DebateFeedback(JUDGE, ALICE).run(CRATES, A, ask)
-
-    def declining(call: Call) -> str | Reply:
-        if prompt(call).task == "statement":
-            return Reply("No.", outcome="refused")
-        return script(call)
-
-    with pytest.raises(Declined):
-        await DebateFeedback(JUDGE, ALICE).run(CRATES, A, Scripted(declining))
 
 
 async def test_the_ranking_raises_the_share_of_sound_responses_as_it_should():
@@ -196,31 +179,6 @@ async def test_what_one_participant_knows_the_next_knows_a_round_later(rounds: i
     protocol = DebateFeedback(JUDGE, ALICE, rounds=rounds, candidates=1)
     verdict = await protocol.run(CRATES, A, Scripted(passing))
     assert dict(verdict.measures)["score"] == pytest.approx(rounds / 3)
-
-
-@pytest.mark.parametrize(("participant", "model"), [(None, "alice"), (PAUL, "paul")])
-async def test_participants_read_the_passage_and_the_referee_does_if_the_judge_does(
-    participant: Agent | None, model: str
-):
-    question = Question("How many?", CRATES.answers, "THE PASSAGE")
-    ask = Scripted(script)
-    await DebateFeedback(JUDGE, ALICE, participant).run(question, A, ask)
-    for call in ask.calls:
-        if prompt(call).task == "discuss":
-            assert call.model == model and "THE PASSAGE" in prompt(call).system
-        if prompt(call).task == "statement":
-            assert call.model == "judge" and "THE PASSAGE" not in prompt(call).system
-
-
-@pytest.mark.parametrize("settings", [{"rounds": 0}, {"candidates": 0}, {"roles": ()}])
-def test_settings_that_debate_nothing_are_refused(settings: dict[str, object]):
-    with pytest.raises(ValueError, match=r"at least one|1 or more"):
-        DebateFeedback(JUDGE, ALICE, **settings)
-
-
-def test_its_row_tells_what_the_participants_are_told():
-    assert DebateFeedback(JUDGE, ALICE).name == "debate feedback 3 roles 1 rounds best of 2"
-    assert DebateFeedback(JUDGE, ALICE, own=True).name.endswith("as their own")
 
 
 @pytest.mark.parametrize(("aux", "side"), [("honest", ""), ("sided", "B"), ("adversarial", "A")])

@@ -5,17 +5,14 @@ from typing import Any
 import pytest
 
 from oversight.cache.call import Call
-from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.errors import Declined, Unreadable
+from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import StatedJudge, VotesJudge
 from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
-from oversight.protocols.question import Answer, Question
-from tests.fakes import APPLES, CRATES, Scripted, form, held, paid, prompt
+from oversight.protocols.question import Answer
+from tests.fakes import ALICE, APPLES, BOB, CRATES, A, B, Scripted, form, held, prompt
 
 JUDGE = VotesJudge("judge", n=3)
-ALICE, BOB = Agent("alice"), Agent("bob")
-A, B = CRATES.answers
 STEPS = ["twelve a crate", "four crates", "so 4 x 12", "that is 48"]
 
 
@@ -195,6 +192,7 @@ async def test_probabilities_that_nobody_contests_count_as_their_product():
     assert verdict.probs == pytest.approx((0.36, 0.64)) and len(ask.calls) == 2
     assert prompt(ask.calls[1]).speeches[1] == "[1] 90.0%, [2] 80.0%, [3] 50.0%"
     assert "within 20% of the judge's" in prompt(ask.calls[1]).system
+    assert STOCHASTIC.sampling.votes == 67
 
 
 @pytest.mark.parametrize(("votes", "stands"), [(6, 0.0), (7, 1.0), (8, 1.0), (10, 0.0)])
@@ -219,12 +217,6 @@ async def test_a_contested_probability_stands_if_it_is_near_the_share_of_votes(
 async def test_probabilities_that_cannot_be_read_leave_the_world_without_a_verdict(answer):
     with pytest.raises(Unreadable):
         await STOCHASTIC.run(CRATES, A, Scripted(answer))
-
-
-def test_the_line_between_close_and_far_must_lie_between_them():
-    assert STOCHASTIC.sampling.threshold == pytest.approx(0.2) and STOCHASTIC.sampling.votes == 67
-    with pytest.raises(ValueError, match=r"close: 0\.5 must be below far"):
-        DoublyEfficientDebate(JUDGE, ALICE, probabilities=True, close=0.5, far=0.2)
 
 
 async def test_the_judge_reads_no_reasoning_that_the_prover_adds_to_its_steps():
@@ -282,17 +274,6 @@ async def test_what_cannot_be_read_leaves_the_world_without_a_verdict(task: str,
         await DoublyEfficientDebate(JUDGE, ALICE).run(CRATES, A, Scripted(muddled))
 
 
-async def test_a_prover_that_declines_is_told_from_a_muddle():
-    no = Reply("I will not.", outcome="refused")
-    with pytest.raises(Declined):
-        await DoublyEfficientDebate(JUDGE, ALICE).run(CRATES, A, Scripted(lambda call: no))
-
-
-async def test_the_worlds_share_nothing_of_their_five_calls():
-    in_a, in_b = await paid(DoublyEfficientDebate(JUDGE, ALICE), script)
-    assert len(in_a) == len(in_b) == 5 and not in_a & in_b
-
-
 @pytest.mark.parametrize("votes", [1, 3, 4])
 async def test_a_planted_flaw_is_found_as_often_as_most_votes_see_it(votes: int):
     """The known truth: the argument for B has its flaw in one step, that for A has none. A judge
@@ -347,14 +328,3 @@ async def test_a_planted_flaw_is_found_as_often_as_most_votes_see_it(votes: int)
         (A, "(flawed)", "adversarial", (most(right), right, votes)),
     ):
         assert await outcome(side, points_at, opponent_is) == pytest.approx(expected)
-
-
-def test_settings_that_decide_nothing_are_refused():
-    with pytest.raises(ValueError, match="1 or more"):
-        DoublyEfficientDebate(JUDGE, ALICE, steps=0)
-
-
-def test_it_needs_two_answers():
-    three = Question("?", tuple(Answer(label, label) for label in "ABC"))
-    with pytest.raises(ValueError, match="has 3; keep two"):
-        DoublyEfficientDebate(JUDGE, ALICE).check(three)

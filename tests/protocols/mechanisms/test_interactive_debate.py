@@ -2,17 +2,9 @@ import pytest
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
-from oversight.protocols.agents.agent import Agent
-from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.interactive_debate import InteractiveDebate
-from oversight.protocols.question import Answer, Question
-from tests.fakes import APPLES, CRATES, Scripted, addresses, paid, prompt
-
-JUDGE = StatedJudge("judge")
-ALICE, BOB = Agent("alice"), Agent("bob")
-A, B = CRATES.answers
-WITH_PASSAGE = Question("How many?", (Answer("A", "48"), Answer("B", "36")), "THE PASSAGE")
+from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, B, Scripted, addresses, prompt
 
 
 def script(call: Call) -> str:
@@ -46,18 +38,6 @@ async def test_in_a_sequential_debate_the_second_speaker_hears_the_first_answer_
     ask = Scripted(script)
     await InteractiveDebate(JUDGE, ALICE, simultaneous=False).run(CRATES, B, ask)
     assert prompt(ask.calls[-2]).speakers[-2:] == ("Judge", "Debater B")
-
-
-async def test_simultaneous_self_play_shares_all_six_calls_and_a_sequential_debate_none():
-    in_a, in_b = await paid(InteractiveDebate(JUDGE, ALICE), script)
-    assert len(in_a) == len(in_b) == 6 and in_a == in_b
-    in_a, in_b = await paid(InteractiveDebate(JUDGE, ALICE, simultaneous=False), script)
-    assert len(in_a) == len(in_b) == 6 and not in_a & in_b
-
-
-async def test_two_policies_in_the_seats_share_nothing():
-    in_a, in_b = await paid(InteractiveDebate(JUDGE, ALICE, opponent=BOB), script)
-    assert not in_a & in_b
 
 
 async def test_the_rules_tell_that_the_judge_will_ask_so_no_call_is_that_of_a_plain_debate():
@@ -121,15 +101,6 @@ async def test_what_only_a_question_brings_out_decides_for_the_truth(simultaneou
     assert await interactive.agent_score_difference(APPLES, Scripted(witnesses)) == 2
 
 
-@pytest.mark.parametrize("reads", [False, True])
-async def test_the_judge_who_asks_reads_the_passage_only_if_the_judge_who_decides_does(reads: bool):
-    ask = Scripted(script)
-    judge = StatedJudge("judge", reads_passage=reads)
-    await InteractiveDebate(judge, ALICE).run(WITH_PASSAGE, WITH_PASSAGE.answers[0], ask)
-    for call in ask.calls:
-        assert ("THE PASSAGE" in prompt(call).system) == (reads or call.model == "alice")
-
-
 async def test_a_refused_question_is_a_turn_and_the_debate_goes_on():
     def refusing(call: Call) -> str | Reply:
         return Reply("No.", outcome="refused") if prompt(call).task == "ask" else script(call)
@@ -140,12 +111,3 @@ async def test_a_refused_question_is_a_turn_and_the_debate_goes_on():
         "refused",
         *["ok"] * 2,
     ]
-
-
-def test_one_round_leaves_the_judge_nothing_to_ask():
-    with pytest.raises(ValueError, match="use 2 or more"):
-        InteractiveDebate(JUDGE, ALICE, rounds=1)
-
-
-def test_its_row_tells_it_from_the_debate_it_extends():
-    assert InteractiveDebate(JUDGE, ALICE).name == "interactive debate simultaneous 2"

@@ -1,26 +1,24 @@
 """What holds of every mechanism in which prices are stated."""
 
-import math
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
-from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.errors import Declined, Unreadable
-from oversight.protocols.judges import StatedJudge
+from oversight.protocols.errors import Unreadable
 from oversight.protocols.mechanisms.adversarial_propaganda import AdversarialPropaganda
 from oversight.protocols.mechanisms.market_making import MarketMaking
 from oversight.protocols.protocol import Protocol
-from tests.fakes import CRATES, Scripted
+from tests.fakes import ALICE, CRATES, JUDGE, A, Scripted, paid, prompt
+from tests.markets import trading
 
-JUDGE, ALICE, MARY = StatedJudge("judge"), Agent("alice"), Agent("mary")
+MARY = Agent("mary")
 MARKETS: dict[str, Callable[..., Protocol]] = {
-    "adversarial propaganda": lambda **settings: AdversarialPropaganda(
-        JUDGE, ALICE, MARY, **settings
-    ),
-    "market making": lambda **settings: MarketMaking(JUDGE, MARY, **settings),
+    "Advocate A": partial(AdversarialPropaganda, JUDGE, ALICE, MARY),
+    "Adversary B": partial(MarketMaking, JUDGE, MARY, ALICE),
 }
+"""By the title of who speaks in world A."""
 
 pytestmark = pytest.mark.parametrize("kind", MARKETS)
 
@@ -30,25 +28,54 @@ pytestmark = pytest.mark.parametrize("kind", MARKETS)
 )
 async def test_prices_that_cannot_be_read_leave_the_world_without_a_verdict(kind: str, stated: str):
     with pytest.raises(Unreadable):
-        await MARKETS[kind]().run(CRATES, CRATES.answers[0], Scripted(lambda call: stated))
+        await MARKETS[kind]().run(CRATES, A, Scripted(lambda call: stated))
 
 
-async def test_a_market_that_declines_is_told_from_a_muddle(kind: str):
-    no = Reply("I do not bet.", outcome="refused")
-    with pytest.raises(Declined):
-        await MARKETS[kind]().run(CRATES, CRATES.answers[0], Scripted(lambda call: no))
+async def test_price_speech_price_until_the_last_round_then_the_judge(kind: str):
+    ask = Scripted(trading(0.5, 0.6, 0.7))
+    verdict = await MARKETS[kind](rounds=2).run(CRATES, A, ask)
+    trade = [("mary", "probabilities"), ("alice", f"speak {kind[-1]}")] * 2
+    assert [(call.model, prompt(call).asks) for call in ask.calls] == [
+        *trade,
+        ("mary", "probabilities"),
+        ("judge", "percentages"),
+    ]
+    turns = verdict.transcript.turns
+    assert [(turn.speaker, turn.text) for turn in turns[:5:2]] == [
+        ("Market", "A 50.0%, B 50.0%"),
+        ("Market", "A 60.0%, B 40.0%"),
+        ("Market", "A 70.0%, B 30.0%"),
+    ]
+    assert turns[1].speaker == turns[3].speaker == kind
 
 
-@pytest.mark.parametrize(
-    ("settings", "reason"),
-    [
-        ({"epsilon": -0.1}, "0 to 1"),
-        ({"epsilon": math.nan}, "0 to 1"),
-        ({"rounds": 0}, "1 or more"),
-    ],
-)
-def test_settings_that_make_no_market_are_refused(
-    kind: str, settings: dict[str, float], reason: str
-):
-    with pytest.raises(ValueError, match=reason):
-        MARKETS[kind](**settings)
+async def test_the_adversary_hears_the_prices_and_market_and_judge_only_the_speeches(kind: str):
+    ask = Scripted(trading(0.5, 0.6, 0.7))
+    await MARKETS[kind](rounds=2).run(CRATES, A, ask)
+    heard = [prompt(call).speakers for call in ask.calls]
+    speech, price = kind, "Market"
+    assert heard == [(), (price,), (speech,), (price, speech, price), (speech,) * 2, (speech,) * 2]
+
+
+async def test_the_worlds_share_the_first_price_and_nothing_else(kind: str):
+    in_a, in_b = await paid(MARKETS[kind](), trading(0.1, 0.3, 0.5, 0.7, 0.9))
+    assert len(in_a) == len(in_b) == 10 and len(in_a & in_b) == 1
+
+
+@pytest.mark.parametrize("start", [0.0, 0.2, 0.78, 0.8, 1.0])
+@pytest.mark.parametrize("epsilon", [0.1, 0.01, 0.001])
+async def test_trade_ends_at_the_fixed_point_of_the_market(kind: str, start: float, epsilon: float):
+    """The known truth: where p_t+1 = f(p_t) with f(p) = p/2 + 0.4, the price tends to 0.8, its
+    t-th move is |0.8 - p_0| / 2^t, and so trade ends with the first t at which that is under
+    epsilon, within epsilon of 0.8."""
+    prices = [start]
+    for _ in range(60):
+        prices.append(prices[-1] / 2 + 0.4)
+    last = next(t for t in range(1, 60) if round(abs(0.8 - start) / 2**t, 9) < epsilon)
+    protocol = MARKETS[kind](epsilon=epsilon, rounds=50)
+    verdict = await protocol.run(CRATES, A, Scripted(trading(*prices)))
+    measures = dict(verdict.measures)
+    price = measures["price"] if "price" in measures else verdict.probs[0]
+    assert measures["speeches"] == last and measures["settled"] is True
+    assert price == pytest.approx(prices[last])
+    assert abs(float(price) - 0.8) < epsilon

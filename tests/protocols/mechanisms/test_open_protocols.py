@@ -2,19 +2,12 @@ import orjson
 import pytest
 
 from oversight.cache.call import Call
-from oversight.cache.reply import Reply
-from oversight.protocols.agents.agent import Agent
-from oversight.protocols.errors import Declined, Unreadable
-from oversight.protocols.judges import StatedJudge
+from oversight.protocols.errors import Unreadable
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.open_protocols import OpenConsultancy, OpenDebate
 from oversight.protocols.question import Answer, Problem, Question
-from tests.fakes import APPLES, CRATES, Scripted, addresses, paid, prompt
-
-JUDGE = StatedJudge("judge")
-ALICE, BOB = Agent("alice"), Agent("bob")
-A, B = CRATES.answers
+from tests.fakes import ALICE, APPLES, BOB, CRATES, JUDGE, A, B, Scripted, addresses, prompt
 
 OPENED = [
     (OpenConsultancy(JUDGE, ALICE), Consultancy(JUDGE, ALICE)),
@@ -62,20 +55,6 @@ async def test_an_open_run_is_the_closed_run_of_the_chosen_side_and_one_call_mor
     assert len(addresses(ours) - addresses(theirs)) == 1
 
 
-@pytest.mark.parametrize(
-    ("protocol", "calls"),
-    [
-        (OpenConsultancy(JUDGE, ALICE), 4),
-        (OpenDebate(JUDGE, ALICE), 6),
-        (OpenDebate(JUDGE, ALICE, simultaneous=False), 6),
-    ],
-    ids=lambda p: p.name if hasattr(p, "name") else "",
-)
-async def test_the_worlds_share_everything(protocol, calls: int):
-    in_a, in_b = await paid(protocol, script)
-    assert in_a == in_b and len(in_a) == calls
-
-
 async def test_asd_of_an_open_run_is_that_of_its_one_verdict():
     asd = await OpenDebate(JUDGE, ALICE).agent_score_difference(APPLES, Scripted(script))
     # Brier: A, the truth, has 0.2 in both worlds: -(0.8^2 + 0.8^2) + (0.2^2 + 0.2^2).
@@ -114,13 +93,6 @@ async def test_how_often_a_wrong_agent_misleads_the_judge_can_be_read_off_the_ou
             (given_wrong if chose == "B" else given_right).append(worlds[n % 2].probs[1] > 0.5)
         assert (sum(given_wrong), len(given_wrong)) == (3, 10)
         assert (sum(given_right), len(given_right)) == (0, 30)
-
-
-async def test_an_agent_that_declines_to_choose_has_no_run():
-    ask = Scripted(lambda call: Reply("I would rather not.", outcome="refused"))
-    with pytest.raises(Declined):
-        await OpenDebate(JUDGE, ALICE).run(CRATES, A, ask)
-    assert len(ask.calls) == 1
 
 
 async def test_a_choice_that_names_no_answer_is_unreadable():

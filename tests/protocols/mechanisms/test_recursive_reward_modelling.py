@@ -5,17 +5,13 @@ import orjson
 import pytest
 
 from oversight.cache.call import Call
-from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.errors import Declined, Unreadable
-from oversight.protocols.judges import StatedJudge
+from oversight.protocols.errors import Unreadable
 from oversight.protocols.mechanisms.recursive_reward_modelling import RecursiveRewardModelling
 from oversight.protocols.question import Answer, Problem, Question
-from tests.fakes import CRATES, Scripted, paid, prompt
+from tests.fakes import ALICE, CRATES, JUDGE, A, B, Scripted, prompt
 
-JUDGE = StatedJudge("judge")
-ALICE, HELGA = Agent("alice"), Agent("helga")
-A, B = CRATES.answers
+HELGA = Agent("helga")
 
 
 def criteria(*texts: str) -> str:
@@ -126,25 +122,6 @@ async def test_if_no_reward_can_be_read_there_is_no_verdict():
         await RecursiveRewardModelling(JUDGE, ALICE).run(CRATES, A, ask)
 
 
-async def test_criteria_that_are_declined_leave_the_world_without_a_verdict():
-    no = Reply("No.", outcome="refused")
-    with pytest.raises(Declined):
-        await RecursiveRewardModelling(JUDGE, ALICE).run(CRATES, A, Scripted(lambda call: no))
-
-
-async def test_the_worlds_share_the_criteria_and_nothing_else():
-    def sided(call: Call) -> str:
-        asked = prompt(call)
-        if asked.task == "speak":
-            return f"draw {call.draw[0]} for {asked.side}"
-        if asked.task == "percentages":
-            return reward(call, 0.5)
-        return script(call)
-
-    in_a, in_b = await paid(RecursiveRewardModelling(JUDGE, ALICE), sided)
-    assert len(in_a) == len(in_b) == 11 and len(in_a & in_b) == 1
-
-
 @pytest.mark.parametrize("candidates", [1, 2, 3])
 async def test_best_of_n_against_a_reward_without_truth_gains_what_the_largest_of_n_gains(
     candidates: int,
@@ -205,18 +182,6 @@ async def test_answers_that_are_not_argued_for_share_what_the_reward_leaves():
     ask = Scripted(lambda call: script(call, (0.5, 0.5)))
     verdict = await RecursiveRewardModelling(JUDGE, ALICE).run(three, three.answers[2], ask)
     assert verdict.probs == pytest.approx((0.25, 0.25, 0.5))
-
-
-@pytest.mark.parametrize("setting", ["criteria", "candidates"])
-def test_settings_that_reward_nothing_are_refused(setting: str):
-    with pytest.raises(ValueError, match="1 or more"):
-        RecursiveRewardModelling(JUDGE, ALICE, **{setting: 0})
-
-
-def test_its_row_tells_whose_side_the_helpers_are_on():
-    plain = RecursiveRewardModelling(JUDGE, ALICE)
-    assert plain.name == "recursive reward modelling 3 criteria 1 deep best of 2"
-    assert "adversarial" in RecursiveRewardModelling(JUDGE, ALICE, aux="adversarial").name
 
 
 async def test_a_criterion_may_be_assessed_by_narrower_ones_first():

@@ -3,17 +3,13 @@ from itertools import product
 import pytest
 
 from oversight.cache.call import Call
-from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import Jury, StatedJudge
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.weak_to_strong import WeakToStrong
 from oversight.protocols.scores import brier
-from tests.fakes import CRATES, Scripted, paid, prompt
+from tests.fakes import ALICE, BOB, CRATES, JUDGE, A, Scripted, paid, prompt
 
-JUDGE = StatedJudge("judge")
 ANN, BEN = StatedJudge("ann"), StatedJudge("ben")
-ALICE, BOB = Agent("alice"), Agent("bob")
-A, B = CRATES.answers
 
 
 def script(call: Call) -> str:
@@ -45,13 +41,6 @@ async def test_named_weak_judges_join_that_of_the_row_each_once():
     assert {call.draw for call in ask.calls} == {()}
     assert verdict.probs == pytest.approx((0.6, 0.4))
     assert dict(verdict.measures)["spread"] == pytest.approx(0.4 / 3)
-
-
-async def test_the_worlds_share_what_the_debate_shares():
-    in_a, in_b = await paid(WeakToStrong(JUDGE, ALICE), script)
-    assert in_a == in_b and len(in_a) == 4 + 5
-    in_a, in_b = await paid(WeakToStrong(JUDGE, ALICE, simultaneous=False), script)
-    assert len(in_a) == len(in_b) == 4 + 5 and not in_a & in_b
 
 
 async def test_it_pays_for_no_speech_that_a_plain_debate_has_paid_for():
@@ -88,16 +77,5 @@ async def test_the_error_that_each_judge_makes_for_itself_falls_with_their_numbe
         assert expected == pytest.approx(-2 * (0.09 + 0.09 / size))
 
 
-def test_settings_that_cannot_be_averaged_are_refused():
-    with pytest.raises(ValueError, match="size: 0 is too few"):
-        WeakToStrong(JUDGE, ALICE, size=0)
-    with pytest.raises(ValueError, match="rounds: 0 is too few"):
-        WeakToStrong(JUDGE, ALICE, rounds=0)
-    with pytest.raises(ValueError, match="judge of one model"):
-        WeakToStrong(Jury((ANN, BEN)), ALICE)
+def test_a_jury_may_be_one_of_the_weak_judges():
     assert WeakToStrong(Jury((ANN, BEN)), ALICE, weak=(JUDGE,)).panel().name.startswith("jury")
-
-
-def test_its_row_tells_how_many_judge():
-    assert WeakToStrong(JUDGE, ALICE).name == "weak to strong labels debate simultaneous 2 5 draws"
-    assert WeakToStrong(JUDGE, ALICE, weak=(ANN,)).name.endswith("2 judges")

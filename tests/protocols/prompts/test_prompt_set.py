@@ -1,16 +1,20 @@
+import asyncio
 import re
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
+from typing import TypeAlias
 
 import pytest
 
 from oversight.cache.call import Call
-from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent, Brief
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.amplification import Amplification
 from oversight.protocols.mechanisms.baselines import OpenTrust
+from oversight.protocols.mechanisms.critique import Critique
 from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.mechanisms.double_consultancy import DoubleConsultancy
 from oversight.protocols.prompts.prompt_set import (
     PromptError,
     PromptSet,
@@ -23,63 +27,56 @@ from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Problem
 from oversight.protocols.transcript import Transcript
 from tests.fakes import CRATES, prompt
-from tests.shipments import shipment, simulated
+from tests.mechanisms import asked, plain
+from tests.shipments import shipment
 
 DEFAULT = default_prompts()
 JUDGE, AGENT = StatedJudge("sim/quiet"), Agent("sim/quiet")
 WORDED = [name for name, kind in PROTOCOLS.items() if kind.sections]
 
 
-def plain(name: str, **settings: object) -> Protocol:
-    kind = PROTOCOLS[name]
-    roles: dict[str, object] = {"judge": JUDGE}
-    if "agent" in {field.name for field in fields(kind)}:
-        roles["agent"] = AGENT
-    return kind(**roles | settings)
-
-
-async def asked(protocol: Protocol, problem: Problem | None = None) -> list[Call]:
-    """Every different call of all worlds, in the order of asking."""
+async def calls_of(protocol: Protocol, problem: Problem | None = None) -> list[Call]:
+    """Every different call of both worlds, in the order of asking."""
     about = problem or shipment(0)
-    provider, calls = simulated([about]), dict[str, Call]()
-
-    async def ask(call: Call) -> Reply:
-        calls.setdefault(call.address, call)
-        return await provider(call)
-
-    await protocol.worlds(about, ask)
-    return list(calls.values())
+    return list((await asked(protocol, about, 0) | await asked(protocol, about, 1)).values())
 
 
-@pytest.mark.parametrize("block", [name for name, _ in DEFAULT.blocks])
-def test_every_block_of_the_default_set_keeps_its_own_rules(block: str) -> None:
-    check(block, DEFAULT.text(block))
-    assert placeholders(block) == set(re.findall(r"\{([a-z_]+)\}", DEFAULT.text(block)))
+@pytest.fixture(scope="module", params=WORDED)
+def spoken(request: pytest.FixtureRequest) -> tuple[Protocol, list[Call]]:
+    """Each mechanism, and what it asks."""
+    protocol = plain(PROTOCOLS[request.param])
+    return protocol, asyncio.run(calls_of(protocol))
 
 
-@pytest.mark.parametrize("name", WORDED)
-async def test_judge_and_speakers_read_the_same_rules(name: str) -> None:
-    protocol = plain(name)
+Spoken: TypeAlias = tuple[Protocol, list[Call]]
+
+
+def test_every_block_of_the_default_set_keeps_its_own_rules() -> None:
+    for block, text in DEFAULT.blocks:
+        check(block, text)
+        assert placeholders(block) == set(re.findall(r"\{([a-z_]+)\}", text)), block
+
+
+def test_judge_and_speakers_read_the_same_rules(spoken: Spoken) -> None:
+    protocol, calls = spoken
     if isinstance(protocol, OpenTrust):
         return
-    rules = [prompt(call).system.partition("\n\n<")[0] for call in await asked(protocol)]
+    rules = [prompt(call).system.partition("\n\n<")[0] for call in calls]
     # A free choice comes before the rules, and is bound by none.
     taking_part = {each for each in rules if each != DEFAULT.text("open_trust.rules")}
-    assert len(taking_part) <= 1 + (name == "double_consultancy")
+    assert len(taking_part) <= 1 + isinstance(protocol, DoubleConsultancy)
     assert protocol.rules() in taking_part
 
 
-@pytest.mark.parametrize("name", WORDED)
-async def test_no_placeholder_is_left_for_a_reader(name: str) -> None:
+def test_no_placeholder_is_left_for_a_reader(spoken: Spoken) -> None:
     known = {each for block, _ in DEFAULT.blocks for each in placeholders(block)}
-    for call in await asked(plain(name)):
+    for call in spoken[1]:
         for message in call.messages:
             assert not known & set(re.findall(r"\{([a-z_]+)\}", message.text))
 
 
-@pytest.mark.parametrize("name", WORDED)
-async def test_the_judge_is_asked_in_the_last_words(name: str) -> None:
-    for call in await asked(plain(name)):
+def test_the_judge_is_asked_in_the_last_words(spoken: Spoken) -> None:
+    for call in spoken[1]:
         if prompt(call).task in ("percentages", "statement"):
             user = prompt(call).user
             assert user.rstrip().endswith("</instructions>")
@@ -90,8 +87,8 @@ async def test_the_judge_is_asked_in_the_last_words(name: str) -> None:
 async def test_one_block_changes_the_calls_of_its_seat_and_no_others() -> None:
     text = DEFAULT.text("debate.judge")
     mine = DEFAULT.changed("mine", {"debate.judge": f"{text} Take your time."})
-    before = {call.address for call in await asked(plain("debate"))}
-    after = await asked(plain("debate", prompts=mine))
+    before = {call.address for call in await calls_of(plain(Debate))}
+    after = await calls_of(plain(Debate, prompts=mine))
     fresh = [call for call in after if call.address not in before]
     assert [prompt(call).task for call in fresh] == ["percentages"]
     assert "Take your time." in prompt(fresh[0]).user
@@ -99,8 +96,8 @@ async def test_one_block_changes_the_calls_of_its_seat_and_no_others() -> None:
 
 async def test_general_words_reach_speakers_and_judges() -> None:
     changes = {"agent.length": "No more than {words}.", "judge.heard": "Trust nobody."}
-    for name in ("debate", "critique", "amplification"):
-        calls = await asked(plain(name, prompts=DEFAULT.changed("mine", changes)))
+    for kind in (Debate, Critique, Amplification):
+        calls = await calls_of(plain(kind, prompts=DEFAULT.changed("mine", changes)))
         speeches = [prompt(call) for call in calls if 'words="' in prompt(call).user]
         assert speeches and all("No more than 150." in each.user for each in speeches)
         verdicts = [prompt(call) for call in calls if prompt(call).task == "percentages"]
@@ -147,7 +144,7 @@ async def test_what_the_judge_cannot_read_is_told_to_all() -> None:
     blind = replace(CRATES, passage="PASSAGE")
     about = Problem("read", blind, (1, -1))
     for judge, shown in ((JUDGE, "hidden"), (replace(JUDGE, reads_passage=True), "shared")):
-        calls = await asked(Debate(judge, AGENT, rounds=1), about)
+        calls = await calls_of(Debate(judge, AGENT, rounds=1), about)
         speeches = [prompt(call).user for call in calls if prompt(call).task == "speak"]
         assert all(DEFAULT.text(f"agent.passage_{shown}") in each for each in speeches)
         (verdict,) = [prompt(call).user for call in calls if prompt(call).task == "percentages"]
@@ -161,10 +158,9 @@ def test_a_brief_of_ones_own_needs_no_set() -> None:
     assert "For (A) 48." in call.messages[1].text and "Rules." in call.messages[0].text
 
 
-@pytest.mark.parametrize("name", WORDED)
-async def test_the_words_of_every_mechanism_are_pinned(name: str) -> None:
+def test_the_words_of_every_mechanism_are_pinned() -> None:
     """A change of any word pays for all calls again: it must be meant."""
-    assert PINNED[name] == plain(name).read.digest
+    assert {name: plain(PROTOCOLS[name]).read.digest for name in WORDED} == PINNED
 
 
 PINNED = {
