@@ -1,5 +1,6 @@
 """P9 and P11 over several workers: no interleaving lets them use more than the whole."""
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -149,7 +150,7 @@ class Team(RuleBasedStateMachine):
 
 
 Team.TestCase.settings = settings(examples(3), stateful_step_count=60)
-test_no_interleaving_lets_workers_use_more_than_the_whole = Team.TestCase
+test_no_interleaving_lets_workers_use_more_than_the_whole = pytest.mark.campaign(Team.TestCase)
 
 
 def beat(governor, worker, told, in_flight=0):
