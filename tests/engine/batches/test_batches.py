@@ -12,20 +12,10 @@ from oversight.engine.batches.anthropic_endpoint import AnthropicEndpoint
 from oversight.engine.batches.endpoint import Caps
 from oversight.engine.batches.openai_endpoint import OpenAIEndpoint
 from oversight.engine.batches.terms import BatchTerms
-from oversight.engine.errors import (
-    BudgetReached,
-    UsageError,
-)
+from oversight.engine.errors import BudgetReached, UsageError
 from oversight.engine.runs.run_folder import RunFolder
 from oversight.engine.sweeps.sweep import Cell
-from tests.batches import (
-    BATCHED,
-    DEPTH,
-    MODELS,
-    SWEEP,
-    BatchBench,
-    waves,
-)
+from tests.batches import BATCHED, DEPTH, MODELS, SWEEP, BatchBench, waves
 
 pytestmark = pytest.mark.wire
 
