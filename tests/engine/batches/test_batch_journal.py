@@ -41,6 +41,14 @@ def test_every_prefix_of_the_book_is_where_the_run_stood_then(tmp_path: Path) ->
     for step in steps:
         step()
         stood[file.stat().st_size] = standing(journal)
+        if step is steps[-2]:
+            assert journal.faults == {"00": (400, b"no")}
+    assert (journal.intended, journal.out, journal.faults) == ({}, {}, {})
+    assert (journal.began, journal.guessed, journal.tries) == (
+        100.0,
+        {"batch_2"},
+        {"11": 1, "22": 1},
+    )
     whole, last = file.read_bytes(), stood[0]
     for size in range(len(whole) + 1):
         file.write_bytes(whole[:size])

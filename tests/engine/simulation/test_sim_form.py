@@ -48,7 +48,7 @@ def test_other_forms_are_not_taken_for_judgements(schema: Any) -> None:
 
 
 def test_a_form_about_no_answers_is_no_judgement() -> None:
-    assert form_kind({"properties": {}}, ()) == "other"
+    assert form_kind({"properties": {"reward": {"type": "number"}}}, ()) == "other"
 
 
 def test_a_schema_is_filled_with_the_plainest_value() -> None:

@@ -84,7 +84,7 @@ async def test_who_has_heard_the_rival_answers_it() -> None:
 async def test_a_client_asks_about_the_question_and_moves_nobody() -> None:
     client = Brief("Client", "A client asks.", "Ask one question.", act="ask")
     asking = await SPEAKER.speak(Transcript(FIRST.question), None, QUIETLY, client)
-    assert "?" in asking.text
+    assert asking.text.endswith("?")
     assert stated_strength(asking.text) is None
     alone = await JUDGE.judge(Transcript(FIRST.question), QUIETLY)
     heard = await JUDGE.judge(Transcript(FIRST.question, (asking,)), QUIETLY)
