@@ -104,15 +104,12 @@ class AnthropicServerWire(ServerWire):
         missing = code == "model_not_found"
         return _error("not_found_error" if missing else "invalid_request_error", message)
 
-    def limits(self, requests: MeterReading | None, tokens: MeterReading | None) -> str:
-        now = datetime.now(UTC)
-        return "".join(
+    def limit(self, kind: str, reading: MeterReading) -> str:
+        reset = datetime.now(UTC) + timedelta(seconds=reading.reset)
+        return (
             f"anthropic-ratelimit-{kind}-limit: {reading.limit}\r\n"
             f"anthropic-ratelimit-{kind}-remaining: {reading.remaining}\r\n"
-            f"anthropic-ratelimit-{kind}-reset: "
-            f"{(now + timedelta(seconds=reading.reset)).isoformat()}\r\n"
-            for kind, reading in (("requests", requests), ("tokens", tokens))
-            if reading is not None
+            f"anthropic-ratelimit-{kind}-reset: {reset.isoformat()}\r\n"
         )
 
     def wait(self, seconds: float) -> str:

@@ -119,13 +119,11 @@ class OpenAIServerWire(ServerWire):
     def bad_request(self, message: str, code: str = "") -> bytes:
         return _error("invalid_request_error", message, code)
 
-    def limits(self, requests: MeterReading | None, tokens: MeterReading | None) -> str:
-        return "".join(
+    def limit(self, kind: str, reading: MeterReading) -> str:
+        return (
             f"x-ratelimit-limit-{kind}: {reading.limit}\r\n"
             f"x-ratelimit-remaining-{kind}: {reading.remaining}\r\n"
             f"x-ratelimit-reset-{kind}: {reading.reset * 1000:.0f}ms\r\n"
-            for kind, reading in (("requests", requests), ("tokens", tokens))
-            if reading is not None
         )
 
     def wait(self, seconds: float) -> str:

@@ -249,7 +249,7 @@ class MockServer:
             limits = profile.requests_per_minute, profile.tokens_per_minute
             meters = self._meters[call.model] = ServerBudgets(*limits, 60.0 / profile.speed, now)
         wait = meters.admit(tokens, now)
-        headers = dialect.limits(*meters.read(now))
+        headers = dialect.limits(meters.read(now))
         if wait == math.inf:
             too_large = f"Request too large: Limit {profile.tokens_per_minute}, Requested {tokens}"
             connection.answer(*dialect.complaint("rate_limit", too_large), headers)

@@ -51,8 +51,7 @@ async def test_a_line_without_a_reply_goes_out_again(bench: BatchBench, fate: st
     async with bench.server(**{fate: 0.4}) as server:
         went = await bench.run(server, terms=WAIT)
         seen = server.counts()
-    assert went.halt is None
-    assert went.bytes == live.bytes
+    assert (went.halt, went.bytes) == (None, live.bytes)
     assert "requests" not in seen
     assert seen["lines_ok"] == live.account.stored
     assert lines(seen, fate) == sum(len(step["again"]) for step in went.marks("landed")) > 0
@@ -71,8 +70,7 @@ async def test_a_line_that_three_batches_brought_no_reply_to_is_asked_live(
     async with bench.server(expired=1.0) as server:
         went = await bench.run(server)
         seen = server.counts()
-    assert went.halt is None
-    assert went.bytes == live.bytes
+    assert (went.halt, went.bytes) == (None, live.bytes)
     assert seen["lines"] == 3 * live.account.stored
     assert seen["ok"] == live.account.stored
     assert went.account.dollars == pytest.approx(live.account.dollars)
@@ -85,8 +83,7 @@ async def test_of_a_batch_that_expires_what_is_done_is_taken_and_the_rest_goes_o
     async with bench.server(expires=0.5) as server:
         went = await bench.run(server, terms=WAIT)
         seen = server.counts()
-    assert went.halt is None
-    assert went.bytes == live.bytes
+    assert (went.halt, went.bytes) == (None, live.bytes)
     assert seen["lines_expired"] > 0
     assert seen["lines_ok"] == live.account.stored
     assert seen["lines_twice"] == 0
@@ -186,8 +183,7 @@ async def test_a_batch_that_the_vendor_has_lost_keeps_no_other_from_being_taken_
         (stopped.folder / "batches").rename(bench.folder / "aside")
         went = await bench.run(server)
         seen = server.counts()
-    assert went.halt is None
-    assert went.bytes == live.bytes
+    assert (went.halt, went.bytes) == (None, live.bytes)
     assert seen["lines_ok"] == live.account.stored
     assert seen["lines_twice"] == len(lost.lines)
 

@@ -30,8 +30,7 @@ async def test_a_stop_while_waiting_leaves_batches_there_and_the_same_command_ta
         assert stopped.account.sent == 0, "what is out is not paid yet"
         went = await bench.run(server)
         seen = server.counts()
-    assert went.halt is None
-    assert went.bytes == live.bytes
+    assert (went.halt, went.bytes) == (None, live.bytes)
     assert seen["lines_twice"] == 0
     assert went.account.sent == seen["lines"]
 
@@ -59,8 +58,7 @@ async def test_a_run_goes_home_with_what_is_out_though_it_is_live_by_now(bench: 
         end_batches(server)
         went = await bench.run(server, terms=BatchTerms())
         seen = server.counts()
-    assert went.halt is None
-    assert went.bytes == live.bytes
+    assert (went.halt, went.bytes) == (None, live.bytes)
     assert seen["lines"] == out == seen["lines_ok"]
     assert seen["ok"] + out == live.account.stored
 
@@ -87,8 +85,7 @@ async def test_when_patience_ends_batches_are_cancelled_before_anything_is_asked
     async with bench.server(delay=5.0) as server:
         went = await bench.run(server, terms=replace(BATCHED, patience=1.0))
         seen = server.counts()
-    assert went.halt is None
-    assert went.bytes == live.bytes
+    assert (went.halt, went.bytes) == (None, live.bytes)
     # A fifth, at least, was done when it was cancelled; nothing is paid twice.
     assert 0 < seen["lines_ok"] < seen["lines"]
     assert seen["lines_ok"] + seen["lines_cancelled"] == seen["lines"]
@@ -104,8 +101,7 @@ async def test_a_batch_that_was_made_though_the_answer_was_lost_is_found(bench: 
         await another.run(server, terms=other)
         went = await bench.run(server)
         seen = server.counts()
-    assert went.halt is None
-    assert went.bytes == live.bytes
+    assert (went.halt, went.bytes) == (None, live.bytes)
     assert seen["lines_twice"] == 0
 
 
@@ -114,8 +110,7 @@ async def test_a_batch_that_was_not_made_is_handed_in_again(bench: BatchBench) -
     async with bench.server(unmade=0.4, flaky=0.2) as server:
         went = await bench.run(server, terms=replace(BATCHED, max_lines=5))
         seen = server.counts()
-    assert went.halt is None
-    assert went.bytes == live.bytes
+    assert (went.halt, went.bytes) == (None, live.bytes)
     assert seen["lines_twice"] == 0
     assert seen["lines"] == seen["lines_ok"] == went.account.sent
 
@@ -267,5 +262,4 @@ async def test_whoever_waits_for_another_run_alone_may_leave_and_what_it_gave_up
         assert f"{lines} calls of another run's batches are out" in str(early.halt)
         late = await openai.run(server, terms=replace(BATCHED, patience=0.0), store=store)
         assert server.counts()["lines"] == lines
-    assert late.halt is None
-    assert late.bytes == live.bytes
+    assert (late.halt, late.bytes) == (None, live.bytes)

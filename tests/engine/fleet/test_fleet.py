@@ -228,17 +228,21 @@ print(report.folder)
 """
 
 
-def test_a_cell_that_kills_each_worker_fails_and_all_others_have_their_verdict(tmp_path):
-    (tmp_path / "poison.py").write_text(POISON)
-    store = {"OVERSIGHT_STORE": str(tmp_path / "store")}
-    done = subprocess.run(
-        [sys.executable, "-c", USING_IT],
-        cwd=tmp_path,
-        env=environment(store),
+def python(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    """A program of a user's, to its end."""
+    return subprocess.run(
+        [sys.executable, *words],
+        cwd=folder,
+        env=environment({"OVERSIGHT_STORE": str(folder / "store")}),
         capture_output=True,
         text=True,
         timeout=PATIENCE,
     )
+
+
+def test_a_cell_that_kills_each_worker_fails_and_all_others_have_their_verdict(tmp_path):
+    (tmp_path / "poison.py").write_text(POISON)
+    done = python(tmp_path, "-c", USING_IT)
     assert done.returncode == 0, done.stderr
     found = list(outcomes(tmp_path / done.stdout.strip()))
     assert len(found) == 80
@@ -247,19 +251,9 @@ def test_a_cell_that_kills_each_worker_fails_and_all_others_have_their_verdict(t
     }
 
 
-IN_A_SCRIPT = POISON + USING_IT.replace("from poison import Poison\n", "")
-
-
 def test_a_protocol_that_workers_cannot_import_is_told_and_nothing_is_run(tmp_path):
-    (tmp_path / "script.py").write_text(IN_A_SCRIPT)
-    done = subprocess.run(
-        [sys.executable, "script.py"],
-        cwd=tmp_path,
-        env=environment({"OVERSIGHT_STORE": str(tmp_path / "store")}),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
+    (tmp_path / "script.py").write_text(POISON + USING_IT.replace("from poison import Poison", ""))
+    done = python(tmp_path, "script.py")
     assert "With --workers, protocols and settings of your own must be importable" in done.stderr
     assert "UsageError" in done.stderr
 
