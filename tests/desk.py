@@ -41,7 +41,7 @@ models:
 
 @dataclass
 class Desk:
-    """A working folder. Each sitting is a process of its own, started here."""
+    """A working folder. Sittings are processes of their own, or run in that of the tests."""
 
     folder: Path
     problems: int = 2
