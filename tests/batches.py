@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from tests.shipments import shipments
 
 BATCHED = BatchTerms(every=True)
 WAIT = replace(BATCHED, then="wait")
+NO_WAIT = replace(BATCHED, waits=False)
 MODELS = {
     "openai": ("openai/gpt-4o", "openai/gpt-4o-mini"),
     "anthropic": ("anthropic/claude-sonnet-4-6", "anthropic/claude-haiku-4-5"),
@@ -56,26 +58,22 @@ class RunEnd:
     session: Executor
     folder: Path
 
-    @property
+    @cached_property
     def bytes(self) -> bytes:
         return (self.folder / "outcomes.jsonl").read_bytes()
 
-    @property
+    @cached_property
     def records(self) -> list[OutcomeRecord]:
         return list(outcomes(self.folder))
 
-    @property
+    @cached_property
     def account(self) -> UsageTotals:
         return sum_usage(read_ledger(self.folder).values())
 
-    @property
-    def steps(self) -> list[dict[str, Any]]:
-        """The lines of the journal."""
-        text = (self.folder / FOLDER / JOURNAL).read_bytes()
-        return [orjson.loads(line) for line in text.splitlines()]
-
     def marks(self, step: str) -> list[dict[str, Any]]:
-        return [each for each in self.steps if step in each]
+        """The lines of the journal that tell of this step."""
+        text = (self.folder / FOLDER / JOURNAL).read_bytes()
+        return [told for told in map(orjson.loads, text.splitlines()) if step in told]
 
 
 @dataclass
@@ -129,9 +127,23 @@ class BatchBench:
         return RunEnd(halt, made[-1] if made else None, folder)  # type: ignore[arg-type]
 
     async def live(self) -> RunEnd:
-        """The whole of it asked live, as it is compared with."""
-        async with self.server() as server:
-            return await self.run(server, "live", BatchTerms())
+        """The whole of it asked live, as it is compared with; asked once for all equal benches."""
+        kind = (self.vendor, self.text, self.problems, self.first, self.flags)
+        if kind not in _LIVE:
+            async with self.server() as server:
+                went = _LIVE[kind] = await self.run(server, "live", BatchTerms())
+            # Its folder goes with the test that asked first.
+            assert went.bytes and went.records and went.account
+        return _LIVE[kind]
+
+
+_LIVE: dict[tuple[object, ...], RunEnd] = {}
+
+
+def end_batches(server: MockServer) -> None:
+    """Have all batches that are out end now, however long the server would take over them."""
+    for batch in server.desk.batches:
+        batch.ends = batch.made
 
 
 async def stopped_once_out(bench: BatchBench, server: MockServer) -> RunEnd:

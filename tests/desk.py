@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,7 @@ from oversight.engine.accounting.ledger import UsageTotals, sum_usage
 from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.errors import RunFolderError
 from oversight.engine.rehearsal.process import serving
+from tests.command_line import Ran, within
 from tests.waiting import end, until
 
 ROOT = Path(__file__).parents[1]
@@ -40,7 +41,7 @@ models:
 
 @dataclass
 class Desk:
-    """A working folder. Each sitting is a process of its own, started here."""
+    """A working folder. Sittings are processes of their own, or run in that of the tests."""
 
     folder: Path
     problems: int = 2
@@ -72,9 +73,7 @@ class Desk:
 
     def start(self, *flags: str, script: str = "") -> "subprocess.Popen[str]":
         """A sitting under way. script: Python to run instead of the command itself."""
-        places = ["--run-folder", "run", "--store", "store"]
-        sweep = ["sweep.yaml", "--limit", str(self.problems)]
-        return self.start_words("run", *sweep, *places, *flags, script=script)
+        return self.start_words(*self._words(flags), script=script)
 
     def start_words(self, *words: str, script: str = "") -> "subprocess.Popen[str]":
         """Any command under way."""
@@ -96,16 +95,21 @@ class Desk:
         with self.start(*flags, script=script) as process:
             return end(process)
 
+    def here(self, *words: str) -> Ran:
+        """Any command to its end in this process, which saves the second that a new one takes."""
+        return within(*words, cwd=self.folder, **self.environment)
+
+    def sit_here(self, *flags: str) -> Ran:
+        """A sitting to its end in this process."""
+        return self.here(*self._words(flags))
+
     def status(self) -> dict[str, Any]:
-        result = subprocess.run(
-            [sys.executable, "-m", "oversight.engine", "status", "run", "--json"],
-            cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            check=True,
-        )
-        told: dict[str, Any] = orjson.loads(result.stdout)
+        told: dict[str, Any] = orjson.loads(self.here("status", "run", "--json").out)
         return told
+
+    def _words(self, flags: Sequence[str]) -> list[str]:
+        places = ["--run-folder", "run", "--store", "store"]
+        return ["run", "sweep.yaml", "--limit", str(self.problems), *places, *flags]
 
     def account(self) -> UsageTotals:
         """What all sittings asked, as the run folder has it."""

@@ -1,5 +1,7 @@
 """As many made-up problems as a test wants, all different, and a world in which they are known."""
 
+from functools import cache
+
 from oversight.engine.simulation import GroundTruth, SimModel, SimProvider
 from oversight.protocols.question import Problem, labelled
 
@@ -7,6 +9,7 @@ QUIET = SimModel(persuasion=1.25, honesty_gap=0.5, insight=0.75, noise=0)
 """A model without chance: 1.5 nats for the truth, 1 against it, and 0.75 of its own."""
 
 
+@cache
 def shipment(n: int) -> Problem:
     """Problem number n, from 0: two answers, each with its work; the truth may be A or B."""
     all_apples, lost = 4 * (n + 3), n % 5

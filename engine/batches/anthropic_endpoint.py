@@ -1,9 +1,9 @@
 """Anthropic's Message Batches API: one request holds all calls, one file holds all results."""
 
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import orjson
 
@@ -60,7 +60,7 @@ class AnthropicEndpoint(BatchEndpoint):
         return text((await self.http.ask("POST", PATH, file=file))["id"])
 
     async def find(self, lost: Submission, known: Collection[str]) -> str | None:
-        async for batch in self._listed():
+        async for batch in self.http.listed(PATH, "after_id"):
             apart = datetime.fromisoformat(text(batch["created_at"])).timestamp() - lost.at
             if apart < -MAX_CLOCK_SKEW:
                 return None
@@ -95,14 +95,3 @@ class AnthropicEndpoint(BatchEndpoint):
 
     async def cancel(self, id: str) -> None:
         await self.http.ask("POST", f"{PATH}/{id}/cancel")
-
-    async def _listed(self) -> AsyncIterator[dict[str, Any]]:
-        """All batches of the workspace, the newest first."""
-        query = {"limit": "100"}
-        while True:
-            page = await self.http.ask("GET", PATH, query=query)
-            for batch in page["data"]:
-                yield batch
-            if not (page.get("has_more") and page["data"]):
-                return
-            query["after_id"] = text(page["data"][-1]["id"])

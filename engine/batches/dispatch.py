@@ -13,9 +13,11 @@ from oversight.cache.cache import Cache
 from oversight.cache.call import Call
 from oversight.cache.errors import StoreError
 from oversight.engine.accounting.prices import Price, PriceList
+from oversight.engine.batches.anthropic_endpoint import AnthropicEndpoint
 from oversight.engine.batches.collector import Collector, calls_in
-from oversight.engine.batches.endpoint import BatchEndpoint, BatchState, Submission, batch_endpoint
+from oversight.engine.batches.endpoint import BatchEndpoint, BatchState, Submission
 from oversight.engine.batches.journal import BatchJournal
+from oversight.engine.batches.openai_endpoint import OpenAIEndpoint
 from oversight.engine.batches.packing import BODY, BatchPacker
 from oversight.engine.batches.results import BatchResults
 from oversight.engine.batches.retrying import INCONCLUSIVE, T, backoff, retried
@@ -28,7 +30,6 @@ from oversight.engine.errors import (
     ProviderDown,
     RateLimited,
     StoreFailed,
-    TransientError,
     Unreachable,
 )
 from oversight.engine.limits.breaker import GIVE_UP
@@ -37,6 +38,11 @@ from oversight.engine.providers.catalogue import batch_wire
 from oversight.engine.providers.fault import ErrorAnswer
 from oversight.engine.stop import StopToken
 
+ENDPOINTS: dict[str, type[BatchEndpoint]] = {
+    "openai": OpenAIEndpoint,
+    "anthropic": AnthropicEndpoint,
+}
+"""By provider."""
 SETTLE = 60.0
 """Seconds after which a vendor lists a batch whose submission was not answered."""
 QUEUE_FULL = "token_limit_exceeded"
@@ -80,12 +86,13 @@ class Dispatch:
         settings = self._models.settings_of(model)
         name = f"{settings.provider} {settings.api}"
         if name not in self._endpoints:
-            self._endpoints[name] = batch_endpoint(settings, batch_wire(settings))
+            endpoint = ENDPOINTS[settings.provider](settings, batch_wire(settings))
+            self._endpoints[name] = endpoint
         return self._endpoints[name]
 
     async def close(self) -> None:
         for endpoint in self._endpoints.values():
-            await endpoint.close()
+            await endpoint.http.close()
 
     def restore_accounting(self, counted: Mapping[str, int]) -> None:
         """Enter batches that landed earlier and are missing from the ledger, and reserve dollars
@@ -129,7 +136,7 @@ class Dispatch:
         try:
             while not packer.empty:
                 self._stop.raise_if_stopped()
-                batch = packer.pack(self._room(model), time.time)
+                batch = packer.pack(self._room(model))
                 if batch is None:
                     break
                 self.journal.intend(batch)
@@ -199,13 +206,11 @@ class Dispatch:
                 if not unsent and await self._found(batch):
                     body.unlink()
                     return
-            except (InvalidRequest, ModelNotFound) as exc:
+            except (InvalidRequest, Halt) as exc:
                 self.journal.dropped(batch.mark)
                 await self._discard(batch, 0.0)
-                raise BatchRefused(f"{exc}; no call of {batch.model} went out") from exc
-            except Halt:
-                self.journal.dropped(batch.mark)
-                await self._discard(batch, 0.0)
+                if isinstance(exc, (InvalidRequest, ModelNotFound)):
+                    raise BatchRefused(f"{exc}; no call of {batch.model} went out") from exc
                 raise
         self.journal.submitted(batch.mark, id)
         body.unlink()
@@ -247,13 +252,10 @@ class Dispatch:
         self.journal.refused(id, str(fault))
         await self._discard(batch, 0.0)
         if fault.code != QUEUE_FULL:
-            try:
-                fault.reply()
-            except Halt:
-                raise
-            except (InvalidRequest, TransientError) as exc:
-                raise BatchRefused(f"{exc}; no call of that batch was asked") from exc
-            raise BatchRefused(f"{fault}; no call of that batch was asked")
+            error = fault.error()
+            if isinstance(error, Halt):
+                raise error
+            raise BatchRefused(f"{error}; no call of that batch was asked")
         self.journal.learn(batch.model, queued / 2)
         if self._queued(batch.model):
             return False

@@ -111,18 +111,3 @@ class BatchEndpoint(ABC):
     @abstractmethod
     async def cancel(self, id: str) -> None:
         """Have the vendor begin no more of its lines. Finished ones are billed and have results."""
-
-    async def close(self) -> None:
-        await self.http.close()
-
-
-def batch_endpoint(settings: Settings, wire: Wire) -> BatchEndpoint:
-    """The batch endpoint of a provider that has one."""
-    from oversight.engine.batches.anthropic_endpoint import AnthropicEndpoint
-    from oversight.engine.batches.openai_endpoint import OpenAIEndpoint
-
-    endpoints: dict[str, type[BatchEndpoint]] = {
-        "openai": OpenAIEndpoint,
-        "anthropic": AnthropicEndpoint,
-    }
-    return endpoints[settings.provider](settings, wire)

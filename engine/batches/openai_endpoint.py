@@ -1,6 +1,6 @@
 """OpenAI's Batch API: a file of calls is uploaded, two files of results are downloaded."""
 
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -53,7 +53,7 @@ class OpenAIEndpoint(BatchEndpoint):
         return text((await self.http.ask("POST", "/batches", json=wanted))["id"])
 
     async def find(self, lost: Submission, known: Collection[str]) -> str | None:
-        async for batch in self._listed():
+        async for batch in self.http.listed("/batches", "after"):
             if (batch.get("metadata") or {}).get(MARK) == lost.mark:
                 return text(batch["id"])
             if batch.get("created_at", lost.at) < lost.at - MAX_CLOCK_SKEW:
@@ -98,14 +98,3 @@ class OpenAIEndpoint(BatchEndpoint):
         at = f" (line {said['line']})" if said.get("line") else ""
         message = f"{said.get('message') or 'the batch failed, and nothing says why'}{at}"
         return ErrorAnswer(self.settings.provider, 400, said.get("code") or "", message)
-
-    async def _listed(self) -> AsyncIterator[dict[str, Any]]:
-        """All batches of the account, the newest first."""
-        query = {"limit": "100"}
-        while True:
-            page = await self.http.ask("GET", "/batches", query=query)
-            for batch in page["data"]:
-                yield batch
-            if not (page.get("has_more") and page["data"]):
-                return
-            query["after"] = text(page["data"][-1]["id"])

@@ -1,7 +1,8 @@
 """Packs calls into batches within the vendor's caps, the queue's room and the budget."""
 
 import os
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
@@ -44,11 +45,11 @@ class BatchPacker:
             self._next = next(self.calls, None)
             yield call
 
-    def pack(self, room: float, now: Callable[[], float]) -> Submission | None:
+    def pack(self, room: float) -> Submission | None:
         """Write the files of the next batch; None where not even its first call has a place.
 
-        room: tokens that its prompts may have; any room above 0 takes one call. now: seconds since
-        1970. The calls of the batch are durable when this returns. RunFolderError.
+        room: tokens that its prompts may have; any room above 0 takes one call. The calls of the
+        batch are durable when this returns. RunFolderError.
         """
         mark = token_hex(8)
         body, calls = self.folder / f"{mark}{BODY}", self.folder / f"{mark}.calls"
@@ -58,7 +59,7 @@ class BatchPacker:
             nonlocal lines, size, tokens, worst
             while (call := self._next) is not None:
                 line = self.endpoint.line(call.address, self.endpoint.wire.body(call))
-                asked, most = prompt_tokens(call), self._worst(call)
+                asked, most = prompt_tokens(call), worst_case(call, self.price)
                 if self.budget is not None and not self.budget.fits(worst + most):
                     self.lacked = 0.0 if lines else most
                     return
@@ -78,14 +79,14 @@ class BatchPacker:
                 os.fsync(kept.fileno())
             sync_folder(self.folder)
             if lines:
-                return Submission(mark, self.model, lines, now(), tokens, worst)
+                return Submission(mark, self.model, lines, time.time(), tokens, worst)
             calls.unlink()
             body.unlink()
         except OSError as exc:
             raise unwritable(calls, exc) from exc
         return None
 
-    def _worst(self, call: Call) -> float:
-        if self.price is None:
-            return 0.0
-        return self.price.worst(CAUTION * prompt_tokens(call), call.max_tokens)
+
+def worst_case(call: Call, price: Price | None) -> float:
+    """Maximum cost of a call in dollars; 0 if it has no price."""
+    return 0.0 if price is None else price.worst(CAUTION * prompt_tokens(call), call.max_tokens)

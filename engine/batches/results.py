@@ -19,6 +19,7 @@ from oversight.engine.accounting.prices import Price
 from oversight.engine.accounting.quarantine import Quarantine
 from oversight.engine.batches.collector import lines_at, offsets
 from oversight.engine.batches.endpoint import BatchEndpoint, BatchState, LineResult, Submission
+from oversight.engine.batches.packing import worst_case
 from oversight.engine.errors import (
     AllRefused,
     Halt,
@@ -29,7 +30,6 @@ from oversight.engine.errors import (
 )
 from oversight.engine.limits.halts import MAX_ALIKE
 from oversight.engine.providers.provider import keyless
-from oversight.engine.tokens import CAUTION, prompt_tokens
 
 STORED_TOGETHER = 256
 """Lines whose replies are stored together."""
@@ -102,9 +102,7 @@ class BatchResults:
                 yield result
 
     def _reply(self, call: Call, result: LineResult, state: BatchState) -> Reply | None:
-        worst = 0.0
-        if self.price is not None:
-            worst = self.price.worst(CAUTION * prompt_tokens(call), call.max_tokens)
+        worst = worst_case(call, self.price)
         if result.lost is not None:
             self.again.append(result.address)
             missing = result.lost == "Missing"

@@ -71,7 +71,7 @@ class BatchSession(RunSession):
         self._collectors: dict[str, Collector] = {}
         for model in dict.fromkeys((*batched, *(batch.model for batch in out))):
             wire = self._dispatch.endpoint(model).wire
-            goes_live = self._goes_live if model in batched else _always
+            goes_live = self._goes_live if model in batched else lambda address: True
             collector = Collector(self.journal, model, wire, self.models.live, goes_live)
             self._collectors[model] = self.models.diverted[model] = collector
         if assignment.run_again:
@@ -225,7 +225,3 @@ class BatchCancellation(BatchSession):
 def has_batches(run: Path) -> bool:
     """Whether a run has ever submitted a batch."""
     return (run / FOLDER / JOURNAL).exists()
-
-
-def _always(address: str) -> bool:
-    return True

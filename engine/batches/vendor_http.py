@@ -9,7 +9,7 @@ import orjson
 
 from oversight.engine.errors import EngineError, OutcomeUnknown, ProviderDown, Unreachable
 from oversight.engine.providers.fault import read_fault
-from oversight.engine.providers.payload import tree
+from oversight.engine.providers.payload import text, tree
 from oversight.engine.providers.secret import Secret
 from oversight.engine.providers.settings import Settings
 from oversight.engine.providers.wire import Wire
@@ -59,6 +59,20 @@ class VendorHttp:
                 while not answer.content.at_eof() and len(told) < _CAP:
                     told += await answer.content.read(_CAP)
         return tree(self.secret.hidden(told), self._settings.provider)
+
+    async def listed(self, path: str, cursor: str) -> AsyncIterator[dict[str, Any]]:
+        """All entries of a list, the newest first.
+
+        cursor: the parameter that names the last entry of the page before.
+        """
+        query = {"limit": "100"}
+        while True:
+            page = await self.ask("GET", path, query=query)
+            for each in page["data"]:
+                yield each
+            if not (page.get("has_more") and page["data"]):
+                return
+            query[cursor] = text(page["data"][-1]["id"])
 
     async def download(self, path: str, into: Path) -> None:
         """Append a download to a file, whole or not at all. RunFolderError."""

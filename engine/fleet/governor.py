@@ -160,11 +160,13 @@ class Governor:
 
     def needs(self) -> dict[str, tuple[float, float]]:
         """(demand, part in use) of each model, for `Quota.renew`."""
-        return {model: (self.wanted(model), self.using(model)) for model in self._limits}
+        return {
+            model: (sum(self._demands(model).values()), self.using(model)) for model in self._limits
+        }
 
-    def wanted(self, model: str) -> float:
-        """Demand of all workers for a model (calls a second): replies, and calls waiting."""
-        return sum(_weight(holding.limits.get(model)) for holding in self._holdings.values())
+    def _demands(self, model: str) -> dict[int, float]:
+        """Demand of each worker for a model (calls a second): replies, and calls waiting."""
+        return {n: _weight(holding.limits.get(model)) for n, holding in self._holdings.items()}
 
     def _grant(self, worker: int, model: str) -> Grant:
         holding, whole = self._holdings[worker], self.whole[model]
@@ -186,7 +188,7 @@ class Governor:
 
     def _target(self, worker: int, model: str) -> float:
         """A worker's share, in proportion to demand: every call then waits equally long."""
-        weights = {n: _weight(holding.limits.get(model)) for n, holding in self._holdings.items()}
+        weights = self._demands(model)
         whole = sum(weights.values())
         floor = min(MIN_WORKER_SHARE, 0.5 / len(weights))
         part = weights[worker] / whole if whole else 1.0 / len(weights)

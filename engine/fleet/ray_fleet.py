@@ -38,8 +38,8 @@ LOCAL = "auto"
 class WorkerActor:
     """A worker as Ray runs it on a node; it holds nothing durable."""
 
-    def __init__(self) -> None:
-        self._worker: Worker | None = None
+    _worker: Worker
+    """Made by `open`, which comes before all that need it."""
 
     async def load_code(self, files: tuple[CodeFile, ...]) -> None:
         for file in files:
@@ -54,17 +54,13 @@ class WorkerActor:
         self._worker = Worker(setup)
 
     async def order(self, orders: Orders) -> Acknowledgement:
-        return self._opened().order(orders)
+        return self._worker.order(orders)
 
     async def report(self, hold: float) -> WorkerReport:
-        return await self._opened().report(hold)
+        return await self._worker.report(hold)
 
     async def close(self, abandon: bool) -> WorkerReport:
-        return await self._opened().close(abandon=abandon)
-
-    def _opened(self) -> Worker:
-        assert self._worker is not None, "it is opened first"
-        return self._worker
+        return await self._worker.close(abandon=abandon)
 
 
 class RayWorker(WorkerHandle):

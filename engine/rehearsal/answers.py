@@ -4,13 +4,14 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import orjson
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply, Token, ToolCall, Usage
 from oversight.engine.simulation import SimProvider
+from oversight.engine.simulation.form import Contents, fill_form
 
 Responder: TypeAlias = Callable[[Call], Reply]
 """Produces the model's reply to a call. The call's model has no provider prefix, and its draw is
@@ -25,12 +26,10 @@ def filler(words: int = 60) -> Responder:
     def answer(call: Call) -> Reply:
         told = call.messages[-1].text if call.messages else ""
         if call.tools and f"Call the tool {call.tools[0].name}" in told:
-            given = orjson.dumps(_instance(orjson.loads(call.tools[0].parameters))).decode()
-            return Reply("", (ToolCall("call_0", call.tools[0].name, given),))
+            tool = call.tools[0]
+            return Reply("", (ToolCall("call_0", tool.name, _filled(tool.parameters)),))
         if call.response_format is not None:
-            return Reply(
-                orjson.dumps(_instance(orjson.loads(call.response_format.schema))).decode()
-            )
+            return Reply(_filled(call.response_format.schema))
         if call.top_logprobs:
             shared = math.log(1 / call.top_logprobs)
             labels = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: call.top_logprobs]
@@ -56,21 +55,6 @@ def simulated(provider: SimProvider) -> Responder:
     return answer
 
 
-def _instance(schema: Any) -> Any:
-    """A minimal value that fits a JSON schema."""
-    if "const" in schema:
-        return schema["const"]
-    if schema.get("enum"):
-        return schema["enum"][0]
-    match schema.get("type"):
-        case "object":
-            return {name: _instance(of) for name, of in (schema.get("properties") or {}).items()}
-        case "array":
-            return [_instance(schema.get("items") or {})]
-        case "number":
-            return 0.5
-        case "integer":
-            return 1
-        case "boolean":
-            return True
-    return "word"
+def _filled(schema: str) -> str:
+    """JSON that fits a JSON schema."""
+    return orjson.dumps(fill_form(orjson.loads(schema), Contents("word", agrees=True))).decode()

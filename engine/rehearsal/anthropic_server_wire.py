@@ -98,23 +98,18 @@ class AnthropicServerWire(ServerWire):
 
     def complaint(self, fault: FaultKind, message: str = "") -> tuple[int, bytes]:
         status, kind, usual = _COMPLAINTS[fault]
-        said = {"type": kind, "message": message or usual}
-        return status, orjson.dumps({"type": "error", "error": said, "request_id": "req_0"})
+        return status, _error(kind, message or usual)
 
     def bad_request(self, message: str, code: str = "") -> bytes:
-        kind = "not_found_error" if code == "model_not_found" else "invalid_request_error"
-        said = {"type": kind, "message": message}
-        return orjson.dumps({"type": "error", "error": said, "request_id": "req_0"})
+        missing = code == "model_not_found"
+        return _error("not_found_error" if missing else "invalid_request_error", message)
 
-    def limits(self, requests: MeterReading | None, tokens: MeterReading | None) -> str:
-        now = datetime.now(UTC)
-        return "".join(
+    def limit(self, kind: str, reading: MeterReading) -> str:
+        reset = datetime.now(UTC) + timedelta(seconds=reading.reset)
+        return (
             f"anthropic-ratelimit-{kind}-limit: {reading.limit}\r\n"
             f"anthropic-ratelimit-{kind}-remaining: {reading.remaining}\r\n"
-            f"anthropic-ratelimit-{kind}-reset: "
-            f"{(now + timedelta(seconds=reading.reset)).isoformat()}\r\n"
-            for kind, reading in (("requests", requests), ("tokens", tokens))
-            if reading is not None
+            f"anthropic-ratelimit-{kind}-reset: {reset.isoformat()}\r\n"
         )
 
     def wait(self, seconds: float) -> str:
@@ -124,6 +119,11 @@ class AnthropicServerWire(ServerWire):
         data = orjson.loads(body)
         data["stop_reason"] = "because"
         return orjson.dumps(data)
+
+
+def _error(kind: str, message: str) -> bytes:
+    error = {"type": kind, "message": message}
+    return orjson.dumps({"type": "error", "error": error, "request_id": "req_0"})
 
 
 def _messages(message: dict[str, Any]) -> Iterator[Message]:

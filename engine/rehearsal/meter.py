@@ -43,26 +43,26 @@ class ServerBudget:
 
 
 class ServerBudgets:
-    """The budgets of one model; 0 means no limit."""
+    """The budgets of one model, by what they count: `requests`, `tokens`; 0 means no limit."""
 
     def __init__(
         self, requests_per_minute: int, tokens_per_minute: int, minute: float, now: float
     ) -> None:
-        self._requests = (
-            ServerBudget(requests_per_minute, minute, now) if requests_per_minute else None
-        )
-        self._tokens = ServerBudget(tokens_per_minute, minute, now) if tokens_per_minute else None
+        limits = {"requests": requests_per_minute, "tokens": tokens_per_minute}
+        self._budgets = {
+            kind: ServerBudget(limit, minute, now) for kind, limit in limits.items() if limit
+        }
 
     def admit(self, tokens: int, now: float) -> float:
         """Take one request of so many tokens and return 0.0, or else the real seconds to wait."""
-        due = [(self._requests, 1), (self._tokens, tokens)]
-        wait = max(meter.wait(amount, now) if meter else 0.0 for meter, amount in due)
-        for meter, amount in due:
-            if meter and not wait:
-                meter.take(amount, now)
+        amounts = {"requests": 1, "tokens": tokens}
+        due = [(budget, amounts[kind]) for kind, budget in self._budgets.items()]
+        wait = max((budget.wait(amount, now) for budget, amount in due), default=0.0)
+        if not wait:
+            for budget, amount in due:
+                budget.take(amount, now)
         return wait
 
-    def read(self, now: float) -> tuple[MeterReading | None, MeterReading | None]:
-        """Requests and tokens left; None where there is no limit."""
-        requests = self._requests.read(now) if self._requests else None
-        return requests, self._tokens.read(now) if self._tokens else None
+    def read(self, now: float) -> dict[str, MeterReading]:
+        """What is left of each budget."""
+        return {kind: budget.read(now) for kind, budget in self._budgets.items()}

@@ -18,7 +18,7 @@ from oversight.engine.rehearsal.server_wire import (
 )
 from oversight.engine.rehearsal.vendor_rules import Endpoint, thought_signature
 
-_COMPLAINTS: dict[str, tuple[int, str, str, str]] = {
+_COMPLAINTS: dict[str, tuple[int, str, str | int, str]] = {
     # status, type, code, message
     "rate_limit": (429, "requests", "rate_limit_exceeded", "Rate limit reached"),
     "server_error": (500, "server_error", "", "The server had an error"),
@@ -32,7 +32,7 @@ _COMPLAINTS: dict[str, tuple[int, str, str, str]] = {
         "context_length_exceeded",
         "This model's maximum context length is 8192 tokens, but you sent 9000 tokens",
     ),
-    "error_in_200": (200, "server_error", "", "The upstream provider failed"),
+    "error_in_200": (200, "server_error", 502, "The upstream provider failed"),
 }
 _STOPS: dict[Outcome, str] = {
     "ok": "stop",
@@ -114,22 +114,16 @@ class OpenAIServerWire(ServerWire):
 
     def complaint(self, fault: FaultKind, message: str = "") -> tuple[int, bytes]:
         status, kind, code, usual = _COMPLAINTS[fault]
-        said: dict[str, Any] = {"message": message or usual, "type": kind, "param": None}
-        said["code"] = 502 if fault == "error_in_200" else code or None
-        return status, orjson.dumps({"error": said})
+        return status, _error(kind, message or usual, code)
 
     def bad_request(self, message: str, code: str = "") -> bytes:
-        said: dict[str, Any] = {"message": message, "type": "invalid_request_error", "param": None}
-        said["code"] = code or None
-        return orjson.dumps({"error": said})
+        return _error("invalid_request_error", message, code)
 
-    def limits(self, requests: MeterReading | None, tokens: MeterReading | None) -> str:
-        return "".join(
+    def limit(self, kind: str, reading: MeterReading) -> str:
+        return (
             f"x-ratelimit-limit-{kind}: {reading.limit}\r\n"
             f"x-ratelimit-remaining-{kind}: {reading.remaining}\r\n"
             f"x-ratelimit-reset-{kind}: {reading.reset * 1000:.0f}ms\r\n"
-            for kind, reading in (("requests", requests), ("tokens", tokens))
-            if reading is not None
         )
 
     def wait(self, seconds: float) -> str:
@@ -139,6 +133,11 @@ class OpenAIServerWire(ServerWire):
         data = orjson.loads(body)
         data["choices"][0]["finish_reason"] = "because"
         return orjson.dumps(data)
+
+
+def _error(kind: str, message: str, code: str | int) -> bytes:
+    error = {"message": message, "type": kind, "param": None, "code": code or None}
+    return orjson.dumps({"error": error})
 
 
 def _message(message: dict[str, Any]) -> Message:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal, TypeAlias, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from oversight.engine.errors import UsageError
 
@@ -34,29 +34,33 @@ FaultKind: TypeAlias = Literal[
 ]
 FAULT_KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
 
+Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
+Seconds: TypeAlias = Annotated[float, Field(ge=0)]
+Count: TypeAlias = Annotated[int, Field(ge=0)]
+_KNOWN_FIELDS_ONLY = ConfigDict(extra="forbid")
+
 
 @dataclass(frozen=True, slots=True)
 class FaultWindow:
     """A period in which a share of the requests meets one fault."""
 
+    __pydantic_config__ = _KNOWN_FIELDS_ONLY
+
     fault: FaultKind
-    share: float
+    share: Share
     """Share of the requests that arrive in the period, in [0, 1]."""
-    start: float = 0.0
+    start: Seconds = 0.0
     """Seconds after the first request."""
-    end: float = float("inf")
-
-
-Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
+    end: Annotated[float, Field(gt=0)] = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
 class BatchProfile:
     """Behaviour of the batch endpoints. Shares, in [0, 1], are of lines unless stated otherwise."""
 
-    __pydantic_config__ = ConfigDict(extra="forbid")
+    __pydantic_config__ = _KNOWN_FIELDS_ONLY
 
-    delay: Annotated[float, Field(ge=0)] = 0.0
+    delay: Seconds = 0.0
     """Simulated seconds until a batch ends; vendors take from minutes to a day."""
     expired: Share = 0.0
     missing: Share = 0.0
@@ -81,9 +85,9 @@ class BatchProfile:
     """Whether results hold duplicate, unknown and truncated lines."""
     fails: str = ""
     """Error code with which every OpenAI batch fails as a whole; empty: none fails."""
-    enqueued: Annotated[int, Field(ge=0)] = 0
+    enqueued: Count = 0
     """Maximum number of tokens in OpenAI's queue; 0: no limit."""
-    lines: Annotated[int, Field(ge=0)] = 0
+    lines: Count = 0
     """Maximum number of calls in a batch; 0: no limit."""
 
 
@@ -91,31 +95,33 @@ class BatchProfile:
 class Profile:
     """Behaviour of the server. Times are simulated seconds, `speed` of them per real second."""
 
+    __pydantic_config__ = _KNOWN_FIELDS_ONLY
+
     spells: tuple[FaultWindow, ...] = ()
     """Shares of overlapping windows add up."""
-    latency: float = 0.0
+    latency: Seconds = 0.0
     """Median time until a reply starts."""
-    spread: float = 0.0
+    spread: Annotated[float, Field(ge=0)] = 0.0
     """Standard deviation of the logarithm of the latency."""
-    per_token: float = 0.0
+    per_token: Seconds = 0.0
     """Additional time per output token."""
-    requests_per_minute: int = 0
+    requests_per_minute: Count = 0
     """For each model; 0: no limit."""
-    tokens_per_minute: int = 0
+    tokens_per_minute: Count = 0
     """Input and output together, for each model; 0: no limit."""
-    slots: int = 0
+    slots: Count = 0
     """Maximum number of requests served at a time, as on a local server; others wait in FIFO order.
     0: no limit."""
-    quota: int = 0
+    quota: Count = 0
     """Replies until the account's credit is used up; 0: unlimited."""
-    delay: float = 1.0
+    delay: Seconds = 1.0
     """The wait that a `rate_limit` or an `overloaded` fault asks for."""
-    drip: float = 30.0
+    drip: Seconds = 30.0
     """Duration of a dripping reply."""
     vendors: Literal["", "2026"] = ""
     """Year of the vendors' rules by which requests are refused; empty: none are."""
     batch: BatchProfile = BatchProfile()
-    speed: float = 1.0
+    speed: Annotated[float, Field(gt=0)] = 1.0
     seed: int = 0
     """Seed of the faults. The fault of a request depends on it, on the request and on the number of
     equal requests before, but not on the order of arrival."""
@@ -193,7 +199,7 @@ def load_profile(name: str) -> Profile:
     try:
         text = path.read_text(encoding="utf-8")
         data = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
-        return _ProfileFile.model_validate(data or {}).profile()
+        return TypeAdapter(Profile).validate_python(data or {})
     except OSError as exc:
         raise UsageError(f"{name}: {exc.strerror}") from exc
     except (tomllib.TOMLDecodeError, yaml.YAMLError) as exc:
@@ -203,34 +209,3 @@ def load_profile(name: str) -> Profile:
             f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in exc.errors()
         )
         raise UsageError(f"{name}: {found}") from exc
-
-
-class _SpellRow(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-    fault: FaultKind
-    share: float = Field(ge=0, le=1)
-    start: float = Field(0.0, ge=0)
-    end: float = Field(float("inf"), gt=0)
-
-
-class _ProfileFile(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-    spells: list[_SpellRow] = []
-    latency: float = Field(0.0, ge=0)
-    spread: float = Field(0.0, ge=0)
-    per_token: float = Field(0.0, ge=0)
-    requests_per_minute: int = Field(0, ge=0)
-    tokens_per_minute: int = Field(0, ge=0)
-    slots: int = Field(0, ge=0)
-    quota: int = Field(0, ge=0)
-    delay: float = Field(1.0, ge=0)
-    drip: float = Field(30.0, ge=0)
-    vendors: Literal["", "2026"] = ""
-    batch: BatchProfile = BatchProfile()
-    speed: float = Field(1.0, gt=0)
-    seed: int = 0
-
-    def profile(self) -> Profile:
-        spells = tuple(FaultWindow(**row.model_dump()) for row in self.spells)
-        rest = self.model_dump(exclude={"spells", "batch"})
-        return Profile(spells, batch=self.batch, **rest)

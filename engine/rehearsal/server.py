@@ -30,7 +30,7 @@ from oversight.engine.rehearsal.responses_server_wire import ResponsesServerWire
 from oversight.engine.rehearsal.server_desk import ServerDesk
 from oversight.engine.rehearsal.server_wire import ServerWire, input_tokens, output_tokens
 from oversight.engine.rehearsal.trouble import refuse, spoil
-from oversight.engine.rehearsal.vendor_rules import vendor_model, vendor_refusal
+from oversight.engine.rehearsal.vendor_rules import VendorRefusal, vendor_model, vendor_refusal
 
 _OPENAI, _ANTHROPIC, _RESPONSES = OpenAIServerWire(), AnthropicServerWire(), ResponsesServerWire()
 
@@ -114,10 +114,11 @@ class MockServer:
         self._counts["requests"] += 1
         try:
             body = orjson.loads(request.body)
-            if self.profile.vendors and self._unsupported(
-                connection, dialect, request, body, model
-            ):
-                return None
+            refusal = self._refusal(dialect, body, model, request.head)
+            if refusal is not None:
+                self._counts["unsupported"] += 1
+                said = dialect.bad_request(refusal.message, refusal.code)
+                return connection.answer(refusal.status, said)
             call = dialect.call(body, model)
         except (LookupError, TypeError, ValueError, AttributeError) as exc:
             return self._complain(connection, dialect, exc)
@@ -131,10 +132,9 @@ class MockServer:
         try:
             parsed = orjson.loads(body)
             call = dialect.call(parsed, model)
-            if self.profile.vendors:
-                said = vendor_refusal(dialect.endpoint, parsed, model or parsed["model"], b"")
-                if said is not None:
-                    return said.status, dialect.bad_request(said.message, said.code)
+            refusal = self._refusal(dialect, parsed, model, b"")
+            if refusal is not None:
+                return refusal.status, dialect.bad_request(refusal.message, refusal.code)
             reply = self._answer(call)
         except (LookupError, TypeError, ValueError, AttributeError, EngineError) as exc:
             return 400, dialect.bad_request(f"this request makes no sense: {exc!r}")
@@ -219,21 +219,13 @@ class MockServer:
             return connection.answer(404, what)
         return connection.answer(200, orjson.dumps(described))
 
-    def _unsupported(
-        self,
-        connection: Connection,
-        dialect: ServerWire,
-        request: ServerRequest,
-        body: dict[str, Any],
-        model: str,
-    ) -> bool:
-        """Whether the vendor would refuse a request; if so, the refusal has been sent."""
-        said = vendor_refusal(dialect.endpoint, body, model or body["model"], request.head)
-        if said is None:
-            return False
-        self._counts["unsupported"] += 1
-        connection.answer(said.status, dialect.bad_request(said.message, said.code))
-        return True
+    def _refusal(
+        self, dialect: ServerWire, body: dict[str, Any], model: str, head: bytes
+    ) -> VendorRefusal | None:
+        """The refusal of a request by its vendor, where the profile has vendors' rules."""
+        if not self.profile.vendors:
+            return None
+        return vendor_refusal(dialect.endpoint, body, model or body["model"], head)
 
     def _complain(self, connection: Connection, dialect: ServerWire, exc: Exception) -> None:
         self._counts["nonsense"] += 1
@@ -257,7 +249,7 @@ class MockServer:
             limits = profile.requests_per_minute, profile.tokens_per_minute
             meters = self._meters[call.model] = ServerBudgets(*limits, 60.0 / profile.speed, now)
         wait = meters.admit(tokens, now)
-        headers = dialect.limits(*meters.read(now))
+        headers = dialect.limits(meters.read(now))
         if wait == math.inf:
             too_large = f"Request too large: Limit {profile.tokens_per_minute}, Requested {tokens}"
             connection.answer(*dialect.complaint("rate_limit", too_large), headers)

@@ -73,7 +73,7 @@ class ServerDesk:
         self.counts: Counter[str] = Counter()
 
     @property
-    def batches(self) -> "tuple[_Batch, ...]":
+    def batches(self) -> tuple[_Batch, ...]:
         """All batches, in the order of their creation."""
         return tuple(self._batches.values())
 
@@ -200,7 +200,7 @@ class ServerDesk:
                 # Lines in progress are finished first.
                 batch.ends = min(batch.ends, now + 0.1 * self.profile.delay / self._speed)
         if then == "results":
-            body = self._results_file(batch, vendor, lambda fate: True)
+            body = self._results_file(batch, vendor)
             return connection.answer(200, body, "content-type: application/x-jsonl\r\n")
         connection.answer(200, orjson.dumps(self._shown(batch, vendor)))
 
@@ -209,6 +209,7 @@ class ServerDesk:
         ended = now >= batch.ends or bool(batch.refused)
         if vendor == "anthropic":
             fates = Counter(fate for _, fate, _, _ in self._ended(batch)) if ended else Counter()
+            status = "ended" if ended else "canceling" if batch.cancelled else "in_progress"
             counts = {
                 "processing": 0 if ended else total,
                 "succeeded": fates["ok"] + fates["garbled"],
@@ -219,11 +220,7 @@ class ServerDesk:
             return {
                 "id": batch.id,
                 "type": "message_batch",
-                "processing_status": "ended"
-                if ended
-                else "canceling"
-                if batch.cancelled
-                else "in_progress",
+                "processing_status": status,
                 "request_counts": counts,
                 "created_at": datetime.fromtimestamp(batch.created, UTC).isoformat(),
                 "archived_at": None,
@@ -254,8 +251,7 @@ class ServerDesk:
             "expired" if batch.expires else "cancelled" if batch.cancelled else "completed"
         )
         for name, good in (("output_file_id", True), ("error_file_id", False)):
-            body = self._results_file(batch, vendor, lambda fate, g=good: (fate in _GOOD) == g)  # type: ignore[misc]
-            if body:
+            if body := self._results_file(batch, vendor, good=good):
                 described[name] = f"{batch.id}-{name[:3]}"
                 self._files[described[name]] = body
         return described
@@ -302,14 +298,14 @@ class ServerDesk:
             chance -= share
         return "ok"
 
-    def _results_file(
-        self, batch: _Batch, vendor: Vendor, wanted: Callable[[LineFate], bool]
-    ) -> bytes:
-        lines = [
-            orjson.dumps(_openai_line(*each) if vendor == "openai" else _anthropic_line(*each))
-            for each in self._ended(batch)
-            if each[1] != "missing" and wanted(each[1])
-        ]
+    def _results_file(self, batch: _Batch, vendor: Vendor, good: bool | None = None) -> bytes:
+        """good: whether to show lines with a reply, or those without; None: all of them."""
+        written = _openai_line if vendor == "openai" else _anthropic_line
+        lines = []
+        for custom, fate, status, body in self._ended(batch):
+            replied = fate in ("ok", "garbled")
+            if fate != "missing" and (good is None or good == replied):
+                lines.append(orjson.dumps(written(custom, fate, status, body)))
         if self.profile.doubled:
             # As reported by users: duplicate lines, an unknown line and a truncated one.
             lines += [*lines[:2], b'{"custom_id": "nobody", "response": null}', b'{"custom_id": "c']
@@ -317,9 +313,6 @@ class ServerDesk:
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
-
-
-_GOOD = ("ok", "garbled")
 
 
 def _openai_line(custom: str, fate: LineFate, status: int, body: bytes) -> dict[str, Any]:

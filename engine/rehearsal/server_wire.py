@@ -1,6 +1,7 @@
 """A wire from the server's side: it parses calls, and writes replies and errors."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -44,8 +45,12 @@ class ServerWire(ABC):
         """Body of a 400 for a request that is invalid, or that the vendor refuses."""
 
     @abstractmethod
-    def limits(self, requests: MeterReading | None, tokens: MeterReading | None) -> str:
-        """Header lines, each ended by CRLF, with the current limits."""
+    def limit(self, kind: str, reading: MeterReading) -> str:
+        """Header lines, each ended by CRLF, with one limit. kind: `requests` or `tokens`."""
+
+    def limits(self, readings: Mapping[str, MeterReading]) -> str:
+        """Header lines, each ended by CRLF, with the current limits. readings: by kind."""
+        return "".join(self.limit(kind, reading) for kind, reading in readings.items())
 
     @abstractmethod
     def wait(self, seconds: float) -> str:

@@ -70,7 +70,7 @@ def _gpt(endpoint: Endpoint, body: dict[str, Any], model: str, head: bytes) -> _
     if not _REASONING.match(model):
         return
     told = body.get("reasoning") if endpoint == "responses" else None
-    effort = (told or {}).get("effort") if told else body.get("reasoning_effort")
+    effort = told.get("effort") if told else body.get("reasoning_effort")
     always = bool(_ALWAYS_REASONING.match(model))
     takes = {"low", "medium", "high"}
     takes |= set() if always else {"none"}
@@ -82,24 +82,16 @@ def _gpt(endpoint: Endpoint, body: dict[str, Any], model: str, head: bytes) -> _
             "unsupported_value",
             f"Unsupported value: 'reasoning_effort' does not support '{effort}' with this model.",
         )
+    unsupported = "Unsupported parameter: '{}' is not supported with this model."
     if endpoint == "chat" and "max_tokens" in body:
-        yield (
-            "unsupported_parameter",
-            "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
-            "'max_completion_tokens' instead.",
-        )
+        instead = "Use 'max_completion_tokens' instead."
+        yield "unsupported_parameter", f"{unsupported.format('max_tokens')} {instead}"
     if "stop" in body:
-        yield (
-            "unsupported_parameter",
-            "Unsupported parameter: 'stop' is not supported with this model.",
-        )
+        yield "unsupported_parameter", unsupported.format("stop")
     silent = effort == "none" or (effort is None and bool(_NONE_BY_DEFAULT.match(model)))
     for name in ("temperature", "top_p", "logprobs", "top_logprobs"):
         if body.get(name) is not None and (always or not silent):
-            yield (
-                "unsupported_parameter",
-                f"Unsupported parameter: '{name}' is not supported with this model.",
-            )
+            yield "unsupported_parameter", unsupported.format(name)
     tools_on_chat = endpoint == "chat" and bool(body.get("tools"))
     picky = tools_on_chat and _CHAT_TOOLS_WANT_NONE.match(model)
     if picky and (_CHAT_HAS_NO_TOOLS.match(model) or not silent):

@@ -1,13 +1,10 @@
 """Lines and batches that fail: which cells fail with them, and what stops the run."""
 
-import asyncio
-from dataclasses import replace
-
 import pytest
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
-from oversight.engine.batches import session
+from oversight.engine.batches import results, session
 from oversight.engine.errors import (
     AllRefused,
     AuthenticationFailed,
@@ -18,12 +15,7 @@ from oversight.engine.errors import (
 )
 from oversight.engine.rehearsal import rehearsed
 from oversight.engine.rehearsal.profile import BatchProfile
-from tests.batches import (
-    BATCHED,
-    WAIT,
-    BatchBench,
-    lines,
-)
+from tests.batches import NO_WAIT, WAIT, BatchBench, end_batches, lines
 
 pytestmark = pytest.mark.wire
 
@@ -31,7 +23,7 @@ pytestmark = pytest.mark.wire
 async def test_a_line_that_will_never_be_served_fails_its_cell_as_it_would_live(
     bench: BatchBench,
 ) -> None:
-    bench.problems = 12
+    bench.problems = 6
     async with bench.server(errored=0.2) as server:
         went = await bench.run(server)
         seen = server.counts()
@@ -59,8 +51,7 @@ async def test_a_line_without_a_reply_goes_out_again(bench: BatchBench, fate: st
     async with bench.server(**{fate: 0.4}) as server:
         went = await bench.run(server, terms=WAIT)
         seen = server.counts()
-    assert went.halt is None
-    assert went.bytes == live.bytes
+    assert (went.halt, went.bytes) == (None, live.bytes)
     assert "requests" not in seen
     assert seen["lines_ok"] == live.account.stored
     assert lines(seen, fate) == sum(len(step["again"]) for step in went.marks("landed")) > 0
@@ -79,8 +70,7 @@ async def test_a_line_that_three_batches_brought_no_reply_to_is_asked_live(
     async with bench.server(expired=1.0) as server:
         went = await bench.run(server)
         seen = server.counts()
-    assert went.halt is None
-    assert went.bytes == live.bytes
+    assert (went.halt, went.bytes) == (None, live.bytes)
     assert seen["lines"] == 3 * live.account.stored
     assert seen["ok"] == live.account.stored
     assert went.account.dollars == pytest.approx(live.account.dollars)
@@ -93,8 +83,7 @@ async def test_of_a_batch_that_expires_what_is_done_is_taken_and_the_rest_goes_o
     async with bench.server(expires=0.5) as server:
         went = await bench.run(server, terms=WAIT)
         seen = server.counts()
-    assert went.halt is None
-    assert went.bytes == live.bytes
+    assert (went.halt, went.bytes) == (None, live.bytes)
     assert seen["lines_expired"] > 0
     assert seen["lines_ok"] == live.account.stored
     assert seen["lines_twice"] == 0
@@ -146,8 +135,10 @@ async def test_lines_that_say_that_no_call_will_be_served_stop_the_run(
     assert not any(record.failure for record in went.records)
 
 
-async def test_a_batch_whose_every_line_is_refused_alike_stops_the_run(bench: BatchBench) -> None:
-    bench.problems = 24
+async def test_a_batch_whose_every_line_is_refused_alike_stops_the_run(
+    bench: BatchBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "MAX_ALIKE", bench.problems)
     async with bench.server(errored=1.0) as server:
         stopped = await bench.run(server)
         assert isinstance(stopped.halt, AllRefused)
@@ -159,8 +150,8 @@ async def test_a_batch_whose_every_line_is_refused_alike_stops_the_run(bench: Ba
 async def test_with_another_key_batches_are_not_to_be_seen_and_the_mend_is_told(
     bench: BatchBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with bench.server(delay=0.2) as server:
-        await bench.run(server, terms=replace(BATCHED, waits=False))
+    async with bench.server(delay=60.0) as server:
+        await bench.run(server, terms=NO_WAIT)
         monkeypatch.setattr(rehearsed, "REHEARSAL_KEY", "another")
         stopped = await bench.run(server)
         assert isinstance(stopped.halt, BatchRefused)
@@ -168,6 +159,8 @@ async def test_with_another_key_batches_are_not_to_be_seen_and_the_mend_is_told(
         assert f"The batch {id} was handed in with another key" in str(stopped.halt)
         monkeypatch.undo()
         monkeypatch.setattr(session, "MIN_POLL", 0.01)
+        end_batches(server)
+        server.desk.profile = BatchProfile()
         assert (await bench.run(server)).halt is None
         assert server.counts()["lines_twice"] == 0
 
@@ -176,11 +169,12 @@ async def test_a_batch_that_the_vendor_has_lost_keeps_no_other_from_being_taken_
     bench: BatchBench,
 ) -> None:
     live = await bench.live()
-    async with bench.server(delay=0.2) as server:
-        await bench.run(server, terms=replace(BATCHED, waits=False))
-        lost, kept = list(server.desk.batches)
+    async with bench.server(delay=60.0) as server:
+        await bench.run(server, terms=NO_WAIT)
+        lost, kept = server.desk.batches
         lost.owner = b"of an account that is gone"
-        await asyncio.sleep(0.25)
+        end_batches(server)
+        server.desk.profile = BatchProfile()
         stopped = await bench.run(server)
         assert isinstance(stopped.halt, BatchRefused)
         assert f"The batch {lost.id} " in str(stopped.halt)
@@ -189,8 +183,7 @@ async def test_a_batch_that_the_vendor_has_lost_keeps_no_other_from_being_taken_
         (stopped.folder / "batches").rename(bench.folder / "aside")
         went = await bench.run(server)
         seen = server.counts()
-    assert went.halt is None
-    assert went.bytes == live.bytes
+    assert (went.halt, went.bytes) == (None, live.bytes)
     assert seen["lines_ok"] == live.account.stored
     assert seen["lines_twice"] == len(lost.lines)
 

@@ -12,20 +12,10 @@ from oversight.engine.batches.anthropic_endpoint import AnthropicEndpoint
 from oversight.engine.batches.endpoint import Caps
 from oversight.engine.batches.openai_endpoint import OpenAIEndpoint
 from oversight.engine.batches.terms import BatchTerms
-from oversight.engine.errors import (
-    BudgetReached,
-    UsageError,
-)
+from oversight.engine.errors import BudgetReached, UsageError
 from oversight.engine.runs.run_folder import RunFolder
 from oversight.engine.sweeps.sweep import Cell
-from tests.batches import (
-    BATCHED,
-    DEPTH,
-    MODELS,
-    SWEEP,
-    BatchBench,
-    waves,
-)
+from tests.batches import BATCHED, DEPTH, MODELS, SWEEP, BatchBench, waves
 
 pytestmark = pytest.mark.wire
 
@@ -35,8 +25,7 @@ async def test_batches_bring_the_bytes_of_a_live_run_at_half_its_dollars(bench: 
     async with bench.server(delay=0.2, doubled=True) as server:
         went = await bench.run(server)
         seen = server.counts()
-    assert went.halt is None
-    assert went.bytes == live.bytes
+    assert (went.halt, went.bytes) == (None, live.bytes)
     assert "requests" not in seen, "a call went live"
     assert waves(went) == DEPTH
     assert seen["lines"] == seen["lines_ok"] == live.account.stored
@@ -96,8 +85,7 @@ async def test_a_full_queue_is_waited_for_and_batches_get_smaller(openai: BatchB
     async with openai.server(enqueued=2_500, delay=0.1) as server:
         went = await openai.run(server)
         seen = server.counts()
-    assert went.halt is None
-    assert went.bytes == live.bytes
+    assert (went.halt, went.bytes) == (None, live.bytes)
     assert seen["batches_refused"] > 0
     assert seen["lines"] == seen["lines_ok"] == live.account.stored
     assert went.marks("room"), "what was found out of the queue is kept"
@@ -118,8 +106,7 @@ async def test_a_budget_holds_back_the_worst_case_of_batches_at_half_the_price(
         assert "batches" not in server.counts() or seen == went.account.sent
         enough = await bench.run(server, max_cost=40 * whole)
         assert server.counts()["lines_twice"] == 0
-    assert enough.halt is None
-    assert enough.bytes == live.bytes
+    assert (enough.halt, enough.bytes) == (None, live.bytes)
     assert enough.account.dollars == pytest.approx(whole)
 
 
@@ -158,8 +145,7 @@ async def test_a_model_that_is_asked_live_answers_within_the_walks(bench: BatchB
     async with bench.server() as server:
         went = await bench.run(server)
         seen = server.counts()
-    assert went.halt is None
-    assert went.bytes == live.bytes
+    assert (went.halt, went.bytes) == (None, live.bytes)
     assert seen["ok"] + seen["lines_ok"] == live.account.stored
     assert waves(went) == DEPTH - 1
 
@@ -224,5 +210,4 @@ async def test_calls_over_the_responses_endpoint_go_in_batches_of_that_endpoint(
         went = await openai.run(server)
         assert {each.endpoint for each in server.desk.batches} == {"/v1/responses"}
         assert "requests" not in server.counts()
-    assert went.halt is None
-    assert went.bytes == live.bytes
+    assert (went.halt, went.bytes) == (None, live.bytes)

@@ -12,7 +12,7 @@ import pytest
 from oversight.engine.fleet.fleet import LEASE_TTL
 from oversight.engine.rehearsal.process import counts
 from oversight.engine.runs.run_folder import outcomes
-from tests.command_line import environment, fleet_of, oversight
+from tests.command_line import Ran, environment, fleet_of, oversight, within
 from tests.desk import CANARY, CONCURRENCY, MODELS, Desk
 from tests.waiting import PATIENCE, Lag, end, last_rise, until
 
@@ -25,7 +25,7 @@ IN_FLIGHT = CONCURRENCY * len(MODELS)
 
 
 def desk_in(folder: Path) -> Desk:
-    return Desk(folder, problems=8)
+    return Desk(folder, problems=6)
 
 
 @pytest.fixture
@@ -38,13 +38,18 @@ def undisturbed(tmp_path_factory) -> Desk:
     """The same run in one process, with nothing going wrong."""
     desk = desk_in(tmp_path_factory.mktemp("undisturbed"))
     with desk.server({}):
-        done = desk.sit()
-    assert done.returncode == 0, done.stderr
+        done = desk.sit_here()
+    assert done.code == 0, done.err
     return desk
 
 
 def written(desk: Desk) -> bytes:
     return (desk.run / "outcomes.jsonl").read_bytes()
+
+
+def decided_by(ran: Ran) -> list[str]:
+    """What a run that stops early says of its looks."""
+    return [line for line in ran.err.splitlines() if "clusters" in line]
 
 
 def gone(pids) -> bool:
@@ -53,11 +58,11 @@ def gone(pids) -> bool:
 
 def test_two_workers_write_the_same_bytes_as_one_process_and_pay_each_call_once(desk, undisturbed):
     with desk.server(SLOW) as url:
-        done = desk.sit(*TWO)
+        done = desk.sit_here(*TWO)
         seen = counts(url)
-        again = desk.sit("--workers", "3", "--run-folder", "other")
+        again = desk.sit_here("--workers", "3", "--run-folder", "other")
         assert counts(url)["requests"] == seen["requests"]
-    assert done.returncode == again.returncode == 0, done.stderr
+    assert done.code == again.code == 0, done.err
     assert written(desk) == (desk.folder / "other/outcomes.jsonl").read_bytes()
     assert written(desk) == written(undisturbed)
     account = desk.account()
@@ -79,8 +84,8 @@ def test_the_work_of_a_killed_worker_is_done_by_another_as_the_store_has_it(desk
         done = end(process)
         seen = counts(url)
         # What is paid again is answered anew: what the store has stands for all.
-        again = desk.sit("--run-folder", "again", "--cache", "replay")
-    assert done.returncode == again.returncode == 0, done.stderr
+        again = desk.sit_here("--run-folder", "again", "--cache", "replay")
+    assert done.returncode == again.code == 0, done.stderr
     assert done.stderr.count("is gone; what it had in hand is run again") == killed
     assert written(desk) == (desk.folder / "again/outcomes.jsonl").read_bytes()
     assert seen["repeats"] <= killed * IN_FLIGHT
@@ -89,15 +94,15 @@ def test_the_work_of_a_killed_worker_is_done_by_another_as_the_store_has_it(desk
 
 def test_a_quota_that_one_worker_meets_stops_all(desk, undisturbed):
     with desk.server(SLOW | {"quota": 40}) as url:
-        stopped = desk.sit(*TWO)
+        stopped = desk.sit_here(*TWO)
         seen = counts(url)
-    assert stopped.returncode == 3, stopped.stderr
-    assert "Nothing more is sent" in stopped.stderr
+    assert stopped.code == 3, stopped.err
+    assert "Nothing more is sent" in stopped.err
     assert 0 < seen["quota"] <= IN_FLIGHT
     assert desk.status()["failed"] == 0
     assert seen["ok"] + seen["quota"] == seen["requests"] == desk.account().sent
     with desk.server({}):
-        assert desk.sit(*TWO).returncode == 0
+        assert desk.sit_here().code == 0
     assert written(desk) == written(undisturbed)
 
 
@@ -106,14 +111,14 @@ def test_p11_all_workers_together_spend_no_more_than_the_budget(desk, undisturbe
     spent = []
     with desk.server({"latency": 0.05}) as url:
         for part in (0.3, 0.6):
-            stopped = desk.sit("--workers", "3", "--max-cost", f"{part * whole:.6f}")
-            assert stopped.returncode == 4, stopped.stderr
-            assert "budget reached: $" in stopped.stderr
+            stopped = desk.sit_here("--workers", "3", "--max-cost", f"{part * whole:.6f}")
+            assert stopped.code == 4, stopped.err
+            assert "budget reached: $" in stopped.err
             spent.append(desk.account().dollars + desk.account().doubtful)
             assert 0.5 * part * whole < spent[-1] <= part * whole
-        done = desk.sit(*TWO, "--max-cost", f"{2 * whole:.6f}")
+        done = desk.sit_here("--max-cost", f"{2 * whole:.6f}")
         seen = counts(url)
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err
     assert seen["repeats"] == 0
     assert desk.account().sent == seen["requests"]
     assert written(desk) == written(undisturbed)
@@ -130,7 +135,7 @@ def test_p6_ctrl_c_to_the_whole_group_lets_all_land_and_pays_nothing_twice(desk,
         assert "all that landed is saved" in stopped.stderr
         assert desk.account().sent == seen["requests"]
         assert desk.account().count("ambiguous") == 0
-        assert desk.sit(*TWO).returncode == 0
+        assert desk.sit_here(*TWO).code == 0
         assert counts(url)["repeats"] == 0
     assert written(desk) == written(undisturbed)
 
@@ -173,7 +178,7 @@ def test_workers_whose_driver_is_killed_land_what_they_have_and_end(desk, undist
         seen = counts(url)
         assert seen["ok"] == seen["requests"], "all that was in flight has landed"
         assert desk.account().sent >= 20
-        assert desk.sit(*TWO).returncode == 0
+        assert desk.sit_here(*TWO).code == 0
         assert counts(url)["repeats"] == 0
     assert written(desk) == written(undisturbed)
 
@@ -223,17 +228,21 @@ print(report.folder)
 """
 
 
-def test_a_cell_that_kills_each_worker_fails_and_all_others_have_their_verdict(tmp_path):
-    (tmp_path / "poison.py").write_text(POISON)
-    store = {"OVERSIGHT_STORE": str(tmp_path / "store")}
-    done = subprocess.run(
-        [sys.executable, "-c", USING_IT],
-        cwd=tmp_path,
-        env=environment(store),
+def python(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    """A program of a user's, to its end."""
+    return subprocess.run(
+        [sys.executable, *words],
+        cwd=folder,
+        env=environment({"OVERSIGHT_STORE": str(folder / "store")}),
         capture_output=True,
         text=True,
         timeout=PATIENCE,
     )
+
+
+def test_a_cell_that_kills_each_worker_fails_and_all_others_have_their_verdict(tmp_path):
+    (tmp_path / "poison.py").write_text(POISON)
+    done = python(tmp_path, "-c", USING_IT)
     assert done.returncode == 0, done.stderr
     found = list(outcomes(tmp_path / done.stdout.strip()))
     assert len(found) == 80
@@ -242,19 +251,9 @@ def test_a_cell_that_kills_each_worker_fails_and_all_others_have_their_verdict(t
     }
 
 
-IN_A_SCRIPT = POISON + USING_IT.replace("from poison import Poison\n", "")
-
-
 def test_a_protocol_that_workers_cannot_import_is_told_and_nothing_is_run(tmp_path):
-    (tmp_path / "script.py").write_text(IN_A_SCRIPT)
-    done = subprocess.run(
-        [sys.executable, "script.py"],
-        cwd=tmp_path,
-        env=environment({"OVERSIGHT_STORE": str(tmp_path / "store")}),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
+    (tmp_path / "script.py").write_text(POISON + USING_IT.replace("from poison import Poison", ""))
+    done = python(tmp_path, "script.py")
     assert "With --workers, protocols and settings of your own must be importable" in done.stderr
     assert "UsageError" in done.stderr
 
@@ -262,11 +261,11 @@ def test_a_protocol_that_workers_cannot_import_is_told_and_nothing_is_run(tmp_pa
 def test_a_missing_key_and_a_replay_are_refused_before_any_worker_starts(desk):
     with desk.server({}) as url:
         key = desk.environment.pop("OPENAI_API_KEY")
-        done = desk.sit(*TWO)
-        assert (done.returncode, "OPENAI_API_KEY is not set" in done.stderr) == (2, True)
+        done = desk.sit_here(*TWO)
+        assert (done.code, "OPENAI_API_KEY is not set" in done.err) == (2, True)
         desk.environment["OPENAI_API_KEY"] = key
-        done = desk.sit(*TWO, "--cache", "replay", "--accept-empty")
-        assert (done.returncode, "a replay runs in one process" in done.stderr) == (2, True)
+        done = desk.sit_here(*TWO, "--cache", "replay", "--accept-empty")
+        assert (done.code, "a replay runs in one process" in done.err) == (2, True)
         assert "requests" not in counts(url)
 
 
@@ -277,18 +276,15 @@ def test_workers_stop_early_where_one_process_does(tmp_path):
     )
     aim = ("--stop-when", "debate > consultancy")
     ran = {
-        name: oversight("run", "s.yaml", *aim, *how, "--run-folder", name, cwd=tmp_path)
+        name: within("run", "s.yaml", *aim, *how, "--run-folder", name, cwd=tmp_path)
         for name, how in (("alone", ("--store", "a")), ("two", (*TWO, "--store", "b")))
     }
     assert {each.code for each in ran.values()} == {0}, ran["two"].err
     alone, two = (tmp_path / name for name in ran)
     assert 0 < len((alone / "outcomes.jsonl").read_bytes().splitlines()) < 240
     assert (alone / "outcomes.jsonl").read_bytes() == (two / "outcomes.jsonl").read_bytes()
-    told = {
-        name: [w for w in each.err.splitlines() if "clusters" in w] for name, each in ran.items()
-    }
-    assert told["alone"] == told["two"]
-    refused = oversight("run", "s.yaml", "--part", "1/2", *aim, cwd=tmp_path)
+    assert decided_by(ran["alone"]) == decided_by(ran["two"])
+    refused = within("run", "s.yaml", "--part", "1/2", *aim, cwd=tmp_path)
     assert (refused.code, "look at a whole sweep: leave out --part" in refused.err) == (2, True)
 
 
@@ -308,14 +304,12 @@ def test_a_run_that_stops_early_decides_the_same_after_workers_and_driver_are_ki
         process.kill()
         process.communicate()
         until(lambda: gone(pids))
-        done = desk.sit(*TWO, *aim)
-        again = desk.sit("--run-folder", "again", "--cache", "replay", *aim)
-    assert done.returncode == again.returncode == 0, done.stderr
+        done = desk.sit_here(*TWO, *aim)
+        again = desk.sit_here("--run-folder", "again", "--cache", "replay", *aim)
+    assert done.code == again.code == 0, done.err
     assert written(desk) == (desk.folder / "again/outcomes.jsonl").read_bytes()
     assert 0 < len(written(desk).splitlines()) < 240
-    decided = [line for line in done.stderr.splitlines() if "clusters" in line]
-    assert decided
-    assert decided == [line for line in again.stderr.splitlines() if "clusters" in line]
+    assert decided_by(done) == decided_by(again) != []
 
 
 def test_workers_have_the_words_and_the_code_that_a_sweep_names_by_files(tmp_path):

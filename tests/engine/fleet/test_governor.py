@@ -1,5 +1,6 @@
 """P9 and P11 over several workers: no interleaving lets them use more than the whole."""
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -149,7 +150,7 @@ class Team(RuleBasedStateMachine):
 
 
 Team.TestCase.settings = settings(examples(3), stateful_step_count=60)
-test_no_interleaving_lets_workers_use_more_than_the_whole = Team.TestCase
+test_no_interleaving_lets_workers_use_more_than_the_whole = pytest.mark.campaign(Team.TestCase)
 
 
 def beat(governor, worker, told, in_flight=0):
@@ -197,6 +198,9 @@ def test_slots_given_back_are_free_only_once_their_calls_have_landed():
     assert mine.width == 5
     other, _ = beat(governor, 1, report(waiting=99, per_second=5))
     assert alone.width + other.width <= 10
+    governor.reported(0, report(waiting=99, in_flight=8, per_second=5))
+    other, _ = beat(governor, 1, report(waiting=99, per_second=5))
+    assert other.width == 2
     beat(governor, 0, report(waiting=99, in_flight=5, per_second=5), 5)
     other, _ = beat(governor, 1, report(waiting=99, per_second=5))
     assert other.width == 5
@@ -211,6 +215,15 @@ def test_dollars_that_one_does_not_use_pay_the_call_of_another():
     beat(governor, 0, report())
     _, dollars = beat(governor, 1, report(wants=0.98))
     assert dollars == 0.98
+
+
+def test_dollars_that_went_out_before_they_could_be_given_back_are_not_free():
+    governor = team(2, cap=1.0)
+    beat(governor, 0, report(wants=0.5))
+    governor.reported(0, report())
+    governor.reported(1, report(wants=0.9))
+    governor.acknowledged(0, {}, governor.dollars(0), Acknowledgement(0.3))
+    assert governor.free == 0.7
 
 
 def test_the_budget_is_over_when_what_is_left_never_pays_the_next_call():

@@ -5,7 +5,8 @@ import time
 import orjson
 import pytest
 
-from oversight.engine.fleet.quota import CONFIRMED_FOR, SHARE_TTL, Quota, QuotaAccount, quota_shares
+from oversight.engine.fleet import quota
+from oversight.engine.fleet.quota import Quota, QuotaAccount, quota_shares
 from oversight.engine.rehearsal.process import counts
 from tests.desk import CONCURRENCY, MODELS, Desk
 from tests.waiting import Lag, end, last_rise, until
@@ -38,14 +39,21 @@ def join(url):
         return made[-1]
 
     yield joined
-    for quota in made:
-        quota.close()
+    for run in made:
+        run.close()
 
 
-def renewed(quota: Quota, wanted: float, using: float | None = None) -> float:
+@pytest.fixture
+def hurried(monkeypatch) -> None:
+    """Shares that end a few times sooner."""
+    monkeypatch.setattr(quota, "SHARE_TTL", 0.6)
+    monkeypatch.setattr(quota, "CONFIRMED_FOR", 0.4)
+
+
+def renewed(run: Quota, wanted: float, using: float | None = None) -> float:
     """One renewal by a run that uses all that it may; its share."""
-    quota.renew({MODEL: (wanted, quota.share(MODEL) if using is None else using)})
-    return quota.share(MODEL)
+    run.renew({MODEL: (wanted, run.share(MODEL) if using is None else using)})
+    return run.share(MODEL)
 
 
 def test_a_run_that_is_alone_has_all_of_it(join):
@@ -75,7 +83,9 @@ def test_what_a_run_cannot_give_back_at_once_counts_for_it(join):
     assert renewed(other, 100) <= 0.1 + HAIR
 
 
-def test_the_share_of_a_run_that_ended_is_free_and_of_one_that_is_silent_after_a_while(join, url):
+def test_the_share_of_a_run_that_ended_is_free_and_of_one_that_is_silent_after_a_while(
+    join, url, hurried
+):
     one, silent, later = join(), join(), join()
     renewed(one, 100)
     assert len(quota_shares(url)) == 1
@@ -84,21 +94,24 @@ def test_the_share_of_a_run_that_ended_is_free_and_of_one_that_is_silent_after_a
     began = time.monotonic()
     assert renewed(silent, 100) == 1.0
     until(lambda: renewed(later, 100) >= 0.99)
-    assert time.monotonic() - began >= SHARE_TTL
+    assert time.monotonic() - began >= quota.SHARE_TTL
     assert silent.share(MODEL) == 0.0, "it stopped long before"
 
 
-def test_a_share_that_nobody_confirms_ends_before_others_take_it(join):
-    quota = join()
+def test_a_run_stops_long_before_others_take_its_share():
+    assert quota.CONFIRMED_FOR + 0.5 < quota.SHARE_TTL
+
+
+def test_a_share_ends_when_nobody_confirms_it(join, hurried):
+    run = join()
     began = time.monotonic()
-    renewed(quota, 10)
+    renewed(run, 10)
     confirmed = last = time.monotonic()
-    while (now := time.monotonic()) and quota.share(MODEL):
+    while (now := time.monotonic()) and run.share(MODEL):
         last = now
         time.sleep(0.01)
     # Each bound holds however late this test looks.
-    assert time.monotonic() - began >= CONFIRMED_FOR >= last - confirmed
-    assert CONFIRMED_FOR + 0.5 < SHARE_TTL
+    assert time.monotonic() - began >= quota.CONFIRMED_FOR >= last - confirmed
 
 
 def test_runs_that_disagree_about_the_limits_are_warned(join, caplog):
@@ -109,9 +122,9 @@ def test_runs_that_disagree_about_the_limits_are_warned(join, caplog):
 
 
 def test_a_quota_in_a_folder_is_refused(desk):
-    done = desk.sit("--quota")
-    assert done.returncode == 2
-    assert "a quota is shared through a database" in done.stderr
+    done = desk.sit_here("--quota")
+    assert done.code == 2
+    assert "a quota is shared through a database" in done.err
 
 
 def test_two_runs_keep_one_concurrency_and_both_end(desk, url):
@@ -121,8 +134,7 @@ def test_two_runs_keep_one_concurrency_and_both_end(desk, url):
             desk.start("--store", url, "--quota", "--run-folder", name, "--set", f"draws={draws}")
             for name, draws in (("one", 1), ("two", 2))
         ]
-        while counts(server).get("ok", 0) < 60:
-            assert any(run.poll() is None for run in runs)
+        until(lambda: counts(server).get("ok", 0) >= 60)
         held = orjson.loads(orjson.dumps(quota_shares(url)))
         for done in map(end, runs):
             assert done.returncode == 0, done.stderr
@@ -140,8 +152,7 @@ def test_two_runs_keep_one_concurrency_and_both_end(desk, url):
 def test_sending_stops_when_the_database_is_gone_and_goes_on_when_it_is_back(desk, url, postgres):
     with desk.server({"latency": 0.1}) as server:
         process = desk.start("--store", url, "--quota", "--set", f"models.{MODELS[2]}.requests=600")
-        while counts(server).get("ok", 0) < 20:
-            assert process.poll() is None
+        until(lambda: counts(server).get("ok", 0) >= 20, process)
         postgres.stop("immediate")
         stopped = time.monotonic()
         with Lag() as lag:

@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -48,51 +47,37 @@ def actors(place: Path) -> set[int]:
     return found
 
 
-def ends_as_the_store_has_it(
-    desk: Desk, process: "subprocess.Popen[str]", place: Path, lost: range
-) -> None:
-    """The bytes are those of a replay, stdout is the result alone, and no file of Ray holds a key.
-
-    lost: how many workers may have died.
-    """
-    done = end(process)
-    again = desk.sit("--run-folder", "again", "--cache", "replay")
-    assert done.returncode == again.returncode == 0, done.stderr
-    assert done.stderr.count("is gone; what it had in hand is run again") in lost
-    outcomes, replayed = (desk.folder / run / "outcomes.jsonl" for run in ("run", "again"))
-    assert outcomes.read_bytes() == replayed.read_bytes()
-    assert done.stdout == again.stdout, "what Ray prints is no part of the result"
+def shows_no_key(place: Path) -> None:
+    """No file that Ray keeps there holds a key."""
     kept = [file for file in place.rglob("*") if file.is_file()]
     assert len(kept) > 10
     for file in kept:
         assert CANARY.encode() not in file.read_bytes(), file
 
 
-def test_a_run_on_ray_whose_worker_is_killed_ends_as_the_store_has_it_and_shows_no_key(
+def test_the_work_of_a_node_that_dies_and_of_a_killed_worker_goes_on_at_others(
     tmp_path: Path, place: Path
 ) -> None:
-    desk = Desk(tmp_path, problems=8)
-    with desk.server(SLOW) as url:
-        desk.environment |= {"RAY_TMPDIR": str(place), "RAY_USAGE_STATS_ENABLED": "0"}
-        process = desk.start("--workers", "2", "--ray", "auto")
-        until(lambda: counts(url).get("ok", 0) >= 30, process)
-        os.kill(min(actors(place)), signal.SIGKILL)
-        ends_as_the_store_has_it(desk, process, place, range(1, 2))
-
-
-def test_the_work_of_a_node_that_dies_goes_on_at_another(tmp_path: Path, place: Path) -> None:
     desk = Desk(tmp_path, problems=16)
     with desk.server(SLOW) as url, ray_cluster(place, desk.environment) as cluster:
         process = desk.start("--workers", "2", "--ray", cluster.address)
-        until(lambda: counts(url).get("ok", 0) >= 30, process)
+        until(lambda: counts(url).get("ok", 0) >= 30, process, every=0.1)
         before = actors(place)
         cluster.kill_node()
-        until(lambda: len(actors(place)) < len(before), process)
+        until(lambda: len(actors(place)) < len(before), process, every=0.1)
         lost = time.monotonic()
-        until(lambda: len(actors(place)) == len(before) == 2, process)
+        until(lambda: len(actors(place)) == len(before) == 2, process, every=0.1)
         print(f"another worker after {time.monotonic() - lost:.1f} s")
-        # Both may have been there, and Ray may place one more there before it knows.
-        ends_as_the_store_has_it(desk, process, place, range(1, 5))
+        os.kill(min(actors(place)), signal.SIGKILL)
+        done = end(process)
+        again = desk.sit_here("--run-folder", "again", "--cache", "replay")
+    assert done.returncode == again.code == 0, done.stderr
+    # The node may have had both workers, and Ray may place one more there before it knows.
+    assert done.stderr.count("is gone; what it had in hand is run again") in range(2, 6)
+    outcomes, replayed = (desk.folder / run / "outcomes.jsonl" for run in ("run", "again"))
+    assert outcomes.read_bytes() == replayed.read_bytes()
+    assert done.stdout == again.out, "what Ray prints is no part of the result"
+    shows_no_key(place)
 
 
 WITHOUT_ITS_FILE = """
@@ -111,11 +96,11 @@ main()
 """
 
 
-def test_actors_are_sent_the_code_that_a_sweep_names_by_its_file(
+def test_actors_on_a_cluster_of_this_machine_are_sent_the_code_of_a_file_and_show_no_key(
     tmp_path: Path, place: Path
 ) -> None:
     desk = Desk(tmp_path)
-    desk.environment = {"RAY_TMPDIR": str(place)}
+    desk.environment = {"RAY_TMPDIR": str(place), "OPENAI_API_KEY": CANARY}
     (tmp_path / "mine.py").write_text(
         "from dataclasses import dataclass\n"
         "from oversight.protocols import NaiveJudge\n"
@@ -127,18 +112,20 @@ def test_actors_are_sent_the_code_that_a_sweep_names_by_its_file(
         "name: s\nproblems: {bundled: arithmetic}\nagents: sim/strong\njudges: sim/judge\n"
         "protocols: ['mine.py:Mine']\n"
     )
-    alone = desk.sit("--run-folder", "alone")
+    alone = desk.sit_here("--run-folder", "alone")
     actor = desk.sit("--ray", "auto", script=WITHOUT_ITS_FILE)
-    assert actor.returncode == alone.returncode == 0, actor.stderr
+    assert actor.returncode == alone.code == 0, actor.stderr
     assert not (tmp_path / "mine.py").exists()
     run, other = (tmp_path / name / "outcomes.jsonl" for name in ("run", "alone"))
     assert run.read_bytes() == other.read_bytes()
+    assert actor.stdout == alone.out, "what Ray prints is no part of the result"
+    shows_no_key(place)
 
 
 def test_a_cluster_that_is_not_there_is_told(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     with desk.server({}) as url:
-        done: subprocess.CompletedProcess[str] = desk.sit("--ray", "127.0.0.1:1")
+        done = desk.sit_here("--ray", "127.0.0.1:1")
         assert "requests" not in counts(url)
-    assert done.returncode == 2, done.stderr
-    assert "--ray 127.0.0.1:1: no cluster can be reached there" in done.stderr
+    assert done.code == 2, done.err
+    assert "--ray 127.0.0.1:1: no cluster can be reached there" in done.err

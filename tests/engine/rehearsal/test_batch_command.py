@@ -12,7 +12,7 @@ from tests.waiting import PATIENCE, until
 pytestmark = pytest.mark.wire
 
 
-SLOW = {"batch": {"delay": 3.0}}
+SLOW = {"batch": {"delay": 1.5}}
 
 
 @pytest.fixture
@@ -31,33 +31,31 @@ def test_ctrl_c_leaves_batches_at_the_vendors_and_the_same_command_takes_them(de
         assert f"staying there: 3 batches of {out} calls\n" in told
         assert "· go on with: oversight run sweep.yaml" in told
         assert desk.status()["awaited"] == f"3 batches of {out} calls"
-        early = desk.sit("--batch", "--no-wait")
-        done = desk.sit("--batch")
+        early = desk.sit_here("--batch", "--no-wait")
+        done = desk.sit_here("--batch")
         seen = counts(url)
-    assert early.returncode in (0, 3)
-    if early.returncode:
-        assert "are out. Nothing more is sent" in early.stderr
-        assert "· in a while: oversight run sweep.yaml" in early.stderr
-    assert done.returncode == 0
+    assert early.code in (0, 3)
+    if early.code:
+        assert "are out. Nothing more is sent" in early.err
+        assert "· in a while: oversight run sweep.yaml" in early.err
+    assert done.code == 0
     assert seen["lines_twice"] == 0
     assert desk.account().sent == seen["lines"]
     assert "requests" not in seen
     cost = desk.account().dollars
     assert 0 < cost < 0.1
-    shown, _ = desk.start_words("status", "run").communicate(timeout=PATIENCE)
-    assert f" out, ${cost:.4f}\n" in shown
+    assert f" out, ${cost:.4f}\n" in desk.here("status", "run").out
 
 
 def test_a_plan_in_batches_costs_half_and_tells_the_waves(desk):
     desk.environment = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}
-    live, batched = (
-        desk.start_words("plan", "sweep.yaml", "--json", *flags).communicate(timeout=PATIENCE)[0]
+    whole, half = (
+        orjson.loads(desk.here("plan", "sweep.yaml", "--limit", "2", "--json", *flags).out)
         for flags in ([], ["--batch"])
     )
-    half, whole = orjson.loads(batched), orjson.loads(live)
     assert half["cost"]["likely"] == pytest.approx(whole["cost"]["likely"] / 2)
     assert (whole["plan"]["waves"], half["plan"]["waves"]) == (0, 5)
-    told, _ = desk.start_words("plan", "sweep.yaml", "--batch").communicate(timeout=PATIENCE)
+    told = desk.here("plan", "sweep.yaml", "--limit", "2", "--batch").out
     assert "in batches: 5 waves" in told
     assert "typically 5 hours, and 5 days at most; asked live" in told
 
@@ -65,12 +63,10 @@ def test_a_plan_in_batches_costs_half_and_tells_the_waves(desk):
 def test_what_does_not_go_with_batches_is_refused_before_anything_is_sent(desk):
     with desk.server({}) as url:
         desk.problems = 2
-        several = desk.sit("--batch", "--workers", "2")
-        nobody = desk.sit("--batch", "--set", "judges=ollama/llama3.1:8b", "--dry-run")
-        long = desk.sit("--batch-for", "soon")
+        several = desk.sit_here("--batch", "--workers", "2")
+        nobody = desk.sit_here("--batch", "--set", "judges=ollama/llama3.1:8b", "--dry-run")
+        long = desk.sit_here("--batch-for", "soon")
         assert "batches" not in counts(url)
-    assert several.returncode == nobody.returncode == long.returncode == 2
-    assert "ollama/llama3.1:8b: ollama takes no batches here; openai and anthropic do" in (
-        nobody.stderr
-    )
-    assert "'soon' is no time: write it as 6h, 90m or 30s" in long.stderr
+    assert several.code == nobody.code == long.code == 2
+    assert "ollama/llama3.1:8b: ollama takes no batches here; openai and anthropic do" in nobody.err
+    assert "'soon' is no time: write it as 6h, 90m or 30s" in long.err

@@ -129,26 +129,28 @@ async def test_both_clients_parse_refusals_and_truncations() -> None:
         assert (await claude()).stop_reason == "max_tokens"
 
 
-@pytest.mark.parametrize(
-    ("fault", "of_openai", "of_anthropic"),
-    [
-        ("rate_limit", "RateLimitError", "RateLimitError"),
-        ("server_error", "InternalServerError", "InternalServerError"),
-        ("overloaded", "InternalServerError", "InternalServerError"),
-        ("html", "InternalServerError", "InternalServerError"),
-        ("unauthorized", "AuthenticationError", "AuthenticationError"),
-        ("quota", "RateLimitError", "BadRequestError"),
-        ("policy", "BadRequestError", "BadRequestError"),
-        ("too_long", "BadRequestError", "BadRequestError"),
-        ("reset", "APIConnectionError", "APIConnectionError"),
-        ("cut", "APIConnectionError", "APIConnectionError"),
-        ("stall", "APITimeoutError", "APITimeoutError"),
-    ],
-)
-async def test_both_clients_raise_what_each_fault_is(
-    fault: FaultKind, of_openai: str, of_anthropic: str
-) -> None:
-    async with clients(Profile((FaultWindow(fault, 1.0),)), patience=0.5) as (chat, claude, server):
+RAISED: dict[FaultKind, tuple[str, str]] = {
+    "rate_limit": ("RateLimitError", "RateLimitError"),
+    "server_error": ("InternalServerError", "InternalServerError"),
+    "overloaded": ("InternalServerError", "InternalServerError"),
+    "html": ("InternalServerError", "InternalServerError"),
+    "unauthorized": ("AuthenticationError", "AuthenticationError"),
+    "quota": ("RateLimitError", "BadRequestError"),
+    "policy": ("BadRequestError", "BadRequestError"),
+    "too_long": ("BadRequestError", "BadRequestError"),
+    "reset": ("APIConnectionError", "APIConnectionError"),
+    "cut": ("APIConnectionError", "APIConnectionError"),
+    "stall": ("APITimeoutError", "APITimeoutError"),
+}
+"""Fault -> what OpenAI's client raises, and Anthropic's."""
+
+
+@pytest.mark.parametrize("fault", RAISED)
+async def test_both_clients_raise_what_each_fault_is(fault: FaultKind) -> None:
+    of_openai, of_anthropic = RAISED[fault]
+    patience = 0.2 if fault == "stall" else 20.0
+    profile = Profile((FaultWindow(fault, 1.0),))
+    async with clients(profile, patience=patience) as (chat, claude, server):
         with pytest.raises(getattr(openai, of_openai)):
             await chat()
         with pytest.raises(getattr(anthropic, of_anthropic)):
@@ -210,8 +212,8 @@ async def test_equal_requests_meet_the_same_fates_whatever_the_order_they_come_i
                     found[n] = str(exc.status_code)
         return found
 
-    forwards = await fates(list(range(40)))
-    assert await fates(list(reversed(range(40)))) == forwards
+    forwards = await fates(list(range(20)))
+    assert await fates(list(reversed(range(20)))) == forwards
     assert set(forwards.values()) == {"ok", "500", "503"}
 
 
@@ -250,7 +252,7 @@ def test_profiles_have_names_and_files(tmp_path: Path) -> None:
     [
         ("spells:\n- {fault: rain, share: 0.5}\n", r"spells\.0\.fault: Input should be"),
         ("spells:\n- {fault: html, share: 1.5}\n", r"spells\.0\.share"),
-        ("sped: 3\n", "sped: Extra inputs are not permitted"),
+        ("sped: 3\n", "sped: Unexpected keyword argument"),
         ("a: [\n", "while parsing"),
     ],
 )
@@ -269,28 +271,23 @@ def test_an_unknown_profile_is_refused_with_those_there_are() -> None:
         load_profile("missing.yaml")
 
 
-async def test_every_kind_of_fault_can_be_played_on_both_wires() -> None:
-    for kind in FAULT_KINDS:
-        profile = Profile((FaultWindow(kind, 1.0),), drip=2.0, speed=100.0)
-        async with clients(profile, patience=1.0) as (chat, claude, server):
-            for ask in (chat, claude):
-                try:
-                    await ask()
-                except (openai.OpenAIError, anthropic.AnthropicError, ValueError) as exc:
-                    assert str(exc)
-        assert server.counts()[kind] == 2, kind
+@pytest.mark.parametrize("fault", [kind for kind in FAULT_KINDS if kind not in RAISED])
+async def test_faults_that_a_client_may_not_notice_can_be_played_on_both_wires(
+    fault: FaultKind,
+) -> None:
+    profile = Profile((FaultWindow(fault, 1.0),), drip=2.0, speed=100.0)
+    async with clients(profile) as (chat, claude, server):
+        for ask in (chat, claude):
+            try:
+                await ask()
+            except (openai.OpenAIError, anthropic.AnthropicError, ValueError) as exc:
+                assert str(exc)
+    assert server.counts()[fault] == 2
 
 
 def test_it_runs_from_the_command_line_and_stops_when_told() -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "oversight.engine.rehearsal",
-        "--profile",
-        "calm",
-        "--words",
-        "3",
-    ]
+    flags = ("--profile", "calm", "--words", "3")
+    command = [sys.executable, "-m", "oversight.engine.rehearsal", *flags]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         url = server.stdout.readline().strip()

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from oversight.engine.cli.group import oversight
 from oversight.engine.errors import UsageError
@@ -50,9 +50,12 @@ def sweep(tmp_path, monkeypatch) -> Path:
     return tmp_path / "sweep.yaml"
 
 
+def rehearse(sweep: Path | str, *flags: str) -> Result:
+    return CliRunner().invoke(oversight, ["rehearse", str(sweep), "--limit", "1", *flags])
+
+
 def rehearsed(sweep: Path, *flags: str) -> tuple[int, dict]:
-    arguments = ["rehearse", str(sweep), "--limit", "1", "--json", *flags]
-    result = CliRunner().invoke(oversight, arguments)
+    result = rehearse(sweep, "--json", *flags)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, json.loads(result.stdout)
 
@@ -105,15 +108,14 @@ def test_a_sweep_is_rehearsed_in_batches_beside_a_model_that_is_asked_live(sweep
 @pytest.mark.wire
 def test_models_that_the_sweep_file_has_asked_in_batches_are_rehearsed_so(sweep):
     sweep.write_text(f"{SWEEP}models: {{openai/gpt-4o-mini: {{batch: true}}}}")
-    arguments = ["rehearse", str(sweep), "--limit", "1", "--profile", "calm"]
-    result = CliRunner().invoke(oversight, arguments)
+    result = rehearse(sweep, "--profile", "calm")
     assert result.exit_code == 0
     assert re.search(r"^\d+ calls went in \d+ batch(es)?$", result.stdout, re.M)
 
 
 @pytest.mark.wire
 def test_a_model_that_takes_no_batches_cannot_be_rehearsed_in_them(sweep):
-    result = CliRunner().invoke(oversight, ["rehearse", str(sweep), "--limit", "1", "--batch"])
+    result = rehearse(sweep, "--batch")
     assert isinstance(result.exception, UsageError)
     assert "compatible/lab takes no batches" in str(result.exception)
 
@@ -143,9 +145,7 @@ def test_a_cap_stops_a_rehearsal_as_it_would_stop_the_run(sweep):
 
 @pytest.mark.wire
 def test_the_report_for_people_holds_ledger_against_server(sweep):
-    result = CliRunner().invoke(
-        oversight, ["rehearse", str(sweep), "--limit", "1", "--profile", "calm"]
-    )
+    result = rehearse(sweep, "--profile", "calm")
     assert result.exit_code == 0
     assert "sweep · rehearsed with the profile calm, at 10 × real time" in result.stdout
     assert f"{CELLS} of {CELLS} cells, 0 failed" in result.stdout
@@ -177,9 +177,7 @@ def test_a_real_model_stands_in_for_simulated_ones(sweep, roles):
 def test_the_starter_can_be_rehearsed_as_it_is(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert CliRunner().invoke(oversight, ["init"]).exit_code == 0
-    result = CliRunner().invoke(
-        oversight, ["rehearse", "sweep.yaml", "--limit", "1", "--profile", "calm"]
-    )
+    result = rehearse("sweep.yaml", "--profile", "calm")
     assert result.exit_code == 0, result.output
     assert (
         "every model of sweep.yaml is simulated: openai/gpt-4o-mini stands in for them"

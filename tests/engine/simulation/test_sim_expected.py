@@ -1,6 +1,6 @@
 """Closed form against protocols that are really run through simulated models."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log
 from statistics import fmean, pstdev
 
@@ -54,7 +54,28 @@ PROTOCOLS = {
 }
 
 
-@pytest.mark.parametrize("judge", ["stated", pytest.param("logprob", marks=pytest.mark.campaign)])
+@pytest.mark.parametrize("judge", JUDGES)
+@pytest.mark.parametrize("kind", PROTOCOLS)
+async def test_without_chance_each_problem_scores_what_the_closed_form_says(
+    kind: str, judge: str
+) -> None:
+    """A known truth: simulated models without noise leave the closed form one outcome."""
+    certain = {name: replace(model, noise=0, refusal=0) for name, model in MODELS.items()}
+    protocol, problems = PROTOCOLS[kind](JUDGES[judge]), shipments(3)
+    sim = SimProvider(GroundTruth(problems), certain)
+    for problem in problems:
+        right = problem.best
+        verdicts = await protocol.worlds(problem, sim)
+        for score, measure in SCORES.items():
+            closed = expected_scores(protocol, certain, score)
+            assert measure(verdicts[right].probs, right) == pytest.approx(closed.true, abs=1e-4)
+            wrong = 1 - right
+            assert measure(verdicts[wrong].probs, wrong) == pytest.approx(closed.false, abs=1e-4)
+            assert closed.deviation == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("judge", JUDGES)
 @pytest.mark.parametrize("kind", PROTOCOLS)
 async def test_protocols_score_what_the_closed_form_says(
     kind: str, judge: str, campaign: Campaign

@@ -22,8 +22,11 @@ from oversight.protocols.seat import Seat
 from oversight.protocols.transcript import Transcript, Turn
 from tests.shipments import shipments, simulated, within
 
-PROBLEMS = shipments(2000)
+PROBLEMS = shipments(1000)
+FIRST = PROBLEMS[0]
+QUIET = simulated(PROBLEMS)
 JUDGES = (StatedJudge("sim/it"), DistributionJudge("sim/it"), LogprobJudge("sim/it"))
+each_judge = pytest.mark.parametrize("judge", JUDGES, ids=lambda judge: judge.kind)
 
 
 def logistic(nats: float) -> float:
@@ -40,39 +43,35 @@ def heard(problem: Problem, *spoken: tuple[int, float]) -> Transcript:
     return Transcript(problem.question, tuple(turns))
 
 
-@pytest.mark.parametrize("judge", JUDGES, ids=lambda judge: judge.kind)
+@each_judge
 async def test_a_judge_adds_what_it_hears_to_what_it_knows(judge: Judge) -> None:
-    sim = simulated(PROBLEMS)
     for problem in PROBLEMS[:10]:
         best = problem.best
         floor = heard(problem, (best, 1.5), (1 - best, 1.0), (1 - best, 0.25))
-        verdict = await judge.judge(floor, sim)
+        verdict = await judge.judge(floor, QUIET)
         assert verdict.probs[best] == pytest.approx(logistic(0.75 + 1.5 - 1.25), abs=1e-8)
 
 
-@pytest.mark.parametrize("judge", JUDGES, ids=lambda judge: judge.kind)
+@each_judge
 async def test_equal_evidence_is_an_exact_tie(judge: Judge) -> None:
-    problem = PROBLEMS[0]
-    sim = simulated(PROBLEMS)
-    floor = heard(problem, (1 - problem.best, 0.1), (1 - problem.best, 0.2), (problem.best, -0.45))
-    verdict = await judge.judge(floor, sim)
+    right, wrong = FIRST.best, 1 - FIRST.best
+    floor = heard(FIRST, (wrong, 0.1), (wrong, 0.2), (right, -0.45))
+    verdict = await judge.judge(floor, QUIET)
     assert verdict.probs == (0.5, 0.5)
 
 
-@pytest.mark.parametrize("judge", JUDGES, ids=lambda judge: judge.kind)
+@each_judge
 async def test_the_order_of_presentation_changes_nothing_for_a_judge_without_noise(
     judge: Judge,
 ) -> None:
-    problem = PROBLEMS[0]
-    sim = simulated(PROBLEMS)
+    case = Case(Transcript(FIRST.question))
     elicited = [
-        (await judge.elicit(judge.shown(Case(Transcript(problem.question)), order), sim))[0].probs
-        for order in ((0, 1), (1, 0))
+        (await judge.elicit(judge.shown(case, order), QUIET))[0].probs for order in ((0, 1), (1, 0))
     ]
     assert elicited[0] == pytest.approx(elicited[1], abs=1e-12)
 
 
-@pytest.mark.parametrize("judge", JUDGES, ids=lambda judge: judge.kind)
+@each_judge
 async def test_among_four_answers_belief_is_shared_out_by_softmax(judge: Judge) -> None:
     answers = tuple(Answer(label, f"It is {label}.") for label in "ABCD")
     problem = Problem("four", Question("Which of four?", answers), (-1, -1, 1, -1))
@@ -81,29 +80,25 @@ async def test_among_four_answers_belief_is_shared_out_by_softmax(judge: Judge) 
     assert verdict.probs == pytest.approx([w / sum(weights) for w in weights], abs=1e-8)
 
 
-@pytest.mark.parametrize("judge", JUDGES, ids=lambda judge: judge.kind)
+@each_judge
 async def test_hopeless_evidence_leaves_a_readable_verdict(judge: Judge) -> None:
-    problem = PROBLEMS[0]
-    verdict = await judge.judge(heard(problem, (problem.best, 2000.0)), simulated(PROBLEMS))
-    assert verdict.probs[problem.best] == 1
+    verdict = await judge.judge(heard(FIRST, (FIRST.best, 2000.0)), QUIET)
+    assert verdict.probs[FIRST.best] == 1
 
 
 async def test_a_turn_about_an_answer_that_is_not_asked_for_counts_for_nothing() -> None:
-    question = PROBLEMS[0].question
-    floor = Transcript(question, (Turn("Debater Z", "(Z)+5.000 nats."),))
-    sim = simulated(PROBLEMS)
-    with_z = await StatedJudge("sim/it").judge(floor, sim)
-    assert with_z.probs == (await StatedJudge("sim/it").judge(Transcript(question), sim)).probs
+    judge, alone = StatedJudge("sim/it"), Transcript(FIRST.question)
+    with_z = await judge.judge(alone.then(Turn("Debater Z", "(Z)+5.000 nats.")), QUIET)
+    assert with_z.probs == (await judge.judge(alone, QUIET)).probs
 
 
 @pytest.mark.parametrize("candidates", [2, 5, 6, 20])
 async def test_logprobs_give_the_same_belief_however_many_candidates_are_asked_for(
     candidates: int,
 ) -> None:
-    problem = PROBLEMS[0]
     judge = LogprobJudge("sim/it", top_logprobs=candidates)
-    verdict = await judge.judge(heard(problem, (problem.best, 5.0)), simulated(PROBLEMS))
-    assert verdict.probs[problem.best] == pytest.approx(logistic(5.75), abs=1e-12)
+    verdict = await judge.judge(heard(FIRST, (FIRST.best, 5.0)), QUIET)
+    assert verdict.probs[FIRST.best] == pytest.approx(logistic(5.75), abs=1e-12)
     assert verdict.judgements[0].captured == pytest.approx(0.96)
 
 
@@ -120,15 +115,15 @@ async def test_votes_fall_as_often_on_the_truth_as_it_is_believed() -> None:
     sim = simulated(PROBLEMS, SimModel(insight=0.5, noise=1.0))
     judge = VotesJudge("sim/it", n=1)
     right = 0
-    for problem in PROBLEMS:
+    for problem in PROBLEMS[:500]:
         verdict = await judge.judge(Transcript(problem.question), sim)
         right += verdict.probs[problem.best] == 1
-    assert within(right, len(PROBLEMS), (logistic(1.5) + logistic(-0.5)) / 2)
+    assert within(right, 500, (logistic(1.5) + logistic(-0.5)) / 2)
 
 
 async def test_the_votes_of_one_judge_differ() -> None:
     sim = simulated(PROBLEMS, SimModel(insight=0))
-    verdict = await VotesJudge("sim/it", n=40).judge(Transcript(PROBLEMS[0].question), sim)
+    verdict = await VotesJudge("sim/it", n=40).judge(Transcript(FIRST.question), sim)
     assert 5 < verdict.probs[0] * 40 < 35
 
 
@@ -150,34 +145,31 @@ async def test_who_is_trusted_chooses_the_truth_as_often_as_it_sees_it() -> None
 async def test_muddled_judgements_appear_at_their_rate_and_cannot_be_read(judge: Judge) -> None:
     sim = simulated(PROBLEMS, SimModel(muddle=0.2))
     unreadable = 0
-    for problem in PROBLEMS[:1000]:
+    for problem in PROBLEMS[:500]:
         try:
             await judge.judge(Transcript(problem.question), sim)
         except Unreadable as fault:
             assert type(fault) is Unreadable
             unreadable += 1
-    assert within(unreadable, 1000, 0.2)
+    assert within(unreadable, 500, 0.2)
 
 
 async def test_speeches_are_never_muddled() -> None:
     sim = simulated(PROBLEMS, SimModel(muddle=1))
-    question = PROBLEMS[0].question
+    question = FIRST.question
     turn = await Agent("sim/it").speak(Transcript(question), question.answers[0], sim)
     assert turn.text.startswith("(A)")
 
 
 async def test_a_reader_tells_which_answer_a_speech_argues_for() -> None:
-    sim = simulated(PROBLEMS)
     checked = SideCheck(Agent("sim/it"), Agent("sim/quiet"))
     for problem in PROBLEMS[:10]:
         for side in problem.question.answers:
-            turn = await checked.speak(Transcript(problem.question), side, sim)
+            turn = await checked.speak(Transcript(problem.question), side, QUIET)
             assert (turn.check, turn.retries) == ("on side", 0)
 
 
 async def test_a_reader_finds_no_side_in_a_speech_that_states_none() -> None:
-    problem = PROBLEMS[0]
-    floor = Transcript(problem.question).then(Turn("Speaker", "Who knows."))
-    form = side_form(problem.question)
+    floor = Transcript(FIRST.question).then(Turn("Speaker", "Who knows."))
     seat = Seat(Agent("sim/it"), None, reader(default_prompts()))
-    assert await seat.fill(form, floor, simulated(PROBLEMS)) == NO_SIDE
+    assert await seat.fill(side_form(FIRST.question), floor, QUIET) == NO_SIDE

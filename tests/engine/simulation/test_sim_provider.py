@@ -32,9 +32,11 @@ from tests.fakes import APPLES, CRATES
 from tests.shipments import QUIET, shipments, simulated, within
 from tests.virtual import run
 
-PROBLEMS = shipments(1000)
+PROBLEMS = shipments(500)
+QUIETLY = simulated(PROBLEMS)
 QUIET_JUDGE, ALICE = StatedJudge("sim/quiet"), Agent("sim/it")
 PROPAGANDA = Propaganda(QUIET_JUDGE, ALICE)
+UNRULY = simulated(PROBLEMS[:1], PRESETS["sim/unruly"])
 
 
 class Counted:
@@ -67,7 +69,7 @@ async def everything_said() -> str:
     """All that is said in some debates, with every kind of chance in play."""
     unruly = SimModel(refusal=0.1, tool_use=0.5, noise=1.0)
     said = Counted(simulated(PROBLEMS, unruly))
-    debate = Debate(StatedJudge("sim/quiet"), Agent("sim/it", tools=("calculator",)))
+    debate = Debate(QUIET_JUDGE, Agent("sim/it", tools=("calculator",)))
     verdicts = [await debate.worlds(problem, said) for problem in PROBLEMS[:10]]
     texts = [
         [turn.text for turn in verdict.transcript.turns] for pair in verdicts for verdict in pair
@@ -100,27 +102,19 @@ async def test_a_reply_does_not_depend_on_what_was_asked_before() -> None:
 
 
 def test_the_identity_differs_where_parameters_or_the_truth_of_the_question_differ() -> None:
-    base = simulated(PROBLEMS).identity(speech_call())
+    base = QUIETLY.identity(speech_call())
     assert base.startswith("sim/1/")
-    for change in (
-        {"persuasion": 1.3},
-        {"honesty_gap": 0.6},
-        {"insight": 0.8},
-        {"noise": 0.1},
-        {"refusal": 0.1},
-        {"muddle": 0.1},
-        {"tool_use": 0.1},
-        {"words": 90},
-    ):
-        assert simulated(PROBLEMS, replace(QUIET, **change)).identity(speech_call()) != base
+    for setting in {field.name for field in fields(SimModel)} - {"latency"}:
+        changed = replace(QUIET, **{setting: getattr(QUIET, setting) + 1 / 8})
+        assert simulated(PROBLEMS[:1], changed).identity(speech_call()) != base
     swapped = replace(PROBLEMS[0], values=PROBLEMS[0].values[::-1])
     assert simulated([swapped, *PROBLEMS[1:]]).identity(speech_call()) != base
     assert simulated(PROBLEMS[1:]).identity(speech_call()) != base
 
 
 def test_the_identity_depends_on_nothing_else() -> None:
-    base = simulated(PROBLEMS).identity(speech_call())
-    assert simulated(PROBLEMS, replace(QUIET, latency=3)).identity(speech_call()) == base
+    base = QUIETLY.identity(speech_call())
+    assert simulated(PROBLEMS[:1], replace(QUIET, latency=3)).identity(speech_call()) == base
     assert simulated(PROBLEMS[::-1]).identity(speech_call()) == base
     assert simulated(PROBLEMS[:1]).identity(speech_call()) == base
     swapped = replace(PROBLEMS[1], values=PROBLEMS[1].values[::-1])
@@ -129,7 +123,7 @@ def test_the_identity_depends_on_nothing_else() -> None:
 
 async def test_replies_carry_the_address_of_their_call() -> None:
     call = speech_call()
-    reply = await simulated(PROBLEMS)(call)
+    reply = await QUIETLY(call)
     assert reply.call == call.address
     assert reply.served_model == "sim/it"
 
@@ -137,28 +131,25 @@ async def test_replies_carry_the_address_of_their_call() -> None:
 # Worlds
 
 
-async def test_simultaneous_self_play_worlds_share_every_call() -> None:
+@pytest.mark.parametrize("simultaneous", [True, False])
+async def test_worlds_of_simultaneous_self_play_share_every_call_and_sequential_ones_none(
+    simultaneous: bool,
+) -> None:
     counted = Counted(simulated(PROBLEMS, PRESETS["sim/strong"]))
-    debate = Debate(StatedJudge("sim/quiet"), Agent("sim/it"), rounds=2)
+    debate = Debate(QUIET_JUDGE, ALICE, rounds=2, simultaneous=simultaneous)
     first, second = await debate.worlds(PROBLEMS[0], counted)
-    assert first == second
+    assert (first == second) == simultaneous
     assert len(counted.addresses) == 2 * 5
-    assert len(set(counted.addresses)) == 5
-
-
-async def test_sequential_worlds_share_no_call() -> None:
-    counted = Counted(simulated(PROBLEMS, PRESETS["sim/strong"]))
-    debate = Debate(StatedJudge("sim/quiet"), Agent("sim/it"), rounds=2, simultaneous=False)
-    await debate.worlds(PROBLEMS[0], counted)
-    assert len(set(counted.addresses)) == 2 * 5
+    assert len(set(counted.addresses)) == (5 if simultaneous else 2 * 5)
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 async def test_every_protocol_of_the_catalogue_runs_among_simulated_models(name: str) -> None:
     kind = PROTOCOLS[name]
-    protocol = kind(StatedJudge("sim/quiet"), **roles(kind))
-    for problem in PROBLEMS[:5]:
-        for verdict in await protocol.worlds(problem, simulated(PROBLEMS)):
+    has_agent = "agent" in {field.name for field in fields(kind)}
+    protocol = kind(QUIET_JUDGE, **({"agent": ALICE} if has_agent else {}))
+    for problem in PROBLEMS[:2]:
+        for verdict in await protocol.worlds(problem, QUIETLY):
             assert sum(verdict.probs) == pytest.approx(1)
 
 
@@ -166,19 +157,16 @@ async def test_every_protocol_of_the_catalogue_runs_among_simulated_models(name:
     ("protocol", "same"),
     [
         (Amplification(QUIET_JUDGE, ALICE, steered=0), NaiveJudge(QUIET_JUDGE)),
-        (DebateFeedback(QUIET_JUDGE, ALICE, candidates=1), Propaganda(QUIET_JUDGE, ALICE)),
-        (
-            RecursiveRewardModelling(QUIET_JUDGE, ALICE, candidates=1),
-            Propaganda(QUIET_JUDGE, ALICE),
-        ),
+        (DebateFeedback(QUIET_JUDGE, ALICE, candidates=1), PROPAGANDA),
+        (RecursiveRewardModelling(QUIET_JUDGE, ALICE, candidates=1), PROPAGANDA),
     ],
 )
 async def test_helpers_without_a_side_move_no_simulated_judge(
     protocol: Protocol, same: Protocol
 ) -> None:
-    for problem in PROBLEMS[:20]:
-        found = await protocol.agent_score_difference(problem, simulated(PROBLEMS))
-        expected = await same.agent_score_difference(problem, simulated(PROBLEMS))
+    for problem in PROBLEMS[:5]:
+        found = await protocol.agent_score_difference(problem, QUIETLY)
+        expected = await same.agent_score_difference(problem, QUIETLY)
         assert found == pytest.approx(expected, abs=1e-6)
 
 
@@ -186,17 +174,12 @@ async def test_a_simulated_judge_accepts_a_step_as_often_as_it_believes_in_it() 
     """It reads no strength off a numbered step, so it goes by its own 0.75 nats."""
     belief = 1 / (1 + math.exp(-0.75))
     protocol = DoublyEfficientDebate(VotesJudge("sim/quiet", n=1), ALICE)
-    sim, accepted = simulated(PROBLEMS), 0
-    for problem in PROBLEMS[:400]:
+    accepted = 0
+    for problem in PROBLEMS[:200]:
         side = problem.question.answers[problem.best]
-        verdict = await protocol.run(problem.question, side, sim)
+        verdict = await protocol.run(problem.question, side, QUIETLY)
         accepted += bool(dict(verdict.measures)["accepted"])
-    assert within(accepted, 400, belief)
-
-
-def roles(kind: type[Protocol]) -> dict[str, Agent]:
-    """An agent, if a protocol of this kind has one."""
-    return {"agent": Agent("sim/it")} if "agent" in {field.name for field in fields(kind)} else {}
+    assert within(accepted, 200, belief)
 
 
 # Time
@@ -216,7 +199,7 @@ def test_latency_is_waited_for_on_the_clock_of_the_loop() -> None:
 
 
 def test_without_latency_a_reply_comes_without_giving_way() -> None:
-    waiting = simulated(PROBLEMS)(speech_call())
+    waiting = QUIETLY(speech_call())
     with pytest.raises(StopIteration) as done:
         waiting.send(None)
     assert isinstance(done.value.value, Reply)
@@ -241,24 +224,24 @@ async def test_a_judge_who_refuses_has_declined() -> None:
 
 
 async def test_a_reply_longer_than_max_tokens_is_truncated() -> None:
-    whole = await simulated(PROBLEMS)(speech_call())
+    whole = await QUIETLY(speech_call())
     assert whole.outcome == "ok"
-    cut = await simulated(PROBLEMS)(speech_call().changed(max_tokens=20))
+    cut = await QUIETLY(speech_call().changed(max_tokens=20))
     assert (cut.outcome, cut.stop_reason) == ("truncated", "length")
     assert len(cut.text) == 80
     assert cut.usage.output_tokens == 20
 
 
 async def test_a_reply_ends_before_a_stop_text() -> None:
-    stopped = await simulated(PROBLEMS)(speech_call().changed(stop=(" nats",)))
-    assert stopped.text == "(A)+1.500" or stopped.text == "(A)+1.000"
-    nothing = await simulated(PROBLEMS)(speech_call().changed(stop=("(A)",)))
+    stopped = await QUIETLY(speech_call().changed(stop=(" nats",)))
+    assert stopped.text in ("(A)+1.500", "(A)+1.000")
+    nothing = await QUIETLY(speech_call().changed(stop=("(A)",)))
     assert (nothing.text, nothing.outcome) == ("", "empty")
 
 
 async def test_tokens_are_counted_at_four_characters_each() -> None:
     call = speech_call()
-    usage = (await simulated(PROBLEMS)(call)).usage
+    usage = (await QUIETLY(call)).usage
     prompt = sum(len(message.text) for message in call.messages)
     assert usage.input_tokens == pytest.approx(prompt / 4, abs=10)
     assert 100 < usage.output_tokens < 300
@@ -268,24 +251,23 @@ async def test_tokens_are_counted_at_four_characters_each() -> None:
 
 
 async def test_a_question_that_the_world_does_not_know_is_named_and_never_guessed_at() -> None:
-    sim = simulated(PROBLEMS)
     with pytest.raises(InvalidRequest, match="Four crates hold twelve apples"):
-        await StatedJudge("sim/it").judge(Transcript(CRATES), sim)
+        await StatedJudge("sim/it").judge(Transcript(CRATES), QUIETLY)
     with pytest.raises(InvalidRequest, match="build it from the problems"):
-        await Agent("sim/it").speak(Transcript(CRATES), CRATES.answers[0], sim)
+        await Agent("sim/it").speak(Transcript(CRATES), CRATES.answers[0], QUIETLY)
 
 
 async def test_a_judgement_without_a_question_is_an_error() -> None:
     call = Call(Request("sim/it", (Message("user", instructions("percentages", "How likely?")),)))
     with pytest.raises(InvalidRequest):
-        await simulated(PROBLEMS)(call)
+        await QUIETLY(call)
 
 
 async def test_a_model_that_nobody_described_is_gone() -> None:
     with pytest.raises(ModelNotFound, match=r"'sim/nobody'.*sim/quiet"):
-        await simulated(PROBLEMS)(speech_call(model="sim/nobody"))
+        await QUIETLY(speech_call(model="sim/nobody"))
     with pytest.raises(ModelNotFound):
-        simulated(PROBLEMS).identity(speech_call(model="sim/nobody"))
+        QUIETLY.identity(speech_call(model="sim/nobody"))
 
 
 # Prompts of other people's protocols
@@ -294,7 +276,7 @@ async def test_a_model_that_nobody_described_is_gone() -> None:
 async def test_an_unknown_task_gets_neutral_prose() -> None:
     todo = instructions("haiku", "Write a haiku.")
     call = Call(Request("sim/it", messages("You are a poet.", Transcript(CRATES), todo)))
-    reply = await simulated(PROBLEMS)(call)
+    reply = await QUIETLY(call)
     assert reply.outcome == "ok"
     assert "simulated" in reply.text
 
@@ -333,9 +315,8 @@ async def test_whoever_has_a_side_argues_for_it_whatever_the_act_is_called() -> 
 async def test_no_prompt_makes_it_fall(pieces: list[str], split: int) -> None:
     system, user = "".join(pieces[:split]), "".join(pieces[split:])
     call = Call(Request("sim/it", (Message("system", system), Message("user", user))))
-    sim = simulated(PROBLEMS[:1], PRESETS["sim/unruly"])
     try:
-        reply = await sim(call)
+        reply = await UNRULY(call)
     except InvalidRequest:
         assert "task=" in user, "only what depends on the truth may fail for want of it"
     else:
@@ -343,7 +324,7 @@ async def test_no_prompt_makes_it_fall(pieces: list[str], split: int) -> None:
 
 
 async def test_a_call_without_messages_is_answered() -> None:
-    assert (await simulated(PROBLEMS)(Call(Request("sim/it", ())))).text
+    assert (await QUIETLY(Call(Request("sim/it", ())))).text
 
 
 async def test_a_form_of_any_shape_is_filled_in() -> None:
@@ -361,13 +342,13 @@ async def test_a_form_of_any_shape_is_filled_in() -> None:
     call = Call(
         Request("sim/it", messages("Review.", Transcript(CRATES), todo), response_format=form)
     )
-    filled = orjson.loads((await simulated(PROBLEMS)(call)).text)
+    filled = orjson.loads((await QUIETLY(call)).text)
     assert set(filled) == {"helpfulness", "statement", "question"}
     assert filled["helpfulness"] == 0.5 and filled["statement"] in (1, 2)
 
 
 def test_models_go_by_any_name_that_they_are_given() -> None:
-    sim = SimProvider(GroundTruth(PROBLEMS), {"openai/gpt-4o": QUIET})
+    sim = SimProvider(GroundTruth(PROBLEMS[:1]), {"openai/gpt-4o": QUIET})
     assert sim.reply(speech_call(model="openai/gpt-4o")).served_model == "openai/gpt-4o"
 
 

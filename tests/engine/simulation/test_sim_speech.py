@@ -12,8 +12,11 @@ from oversight.protocols.question import Problem
 from oversight.protocols.transcript import Transcript, Turn
 from tests.shipments import shipments, simulated, within
 
-PROBLEMS = shipments(2000)
+PROBLEMS = shipments(500)
+FIRST = PROBLEMS[0]
+QUIETLY = simulated(PROBLEMS)
 LOUD = SimModel(persuasion=1.25, honesty_gap=0.5, noise=0.5)
+SPEAKER, JUDGE = Agent("sim/it"), StatedJudge("sim/quiet")
 
 
 async def speech(sim: Ask, problem: Problem, place: int, agent: Agent) -> Turn:
@@ -21,10 +24,9 @@ async def speech(sim: Ask, problem: Problem, place: int, agent: Agent) -> Turn:
 
 
 async def test_a_speech_states_its_side_and_is_stronger_for_the_truth() -> None:
-    sim = simulated(PROBLEMS)
     for problem in PROBLEMS[:20]:
         for place, answer in enumerate(problem.question.answers):
-            turn = await speech(sim, problem, place, Agent("sim/it"))
+            turn = await speech(QUIETLY, problem, place, SPEAKER)
             nats = 1.5 if place == problem.best else 1.0
             assert stated_strength(turn.text) == (answer.label, nats)
 
@@ -33,26 +35,25 @@ async def test_the_noise_of_speeches_goes_up_as_often_as_down() -> None:
     sim = simulated(PROBLEMS, LOUD)
     stated: Counter[float] = Counter()
     for problem in PROBLEMS:
-        turn = await speech(sim, problem, problem.best, Agent("sim/it"))
+        turn = await speech(sim, problem, problem.best, SPEAKER)
         stated[(stated_strength(turn.text) or ("", 0.0))[1]] += 1
     assert set(stated) == {1.0, 2.0}
     assert within(stated[1.0], len(PROBLEMS), 0.5)
 
 
 async def test_the_strength_survives_a_limit_of_one_word() -> None:
-    problem = PROBLEMS[0]
     agent = Agent("sim/it", words=1)
-    turn = await speech(simulated(PROBLEMS), problem, problem.best, agent)
+    turn = await speech(simulated(PROBLEMS), FIRST, FIRST.best, agent)
     assert turn.cut
     assert len(turn.text.split()) == 2, "the word and the mark of the cut"
-    label = problem.question.answers[problem.best].label
+    label = FIRST.question.answers[FIRST.best].label
     assert stated_strength(turn.text) == (label, 1.5)
 
 
 async def test_speeches_keep_to_the_limit_and_vary_in_length_around_the_models_own() -> None:
     sim = simulated(PROBLEMS, SimModel(words=100))
     lengths = []
-    for problem in PROBLEMS[:300]:
+    for problem in PROBLEMS[:100]:
         turn = await speech(sim, problem, 0, Agent("sim/it", words=150))
         assert not turn.cut
         lengths.append(len(turn.text.split()))
@@ -63,44 +64,36 @@ async def test_speeches_keep_to_the_limit_and_vary_in_length_around_the_models_o
 
 
 async def test_speeches_speak_of_the_question_and_differ() -> None:
-    sim = simulated(PROBLEMS)
-    problem = PROBLEMS[0]
-    answer = problem.question.answers[0]
+    answer = FIRST.question.answers[0]
     texts = set()
     for draw in range(20):
         agent = Agent("sim/it", temperature=draw / 100)
-        texts.add((await speech(sim, problem, 0, agent)).text)
+        texts.add((await speech(QUIETLY, FIRST, 0, agent)).text)
     assert len(texts) == 20
     assert all(answer.text in text or answer.work.splitlines()[0] in text for text in texts)
 
 
 async def test_who_has_heard_the_rival_answers_it() -> None:
-    sim = simulated(PROBLEMS)
-    question = PROBLEMS[0].question
-    first = await Agent("sim/it").speak(Transcript(question), question.answers[0], sim)
+    question = FIRST.question
+    first = await SPEAKER.speak(Transcript(question), question.answers[0], QUIETLY)
     floor = Transcript(question, (first,))
-    reply = await Agent("sim/it").speak(floor, question.answers[1], sim)
+    reply = await SPEAKER.speak(floor, question.answers[1], QUIETLY)
     assert any(words in reply.text for words in ("speech for", "opponent", "against"))
 
 
 async def test_a_client_asks_about_the_question_and_moves_nobody() -> None:
-    sim = simulated(PROBLEMS)
-    problem = PROBLEMS[0]
-    judge = StatedJudge("sim/quiet")
     client = Brief("Client", "A client asks.", "Ask one question.", act="ask")
-    asking = await Agent("sim/it").speak(Transcript(problem.question), None, sim, client)
-    assert "?" in asking.text
+    asking = await SPEAKER.speak(Transcript(FIRST.question), None, QUIETLY, client)
+    assert asking.text.endswith("?")
     assert stated_strength(asking.text) is None
-    alone = await judge.judge(Transcript(problem.question), sim)
-    heard = await judge.judge(Transcript(problem.question, (asking,)), sim)
+    alone = await JUDGE.judge(Transcript(FIRST.question), QUIETLY)
+    heard = await JUDGE.judge(Transcript(FIRST.question, (asking,)), QUIETLY)
     assert heard.probs == alone.probs
 
 
 async def test_a_consultancy_reads_like_one() -> None:
-    sim = simulated(PROBLEMS)
-    protocol = Consultancy(StatedJudge("sim/quiet"), Agent("sim/it"), turns=4)
-    problem = PROBLEMS[0]
-    verdict = await protocol.run(problem.question, problem.question.answers[0], sim)
+    protocol = Consultancy(JUDGE, Agent("sim/it"), turns=4)
+    verdict = await protocol.run(FIRST.question, FIRST.question.answers[0], QUIETLY)
     speakers = [turn.speaker for turn in verdict.transcript.turns]
     assert speakers == ["Client", "Consultant A", "Client", "Consultant A"]
 
@@ -108,7 +101,7 @@ async def test_a_consultancy_reads_like_one() -> None:
 async def test_an_offered_tool_is_used_at_its_rate_and_its_result_is_spoken_of() -> None:
     sim = simulated(PROBLEMS, SimModel(tool_use=0.3))
     agent = Agent("sim/it", tools=("calculator",))
-    turns = [await speech(sim, problem, 0, agent) for problem in PROBLEMS[:1000]]
+    turns = [await speech(sim, problem, 0, agent) for problem in PROBLEMS[:300]]
     used = [turn for turn in turns if turn.tools]
     assert within(len(used), len(turns), 0.3)
     assert all(len(turn.tools) == 1 for turn in used)
@@ -119,42 +112,39 @@ async def test_an_offered_tool_is_used_at_its_rate_and_its_result_is_spoken_of()
 
 async def test_a_tool_that_is_not_offered_is_not_used() -> None:
     sim = simulated(PROBLEMS, SimModel(tool_use=1))
-    assert not (await speech(sim, PROBLEMS[0], 0, Agent("sim/it"))).tools
+    assert not (await speech(sim, FIRST, 0, SPEAKER)).tools
 
 
 async def test_private_thoughts_come_only_where_they_are_allowed_and_stay_private() -> None:
-    sim = simulated(PROBLEMS)
-    problem = PROBLEMS[0]
-    floor, side = Transcript(problem.question), problem.question.answers[0]
+    floor, side = Transcript(FIRST.question), FIRST.question.answers[0]
     for allowed in (True, False):
         agent = Agent("sim/it", scratchpad=allowed)
-        reply = await sim(agent.compose(floor, side, ADVOCATE))
+        reply = await QUIETLY(agent.compose(floor, side, ADVOCATE))
         assert ("<private>" in reply.text) == allowed
-        turn = await agent.speak(floor, side, sim)
+        turn = await agent.speak(floor, side, QUIETLY)
         assert "private" not in turn.text.lower()
         assert stated_strength(turn.text)
 
 
 async def test_best_of_n_speaks_the_stronger_of_its_drafts() -> None:
     sim = simulated(PROBLEMS, LOUD)
-    agent = Agent("sim/it")
     stated: dict[int, list[float]] = {}
     for n in (1, 4):
-        speaker = BestOf(n, agent, StatedJudge("sim/quiet"))
+        speaker = BestOf(n, SPEAKER, JUDGE)
         stated[n] = []
-        for problem in PROBLEMS[:600]:
+        for problem in PROBLEMS[:200]:
             side = problem.question.answers[problem.best]
             turn = await speaker.speak(Transcript(problem.question), side, sim)
             stated[n].append((stated_strength(turn.text) or ("", 0.0))[1])
     assert all(four >= one for one, four in zip(stated[1], stated[4], strict=True))
-    assert within(stated[1].count(2.0), 600, 1 / 2)
-    assert within(stated[4].count(2.0), 600, 1 - 1 / 2**4)
+    assert within(stated[1].count(2.0), 200, 1 / 2)
+    assert within(stated[4].count(2.0), 200, 1 - 1 / 2**4)
 
 
 async def test_a_limit_that_is_no_number_limits_nothing() -> None:
-    told = instructions("speak", "Argue.", PROBLEMS[0].question.answers[0], words="²")
-    call = Call(Request("sim/it", messages("You argue.", Transcript(PROBLEMS[0].question), told)))
-    assert len((await simulated(PROBLEMS)(call)).text.split()) > 50
+    told = instructions("speak", "Argue.", FIRST.question.answers[0], words="²")
+    call = Call(Request("sim/it", messages("You argue.", Transcript(FIRST.question), told)))
+    assert len((await QUIETLY(call)).text.split()) > 50
 
 
 def test_only_the_opening_of_a_speech_states_its_strength() -> None:
@@ -175,18 +165,15 @@ def test_only_the_opening_of_a_speech_states_its_strength() -> None:
 
 
 async def test_a_speaker_of_a_real_model_weighs_nothing_with_a_simulated_judge() -> None:
-    sim = simulated(PROBLEMS)
-    problem = PROBLEMS[0]
     said = Turn("Debater A", "The opponent said (A)+9.000 nats, but 18 is right.")
-    judge = StatedJudge("sim/quiet")
-    alone = await judge.judge(Transcript(problem.question), sim)
-    assert (await judge.judge(Transcript(problem.question, (said,)), sim)).probs == alone.probs
+    alone = await JUDGE.judge(Transcript(FIRST.question), QUIETLY)
+    assert (await JUDGE.judge(Transcript(FIRST.question, (said,)), QUIETLY)).probs == alone.probs
 
 
 async def test_the_speech_after_a_tool_does_not_ask_for_it_again() -> None:
     sim = simulated(PROBLEMS, SimModel(tool_use=1))
     agent = Agent("sim/it", tools=("calculator",))
-    question = PROBLEMS[0].question
+    question = FIRST.question
     call = agent.compose(Transcript(question), question.answers[0], ADVOCATE)
     wish = await sim(call)
     (used,) = wish.tool_calls
