@@ -1,6 +1,7 @@
 """Where the command line writes: results on stdout, everything else on stderr behind a `·`."""
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Mapping
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 def width() -> int | None:
     """Columns of the terminal that results are shown on; None where they go into a file."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def typed() -> str:
+    """This command, as the user typed it."""
+    return shlex.join(["oversight", *sys.argv[1:]])
 
 
 def asked(paid: "UsageTotals") -> str:

@@ -5,8 +5,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import wraps
 from itertools import islice
-from typing import get_args
+from typing import Any, get_args
 
 import click
 
@@ -44,29 +45,34 @@ class Selection:
 
 
 def selecting(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that a Selection is made from."""
-    for option in (
-        click.option(
-            "--older-than",
-            callback=_before,
-            help="Only entries older than this, e.g. 12h, 30d or 8w.",
-        ),
-        click.option(
-            "--outcome",
-            "outcomes",
-            multiple=True,
-            type=click.Choice(get_args(Outcome)),
-            help="Only replies that ended so; repeatable.",
-        ),
-        click.option(
-            "--model",
-            "models",
-            multiple=True,
-            help="Only this model, or a pattern such as 'openai/*'; repeatable.",
-        ),
-    ):
-        command = option(command)
-    return command
+    """Add the options that a Selection is made from; the command gets it as `selection`."""
+
+    @click.option(
+        "--model",
+        "models",
+        multiple=True,
+        help="Only this model, or a pattern such as 'openai/*'; repeatable.",
+    )
+    @click.option(
+        "--outcome",
+        "outcomes",
+        multiple=True,
+        type=click.Choice(get_args(Outcome)),
+        help="Only replies that ended so; repeatable.",
+    )
+    @click.option(
+        "--older-than",
+        "before",
+        callback=_before,
+        help="Only entries older than this, e.g. 12h, 30d or 8w.",
+    )
+    @wraps(command)
+    def on_selection(
+        models: tuple[str, ...], outcomes: tuple[Outcome, ...], before: int | None, **others: Any
+    ) -> None:
+        command(selection=Selection(models, outcomes, before), **others)
+
+    return on_selection
 
 
 def selected_entry(store: Reader, address: str) -> Record:

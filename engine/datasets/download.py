@@ -11,7 +11,6 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import TypeAlias
 
 import aiohttp
@@ -163,12 +162,7 @@ class Part:
         self.version = self._version_path.read_text(encoding="utf-8") if known else ""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        fault: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
     def append(self, chunk: bytes) -> None:
