@@ -33,6 +33,7 @@ from oversight.engine.providers.local_server import local_server
 from oversight.engine.providers.model_facts import model_facts
 from oversight.engine.providers.provider import Provider
 from oversight.engine.providers.retirements import Retirement, retirement, today
+from oversight.engine.providers.sdk_clients import load_clients
 from oversight.engine.providers.settings import Settings
 
 ANSWER_SECONDS = 60.0
@@ -157,6 +158,8 @@ async def _provider(
         return [*findings, PreflightResult(provider, False, str(exc))]
     findings.append(PreflightResult(provider, True, f"its address is {reached.base_url}"))
     told: dict[str, HeaderLimits] = {}
+    # Before the first request, whose time is told.
+    load_clients()
     asked = connect(reached, told.__setitem__)
     try:
         async with asyncio.TaskGroup() as group:
