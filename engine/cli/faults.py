@@ -1,4 +1,4 @@
-"""What the user is told of an error, and the exit code that goes with it."""
+"""The message and the exit code of an error."""
 
 import click
 
@@ -18,7 +18,7 @@ from oversight.protocols.errors import ProtocolError
 
 
 def report_fault(fault: Exception) -> ExitCode:
-    """Print an error of ours as one plain message, and give its exit code; raise any other."""
+    """Print an error of ours as a plain message and return its exit code; raise any other."""
     if isinstance(fault, (EngineError, ProtocolError, CacheError)):
         click.echo(printable(str(fault)), err=True)
         if isinstance(fault, ReplayMiss):

@@ -1,4 +1,4 @@
-"""Which stored replies a command is about: by address, by model, by outcome, by age."""
+"""Selecting stored replies: by address, by model, by outcome, by age."""
 
 import re
 import time
@@ -16,14 +16,14 @@ from oversight.cache.reply import Outcome
 from oversight.cache.store import Reader
 
 MAX_MATCHES = 8
-"""Entries that are listed where an address may mean several."""
+"""Maximum number of candidates listed for an ambiguous address."""
 UNITS = {"h": 3600, "d": 86_400, "w": 604_800}
 """Seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Entries that fit all of its conditions."""
+    """Selects the entries that meet all conditions."""
 
     models: tuple[str, ...] = ()
     """Names, or patterns such as `openai/*`; any model if there is none."""
@@ -33,7 +33,7 @@ class Selection:
     """Only what was stored before this time, in seconds since 1970."""
 
     def __bool__(self) -> bool:
-        """Whether it leaves anything out."""
+        """Whether there is any condition."""
         return bool(self.models or self.outcomes or self.before is not None)
 
     def __contains__(self, record: Record) -> bool:

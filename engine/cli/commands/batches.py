@@ -21,7 +21,6 @@ from oversight.engine.display.quantity import counted
 from oversight.engine.runs.loaded_sweep import open_run
 from oversight.engine.runs.manifest import read_manifest
 from oversight.engine.runs.run import Run, RunOptions
-from oversight.engine.system.loop import event_loop
 
 
 @click.group(cls=NamedGroup)
@@ -65,7 +64,6 @@ def cancel(run: Path, store: str | None) -> None:
             lambda: opened.execute(executor=BatchCancellation),
             loaded.stop_token,
             opened.snapshot,
-            event_loop(),
         )
     left = _batches_out(run)
     paid = sum_usage(read_ledger(run).values())

@@ -23,7 +23,6 @@ from oversight.engine.runs.stores import open_store
 from oversight.engine.simulation.model import PREFIX
 from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.document import Document
-from oversight.engine.system.loop import event_loop
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.datasets.leak import leak_gate
 from oversight.protocols.question import Problem
@@ -66,7 +65,6 @@ def generate_all(wish: Wish, generation: Production[Any, Any]) -> int:
             partial(session.execute, ProgressDisplay(console())),
             models.stop_token,
             session.snapshot,
-            event_loop(),
         )
     return _finished(generation, wish) if halt is None else _stopped(halt, generation)
 
