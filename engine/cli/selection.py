@@ -86,7 +86,7 @@ def selected_entry(store: Reader, address: str) -> Record:
             f"no stored reply has an address that starts with {address!r}; "
             "list those that there are: oversight cache list"
         )
-    if len(found) == 1 or found[0] == address:
+    if len(found) == 1:
         value = store.get(found[0])
         assert value is not None, "nobody else removes what was just listed"
         return read_record(found[0], value)

@@ -48,13 +48,18 @@ ENTRIES = [
 KEYS = {key for key, _ in ENTRIES}
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch) -> Path:
-    """The store of the user, with four replies."""
-    path = tmp_path / "store"
-    monkeypatch.setenv("OVERSIGHT_STORE", str(path))
+@pytest.fixture(scope="module")
+def four_replies(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("replies") / "store"
     put(path, ENTRIES)
     return path
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch, four_replies) -> Path:
+    """The store of the user, with four replies."""
+    monkeypatch.setenv("OVERSIGHT_STORE", str(tmp_path / "store"))
+    return shutil.copytree(four_replies, tmp_path / "store")
 
 
 def put(folder: Path, entries: Iterable[tuple[str, bytes]]) -> None:

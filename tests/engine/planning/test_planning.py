@@ -31,12 +31,17 @@ judges: [{kind: stated, model: sim/weak}, {kind: logprob, model: sim/reckoner}]
 protocols: {naive_judge: , propaganda: , debate: {simultaneous: [true, false], rounds: 1}}
 """
 HAIKU = "anthropic/claude-3-5-haiku-latest"
-REAL = (
+PRICED = (
     SIMULATED.replace("sim/strong", HAIKU)
     .replace("sim/weak", "openai/gpt-4o-mini")
-    .replace("sim/reckoner", "openai/unheard-of")
+    .replace("sim/reckoner", "openai/gpt-4o")
 )
-PRICED = REAL.replace("openai/unheard-of", "openai/gpt-4o")
+REAL = f"""
+problems: {{bundled: arithmetic}}
+agents: {{model: {HAIKU}}}
+judges: [{{kind: stated, model: openai/gpt-4o-mini}}, {{kind: logprob, model: openai/unheard-of}}]
+protocols: {{naive_judge: , propaganda: , debate: {{rounds: 1}}}}
+"""
 TWO_AGENTS = """
 problems: {bundled: arithmetic}
 agents: {model: [anthropic/claude-sonnet-4-6, anthropic/claude-opus-4-8], effort: none}
@@ -92,12 +97,12 @@ def first(sweep: Sweep, problems: int) -> Sweep:
 
 
 async def test_the_plan_of_a_simulated_sweep_is_what_its_run_asks_to_the_call(opened):
-    ready = opened(SIMULATED, limit=2)
+    ready = opened(SIMULATED, limit=1)
     store = MemoryStore()
     before = await plan_sweep(ready, store, listed())
     await run(ready, ready.sweep, store, ready.models)
     after = await plan_sweep(ready, store, listed())
-    assert before.walked == before.problems == 2
+    assert before.walked == before.problems == 1
     assert before.total("calls") == after.total("calls") == after.total("stored") == len(store)
     assert before.total("stored") == 0
     assert after.total("input_tokens") == after.total("output_tokens") == 0
@@ -162,6 +167,8 @@ async def test_the_limit_that_takes_longest_is_the_one_that_binds(opened):
     assert all(judge.pace is None for judge in judges)
     # The slowest is not known as long as that of any is not.
     assert plan.pace is None
+    quick = replace(judges[0], pace=estimate.Pace(0.01, "requests"))
+    assert replace(plan, models=(quick, agent, quick)).pace == agent.pace
 
 
 async def test_without_a_price_there_is_no_sum(opened):
@@ -172,10 +179,10 @@ async def test_without_a_price_there_is_no_sum(opened):
 
 
 async def test_reasoning_models_are_expected_to_write_more_than_is_read(opened):
-    text = REAL.replace(HAIKU, "openai/gpt-5, temperature: null")
-    quiet = await plan_sweep(opened(REAL, limit=1), None, listed())
-    loud = await plan_sweep(opened(text, limit=1), None, listed())
-    assert loud.total("output_tokens") > 1.5 * quiet.total("output_tokens")
+    text = REAL.replace(HAIKU, "[openai/gpt-4.1, openai/gpt-5]")
+    plan = await plan_sweep(opened(text, limit=1), None, listed())
+    tokens = {each.model: each.output_tokens for each in plan.models}
+    assert tokens["openai/gpt-5"] > 1.5 * tokens["openai/gpt-4.1"]
 
 
 async def test_a_tokenizer_that_makes_more_tokens_is_reckoned_with(opened):
@@ -196,7 +203,7 @@ def command(tmp_path: Path, text: str, *flags: str) -> str:
 def test_the_command_prints_a_line_a_model_and_leaves_no_trace(tmp_path):
     told = command(tmp_path, REAL + LIMITED, "--limit", "1")
     assert "1 problem · leak gate: " in told
-    assert "52 cells · " in told
+    assert "12 cells · " in told
     assert "already in the store" in told
     assert "(output tokens)" in told
     assert HAIKU in told
@@ -215,7 +222,7 @@ def test_the_plan_for_programs_holds_all_its_figures(tmp_path):
     prices.write_text('[openai.models]\n"unheard-of" = { input = 1, output = 2 }\n')
     told = json.loads(command(tmp_path, REAL, *flags, "--prices", str(prices)))
     assert 0 < told["cost"]["low"] < told["cost"]["likely"] < told["cost"]["high"]
-    assert told["plan"]["cells"] == 52
+    assert told["plan"]["cells"] == 12
     assert told["leak_gate"].startswith("leak gate: ")
 
 
