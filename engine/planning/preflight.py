@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import partial
+from typing import TypeAlias
 
 from oversight.cache.call import Call, Message, Request
 from oversight.engine.errors import (
@@ -57,6 +58,10 @@ class PreflightResult:
     fine: bool
     text: str
     mend: str = ""
+
+
+Finding: TypeAlias = tuple[bool, str, str]
+"""A result without its subject: (fine, text, remedy)."""
 
 
 async def examine(
@@ -163,18 +168,12 @@ async def _provider(
     asked = connect(reached, told.__setitem__)
     try:
         async with asyncio.TaskGroup() as group:
-            asking = [
-                task
-                for model in models
-                for task in (
-                    group.create_task(_model(asked, model, told, reach(model))),
-                    *(
-                        group.create_task(_probed(asked, model, probe))
-                        for probe in probes.get(model, ())
-                    ),
-                    group.create_task(_facts(reached, model, reach(model))),
-                )
-            ]
+            asking: list[asyncio.Task[Finding | None]] = []
+            for model in models:
+                asking.append(group.create_task(_model(asked, model, told, reach(model))))
+                for probe in probes.get(model, ()):
+                    asking.append(group.create_task(_probed(asked, model, probe)))
+                asking.append(group.create_task(_facts(reached, model, reach(model))))
     finally:
         await asked.close()
     findings += [
@@ -185,7 +184,7 @@ async def _provider(
 
 async def _model(
     provider: Provider, model: str, told: Mapping[str, HeaderLimits], reach: Reach
-) -> tuple[bool, str, str]:
+) -> Finding:
     began = time.perf_counter()
     least = RESPONSES_LEAST if reach.api == "responses" else 1
     try:
@@ -214,8 +213,7 @@ async def _model(
     return True, " · ".join(parts), ""
 
 
-async def _probed(provider: Provider, model: str, probe: Probe) -> tuple[bool, str, str]:
-    """(fine, text, remedy) of one probe of a model."""
+async def _probed(provider: Provider, model: str, probe: Probe) -> Finding:
     what = f"{model}: {probe.name}"
     try:
         reply = await provider(probe.call)
@@ -236,8 +234,8 @@ async def _probed(provider: Provider, model: str, probe: Probe) -> tuple[bool, s
     return True, f"{what}: as the sweep needs", ""
 
 
-async def _facts(settings: Settings, model: str, reach: Reach) -> tuple[bool, str, str] | None:
-    """(fine, text, remedy) from the server's own description of a model; None if it has none."""
+async def _facts(settings: Settings, model: str, reach: Reach) -> Finding | None:
+    """A finding from the server's own description of a model; None if it has none."""
     row, name = entry(settings.provider), model.removeprefix(f"{settings.provider}/")
     if row.local_api:
         server = await local_server(settings, name)

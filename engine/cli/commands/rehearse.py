@@ -119,8 +119,7 @@ def command(
     with serving(flags) as url:
         rehearsed, halt = _rehearsed(file, url, profile, speed, batch, max_cost, rates)
     if as_json:
-        told = {"agrees": rehearsed.agrees, "total": rehearsed.total, "rehearsal": rehearsed}
-        show_json(told)
+        show_json({"agrees": rehearsed.agrees, "total": rehearsed.total, "rehearsal": rehearsed})
     else:
         show(as_text(_table(rehearsed)))
         show("")
