@@ -1,4 +1,4 @@
-"""How it gets said, fast: providers, limits, sweeps, runs, reports and the command line.
+"""The engine: providers, limits, sweeps, runs, reports and the command line.
 
 The names are in `__init__.pyi`; each is imported when it is first used.
 """

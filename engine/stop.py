@@ -29,7 +29,7 @@ class StopToken:
             listener()
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Have `listener` called at the stop."""
+        """Call `listener` at the stop."""
         self._listeners.append(listener)
 
     def raise_if_stopped(self) -> None:
@@ -39,7 +39,7 @@ class StopToken:
             raise self.halt.with_traceback(None)
 
     async def until_stopped(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of some work; at a stop the work is cancelled, and this raises the Halt."""
+        """The result of `work`; at a stop, cancels it and raises the Halt."""
         if self.halt is not None:
             work.close()
         self.raise_if_stopped()
@@ -57,7 +57,7 @@ class StopToken:
                 await asyncio.wait((task,))
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep so long; raises the Halt as soon as there is one. Cancellation-safe."""
+        """Sleep for some seconds; raises the Halt as soon as there is one. Cancellation-safe."""
         self.raise_if_stopped()
         loop = asyncio.get_running_loop()
         alarm: asyncio.Future[None] = loop.create_future()

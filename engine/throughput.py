@@ -1,4 +1,4 @@
-"""How fast it goes and what holds it back, for the live display."""
+"""Rates and what limits them, for the live display."""
 
 import math
 from collections import deque
@@ -33,14 +33,14 @@ SPAN = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Bottleneck:
-    """The one limit that decides how fast a model is asked just now."""
+    """The limit that decides how fast a model is asked now."""
 
     resource: Resource
     share: float
     """The part of the limit that is in use, 1 being all of it; 0 where that has no meaning."""
     amount: float = 0.0
-    """Of concurrency the limit itself (calls), of pause and outage the time left (seconds), of
-    pace the requests a second."""
+    """For concurrency the limit itself (calls), for pause and outage the time left (seconds), for
+    pace the requests per second."""
 
     def __str__(self) -> str:
         if self.resource == "pause":

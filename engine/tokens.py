@@ -1,4 +1,4 @@
-"""How many tokens a call will take, as far as one can tell before it is sent."""
+"""Estimates of the tokens of a call, made before it is sent."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,19 +8,19 @@ from oversight.cache.reply import Usage
 from oversight.engine.throughput import Resource
 
 BYTES_A_TOKEN = 4.0
-"""Of English prose, in the tokenisers of today; code and other languages have fewer."""
+"""For English prose and today's tokenizers; code and other languages have fewer."""
 
 MESSAGE_TOKENS = 4.0
-"""What the frame of each message takes."""
+"""Tokens of the frame around each message."""
 
 DECAY = 0.98
-"""Weight of all earlier replies as the next one is learnt from: about the last fifty count."""
+"""Weight of all earlier replies when one is added: about the last fifty count."""
 
 PRIOR = 2.0
-"""Replies that the first guess weighs as much as."""
+"""Weight of the first guess, in replies."""
 
 CAUTION = 1.5
-"""How far a call may exceed its calibrated estimate and still count as the worst case."""
+"""Factor from the calibrated estimate of a call to its worst case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class TokenLimit:
     expected: Callable[[TokenEstimate], float]
     most: Callable[[TokenEstimate], float]
     actual: Callable[[Usage, float], float]
-    """What it came to; the second argument is what was reserved."""
+    """Tokens that were counted; the second argument is what was reserved."""
 
 
 OUTPUT = TokenLimit(

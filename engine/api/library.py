@@ -2,12 +2,13 @@
 
 import asyncio
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Console
 
@@ -45,6 +46,8 @@ from oversight.protocols.question import Problem
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +87,7 @@ class Report:
             lambda: closing(open_for_reading(self.store)),
             self.results.score,
         )
-        # In a thread of its own, because in a notebook a loop is running in this one.
-        with ThreadPoolExecutor(1) as other:
-            return other.submit(arrow_frames, source).result()
+        return _apart(partial(arrow_frames, source))
 
     def _repr_html_(self) -> str:
         """The overview page, in a frame, for notebooks."""
@@ -145,13 +146,17 @@ class Report:
                 cache = replay_cache(replies, self.opened.models.identity_in(replies))
                 return asyncio.run(fullest(rows, about, drawn, cache))
 
-        # In a thread of its own, because in a notebook a loop is running in this one.
-        with ThreadPoolExecutor(1) as other:
-            row, worlds = other.submit(look).result()
+        row, worlds = _apart(look)
         page = io.StringIO()
         console = Console(file=page, width=width, highlight=False, force_jupyter=False)
         console.print(side_by_side(row, about, worlds, self.results.score, console.width))
         return page.getvalue()
+
+
+def _apart(work: Callable[[], _T]) -> _T:
+    """The result of work in a thread of its own: in a notebook a loop is running in this one."""
+    with ThreadPoolExecutor(1) as other:
+        return other.submit(work).result()
 
 
 def run(protocols: Iterable[Protocol], problems: Iterable[Problem], **settings: Any) -> Report:
@@ -203,8 +208,9 @@ async def run_async(
     file = python_sweep(top, problems, protocols, models or {}, providers or {})
     check_fit(file.document, file.protocols, file.problems)
     loaded = load_sweep(file)
+    place = store_name(store)
     options = RunOptions(
-        store_name(store),
+        place,
         folder,
         cache,
         retry_failed=retry_failed,
@@ -214,9 +220,8 @@ async def run_async(
     )
     with Run.open(loaded, options) as under_way:
         terms = batch if isinstance(batch, BatchTerms) else BatchTerms(every=batch)
-        named = store_name(options.store)
-        executor = executor_for(workers, loaded, named, quota=quota, batch=terms)
+        executor = executor_for(workers, loaded, place, quota=quota, batch=terms)
         stopped = await under_way.execute(ProgressDisplay(stderr(quiet)), executor=executor)
         results = collect(loaded.sweep, under_way.outcomes(), score=score)
         save_report(results, under_way.folder.path)
-        return Report(results, under_way.folder.path, stopped, loaded, store_name(options.store))
+        return Report(results, under_way.folder.path, stopped, loaded, place)

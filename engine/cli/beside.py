@@ -1,4 +1,4 @@
-"""Asking more about a run, beside it: in a folder with accounts of its own, and no part of it."""
+"""Asking more calls about a finished run, in a folder of its own with a ledger of its own."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -23,7 +23,7 @@ from oversight.engine.system.settings import is_url
 
 
 def store_of(run: Path, given: str | None) -> Store:
-    """The store given, else that of the run, open for more replies. UsageError if there is none."""
+    """Open the store given, else that of the run, for more replies. UsageError if there is none."""
     place = store_name(given or read_manifest(run).store or None)
     if not is_url(place) and not Path(place).is_dir():
         raise UsageError(f"{place}: there is no store there; name it with --store")
@@ -39,7 +39,7 @@ def ask_beside(
     max_cost: float | None = None,
     roles: Iterable[tuple[str, str]] | None = None,
 ) -> tuple[Halt | None, UsageTotals]:
-    """Do work that asks the models of a run; why it stopped early, and what was paid so far.
+    """Do work that asks the models of a run; returns why it stopped early, and all that was paid.
 
     folder: where its ledger is; this process holds its lock. done: how much there is to do, and
     how much is done. roles: (model, role) of whom it asks; None for all of the run.

@@ -17,10 +17,10 @@ from oversight.engine.display.printable import printable
 from oversight.engine.display.quantity import counted
 
 ADDRESS = 12
-"""Digits of an address that are shown; they tell a million calls apart."""
+"""Digits of an address that are shown; enough to distinguish a million calls."""
 TOKENS_SHOWN = 8
 SHORTEST = 8
-"""Columns of a reply that are shown on the narrowest terminal."""
+"""Minimum width of the column of replies."""
 
 
 def print_statistics(store: str, size: int, statistics: StoreStatistics) -> None:
@@ -43,14 +43,14 @@ def print_statistics(store: str, size: int, statistics: StoreStatistics) -> None
 def print_list(chosen: Iterable[Record]) -> None:
     listed = list(chosen)
     table = Table(box=None, pad_edge=False)
-    # Only the reply gives way: what tells calls apart is of no use when it is cut.
+    # Only the reply is cut to the width: the other columns distinguish calls.
     model = min(max((len(record.model) for record in listed), default=0), 28)
-    told = (("address", ADDRESS), ("stored", 10), ("outcome", 9), ("model", model))
-    for name, width in told:
+    fixed = (("address", ADDRESS), ("stored", 10), ("outcome", 9), ("model", model))
+    for name, width in fixed:
         table.add_column(name, no_wrap=True, overflow="ellipsis", min_width=width, max_width=width)
     table.add_column("reply", no_wrap=True)
     console = _console()
-    room = console.width - sum(width + 2 for _, width in told)
+    room = console.width - sum(width + 2 for _, width in fixed)
     for record in listed:
         beginning = " ".join(record.reply().text[:200].split())
         table.add_row(
@@ -65,7 +65,7 @@ def print_list(chosen: Iterable[Record]) -> None:
 
 
 def _clipped(text: str, width: int) -> str:
-    """As much of a line as stands in so many columns, of which some letters take two."""
+    """A line cut to `width` columns; some letters take two."""
     clipped = Text(text)
     clipped.truncate(width, overflow="ellipsis")
     return clipped.plain
@@ -100,8 +100,8 @@ def _print_part(console: Console, title: str, text: str, tool_calls: tuple[ToolC
     console.rule(title, align="left")
     if text:
         console.print(printable(text), soft_wrap=True)
-    for wish in tool_calls:
-        console.print(printable(f"{wish.name}({wish.arguments})"), soft_wrap=True)
+    for each in tool_calls:
+        console.print(printable(f"{each.name}({each.arguments})"), soft_wrap=True)
 
 
 def _logprobs(reply: Reply) -> list[str]:
@@ -115,7 +115,7 @@ def _logprobs(reply: Reply) -> list[str]:
 
 
 def _settings(call: Call) -> dict[str, str]:
-    """The settings that are not left as they are, by name."""
+    """The settings that differ from their defaults, by name."""
     plain, asked = Request(call.model, ()), replace(call.request, messages=())
     changed = {
         field.name: str(getattr(asked, field.name))

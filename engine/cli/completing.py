@@ -1,6 +1,6 @@
 """What the shell offers on TAB: runs, sweep files, and the problems and cells of a run.
 
-Nothing can be told in the middle of a line: where something is wrong, nothing is offered.
+No message can be printed in the middle of a line: after an error, nothing is offered.
 """
 
 from collections.abc import Iterator
@@ -19,13 +19,13 @@ from oversight.engine.runs.manifest import read_manifest
 from oversight.engine.runs.run_folder import PROBLEMS, outcomes
 
 MAX_CELLS_OFFERED = 100
-"""Cells that are offered; a run may have a million."""
+"""Maximum number of cells offered; a run may have a million."""
 
 
 def sweep_files(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Sweep files whose paths begin so, also those one folder further down."""
+    """Sweep files whose paths begin with `incomplete`, or one folder further down."""
     beginning = escape(incomplete)
     paths = map(Path, sorted([*glob(f"{beginning}*"), *glob(f"{beginning}*/*")]))
     return [

@@ -1,4 +1,4 @@
-"""What people are shown of a data set: its counts, the leak gate rule by rule, and what to do."""
+"""The report on a data set for people: its counts, the leak gate rule by rule, and remedies."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,9 +10,9 @@ from oversight.protocols.errors import DatasetError
 
 LEAKING = "the form of an answer gives the label away"
 TELLS = (5, 10, 15)
-"""Points in 100 off chance of which the power of the gate is told."""
+"""Leaks, in percentage points off chance, for which the power of the gate is printed."""
 LISTED = 5
-"""Duplicates that are named."""
+"""Maximum number of duplicates, and of invalid rows, that are named."""
 
 
 def inventory_text(
@@ -75,7 +75,7 @@ def _power(gate: LeakGate) -> Iterator[str]:
 
 
 def _mends(gate: LeakGate) -> Iterator[str]:
-    """One line for each thing to do, with the rules that it is to mend."""
+    """One line for each remedy, with the rules that it is for."""
     rules: dict[str, list[RuleAccuracy]] = {}
     for rule in gate.leaks:
         rules.setdefault(rule.mend, []).append(rule)

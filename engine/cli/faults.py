@@ -1,4 +1,4 @@
-"""What the user is told of an error, and the exit code that goes with it."""
+"""The message and the exit code of an error."""
 
 import click
 
@@ -18,17 +18,15 @@ from oversight.protocols.errors import ProtocolError
 
 
 def report_fault(fault: Exception) -> ExitCode:
-    """Print an error of ours as one plain message, and give its exit code; raise any other."""
-    if isinstance(fault, ReplayMiss):
-        click.echo(printable(str(fault)), err=True)
-        click.echo("  nothing was sent; to ask the models: oversight run, not in replay", err=True)
-        return ExitCode.MISSED
-    if isinstance(fault, (StoreFailed, StoreFull, DiskFull)):
-        click.echo(printable(str(fault)), err=True)
-        return ExitCode.STOPPED
+    """Print an error of ours as a plain message and return its exit code; raise any other."""
     if isinstance(fault, (EngineError, ProtocolError, CacheError)):
         click.echo(printable(str(fault)), err=True)
-        return ExitCode.USAGE
+        if isinstance(fault, ReplayMiss):
+            told = "  nothing was sent; to ask the models: oversight run, not in replay"
+            click.echo(told, err=True)
+            return ExitCode.MISSED
+        full = isinstance(fault, (StoreFailed, StoreFull, DiskFull))
+        return ExitCode.STOPPED if full else ExitCode.USAGE
     if isinstance(fault, OSError) and fault.filename is not None:
         click.echo(f"{fault.filename}: {fault.strerror}", err=True)
         return ExitCode.STOPPED if fault.errno in NO_ROOM else ExitCode.USAGE

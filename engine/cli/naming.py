@@ -1,6 +1,7 @@
 """Which run a RUN on the command line means: a folder, the beginning of its name, a sweep file."""
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,14 @@ from oversight.engine.runs.manifest import read_manifest
 
 
 def run_argument(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the argument RUN: the `named` that is to be handed to `run_named`."""
-    return click.argument("named", metavar="RUN", shell_complete=run_names)(command)
+    """Add the argument RUN; the command gets the folder that it means as `run`."""
+
+    @click.argument("named", metavar="RUN", shell_complete=run_names)
+    @wraps(command)
+    def on_run(named: str, **others: Any) -> Any:
+        return command(run=run_named(named), **others)
+
+    return on_run
 
 
 def run_named(word: str, overrides: Sequence[str] = ()) -> Path:

@@ -1,16 +1,30 @@
 """The options that several commands share: each is declared once, with one help text."""
 
+import math
 from collections.abc import Callable, Iterable
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import click
 
-from oversight.engine.cli.number import Number
 from oversight.engine.system.settings import is_url
 from oversight.protocols.scores import ALL_SCORES
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+class Number(click.FloatRange):
+    """A number within a range. Unlike click's own, it takes neither `nan`, which is within no
+    range and yet refused by none, nor `inf`."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
 
 
 class StoreFolder(click.Path):
@@ -86,24 +100,17 @@ score_option = click.option(
     "--score",
     type=click.Choice(list(ALL_SCORES)),
     default="brier",
-    show_default=True,
     help="Scoring rule of the verdicts.",
 )
-
-
 seed_option = click.option(
     "--seed",
     type=int,
     default=0,
-    show_default=True,
     help="Seed of the random numbers: the same seed gives the same result.",
 )
-
-
 host_option = click.option(
     "--host",
     default="127.0.0.1",
-    show_default=True,
     help="Address to listen on; any but this machine's own asks for a token.",
 )
 
@@ -114,7 +121,6 @@ def port_option(default: int) -> Decorator:
         "--port",
         type=click.IntRange(0, 65535),
         default=default,
-        show_default=True,
         help="Port to listen on; 0 for any that is free.",
     )
 
@@ -138,7 +144,6 @@ def _formats(formats: Iterable[str], command: Callable[..., Any]) -> Callable[..
         "--format",
         type=click.Choice(list(formats)),
         default="text",
-        show_default=True,
         help="Format of the output.",
     )
     json = click.option("--json", "format", flag_value="json", help="Same as --format json.")
@@ -161,7 +166,9 @@ def _row_help(role: str) -> str:
 
 
 def _row_option(role: str) -> Decorator:
-    return click.option(f"--{role}", default="", metavar="TEXT", help=_row_help(role))
+    return click.option(
+        f"--{role}", default="", show_default=False, metavar="TEXT", help=_row_help(role)
+    )
 
 
 protocol_option = _row_option("protocol")
@@ -172,5 +179,16 @@ one_protocol_option = click.option(
 
 
 def row_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--protocol`, `--agent` and `--judge`, which choose rows of a report by their names."""
-    return protocol_option(_row_option("agent")(_row_option("judge")(command)))
+    """Add `--protocol`, `--agent` and `--judge`; the command gets them as `parts`, which choose
+    rows of a report by their names."""
+
+    @protocol_option
+    @_row_option("agent")
+    @_row_option("judge")
+    @wraps(command)
+    def on_rows(protocol: str, agent: str, judge: str, **others: Any) -> Any:
+        from oversight.engine.runs.lookup import Parts  # not only for `--help`
+
+        return command(parts=Parts(protocol, agent, judge), **others)
+
+    return on_rows

@@ -1,6 +1,7 @@
 """Where the command line writes: results on stdout, everything else on stderr behind a `·`."""
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Mapping
@@ -18,32 +19,37 @@ if TYPE_CHECKING:
 
 
 def width() -> int | None:
-    """Columns of the terminal that results are shown on; None where they go into a file."""
+    """Columns of the terminal that results are printed on; None if they go into a file."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
+def typed() -> str:
+    """This command, as the user typed it."""
+    return shlex.join(["oversight", *sys.argv[1:]])
+
+
 def asked(paid: "UsageTotals") -> str:
-    """How much was asked of real models, in requests and tokens."""
+    """Requests to real models and their tokens, as text."""
     usage = paid.usage
     tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
     return f"{counted(paid.sent, 'request')}, {tokens}"
 
 
 def say_latency(accounts: "Mapping[str, UsageTotals]") -> None:
-    """How long the replies of each model took, where any was timed."""
+    """Print how long the replies of each model took, where any was timed."""
     for model, account in accounts.items():
         if account.latency.replies:
             say(f"latency     {model}: {account.latency}")
 
 
 def say(text: str) -> None:
-    """One line about what is going on; an empty text is an empty line."""
+    """Print one line of progress; an empty text is an empty line."""
     # Not click's echo: it finds the stream beneath, and would write across a live line.
     print(f"· {printable(text)}" if text else "", file=sys.stderr, flush=True)
 
 
 def show(text: str) -> None:
-    """The result of a command. A reader who goes away early (`| head`) is no error."""
+    """Print the result of a command. A reader that stops early (`| head`) is no error."""
     try:
         click.echo(printable(text))
     except BrokenPipeError:
@@ -57,10 +63,10 @@ def show(text: str) -> None:
 
 
 def show_json(value: object) -> None:
-    """The result of a command as JSON, indented."""
+    """Print the result of a command as indented JSON."""
     show(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
 
 
 def show_json_line(value: object) -> None:
-    """One of several results, as JSON on a line of its own."""
+    """Print one of several results as a line of JSON."""
     show(orjson.dumps(value).decode())

@@ -15,7 +15,7 @@ from oversight.engine.persons.panel import seated_raters
 from oversight.engine.runs.observer import Observer
 
 LINGER = 5.0
-"""Seconds for which pages that wait can still be told that there is nothing more."""
+"""Seconds for which waiting pages can still be told that the work is over."""
 
 
 class RaterPages(Observer):

@@ -1,12 +1,13 @@
-"""Which stored replies a command is about: by address, by model, by outcome, by age."""
+"""Selecting stored replies: by address, by model, by outcome, by age."""
 
 import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import wraps
 from itertools import islice
-from typing import get_args
+from typing import Any, get_args
 
 import click
 
@@ -15,14 +16,14 @@ from oversight.cache.reply import Outcome
 from oversight.cache.store import Reader
 
 MAX_MATCHES = 8
-"""Entries that are listed where an address may mean several."""
+"""Maximum number of candidates listed for an ambiguous address."""
 UNITS = {"h": 3600, "d": 86_400, "w": 604_800}
 """Seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Entries that fit all of its conditions."""
+    """Selects the entries that meet all conditions."""
 
     models: tuple[str, ...] = ()
     """Names, or patterns such as `openai/*`; any model if there is none."""
@@ -32,7 +33,7 @@ class Selection:
     """Only what was stored before this time, in seconds since 1970."""
 
     def __bool__(self) -> bool:
-        """Whether it leaves anything out."""
+        """Whether there is any condition."""
         return bool(self.models or self.outcomes or self.before is not None)
 
     def __contains__(self, record: Record) -> bool:
@@ -44,29 +45,34 @@ class Selection:
 
 
 def selecting(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that a Selection is made from."""
-    for option in (
-        click.option(
-            "--older-than",
-            callback=_before,
-            help="Only entries older than this, e.g. 12h, 30d or 8w.",
-        ),
-        click.option(
-            "--outcome",
-            "outcomes",
-            multiple=True,
-            type=click.Choice(get_args(Outcome)),
-            help="Only replies that ended so; repeatable.",
-        ),
-        click.option(
-            "--model",
-            "models",
-            multiple=True,
-            help="Only this model, or a pattern such as 'openai/*'; repeatable.",
-        ),
-    ):
-        command = option(command)
-    return command
+    """Add the options that a Selection is made from; the command gets it as `selection`."""
+
+    @click.option(
+        "--model",
+        "models",
+        multiple=True,
+        help="Only this model, or a pattern such as 'openai/*'; repeatable.",
+    )
+    @click.option(
+        "--outcome",
+        "outcomes",
+        multiple=True,
+        type=click.Choice(get_args(Outcome)),
+        help="Only replies that ended so; repeatable.",
+    )
+    @click.option(
+        "--older-than",
+        "before",
+        callback=_before,
+        help="Only entries older than this, e.g. 12h, 30d or 8w.",
+    )
+    @wraps(command)
+    def on_selection(
+        models: tuple[str, ...], outcomes: tuple[Outcome, ...], before: int | None, **others: Any
+    ) -> None:
+        command(selection=Selection(models, outcomes, before), **others)
+
+    return on_selection
 
 
 def selected_entry(store: Reader, address: str) -> Record:
@@ -80,7 +86,7 @@ def selected_entry(store: Reader, address: str) -> Record:
             f"no stored reply has an address that starts with {address!r}; "
             "list those that there are: oversight cache list"
         )
-    if len(found) == 1 or found[0] == address:
+    if len(found) == 1:
         value = store.get(found[0])
         assert value is not None, "nobody else removes what was just listed"
         return read_record(found[0], value)

@@ -41,19 +41,18 @@ from oversight.engine.simulation.model import PREFIX
 from oversight.engine.stop import StopToken
 from oversight.engine.system.loop import event_loop
 from oversight.protocols.datasets.leak import leak_gate
-from oversight.protocols.question import Problem
 
 
 @dataclass(frozen=True, slots=True)
 class Presentation:
-    """How a run is told of on a terminal."""
+    """How a run is presented on a terminal."""
 
     again: str
-    """The command that goes on, as the user would type it."""
+    """The command that resumes the run, as the user would type it."""
     format: str
     score: str
     design: SequentialDesign | None = None
-    """Where the run may stop once it has told enough."""
+    """Set if the run may stop once it is precise enough."""
 
 
 def run_in_terminal(
@@ -86,7 +85,7 @@ def _run(
         say(f"running {counted(run.run_again, 'failed cell')} again")
     say(_headline(run))
     if not run.folder.finished:
-        say(_leaks(run.loaded.sweep.problems))
+        say(f"{leak_gate(run.loaded.sweep.problems).line} (oversight dataset check)")
     ran = not (run.folder.complete and is_saved(run.folder.path))
     if run.folder.complete:
         say(f"already complete: {counted(run.folder.finished, 'cell')}, all with outcomes")
@@ -97,7 +96,6 @@ def _run(
         partial(run.execute, ProgressDisplay(console()), *others, executor=executor),
         run.loaded.stop_token,
         run.snapshot,
-        event_loop(),
     )
     return _stopped(halt, run, shown) if halt is not None else _finished(run, shown, ran, before)
 
@@ -106,18 +104,18 @@ def under_signals(
     execute: Callable[[], Awaitable[Halt | None]],
     stop_token: StopToken,
     snapshot: Callable[[], Snapshot],
-    loop: Callable[[], asyncio.AbstractEventLoop],
+    loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
 ) -> Halt | None:
     """Execute in a loop of its own until it is done, or a signal or a Halt stops it.
 
-    loop: makes the event loop.
+    loop: makes the event loop, where it is not to be the usual one.
     """
 
     async def obedient() -> Halt | None:
         obey_signals(stop_token, snapshot)
         return await execute()
 
-    with asyncio.Runner(loop_factory=loop) as runner:
+    with asyncio.Runner(loop_factory=loop or event_loop()) as runner:
         try:
             return runner.run(obedient())
         except asyncio.CancelledError:
@@ -209,10 +207,6 @@ def _why_failed(run: Run) -> None:
         say(f"failed      {run.folder.failed:,} of {run.folder.finished:,} cells")
         for line in failure_lines(run.loaded.sweep, run.outcomes()):
             say(f"  {line}")
-
-
-def _leaks(problems: Sequence[Problem]) -> str:
-    return f"{leak_gate(problems).line} (oversight dataset check)"
 
 
 def _headline(run: Run) -> str:

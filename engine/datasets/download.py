@@ -11,7 +11,6 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import TypeAlias
 
 import aiohttp
@@ -41,7 +40,7 @@ def session() -> aiohttp.ClientSession:
 async def download(
     client: aiohttp.ClientSession, url: str, path: Path, *, sha256: str = "", see: See
 ) -> str:
-    """Have the file at `url` as `path`; its sha256. What is there already is not fetched again.
+    """Download `url` to `path`; returns its sha256. A file that is there is not fetched again.
 
     sha256: the checksum that it must have; empty takes any. A connection that is cut is taken up
     again for as long as that brings more bytes. DownloadError otherwise: `path` is as it was, and
@@ -88,9 +87,9 @@ def _standing(path: Path, sha256: str) -> str:
 async def _gather(
     client: aiohttp.ClientSession, url: str, part: "Part", *, resume_blindly: bool, see: See
 ) -> None:
-    """All bytes of the file into `part`, over as many connections as it takes.
+    """Fetch all bytes of the file into `part`, over as many connections as it takes.
 
-    resume_blindly: whether to go on also where the server names no version; a checksum will tell.
+    resume_blindly: resume even if the server names no version; a checksum will tell.
     """
     while True:
         before = part.size
@@ -108,7 +107,7 @@ async def _gather(
 async def _transfer(
     client: aiohttp.ClientSession, url: str, part: "Part", resume_blindly: bool, see: See
 ) -> None:
-    """One exchange: what is missing if the server can tell that apart, else all of it."""
+    """One exchange: the missing bytes if the server can send just these, else all of them."""
     # A compressed body has other offsets than the file.
     headers = {"Accept-Encoding": "identity"}
     if part.size and (part.version or resume_blindly):
@@ -163,12 +162,7 @@ class Part:
         self.version = self._version_path.read_text(encoding="utf-8") if known else ""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        fault: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
     def append(self, chunk: bytes) -> None:

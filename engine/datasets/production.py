@@ -32,16 +32,12 @@ class Production(ABC, Generic[Item, _Made]):
     production goes on after any stop.
     """
 
-    items: Sequence[Item]
-    made: dict[str, _Made]
-    """Item id -> result."""
-    failures: dict[str, Failure]
-    """Item id -> why it has no result."""
-
     def __init__(self, items: Sequence[Item]) -> None:
-        self.items = items
-        self.made = {}
-        self.failures = {}
+        self.items: Sequence[Item] = items
+        self.made: dict[str, _Made] = {}
+        """Item id -> result."""
+        self.failures: dict[str, Failure] = {}
+        """Item id -> why it has no result."""
 
     @property
     @abstractmethod

@@ -24,12 +24,12 @@ class Column(Generic[_Line]):
     value: Callable[[_Line], Any] = field(default=lambda line: None)
     """The figure itself: a scalar, a mapping of scalars, or None where there is none."""
     parts: tuple[str, ...] = ()
-    """Keys of the mapping (or of each in a mapping of such), so that CSV has its columns although
-    no line has a figure."""
+    """Keys of the mapping, or of each mapping in it, so that CSV has the columns even if no line
+    has a figure."""
     words: bool = False
-    """Whether cells are words, which stand left; words come before all numbers."""
+    """Whether cells are words, aligned left; columns of words come before those of numbers."""
     spare: int = 0
-    """Rank among the columns that a narrow terminal drops, the highest first; 0: never dropped."""
+    """Rank among the columns dropped on a narrow terminal, the highest first; 0: never dropped."""
 
 
 def as_table(
@@ -38,7 +38,7 @@ def as_table(
     lines: Iterable[_Line],
     notes: Iterable[str] = (),
 ) -> Table:
-    """The table for people, of the columns that have cells."""
+    """The table for people: the columns that have cells."""
     shown = [(column, column.cell) for column in columns if column.cell]
     dropped = sorted((c for c, _ in shown if c.spare), key=lambda c: c.spare, reverse=True)
     return Table(
@@ -56,7 +56,7 @@ def plain_line(
 ) -> dict[str, Any]:
     """A line for programs, nested by key.
 
-    parts: whether a mapping that is missing stands as its parts without values, and not as None.
+    parts: write a missing mapping as its parts without values, instead of None.
     """
     plain: dict[str, Any] = {}
     for column in columns:

@@ -95,7 +95,8 @@ async def progress(
         finally:
             showing.cancel()
             await asyncio.wait([showing])
-            console.print(_line(snapshot(), clock), highlight=False, soft_wrap=True)
+            last = f"· {_figures(snapshot(), clock, left=False)}"
+            console.print(last, highlight=False, soft_wrap=True)
 
 
 @contextmanager
@@ -178,10 +179,6 @@ async def _plain(
         now = snapshot()
         for line in (_figures(now, clock, left=True), *(f"  {line}" for line in now.models)):
             console.print(printable(f"· {line}"), markup=False, highlight=False, soft_wrap=True)
-
-
-def _line(now: Snapshot, clock: _Clock) -> str:
-    return f"· {_figures(now, clock, left=False)}"
 
 
 def _figures(now: Snapshot, clock: _Clock, *, left: bool) -> str:

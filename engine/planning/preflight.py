@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import partial
+from typing import TypeAlias
 
 from oversight.cache.call import Call, Message, Request
 from oversight.engine.errors import (
@@ -33,6 +34,7 @@ from oversight.engine.providers.local_server import local_server
 from oversight.engine.providers.model_facts import model_facts
 from oversight.engine.providers.provider import Provider
 from oversight.engine.providers.retirements import Retirement, retirement, today
+from oversight.engine.providers.sdk_clients import load_clients
 from oversight.engine.providers.settings import Settings
 
 ANSWER_SECONDS = 60.0
@@ -56,6 +58,10 @@ class PreflightResult:
     fine: bool
     text: str
     mend: str = ""
+
+
+Finding: TypeAlias = tuple[bool, str, str]
+"""A result without its subject: (fine, text, remedy)."""
 
 
 async def examine(
@@ -157,21 +163,17 @@ async def _provider(
         return [*findings, PreflightResult(provider, False, str(exc))]
     findings.append(PreflightResult(provider, True, f"its address is {reached.base_url}"))
     told: dict[str, HeaderLimits] = {}
+    # Before the first request, whose time is told.
+    load_clients()
     asked = connect(reached, told.__setitem__)
     try:
         async with asyncio.TaskGroup() as group:
-            asking = [
-                task
-                for model in models
-                for task in (
-                    group.create_task(_model(asked, model, told, reach(model))),
-                    *(
-                        group.create_task(_probed(asked, model, probe))
-                        for probe in probes.get(model, ())
-                    ),
-                    group.create_task(_facts(reached, model, reach(model))),
-                )
-            ]
+            asking: list[asyncio.Task[Finding | None]] = []
+            for model in models:
+                asking.append(group.create_task(_model(asked, model, told, reach(model))))
+                for probe in probes.get(model, ()):
+                    asking.append(group.create_task(_probed(asked, model, probe)))
+                asking.append(group.create_task(_facts(reached, model, reach(model))))
     finally:
         await asked.close()
     findings += [
@@ -182,7 +184,7 @@ async def _provider(
 
 async def _model(
     provider: Provider, model: str, told: Mapping[str, HeaderLimits], reach: Reach
-) -> tuple[bool, str, str]:
+) -> Finding:
     began = time.perf_counter()
     least = RESPONSES_LEAST if reach.api == "responses" else 1
     try:
@@ -211,8 +213,7 @@ async def _model(
     return True, " · ".join(parts), ""
 
 
-async def _probed(provider: Provider, model: str, probe: Probe) -> tuple[bool, str, str]:
-    """(fine, text, remedy) of one probe of a model."""
+async def _probed(provider: Provider, model: str, probe: Probe) -> Finding:
     what = f"{model}: {probe.name}"
     try:
         reply = await provider(probe.call)
@@ -233,8 +234,8 @@ async def _probed(provider: Provider, model: str, probe: Probe) -> tuple[bool, s
     return True, f"{what}: as the sweep needs", ""
 
 
-async def _facts(settings: Settings, model: str, reach: Reach) -> tuple[bool, str, str] | None:
-    """(fine, text, remedy) from the server's own description of a model; None if it has none."""
+async def _facts(settings: Settings, model: str, reach: Reach) -> Finding | None:
+    """A finding from the server's own description of a model; None if it has none."""
     row, name = entry(settings.provider), model.removeprefix(f"{settings.provider}/")
     if row.local_api:
         server = await local_server(settings, name)

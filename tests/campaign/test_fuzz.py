@@ -8,7 +8,6 @@ from typing import Any
 
 import orjson
 import pytest
-import yaml
 
 from oversight.cache.reply import Reply
 from oversight.engine.errors import EngineError, UsageError
@@ -148,7 +147,3 @@ def _mangled_text(text: str, chance: random.Random) -> str:
                 lines[at] = f"{chance.choice(VALUES)}: {chance.choice(VALUES)}"
         lines = lines or [""]
     return "\n".join(lines)
-
-
-def test_yaml_of_the_starter_is_what_is_mangled() -> None:
-    assert yaml.safe_load(STARTER.read_text(encoding="utf-8"))["name"]

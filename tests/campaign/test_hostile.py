@@ -7,6 +7,7 @@ import random
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import orjson
@@ -153,14 +154,9 @@ def _on_a_terminal(bench: Bench, *command: str) -> str:
     )
     os.close(theirs)
     written = b""
-    while True:
-        try:
-            part = os.read(ours, 65536)
-        except OSError:  # how the end of a terminal shows itself on Linux
-            break
-        if not part:
-            break
-        written += part
+    with suppress(OSError):  # how the end of a terminal shows itself on Linux
+        while part := os.read(ours, 65536):
+            written += part
     os.close(ours)
     told = written.decode(errors="replace")
     assert process.wait() == 0, told

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from oversight.cache.cache import Cache
 from oversight.cache.reply import Usage
 from oversight.cache.store import MemoryStore
 from oversight.engine.accounting.ledger import UsageTotals, sum_usage
@@ -14,12 +13,9 @@ from oversight.engine.models.router import RunPolicy
 from oversight.engine.planning.estimate import Plan, plan_sweep
 from oversight.engine.rehearsal.process import serving
 from oversight.engine.rehearsal.rehearsed import staged
-from oversight.engine.runs.loaded_sweep import LoadedSweep
-from oversight.engine.runs.scheduler import run_cells
-from oversight.engine.stop import StopToken
-from oversight.engine.sweeps.sweep import Sweep
 from oversight.engine.sweeps.sweepfile import read_sweep_file
 from tests.conftest import Campaign
+from tests.engine.planning.test_planning import run
 
 ROOT = Path(__file__).parents[2]
 MODELS = """
@@ -51,14 +47,6 @@ SWEEPS = {
 }
 
 
-async def run(ready: LoadedSweep, sweep: Sweep, store: MemoryStore) -> None:
-    cache = Cache(store, ready.models, identity=ready.models.identity)
-    await run_cells(
-        sweep.cells(), cache, lambda cell, outcome: None, lanes=64, stop_token=StopToken()
-    )
-    await cache.close()
-
-
 def off(plan: Plan, paid: UsageTotals) -> dict[str, float]:
     """How far a plan is from what was paid, as a part of that."""
     assert plan.cost is not None
@@ -78,17 +66,19 @@ async def test_after_the_first_problems_a_plan_is_within_a_tenth(
     path = tmp_path / "sweep.yaml"
     path.write_text(SWEEPS[name])
     problems, first = campaign.size(2, 40), campaign.size(1, 2)
-    file = read_sweep_file(path, (), problems)
+    # The short form asks one of the agents' models.
+    flags = () if campaign.long else ("agents.model=openai/gpt-4o",)
+    file = read_sweep_file(path, flags, problems)
     with serving(["--sweep", str(path), "--limit", str(problems)]) as url:
         ready = staged(file, url)
         ready.models.prepare(ready.sweep.roles, RunPolicy(listed()))
         store = MemoryStore()
         guessed = await plan_sweep(ready, store, listed())
         begun = replace(ready.sweep, problems=ready.sweep.problems[:first])
-        await run(ready, begun, store)
+        await run(ready, begun, store, ready.models)
         before = sum_usage(ready.models.accounts().values())
         learnt = await plan_sweep(ready, store, listed())
-        await run(ready, ready.sweep, store)
+        await run(ready, ready.sweep, store, ready.models)
         paid = sum_usage(ready.models.accounts().values())
         await ready.models.close()
     assert learnt.total("stored") == before.stored

@@ -25,15 +25,15 @@ def test_p6_a_signal_saves_every_flight_and_lets_nothing_more_out(
     campaign: Campaign, tmp_path: Path
 ) -> None:
     chance = random.Random(campaign.seed)
-    wanted = campaign.size(3, 50)
+    wanted, problems = campaign.size(3, 50), campaign.size(6, 10)
     late: list[float] = []
     signals = rounds = 0
     with Vendor(SLOW) as vendor, Lag() as lag:
-        calm = Bench(tmp_path / "calm", vendor.url, problems=10)
+        calm = Bench(tmp_path / "calm", vendor.url, problems=problems)
         calm.complete()
         distinct = len(vendor.book)
         while signals < wanted:
-            bench = Bench(tmp_path / f"round-{rounds}", vendor.url, problems=10)
+            bench = Bench(tmp_path / f"round-{rounds}", vendor.url, problems=problems)
             seen, done = len(vendor.book), False
             while not done:
                 number = chance.choice((signal.SIGINT, signal.SIGTERM))

@@ -13,7 +13,7 @@ from oversight.engine.batches.journal import BatchJournal
 from oversight.engine.batches.session import BatchCancellation
 from oversight.engine.cli.faults import halt_code
 from oversight.engine.cli.group import NamedGroup
-from oversight.engine.cli.naming import run_argument, run_named
+from oversight.engine.cli.naming import run_argument
 from oversight.engine.cli.options import json_option, run_store_option
 from oversight.engine.cli.output import say, show, show_json
 from oversight.engine.cli.terminal import under_signals
@@ -21,7 +21,6 @@ from oversight.engine.display.quantity import counted
 from oversight.engine.runs.loaded_sweep import open_run
 from oversight.engine.runs.manifest import read_manifest
 from oversight.engine.runs.run import Run, RunOptions
-from oversight.engine.system.loop import event_loop
 
 
 @click.group(cls=NamedGroup)
@@ -32,9 +31,9 @@ def command() -> None:
 @command.command("list")
 @run_argument
 @json_option
-def list_batches(named: str, as_json: bool) -> None:
+def list_batches(run: Path, as_json: bool) -> None:
     """Print the batches that the folder RUN has out, as it knows them. Nothing is sent."""
-    journal = BatchJournal(run_named(named), reads_only=True)
+    journal = BatchJournal(run, reads_only=True)
     out = {**journal.out, **{f"({mark})": batch for mark, batch in journal.intended.items()}}
     if as_json:
         show_json([{"id": id, **asdict(batch)} for id, batch in out.items()])
@@ -50,13 +49,12 @@ def list_batches(named: str, as_json: bool) -> None:
 @command.command()
 @run_argument
 @run_store_option
-def cancel(named: str, store: str | None) -> None:
+def cancel(run: Path, store: str | None) -> None:
     """Cancel the batches that the folder RUN has out.
 
     Vendors bill the calls that were done by then: their replies are stored and counted. Waits until
     every batch has ended, which can take minutes. The run can go on later, in batches or live.
     """
-    run = run_named(named)
     manifest, loaded = read_manifest(run), open_run(run)
     known = manifest.store if "://" in manifest.store else Path(manifest.store).expanduser()
     options = RunOptions(store or known, run, overrides=manifest.overrides, part=manifest.part)
@@ -66,7 +64,6 @@ def cancel(named: str, store: str | None) -> None:
             lambda: opened.execute(executor=BatchCancellation),
             loaded.stop_token,
             opened.snapshot,
-            event_loop(),
         )
     left = _batches_out(run)
     paid = sum_usage(read_ledger(run).values())

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from oversight.engine.cli.naming import run_argument, run_named
+from oversight.engine.cli.naming import run_argument
 from oversight.engine.cli.options import output_option, recorded_option
 from oversight.engine.cli.output import say, show
 from oversight.engine.display.quantity import counted
@@ -22,7 +22,6 @@ SAID_EVERY = 500
     "--readings",
     type=click.IntRange(0),
     default=READINGS,
-    show_default=True,
     help="How many transcripts: failed, doubtful, and those of lowest and highest ASD.",
 )
 @click.option("--whole", is_flag=True, help="Include every transcript.")
@@ -32,7 +31,7 @@ SAID_EVERY = 500
 )
 @recorded_option
 def command(
-    named: str,
+    run: Path,
     output: Path,
     readings: int,
     whole: bool,
@@ -53,10 +52,10 @@ def command(
         if done % SAID_EVERY == 0:
             say(f"{done:,} of {all:,} transcripts")
 
-    with OpenedRun(run_named(named), store) as run:
+    with OpenedRun(run, store) as opened:
         written = asyncio.run(
             write_bundle(
-                run, output, most=None if whole else readings, calls=not no_calls, told=told
+                opened, output, most=None if whole else readings, calls=not no_calls, told=told
             )
         )
     size = f"{written.bytes / 1e6:.1f} MB"

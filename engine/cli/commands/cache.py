@@ -17,7 +17,6 @@ from oversight.cache.explain import differences
 from oversight.cache.lock import exclusive_lock
 from oversight.cache.merge import MergeStatistics, merge
 from oversight.cache.record import Record, checked_records, read_record, records
-from oversight.cache.reply import Outcome
 from oversight.cache.rows import STORE_FILE, RowReader
 from oversight.cache.salvage import salvageable
 from oversight.cache.stats import store_statistics
@@ -71,20 +70,16 @@ def stats(store: str | None, as_json: bool) -> None:
     "--limit",
     type=click.IntRange(0),
     default=50,
-    show_default=True,
     help="List at most this many; 0: all.",
 )
 @json_option
 def list_(
     store: str | None,
-    models: tuple[str, ...],
-    outcomes: tuple[Outcome, ...],
-    older_than: int | None,
+    selection: Selection,
     limit: int,
     as_json: bool,
 ) -> None:
     """List stored replies, the newest first."""
-    selection = Selection(models, outcomes, older_than)
     with _reading(store) as (_, replies):
         fitting = [(record.stored_at, record.key) for record in _selected(replies, selection)]
         newest = heapq.nlargest(limit or len(fitting), fitting)
@@ -183,15 +178,12 @@ def verify(store: str | None, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def prune(
     store: str | None,
-    models: tuple[str, ...],
-    outcomes: tuple[Outcome, ...],
-    older_than: int | None,
+    selection: Selection,
     damaged: bool,
     dry_run: bool,
     yes: bool,
 ) -> None:
     """Remove stored replies. A run that needs them again will ask, and pay, again."""
-    selection = Selection(models, outcomes, older_than)
     if bool(selection) == damaged:
         raise click.UsageError("say what to remove: --model, --outcome, --older-than or --damaged")
     with _reading(store) as (place, replies):
@@ -206,12 +198,9 @@ def prune(
         return
     if not yes:
         click.confirm(f"Remove {len(keys):,} of {total:,} replies from {place}?", abort=True)
-    ours = open_store(place)
-    try:
+    with closing(open_store(place)) as ours:
         some = (keys[start : start + AT_ONCE] for start in range(0, len(keys), AT_ONCE))
         removed = sum(map(ours.delete_many, some))
-    finally:
-        ours.close()
     show(f"{removed:,} of {total:,} replies removed from {place}")
 
 
@@ -223,13 +212,10 @@ def prune(
 def export(
     output: Path,
     store: str | None,
-    models: tuple[str, ...],
-    outcomes: tuple[Outcome, ...],
-    older_than: int | None,
+    selection: Selection,
     everything: bool,
 ) -> None:
     """Write stored replies into one file, a bundle; for those of a run: oversight export."""
-    selection = Selection(models, outcomes, older_than)
     if bool(selection) == everything:
         raise click.UsageError("say what to export: --all, or --model, --outcome, --older-than")
     with _reading(store) as (_, replies):
@@ -314,7 +300,7 @@ def _merged(source: Path, named: str) -> MergeStatistics:
 
 
 def _tell(merged: MergeStatistics, path: Path | str) -> None:
-    """Print the counts of merged entries; exit with DAMAGED if any was left out."""
+    """Print the counts of merged entries; exit with FAILED if any was left out."""
     show(
         f"{counted(merged.new, 'reply', 'replies')} added to {path}; already there: "
         f"{merged.known:,}; different and not replaced: {merged.other:,}; damaged: "
@@ -337,10 +323,8 @@ def _reading(store: str | None) -> Iterator[tuple[str, Reader]]:
     else:
         replies = MemoryStore()
         say(f"{named} holds no replies yet; a first run records some: oversight demo")
-    try:
+    with closing(replies):
         yield named, replies
-    finally:
-        replies.close()
 
 
 def _reachable(replies: Reader) -> Iterator[tuple[str, bytes | DamagedEntry]]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal, get_args
 
 import click
@@ -9,8 +10,13 @@ import click
 from oversight.engine.cli.completing import run_names
 from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.naming import run_argument, run_named
-from oversight.engine.cli.number import Number
-from oversight.engine.cli.options import format_option, recorded_option, score_option, seed_option
+from oversight.engine.cli.options import (
+    Number,
+    format_option,
+    recorded_option,
+    score_option,
+    seed_option,
+)
 from oversight.engine.cli.output import say, show, show_json, width
 from oversight.engine.decisions.calls import RunCalls, calls_of_run
 from oversight.engine.decisions.comparison import (
@@ -56,14 +62,12 @@ from oversight.protocols.scoring.families import Family
     "--family",
     type=click.Choice(get_args(Family)),
     default="step-max-t",
-    show_default=True,
     help="How p values are corrected for the number of contrasts.",
 )
 @click.option(
     "--equivalence",
     type=Number(0, min_open=True),
     default=0.05,
-    show_default=True,
     help="Rows whose ASD differs by less than this count as equivalent.",
 )
 @click.option(
@@ -80,7 +84,7 @@ from oversight.protocols.scoring.families import Family
 @format_option
 @seed_option
 def command(
-    named: str,
+    run: Path,
     other: str | None,
     baseline: str | None,
     pairs: Literal["all"] | None,
@@ -110,7 +114,7 @@ def command(
     """
     asked = [read_condition(text) for text in conditions]
     words = (*contrasts, *(f"{each.first},{each.second}" for each in asked))
-    first = read_rows(run_named(named))
+    first = read_rows(run)
     if over:
         if other is not None or len(contrasts) != 1:
             raise click.UsageError("--over is for one run and one --contrast A,B, the same in all")

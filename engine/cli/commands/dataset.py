@@ -8,8 +8,8 @@ import click
 from oversight.engine.cli.dataset_table import TELLS, inventory_text
 from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.group import NamedGroup
-from oversight.engine.cli.number import Number
 from oversight.engine.cli.options import (
+    Number,
     json_option,
     limit_option,
     max_cost_option,
@@ -34,7 +34,6 @@ lanes_option = click.option(
     "--lanes",
     type=click.IntRange(1),
     default=64,
-    show_default=True,
     help="Questions worked on at once.",
 )
 loader_option = click.option(
@@ -99,9 +98,8 @@ def fetch(name: str, output: Path | None, pins: tuple[str, ...], mirror: str | N
     A download that broke off goes on where it stopped. A file whose checksum is not the one that
     is known, or that --sha256 names, is not kept.
     """
-    from oversight.engine.cli.commands.dataset_fetch import (
-        fetch_all,  # only this command needs aiohttp
-    )
+    # Only this command needs aiohttp.
+    from oversight.engine.cli.commands.dataset_fetch import fetch_all
 
     fetch_all(name, output or Path("data") / name, pins, mirror)
 
@@ -114,7 +112,6 @@ def fetch(name: str, output: Path | None, pins: tuple[str, ...], mirror: str | N
     "--drafts",
     type=click.IntRange(1),
     default=4,
-    show_default=True,
     help="Drafts asked for per question.",
 )
 @click.option(
@@ -122,7 +119,7 @@ def fetch(name: str, output: Path | None, pins: tuple[str, ...], mirror: str | N
     type=Number(0, 2),
     help="Sampling temperature of the drafts. Default: the provider's.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the order of labels.")
+@click.option("--seed", type=int, default=0, help="Seed of the order of labels.")
 @limit_option
 @lanes_option
 @max_cost_option
@@ -149,10 +146,7 @@ def generate_wrong(
     plausible it is. Replies are stored: after a stop the same command goes on, and pays for
     nothing twice. Exit codes are those of `oversight run`.
     """
-    from oversight.engine.cli.commands.dataset_generate import (  # for these commands alone
-        Wish,
-        generate_all,
-    )
+    from oversight.engine.cli.commands.dataset_generate import Wish, generate_all
     from oversight.engine.datasets.generation import Generation
 
     mend = "take another model, or more --drafts"
@@ -171,7 +165,6 @@ def generate_wrong(
     "--temperature",
     type=Number(0, 2),
     default=0.0,
-    show_default=True,
     help="Sampling temperature of the solutions.",
 )
 @lanes_option
@@ -198,10 +191,7 @@ def generate_rewritten(
     result that it had, leaves its question out. Replies are stored: after a stop the same command
     goes on, and pays for nothing twice. Exit codes are those of `oversight run`.
     """
-    from oversight.engine.cli.commands.dataset_generate import (  # for these commands alone
-        Wish,
-        generate_all,
-    )
+    from oversight.engine.cli.commands.dataset_generate import Wish, generate_all
     from oversight.engine.datasets.generation import Rewriting
 
     mend = "take another model, or data with worked solutions"

@@ -1,8 +1,6 @@
 """`oversight dataset generate-…`: runs a production in a terminal, and prints its result."""
 
 import os
-import shlex
-import sys
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +10,7 @@ from typing import Any
 from oversight.engine.accounting.prices import listed
 from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.faults import halt_code
-from oversight.engine.cli.output import say, show
+from oversight.engine.cli.output import say, show, typed
 from oversight.engine.cli.terminal import under_signals
 from oversight.engine.datasets.production import Production, ProductionSession
 from oversight.engine.display.progress import console
@@ -25,7 +23,6 @@ from oversight.engine.runs.stores import open_store
 from oversight.engine.simulation.model import PREFIX
 from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.document import Document
-from oversight.engine.system.loop import event_loop
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.datasets.leak import leak_gate
 from oversight.protocols.question import Problem
@@ -68,7 +65,6 @@ def generate_all(wish: Wish, generation: Production[Any, Any]) -> int:
             partial(session.execute, ProgressDisplay(console())),
             models.stop_token,
             session.snapshot,
-            event_loop(),
         )
     return _finished(generation, wish) if halt is None else _stopped(halt, generation)
 
@@ -76,7 +72,7 @@ def generate_all(wish: Wish, generation: Production[Any, Any]) -> int:
 def _stopped(halt: Halt, generation: Production[Any, Any]) -> int:
     done, items = generation.done, len(generation.items)
     say(f"{str(halt).rstrip('.')}. {done:,} of {items:,} questions done")
-    say(f"nothing is written yet, and no reply is lost; go on with: {_again()}")
+    say(f"nothing is written yet, and no reply is lost; go on with: {typed()}")
     return halt_code(halt)
 
 
@@ -107,7 +103,3 @@ def _write(problems: tuple[Problem, ...], path: Path) -> None:
         os.replace(new, path)
     except OSError as exc:
         raise UsageError(f"-o {path}: cannot be written: {exc.strerror}") from exc
-
-
-def _again() -> str:
-    return shlex.join(["oversight", *sys.argv[1:]])

@@ -16,7 +16,6 @@ from oversight.engine.cli.output import show, show_json
 from oversight.engine.errors import UsageError
 from oversight.engine.planning.preflight import PreflightResult, ending, examine, key_of
 from oversight.engine.planning.reasoning import cramped
-from oversight.engine.providers import sdk_clients
 from oversight.engine.providers.catalogue import PROVIDERS
 from oversight.engine.providers.keys import environment, settings_of
 from oversight.engine.providers.retirements import today
@@ -41,8 +40,6 @@ def command(what: tuple[str, ...], overrides: tuple[str, ...], as_json: bool) ->
     With neither, it lists which keys are set. Exit code 1 if anything is not well.
     """
     variables = environment(Path())
-    if what:
-        sdk_clients.load_clients()
     if len(what) == 1 and Path(what[0]).suffix in (".yaml", ".yml"):
         findings = asyncio.run(_sweep(open_sweep(Path(what[0]), overrides), variables))
     elif overrides:

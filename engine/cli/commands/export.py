@@ -11,7 +11,7 @@ import click
 
 from oversight.cache.bundle import export_bundle
 from oversight.engine.accounting.prices import listed, load_prices
-from oversight.engine.cli.naming import run_argument, run_named
+from oversight.engine.cli.naming import run_argument
 from oversight.engine.cli.options import output_option, prices_option, recorded_option, score_option
 from oversight.engine.cli.output import say
 from oversight.engine.display.quantity import counted
@@ -33,7 +33,6 @@ MIN_CELLS = 1_000
     "format",
     type=click.Choice(["bundle", *get_args(FrameFormat)]),
     default="bundle",
-    show_default=True,
     help="bundle: the replies in one file; the others: tables of rows, cells, turns and calls.",
 )
 @output_option("RUN/replies.bundle, or for tables RUN/frames")
@@ -44,7 +43,7 @@ MIN_CELLS = 1_000
 @prices_option
 @score_option
 def command(
-    named: str,
+    run: Path,
     format: Literal["bundle"] | FrameFormat,
     output: Path | None,
     store: str | None,
@@ -61,7 +60,6 @@ def command(
     Tables are for pandas, polars, DuckDB and spreadsheets: one file each, with failed and missing
     worlds, and a column for each setting in which rows differ. Parquet needs the extra `frames`.
     """
-    run = run_named(named)
     if format == "bundle":
         if no_replies:
             raise click.UsageError("--no-replies is for tables: --format parquet, csv or jsonl")

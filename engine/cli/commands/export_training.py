@@ -5,9 +5,14 @@ from pathlib import Path
 
 import click
 
-from oversight.engine.cli.naming import run_argument, run_named
-from oversight.engine.cli.number import Number
-from oversight.engine.cli.options import output_option, recorded_option, row_options, seed_option
+from oversight.engine.cli.naming import run_argument
+from oversight.engine.cli.options import (
+    Number,
+    output_option,
+    recorded_option,
+    row_options,
+    seed_option,
+)
 from oversight.engine.cli.output import say, show
 from oversight.engine.display.quantity import counted
 from oversight.engine.errors import UsageError
@@ -46,22 +51,19 @@ MEND = {
     "--eval-share",
     type=Number(0, 1, max_open=True),
     default=0.1,
-    show_default=True,
     help="Share of the groups that is held out for evaluation.",
 )
 @seed_option
 @row_options
 @recorded_option
 def command(
-    named: str,
+    run: Path,
     recipe: str,
     output: Path | None,
     least: float | None,
     eval_share: float,
     seed: int,
-    protocol: str,
-    agent: str,
-    judge: str,
+    parts: Parts,
     store: str | None,
 ) -> None:
     """Write what the folder RUN teaches as train.jsonl, eval.jsonl and a card.
@@ -74,11 +76,9 @@ def command(
     Labels are the judge's verdicts, never the true values. Replies come from the store; nothing
     is sent. The same run gives the same bytes.
     """
-    run = run_named(named)
     opened = open_run(run)
     manifest = read_manifest(run)
     threshold = DEFAULT_THRESHOLDS[recipe] if least is None else least
-    parts = Parts(protocol, agent, judge)
     done = {record.place for record in outcomes(run) if record.failure is None}
     cells = [cell for cell in opened.sweep.cells() if cell.place in done and parts.fit(cell.row)]
     with recorded(run, store) as replies:

@@ -9,7 +9,7 @@ import click
 from oversight.engine.accounting.ledger import sum_usage
 from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.accounting.prices import listed, load_prices
-from oversight.engine.cli.naming import run_argument, run_named
+from oversight.engine.cli.naming import run_argument
 from oversight.engine.cli.options import (
     prices_option,
     recorded_option,
@@ -38,7 +38,7 @@ from oversight.engine.runs.recorded import recorded
 @recorded_option
 @tables_format_option
 def command(
-    named: str,
+    run: Path,
     score: str,
     axis: CostAxis | None,
     prices: Path | None,
@@ -52,13 +52,12 @@ def command(
     "Marginal" is what it adds to the rows above it in the report: the calls that none of them
     uses. Nothing is sent.
     """
-    folder = run_named(named)
-    run = read_rows(folder)
-    with recorded(folder, store) as replies:
-        calls = asyncio.run(calls_of_run(run.opened, folder, replies))
-    costs = row_costs(run, calls, load_prices(prices) if prices else listed())
-    found = frontier(run, costs, score=score, axis=axis)
-    paid = sum_usage(read_ledger(folder).values()).dollars or None
+    rows = read_rows(run)
+    with recorded(run, store) as replies:
+        calls = asyncio.run(calls_of_run(rows.opened, run, replies))
+    costs = row_costs(rows, calls, load_prices(prices) if prices else listed())
+    found = frontier(rows, costs, score=score, axis=axis)
+    paid = sum_usage(read_ledger(run).values()).dollars or None
     if format == "json":
         show_json(costs_json(costs, found, paid))
         return

@@ -1,8 +1,6 @@
 """`oversight human`: people in the seats of a sweep, or as judges of finished transcripts."""
 
 import asyncio
-import shlex
-import sys
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -17,8 +15,8 @@ from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.faults import halt_code
 from oversight.engine.cli.group import NamedGroup
 from oversight.engine.cli.naming import run_argument, run_named
-from oversight.engine.cli.number import Number
 from oversight.engine.cli.options import (
+    Number,
     host_option,
     json_option,
     limit_option,
@@ -31,7 +29,7 @@ from oversight.engine.cli.options import (
     set_option,
     store_option,
 )
-from oversight.engine.cli.output import say, show, show_json
+from oversight.engine.cli.output import say, show, show_json, typed
 from oversight.engine.display.quantity import counted
 from oversight.engine.errors import UsageError
 from oversight.engine.persons.desk import Desk, DeskSettings
@@ -40,6 +38,8 @@ from oversight.engine.runs.listing import is_run
 from oversight.engine.runs.loaded_sweep import open_run
 from oversight.engine.runs.lookup import Parts, cells_with_verdict
 from oversight.engine.runs.replay import replay_cache
+from oversight.engine.runs.run import RunOptions
+from oversight.engine.runs.stores import store_name
 
 PORT = 7721
 PANEL = "raters"
@@ -60,7 +60,6 @@ def command() -> None:
     "--raters",
     type=click.IntRange(1),
     default=2,
-    show_default=True,
     metavar="N",
     help="Raters of each panel; each gets a link of their own.",
 )
@@ -68,7 +67,6 @@ def command() -> None:
     "--each",
     type=click.IntRange(1),
     default=1,
-    show_default=True,
     metavar="K",
     help="With RUN: raters for each transcript.",
 )
@@ -78,14 +76,12 @@ def command() -> None:
 @click.option(
     "--before/--no-before",
     default=True,
-    show_default=True,
     help="Ask for a belief before the transcript is shown.",
 )
 @click.option(
     "--attention",
     type=click.IntRange(0),
     default=10,
-    show_default=True,
     metavar="N",
     help="One attention item in N answers; 0 for none.",
 )
@@ -93,7 +89,6 @@ def command() -> None:
     "--repeat",
     type=Number(0, 1),
     default=0.0,
-    show_default=True,
     metavar="SHARE",
     help="Share of each rater's judgements to ask for a second time, after ten others.",
 )
@@ -101,7 +96,6 @@ def command() -> None:
     "--return-after",
     type=Number(0),
     default=60.0,
-    show_default=True,
     metavar="MINUTES",
     help="Time after which an abandoned task goes to another rater.",
 )
@@ -128,9 +122,7 @@ def serve(
     port: int,
     host: str,
     problems: int | None,
-    protocol: str,
-    agent: str,
-    judge: str,
+    parts: Parts,
     overrides: tuple[str, ...],
     limit: int | None,
     max_cost: float | None,
@@ -151,15 +143,14 @@ def serve(
     seating = Seating(settings, raters, host, port)
     path = Path(what)
     if path.is_file() and not is_run(path):
-        if protocol or agent or judge or problems is not None or each > 1:
+        if parts != Parts() or problems is not None or each > 1:
             raise UsageError(f"{what} is a sweep file: rows, --problems and --each are for a RUN")
-        options = SweepOptions(path, overrides, limit, store, run_folder, max_cost)
-        raise SystemExit(_run_with_persons(options, seating))
+        options = RunOptions(store_name(store), run_folder, overrides=overrides, max_cost=max_cost)
+        raise SystemExit(_run_with_persons(path, limit, options, seating))
     if overrides or limit is not None or run_folder is not None or max_cost is not None:
         raise UsageError(
             f"{what} is a run: --set, --limit, --max-cost and --run-folder are for a SWEEP"
         )
-    parts = Parts(protocol, agent, judge)
     raise SystemExit(_judged_by_persons(run_named(what), parts, problems, each, store, seating))
 
 
@@ -173,19 +164,7 @@ class Seating:
     port: int
 
 
-@dataclass(frozen=True, slots=True)
-class SweepOptions:
-    """The sweep to run, and its flags."""
-
-    path: Path
-    overrides: tuple[str, ...]
-    limit: int | None
-    store: str | None
-    folder: Path | None
-    max_cost: float | None
-
-
-def _run_with_persons(given: SweepOptions, seating: Seating) -> int:
+def _run_with_persons(sweep: Path, limit: int | None, options: RunOptions, seating: Seating) -> int:
     from oversight.engine.cli.raters import RaterPages, seated_desk
     from oversight.engine.cli.terminal import Presentation, run_in_terminal
     from oversight.engine.persons.panel import panels_of
@@ -194,22 +173,20 @@ def _run_with_persons(given: SweepOptions, seating: Seating) -> int:
     from oversight.engine.runs.loaded_sweep import load_sweep
     from oversight.engine.runs.lock import take_lock
     from oversight.engine.runs.observer import Observer
-    from oversight.engine.runs.run import Run, RunOptions
+    from oversight.engine.runs.run import Run
     from oversight.engine.runs.session import RunSession
-    from oversight.engine.runs.stores import store_name
     from oversight.engine.sweeps.sweepfile import read_sweep_file
 
-    loaded = load_sweep(read_sweep_file(given.path, given.overrides, given.limit))
+    loaded = load_sweep(read_sweep_file(sweep, options.overrides, limit))
     panels = panels_of(loaded.sweep.models)
     if not panels:
         raise UsageError(
-            f"{given.path}: no seat has a person; write person/NAME for a model, or run it and "
+            f"{sweep}: no seat has a person; write person/NAME for a model, or run it and "
             "have persons judge its transcripts: oversight human serve RUN"
         )
     lanes = max(loaded.file.top.lanes, min(len(loaded.sweep), MOST_LANES))
     top = replace(loaded.file.top, lanes=lanes)
     loaded = replace(loaded, file=replace(loaded.file, top=top))
-
     desks: list[Desk] = []
 
     def pages(run: Run) -> Sequence[Observer]:
@@ -223,14 +200,7 @@ def _run_with_persons(given: SweepOptions, seating: Seating) -> int:
     def session(assignment: Assignment) -> RunSession:
         return PersonsSession(assignment, desks[0].pool) if desks else RunSession(assignment)
 
-    options = RunOptions(
-        store_name(given.store),
-        given.folder,
-        overrides=given.overrides,
-        max_cost=given.max_cost,
-    )
-    again = shlex.join(["oversight", *sys.argv[1:]])
-    shown = Presentation(again, "text", "brier")
+    shown = Presentation(typed(), "text", "brier")
     return run_in_terminal(loaded, options, shown, session, observers=pages)
 
 
@@ -304,12 +274,12 @@ def _judged_by_persons(
 @command.command()
 @run_argument
 @json_option
-def status(named: str, as_json: bool) -> None:
+def status(run: Path, as_json: bool) -> None:
     """Print how far each rater of RUN is."""
     from oversight.engine.decisions.raters import rater_standings
     from oversight.engine.decisions.raters_text import standings_text
 
-    found = rater_standings(run_named(named))
+    found = rater_standings(run)
     if as_json:
         show_json(found)
     else:
@@ -320,7 +290,7 @@ def status(named: str, as_json: bool) -> None:
 @run_argument
 @recorded_option
 @json_option
-def agreement(named: str, store: str | None, as_json: bool) -> None:
+def agreement(run: Path, store: str | None, as_json: bool) -> None:
     """Print how well the raters of RUN agree, how good each is, and how the model judge compares.
 
     Krippendorff's alpha of the answers that they found likeliest, and of their probabilities; for
@@ -330,7 +300,7 @@ def agreement(named: str, store: str | None, as_json: bool) -> None:
     from oversight.engine.decisions.raters import rater_agreement
     from oversight.engine.decisions.raters_text import agreement_json, agreement_text
 
-    found = rater_agreement(run_named(named), store)
+    found = rater_agreement(run, store)
     if as_json:
         show_json(agreement_json(found))
     else:

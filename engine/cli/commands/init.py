@@ -2,7 +2,6 @@
 
 import asyncio
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,8 +40,6 @@ def command(sweep: Path, example: str | None, local: str | None) -> None:
         sweep.parent.mkdir(parents=True, exist_ok=True)
         with sweep.open("x", encoding="utf-8") as file:
             file.write(text)
-    except FileExistsError:
-        raise UsageError(f"{sweep} is there already; choose another name") from None
     except OSError as exc:
         raise UsageError(f"{sweep}: cannot be written: {exc.strerror}") from exc
     say(f"wrote {sweep}. Look at it, then: oversight run {sweep}")
@@ -94,9 +91,14 @@ def _quoted(text: str) -> str:
 def _text(example: str | None) -> str:
     if example is None:
         return _data("starter.yaml")
+    package = files("oversight.engine")
+    examples = package.joinpath("data", "examples")
+    if not examples.is_dir():
+        # In a working tree they are beside the package.
+        examples = package.joinpath("..", "examples")
     there = {
         file.name.removesuffix(".yaml"): file
-        for file in _examples().iterdir()
+        for file in examples.iterdir()
         if file.name.endswith(".yaml")
     }
     if example not in there:
@@ -106,10 +108,3 @@ def _text(example: str | None) -> str:
 
 def _data(name: str) -> str:
     return files("oversight.engine").joinpath("data", name).read_text(encoding="utf-8")
-
-
-def _examples() -> Traversable:
-    """The folder of examples: in the package, or beside it in a working tree."""
-    package = files("oversight.engine")
-    installed = package.joinpath("data", "examples")
-    return installed if installed.is_dir() else package.joinpath("..", "examples")

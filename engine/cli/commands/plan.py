@@ -3,6 +3,7 @@
 import asyncio
 import math
 from collections.abc import Iterable
+from contextlib import closing, nullcontext
 from datetime import date
 from pathlib import Path
 
@@ -12,8 +13,8 @@ from oversight.cache.rows import STORE_FILE
 from oversight.engine.accounting.prices import listed, load_prices
 from oversight.engine.cli.completing import run_names, sweep_files
 from oversight.engine.cli.naming import run_named
-from oversight.engine.cli.number import Number
 from oversight.engine.cli.options import (
+    Number,
     batch_option,
     json_option,
     limit_option,
@@ -75,7 +76,6 @@ PLAN_HEAD = (
     "--power",
     type=Number(0, 1, min_open=True, max_open=True),
     default=0.8,
-    show_default=True,
     help="Chance of finding a difference of that size.",
 )
 @score_option
@@ -111,8 +111,7 @@ def command(
     opened = open_sweep(sweep, overrides, limit)
     place = store_name(store)
     there = is_url(place) or (Path(place) / STORE_FILE).exists()
-    replies = open_for_reading(place) if there else None
-    try:
+    with closing(open_for_reading(place)) if there else nullcontext() as replies:
         known = load_prices(prices) if prices else listed()
         batched = opened.models.batched(opened.sweep.models, batch)
         plan = asyncio.run(plan_sweep(opened, replies, known, batched))
@@ -130,9 +129,6 @@ def command(
                     power=power,
                 )
             )
-    finally:
-        if replies is not None:
-            replies.close()
     gate = leak_gate(opened.sweep.problems).line
     if as_json:
         told: dict[str, object] = {

@@ -9,6 +9,7 @@ from oversight.engine.cli.naming import run_named
 from oversight.engine.cli.options import output_option, recorded_option, row_options, score_option
 from oversight.engine.cli.output import say, show
 from oversight.engine.errors import UsageError
+from oversight.engine.runs.lookup import Parts
 from oversight.engine.system.files import unwritable
 
 KINDS = (
@@ -23,7 +24,6 @@ KINDS = (
     "--kind",
     type=click.Choice(KINDS),
     default="asd",
-    show_default=True,
     help="What to draw; docs/pages.md says what each kind shows.",
 )
 @output_option("RUN-KIND.pdf")
@@ -38,7 +38,6 @@ KINDS = (
     "--style",
     type=click.Choice(["paper", "column", "slides"]),
     default="paper",
-    show_default=True,
     help="Size: two columns of a page, one column, or a slide.",
 )
 @recorded_option
@@ -47,9 +46,7 @@ def command(
     kind: str,
     output: Path | None,
     data: Path | None,
-    protocol: str,
-    agent: str,
-    judge: str,
+    parts: Parts,
     score: str,
     style: str,
     store: str | None,
@@ -61,13 +58,11 @@ def command(
     """
     from oversight.engine.pictures.drawing import data_of, pictured
     from oversight.engine.pictures.opened import OpenedRun
-    from oversight.engine.runs.lookup import Parts
 
     if len(named) != (2 if kind == "compare" else 1):
         raise UsageError(f"--kind {kind} takes {'two runs' if kind == 'compare' else 'one run'}")
     runs = [OpenedRun(run_named(word), store) for word in named]
     try:
-        parts = Parts(protocol, agent, judge)
         picture = pictured(runs[0], kind, score, runs[1] if runs[1:] else None, parts)
     finally:
         for run in runs:

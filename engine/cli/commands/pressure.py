@@ -1,11 +1,12 @@
 """`oversight pressure`: what a protocol rewards when its reward is optimised."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeAlias, get_args
 
 import click
 
-from oversight.engine.cli.naming import run_argument, run_named
+from oversight.engine.cli.naming import run_argument
 from oversight.engine.cli.options import tables_format_option
 from oversight.engine.cli.output import say, show, show_json, width
 from oversight.engine.decisions.games import plays_game, row_games
@@ -44,7 +45,6 @@ def _numbers(read: Callable[[str], float], least: float) -> Callable[..., Streng
     "--select",
     type=click.Choice(get_args(SelectionMethod)),
     default="bon",
-    show_default=True,
     help="How the agent is selected: best of n (bon), or exponential tilt.",
 )
 @click.option(
@@ -72,12 +72,11 @@ def _numbers(read: Callable[[str], float], least: float) -> Callable[..., Streng
     "score",
     type=click.Choice(list(ALL_SCORES)),
     default="brier",
-    show_default=True,
     help="Scoring rule that the agent is rewarded by.",
 )
 @tables_format_option
 def command(
-    named: str,
+    run: Path,
     select: SelectionMethod,
     ns: Strengths | None,
     betas: Strengths | None,
@@ -94,24 +93,24 @@ def command(
     """
     if (select == "bon" and betas is not None) or (select == "tilt" and ns is not None):
         raise click.UsageError("--n is for --select bon, and --beta for --select tilt")
-    run = read_rows(run_named(named))
-    rows = run.sweep.rows
-    chosen = [n for word in words for n in rows_meant(word, rows, run.names)]
+    found = read_rows(run)
+    rows = found.sweep.rows
+    chosen = [n for word in words for n in rows_meant(word, rows, found.names)]
     if not words:
         chosen = [n for n, row in enumerate(rows) if not isinstance(row.protocol, NaiveJudge)]
-    landed = [row for row in dict.fromkeys(chosen) if run.table.outcomes[row]]
+    landed = [row for row in dict.fromkeys(chosen) if found.table.outcomes[row]]
     for row in dict.fromkeys(chosen):
         if row not in landed:
-            say(f"{run.names[row]}: has not been run yet")
+            say(f"{found.names[row]}: has not been run yet")
     if not landed:
-        raise UsageError(f"{run.folder}: no row of it has been run")
+        raise UsageError(f"{run}: no row of it has been run")
     strengths = ns if select == "bon" else betas
     curves = [
-        row_pressure(run, row, select=select, strengths=strengths, score=score)
+        row_pressure(found, row, select=select, strengths=strengths, score=score)
         for row in landed
-        if not plays_game(run, row)
+        if not plays_game(found, row)
     ]
-    games = row_games(run, [row for row in landed if plays_game(run, row)], score)
+    games = row_games(found, [row for row in landed if plays_game(found, row)], score)
     if format == "json":
         show_json(pressure_json(curves, select, score) | {"games": games_json(games)})
         return

@@ -12,7 +12,7 @@ from oversight.engine.accounting.budget import dollars
 from oversight.engine.cli.beside import ask_beside, store_of
 from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.faults import halt_code
-from oversight.engine.cli.naming import run_argument, run_named
+from oversight.engine.cli.naming import run_argument
 from oversight.engine.cli.options import max_cost_option, row_options, run_store_option
 from oversight.engine.cli.output import say, show
 from oversight.engine.display.quantity import counted
@@ -32,7 +32,6 @@ PROBLEMS = 10
     "--problems",
     type=click.IntRange(1),
     default=PROBLEMS,
-    show_default=True,
     metavar="N",
     help="Only the first N problems.",
 )
@@ -40,10 +39,8 @@ PROBLEMS = 10
 @run_store_option
 @click.option("--dry-run", is_flag=True, help="Check everything, send nothing.")
 def command(
-    named: str,
-    protocol: str,
-    agent: str,
-    judge: str,
+    run: Path,
+    parts: Parts,
     problems: int,
     max_cost: float | None,
     store: str | None,
@@ -56,9 +53,7 @@ def command(
     for all probes of RUN. --dry-run says how many questions there are. The same command goes on
     after a stop and asks nothing twice.
     """
-    run = run_named(named)
     opened = open_run(run)
-    parts = Parts(protocol, agent, judge)
     cells = cells_with_verdict(opened.sweep, run, parts, problems)
     with closing(store_of(run, store)) as replies:
         recorded = replay_cache(replies, opened.models.identity_in(replies))

@@ -46,8 +46,7 @@ def show_prompts(
     grid = replace(opened.sweep, rows=rows, problems=(about,))
     read = asyncio.run(prompts_read(grid))
     if as_json:
-        told = {"prompts": opened.sweep.prompts, "problem": about.id, "seats": read}
-        show_json(told)
+        show_json({"prompts": opened.sweep.prompts, "problem": about.id, "seats": read})
         return
     show(f"prompts {opened.sweep.prompts} · {about.id}\n")
     show("\n\n".join(map(_told, read)))

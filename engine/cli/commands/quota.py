@@ -21,8 +21,7 @@ def command(store: str | None, as_json: bool) -> None:
     rows = quota_shares(named)
     if as_json:
         keys = ("name", "run", "wanted", "share", "silent")
-        shares = [dict(zip(keys, row, strict=True)) for row in rows]
-        show_json(shares)
+        show_json([dict(zip(keys, row, strict=True)) for row in rows])
         return
     for name, run, wanted, share, silent in rows:
         quiet = f", silent for {silent:.0f} s" if silent >= 1 else ""

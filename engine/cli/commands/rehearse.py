@@ -15,8 +15,8 @@ from oversight.engine.batches.terms import BatchTerms
 from oversight.engine.cli.completing import sweep_files
 from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.cli.faults import halt_code
-from oversight.engine.cli.number import Number
 from oversight.engine.cli.options import (
+    Number,
     batch_option,
     json_option,
     limit_option,
@@ -69,14 +69,12 @@ REHEARSAL_HEAD = (
 @click.option(
     "--profile",
     default="busy",
-    show_default=True,
     help="How the server behaves: calm, busy, storm, 2026, or a TOML file.",
 )
 @click.option(
     "--speed",
     type=Number(0, 1000, min_open=True),
     default=10.0,
-    show_default=True,
     help="Simulated seconds that pass in one real second.",
 )
 @batch_option
@@ -121,8 +119,7 @@ def command(
     with serving(flags) as url:
         rehearsed, halt = _rehearsed(file, url, profile, speed, batch, max_cost, rates)
     if as_json:
-        told = {"agrees": rehearsed.agrees, "total": rehearsed.total, "rehearsal": rehearsed}
-        show_json(told)
+        show_json({"agrees": rehearsed.agrees, "total": rehearsed.total, "rehearsal": rehearsed})
     else:
         show(as_text(_table(rehearsed)))
         show("")

@@ -4,8 +4,9 @@ import asyncio
 
 import click
 
+from oversight.engine.cli.completing import run_names
 from oversight.engine.cli.exit_codes import ExitCode
-from oversight.engine.cli.naming import run_argument, run_named
+from oversight.engine.cli.naming import run_named
 from oversight.engine.cli.options import format_option, recorded_option, score_option, set_option
 from oversight.engine.cli.output import say, show, width
 from oversight.engine.reports.report import report
@@ -20,7 +21,7 @@ from oversight.engine.system.loop import event_loop
 
 
 @click.command()
-@run_argument
+@click.argument("named", metavar="RUN", shell_complete=run_names)
 @set_option
 @recorded_option
 @format_option

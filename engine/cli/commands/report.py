@@ -8,7 +8,7 @@ import click
 
 from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.accounting.prices import listed, load_prices
-from oversight.engine.cli.naming import run_argument, run_named
+from oversight.engine.cli.naming import run_argument
 from oversight.engine.cli.options import (
     format_option,
     prices_option,
@@ -59,7 +59,7 @@ from oversight.protocols.scoring.worlds import BETAS
 @prices_option
 @recorded_option
 def command(
-    named: str,
+    run: Path,
     format: str,
     score: str,
     betas: tuple[float, ...],
@@ -73,7 +73,6 @@ def command(
     --next needs two draws of each problem, or a judge of the kind `redrawn`. What things cost is
     read from the store, for ten problems.
     """
-    run = run_named(named)
     if any(map(math.isnan, betas)):
         raise click.BadParameter("nan is no number", param_hint="--beta")
     opened = open_run(run)

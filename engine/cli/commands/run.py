@@ -2,8 +2,6 @@
 
 import asyncio
 import re
-import shlex
-import sys
 from pathlib import Path
 from typing import Any, get_args
 
@@ -24,7 +22,7 @@ from oversight.engine.cli.options import (
     set_option,
     store_option,
 )
-from oversight.engine.cli.output import say, show
+from oversight.engine.cli.output import say, show, typed
 from oversight.engine.cli.terminal import Presentation, run_in_terminal
 from oversight.engine.decisions.sequential import SequentialDesign
 from oversight.engine.decisions.statement import read_direction, read_precision
@@ -41,29 +39,17 @@ from oversight.engine.runs.walk import require_abilities, require_service
 from oversight.engine.sweeps.sweepfile import read_sweep_file
 
 
-class WorkersOption(click.ParamType[Workers]):
-    """A number of processes, or `auto`."""
-
-    name = "workers"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Workers:
-        return "auto" if value == "auto" else int(click.IntRange(1).convert(value, param, ctx))
+def _workers(ctx: click.Context, param: click.Parameter, given: Any) -> Workers:
+    return "auto" if given == "auto" else int(click.IntRange(1).convert(given, param, ctx))
 
 
-class DurationOption(click.ParamType[float]):
-    """Seconds, as `6h`, `90m` or `30s`."""
-
-    name = "duration"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)([hms])", str(value))
-        if match is None:
-            self.fail(f"{value!r} is no time: write it as 6h, 90m or 30s", param, ctx)
-        return float(match[1]) * {"h": 3600.0, "m": 60.0, "s": 1.0}[match[2]]
+def _seconds(ctx: click.Context, param: click.Parameter, given: str | None) -> float | None:
+    if given is None:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([hms])", given)
+    if match is None:
+        raise click.BadParameter(f"{given!r} is no time: write it as 6h, 90m or 30s")
+    return float(match[1]) * {"h": 3600.0, "m": 60.0, "s": 1.0}[match[2]]
 
 
 @click.command()
@@ -75,7 +61,6 @@ class DurationOption(click.ParamType[float]):
     "mode",
     type=click.Choice(["use", "refresh", "replay", "off"]),
     default="use",
-    show_default=True,
     help="use: ask only for what is not stored; refresh: ask for everything again; replay: send "
     "nothing; off: neither read nor write the store.",
 )
@@ -91,14 +76,25 @@ class DurationOption(click.ParamType[float]):
 )
 @click.option(
     "--workers",
-    type=WorkersOption(),
-    default=1,
-    show_default=True,
+    callback=_workers,
+    default="1",
     metavar="N|auto",
     help="Processes; auto: a core each, unless a vendor's account is what binds.",
 )
-@click.option("--ray", default="", metavar="ADDRESS|auto", help="Workers on a Ray cluster.")
-@click.option("--part", default="", metavar="K/N", help="Every Nth problem, from the Kth on.")
+@click.option(
+    "--ray",
+    default="",
+    show_default=False,
+    metavar="ADDRESS|auto",
+    help="Workers on a Ray cluster.",
+)
+@click.option(
+    "--part",
+    default="",
+    show_default=False,
+    metavar="K/N",
+    help="Every Nth problem, from the Kth on.",
+)
 @click.option(
     "--quota", is_flag=True, help="Share the models' limits with other runs of this database."
 )
@@ -111,7 +107,7 @@ class DurationOption(click.ParamType[float]):
 @click.option(
     "--batch-for",
     "patience",
-    type=DurationOption(),
+    callback=_seconds,
     metavar="6h",
     help="How long to wait for batches in all; then they are cancelled, and the rest asked live.",
 )
@@ -120,7 +116,6 @@ class DurationOption(click.ParamType[float]):
     "then",
     type=click.Choice(list(get_args(Then))),
     default="live",
-    show_default=True,
     help="What to do with a call that three batches brought no reply to.",
 )
 @click.option(
@@ -204,9 +199,9 @@ def command(
     if is_run(sweep.parent):
         say(f"{sweep} is that of a run: without its replies in your store they are paid again")
         say(f"whoever has them: oversight export {sweep.parent}; then here: oversight cache import")
-    again = shlex.join(["oversight", *sys.argv[1:]])
+    place = store_name(store)
     options = RunOptions(
-        store_name(store),
+        place,
         run_folder,
         mode,
         overrides,
@@ -217,7 +212,6 @@ def command(
         accept_empty,
         design.batches if design else None,
     )
-    named = store_name(options.store)
-    executor = executor_for(workers, opened, named, quota=quota, ray=ray, batch=terms)
-    shown = Presentation(again, format, score, design)
+    executor = executor_for(workers, opened, place, quota=quota, ray=ray, batch=terms)
+    shown = Presentation(typed(), format, score, design)
     raise SystemExit(run_in_terminal(opened, options, shown, executor))

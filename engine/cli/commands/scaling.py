@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, get_args
 
 import click
 
-from oversight.engine.cli.naming import run_argument, run_named
+from oversight.engine.cli.naming import run_argument
 from oversight.engine.cli.options import json_option, one_protocol_option, score_option
 from oversight.engine.cli.output import show, show_json, width
 from oversight.engine.decisions.rows import read_rows
@@ -36,7 +37,6 @@ def _levels(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) 
     "--game",
     type=click.Choice(get_args(Game)),
     default="lie",
-    show_default=True,
     help="Which worlds count: lie, those that argue for a wrong answer; balanced, all.",
 )
 @click.option(
@@ -58,7 +58,7 @@ def _levels(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) 
 @score_option
 @json_option
 def command(
-    named: str,
+    run: Path,
     protocol: str,
     game: Game,
     difficulty: bool,
@@ -75,7 +75,7 @@ def command(
     role are crossed, how ASD moves with both, and at what gap lift is gone. Nothing is sent.
     """
     found = scaling(
-        read_rows(run_named(named)),
+        read_rows(run),
         protocol,
         game=game,
         difficulty=difficulty,

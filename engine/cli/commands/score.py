@@ -34,6 +34,7 @@ def _with_the_usual(
     "--compat",
     type=click.Choice(["none", "solib"]),
     default="none",
+    show_default=False,
     help="Score as SOlib does: ASD is not centred, none of the answers that tie counts as "
     "accurate, and a greedy agent argues for each with weight 1.",
 )

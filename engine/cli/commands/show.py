@@ -1,12 +1,13 @@
 """`oversight show`: the worlds of a problem, side by side."""
 
 import asyncio
+from pathlib import Path
 
 import click
 from rich.console import Console
 
 from oversight.engine.cli.completing import cells
-from oversight.engine.cli.naming import run_argument, run_named
+from oversight.engine.cli.naming import run_argument
 from oversight.engine.cli.options import json_option, recorded_option, row_options, score_option
 from oversight.engine.cli.output import say, show_json
 from oversight.engine.display.quantity import counted
@@ -31,12 +32,10 @@ from oversight.engine.runs.replay import replay_cache
 @score_option
 @json_option
 def command(
-    named: str,
+    run: Path,
     cell: str | None,
     problem: str | None,
-    protocol: str,
-    agent: str,
-    judge: str,
+    parts: Parts,
     draw: int | None,
     store: str | None,
     score: str,
@@ -47,10 +46,9 @@ def command(
     CELL is the id of a problem, or of a cell as outcomes.jsonl has it. Replies come from the
     store; nothing is sent.
     """
-    run = run_named(named)
     opened = open_run(run)
     wanted = cell or problem or opened.sweep.problems[0].id
-    about, rows, drawn = locate(opened.sweep, run, wanted, Parts(protocol, agent, judge), draw)
+    about, rows, drawn = locate(opened.sweep, run, wanted, parts, draw)
     with recorded(run, store) as replies:
         cache = replay_cache(replies, opened.models.identity_in(replies))
         row, worlds = asyncio.run(fullest(rows, about, drawn, cache))

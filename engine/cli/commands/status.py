@@ -1,11 +1,13 @@
 """`oversight status`: the progress of a run, even while another process runs it."""
 
+from pathlib import Path
+
 import click
 
 from oversight.engine.accounting.budget import dollars
 from oversight.engine.accounting.ledger import sum_usage
 from oversight.engine.accounting.ledger_file import read_ledger
-from oversight.engine.cli.naming import run_argument, run_named
+from oversight.engine.cli.naming import run_argument
 from oversight.engine.cli.options import json_option
 from oversight.engine.cli.output import asked, show, show_json
 from oversight.engine.runs.lock import holder
@@ -17,9 +19,8 @@ from oversight.engine.runs.run_folder import outcomes
 @click.command()
 @run_argument
 @json_option
-def command(named: str, as_json: bool) -> None:
+def command(run: Path, as_json: bool) -> None:
     """Print how far the folder RUN is, and which process is running it, if any."""
-    run = run_named(named)
     manifest = read_manifest(run)
     finished = failed = 0
     for record in outcomes(run):

@@ -1,5 +1,6 @@
 import asyncio
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +12,8 @@ from click.testing import CliRunner
 from oversight import run, run_async
 from oversight.cache import Ask
 from oversight.cache.errors import ReplayMiss
-from oversight.engine import EngineError
 from oversight.engine.cli.group import oversight
-from oversight.engine.errors import QuotaExhausted, RunFolderError, UsageError
+from oversight.engine.errors import ModelNotFound, QuotaExhausted, RunFolderError, UsageError
 from oversight.engine.runs.loaded_sweep import open_run
 from oversight.engine.runs.manifest import read_manifest
 from oversight.engine.runs.run_folder import outcomes
@@ -72,6 +72,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield tmp_path
     heard.clear()
     faults.clear()
+
+
+@pytest.fixture(scope="module")
+def debated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of one debate."""
+    place = tmp_path_factory.mktemp("debated")
+    return run([Debate(JUDGE, AGENT)], shipments(1), folder=place / "run", store=place).folder
 
 
 def test_protocols_of_ones_own_run_resume_and_are_reported() -> None:
@@ -142,17 +149,23 @@ def test_a_loop_that_runs_already_is_told_the_other_way() -> None:
 def test_what_cannot_be_run_is_told_before_anything_is(
     place: Path, protocols: Any, problems: Any, settings: Any, message: str
 ) -> None:
-    with pytest.raises(EngineError) as fault:
+    with pytest.raises((UsageError, ModelNotFound)) as fault:
         run(protocols, problems, **settings)
     assert message in str(fault.value)
     assert not (place / "runs").exists()
 
 
-def test_settings_out_of_range_are_told() -> None:
-    with pytest.raises(ValueError, match="draws: 0 is less than 1"):
-        run([NAIVE], shipments(1), draws=0)
-    with pytest.raises(ValueError, match=r"name: '\.\./x' cannot name a folder"):
-        run([NAIVE], shipments(1), name="../x")
+@pytest.mark.parametrize(
+    ("problems", "settings", "message"),
+    [
+        (shipments(1), {"draws": 0}, "draws: 0 is less than 1"),
+        (shipments(1), {"name": "../x"}, r"name: '\.\./x' cannot name a folder"),
+        (shipments(1) * 2, {}, "'shipment-0' stands twice"),
+    ],
+)
+def test_values_out_of_range_are_told(problems: Any, settings: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        run([NAIVE], problems, **settings)
 
 
 def test_a_folder_of_another_run_is_refused() -> None:
@@ -198,7 +211,7 @@ def test_a_run_of_the_librarys_own_protocols_is_opened_by_the_command_line() -> 
     judge = LogprobJudge("sim/judge")
     agent = Agent("sim/strong", tools=("calculator",), temperature=1.0)
     protocols = [NAIVE, Debate(judge, agent, rounds=1), Propaganda(judge, BestOf(2, agent, judge))]
-    made = run(protocols, shipments(2), draws=2, models={"sim/judge": {"noise": 2.0}})
+    made = run(protocols, shipments(1), draws=2, models={"sim/judge": {"noise": 2.0}})
     again = open_run(made.folder)
     assert again.file.protocols == tuple(protocols)
     assert again.sweep.identity == read_manifest(made.folder).identity
@@ -207,7 +220,7 @@ def test_a_run_of_the_librarys_own_protocols_is_opened_by_the_command_line() -> 
     shown = CliRunner().invoke(oversight, ["show", str(made.folder), "--protocol", "debate"])
     assert shown.stdout == made.show("shipment-0", protocol="debate", width=80)
     replayed = CliRunner().invoke(oversight, ["replay", made.folder.name])
-    assert "24 of 24 outcomes are equal to the byte" in replayed.stderr
+    assert "12 of 12 outcomes are equal to the byte" in replayed.stderr
     refused = CliRunner().invoke(oversight, ["replay", made.folder.name, "--set", "draws=1"])
     assert "was made from Python; set it there" in str(refused.exception)
 
@@ -237,14 +250,16 @@ def test_a_run_of_ones_own_protocols_says_so_to_the_command_line() -> None:
         ('"draws": 1', '"draws": 0'),
     ],
 )
-def test_what_was_made_in_python_and_cannot_be_made_again_is_told(was: str, is_now: str) -> None:
-    made = run([Debate(JUDGE, AGENT)], shipments(1))
-    file = made.folder / "sweep.yaml"
+def test_what_was_made_in_python_and_cannot_be_made_again_is_told(
+    debated: Path, place: Path, was: str, is_now: str
+) -> None:
+    shutil.copytree(debated, place / "run")
+    file = place / "run" / "sweep.yaml"
     text = file.read_text()
     assert was in text
     file.write_text(text.replace(was, is_now))
     with pytest.raises(RunFolderError, match=r"was made from Python, and "):
-        open_run(made.folder)
+        open_run(place / "run")
 
 
 def test_progress_is_told_unless_it_is_to_be_quiet(capsys: pytest.CaptureFixture[str]) -> None:
@@ -274,13 +289,3 @@ def test_what_was_said_in_a_run_is_shown() -> None:
         return made.show("shipment-1", width=120)
 
     assert asyncio.run(notebook()) == fullest
-
-
-def test_the_same_problem_twice_is_refused() -> None:
-    with pytest.raises(ValueError, match="'shipment-0' stands twice"):
-        run([NAIVE], [*shipments(1), *shipments(1)])
-
-
-def test_errors_of_settings_are_sweep_errors() -> None:
-    with pytest.raises(UsageError):
-        run([], shipments(1))

@@ -7,6 +7,8 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -43,15 +45,26 @@ ENTRIES = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch) -> Path:
-    """The store of the user, with four replies."""
-    path = tmp_path / "store"
-    monkeypatch.setenv("OVERSIGHT_STORE", str(path))
-    store = DiskStore(path)
-    store.put_many(ENTRIES)
-    store.close()
+KEYS = {key for key, _ in ENTRIES}
+
+
+@pytest.fixture(scope="module")
+def four_replies(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("replies") / "store"
+    put(path, ENTRIES)
     return path
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch, four_replies) -> Path:
+    """The store of the user, with four replies."""
+    monkeypatch.setenv("OVERSIGHT_STORE", str(tmp_path / "store"))
+    return shutil.copytree(four_replies, tmp_path / "store")
+
+
+def put(folder: Path, entries: Iterable[tuple[str, bytes]]) -> None:
+    with closing(DiskStore(folder)) as store:
+        store.put_many(list(entries))
 
 
 def cache(*arguments: object, code: int = 0, answer: str | None = None) -> Result:
@@ -61,19 +74,19 @@ def cache(*arguments: object, code: int = 0, answer: str | None = None) -> Resul
 
 
 def kept(folder: Path) -> set[str]:
-    store = ReadOnlyStore(folder)
-    try:
+    with closing(ReadOnlyStore(folder)) as store:
         return set(store.keys())
-    finally:
-        store.close()
 
 
 def plant(folder: Path) -> str:
     """An entry that no program of ours wrote."""
-    store = DiskStore(folder)
-    store.put_many([("f" * 20, b"\x01 no record")])
-    store.close()
+    put(folder, [("f" * 20, b"\x01 no record")])
     return "f" * 20
+
+
+def written(folder: Path) -> dict[str, tuple[int, bytes]]:
+    """When each file of a store was last written, and what."""
+    return {file.name: (file.stat().st_mtime_ns, file.read_bytes()) for file in folder.iterdir()}
 
 
 def test_stats_count_replies_by_outcome_model_and_month(folder):
@@ -111,7 +124,7 @@ def test_an_empty_store_is_told_with_what_to_do(tmp_path):
 def test_the_newest_replies_are_listed_first():
     lines = [json.loads(line) for line in cache("list", "--json").stdout.splitlines()]
     assert [line["stored_at"] for line in lines] == [JULY, JULY, JULY, JUNE]
-    assert {line["key"] for line in lines} == {key for key, _ in ENTRIES}
+    assert {line["key"] for line in lines} == KEYS
     assert lines[-1] == {
         "key": ENTRIES[0][0],
         "model": "openai/gpt-4o-mini",
@@ -161,16 +174,9 @@ def test_show_prints_the_call_and_the_reply():
     assert plain["reply"]["text"] == "There are 48." and plain["key"] == ENTRIES[0][0]
 
 
-def test_show_prints_logprobs_and_tool_calls():
-    said = cache("show", ENTRIES[3][0]).stdout
-    assert "logprob of '3' -0.100" in said
-
-
 def test_what_a_model_wrote_cannot_change_the_terminal(folder):
-    store = DiskStore(folder)
     evil = stored(replace(CALL, draw=(9,)), Reply("\x1b[2Jgone\x07 [bold]plain[/bold]"))
-    store.put_many([evil])
-    store.close()
+    put(folder, [evil])
     for arguments in (["show", evil[0]], ["list"]):
         said = cache(*arguments).stdout
         assert "\x1b" not in said and "\x07" not in said and "\\u001b[2Jgone" in said
@@ -183,15 +189,15 @@ def test_an_address_that_may_mean_several_lists_them():
     assert "may mean" in result.stderr
     assert ENTRIES[2][0] in result.stderr and ENTRIES[3][0] in result.stderr
     assert ENTRIES[0][0] not in result.stderr
-    assert "36" in cache("show", ENTRIES[3][0]).stdout
+    whole = cache("show", ENTRIES[3][0]).stdout
+    assert "36" in whole
+    assert "logprob of '3' -0.100" in whole
 
 
-def test_an_address_that_is_not_stored_says_where_to_look():
-    assert "oversight cache list" in cache("show", "zzz", code=2).stderr
-
-
-def test_an_address_of_stray_bytes_is_just_not_stored():
-    assert "no stored reply" in cache("show", "\udcff", code=2).stderr
+@pytest.mark.parametrize("address", ["zzz", "\udcff"])
+def test_an_address_that_is_not_stored_says_where_to_look(address):
+    told = cache("show", address, code=2).stderr
+    assert "no stored reply" in told and "oversight cache list" in told
 
 
 def test_explain_names_what_differs():
@@ -219,7 +225,7 @@ def test_verify_names_what_is_damaged_and_prune_removes_it(folder):
     assert "1 damaged" in cache("stats").stdout
     assert "1 damaged entry left out" in cache("list").stderr
     cache("prune", "--damaged", "--yes")
-    assert kept(folder) == {key for key, _ in ENTRIES}
+    assert kept(folder) == KEYS
     cache("verify")
 
 
@@ -272,10 +278,9 @@ def test_a_store_that_is_written_to_is_not_salvaged(folder):
 @pytest.mark.wire
 @pytest.mark.parametrize("used_since", [False, True])
 def test_a_salvage_that_is_killed_at_any_step_goes_on_when_it_is_repeated(folder, used_since):
-    steps = 0
-    before = DiskStore(folder)
-    known, places = before.id, {"store", "store.damaged"}
-    before.close()
+    steps, places = 0, {"store", "store.damaged"}
+    with closing(DiskStore(folder)) as before:
+        known = before.id
     for steps in itertools.count(1):
         shutil.rmtree(folder.parent / "store.damaged", ignore_errors=True)
         ended = salvage_and_die(folder, steps)
@@ -287,36 +292,32 @@ def test_a_salvage_that_is_killed_at_any_step_goes_on_when_it_is_repeated(folder
         if {file.name for file in folder.parent.iterdir()} != places:
             cache("salvage")
         assert {file.name for file in folder.parent.iterdir()} == places
-        assert kept(folder) == {key for key, _ in ENTRIES}
+        assert kept(folder) == KEYS
         if not used_since:
-            after = ReadOnlyStore(folder)
-            assert after.id == known
-            after.close()
+            with closing(ReadOnlyStore(folder)) as after:
+                assert after.id == known
     assert steps > 20
 
 
-def test_prune_asks_first_and_a_no_removes_nothing(folder):
+def test_prune_asks_first_a_no_removes_nothing_a_yes_what_fits_all_conditions(folder):
     result = cache("prune", "--model", "ollama/*", code=1, answer="n\n")
     assert "Remove 2 of 4 replies" in result.output
-    assert kept(folder) == {key for key, _ in ENTRIES}
-
-
-def test_prune_removes_what_fits_all_conditions(folder):
+    assert kept(folder) == KEYS
     cache("prune", "--model", "ollama/*", "--outcome", "truncated", answer="y\n")
-    assert kept(folder) == {key for key, _ in ENTRIES} - {ENTRIES[2][0]}
+    assert kept(folder) == KEYS - {ENTRIES[2][0]}
 
 
 def test_prune_by_age_counts_from_now(folder, monkeypatch):
     monkeypatch.setattr(time, "time", lambda: float(JULY + 3600))
     cache("prune", "--older-than", "30d", "--yes")
-    assert kept(folder) == {key for key, _ in ENTRIES} - {ENTRIES[0][0]}
+    assert kept(folder) == KEYS - {ENTRIES[0][0]}
 
 
 def test_a_dry_run_removes_and_writes_nothing(folder):
-    before = {file: file.stat().st_mtime_ns for file in folder.iterdir()}
+    before = written(folder)
     said = cache("prune", "--model", "ollama/*", "--dry-run").stdout
     assert "2 of 4 replies would be removed" in said
-    assert {file: file.stat().st_mtime_ns for file in folder.iterdir()} == before
+    assert written(folder) == before
 
 
 @pytest.mark.parametrize("arguments", [[], ["--damaged", "--model", "x"]])
@@ -351,7 +352,7 @@ def test_import_reads_the_folder_of_another_store_and_leaves_out_damage(folder, 
     other = tmp_path / "other"
     result = cache("import", folder, "--store", other, code=1)
     assert "4 replies added" in result.stdout and f"left out {key}" in result.stderr
-    assert kept(other) == {key for key, _ in ENTRIES}
+    assert kept(other) == KEYS
 
 
 def test_a_bundle_that_was_altered_is_refused_by_name(tmp_path):
@@ -363,18 +364,11 @@ def test_a_bundle_that_was_altered_is_refused_by_name(tmp_path):
 
 
 def test_a_store_that_is_only_read_is_not_written_to(folder, tmp_path):
-    before = {file.name: (file.stat().st_mtime_ns, file.read_bytes()) for file in folder.iterdir()}
-    cache("stats")
-    cache("list")
-    cache("show", ENTRIES[0][0])
-    cache("verify")
+    before = written(folder)
+    for words in (["stats"], ["list"], ["show", ENTRIES[0][0]], ["verify"]):
+        cache(*words)
     cache("export", "--all", "-o", tmp_path / "all.oversight")
-    after = {file.name: (file.stat().st_mtime_ns, file.read_bytes()) for file in folder.iterdir()}
-    assert after == before
-
-
-def test_a_store_that_is_named_wins_over_the_environment(tmp_path):
-    assert "holds no replies" in cache("list", "--store", tmp_path / "other").stderr
+    assert written(folder) == before
 
 
 def test_long_replies_leave_every_column_of_the_list_its_room(folder, monkeypatch) -> None:
@@ -383,9 +377,7 @@ def test_long_replies_leave_every_column_of_the_list_its_room(folder, monkeypatc
         stored(replace(CALL, draw=(n,)), Reply(f"{n} {letters * 60}"))
         for n, letters in enumerate(["word ", "四つの", "x" * 9], 7)
     ]
-    store = DiskStore(folder)
-    store.put_many(long)
-    store.close()
+    put(folder, long)
     head, *lines = cache("list", "--limit", 100, "--model", CALL.model).stdout.splitlines()
     assert head.split() == ["address", "stored", "outcome", "model", "reply"]
     for key, _ in long:

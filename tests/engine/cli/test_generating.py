@@ -8,7 +8,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from oversight.cache.cache import Cache
-from oversight.cache.disk import ReadOnlyStore
 from oversight.cache.store import MemoryStore
 from oversight.engine.cli.group import oversight
 from oversight.engine.datasets.generation import Generation
@@ -21,6 +20,7 @@ from oversight.protocols.datasets.known import Known
 from oversight.protocols.errors import DatasetError
 from oversight.protocols.question import Answer
 from tests.fakes import Scripted, prompt
+from tests.run_folders import len_of
 
 QUESTIONS = tuple(
     Known(f"q{n}", f"How many are {n} and {n}?", Answer("", str(2 * n))) for n in range(2, 8)
@@ -33,25 +33,20 @@ def rows(path: Path, n: int = 6) -> Path:
     return path
 
 
+def invoked(*arguments: object) -> Result:
+    return CliRunner().invoke(oversight, ["dataset", "generate-wrong", *map(str, arguments)])
+
+
 def generate(*arguments: object, code: int = 0) -> Result:
-    given = ["dataset", "generate-wrong", *map(str, arguments)]
-    result = CliRunner().invoke(oversight, given)
+    result = invoked(*arguments)
     assert result.exit_code == code, (result.output, result.exception)
     return result
 
 
 def refused(*arguments: object) -> str:
-    result = CliRunner().invoke(oversight, ["dataset", "generate-wrong", *map(str, arguments)])
+    result = invoked(*arguments)
     assert isinstance(result.exception, (UsageError, DatasetError)), result.output
     return str(result.exception)
-
-
-def replies(path: Path) -> int:
-    store = ReadOnlyStore(path)
-    try:
-        return len(store)
-    finally:
-        store.close()
 
 
 def test_a_simulated_model_writes_a_file_that_a_sweep_can_read(tmp_path):
@@ -71,15 +66,15 @@ def test_the_same_command_again_pays_for_nothing_and_gives_the_same_bytes(tmp_pa
     file, out, store = rows(tmp_path / "k.jsonl"), tmp_path / "w.jsonl", tmp_path / "store"
     common = (file, "--model", "sim/strong", "-o", out, "--store", store)
     generate(*common, "--limit", 2)
-    first, paid = out.read_bytes(), replies(store)
+    first, paid = out.read_bytes(), len_of(store)
     # Of each question: one brainstorm, four drafts, and their ratings.
     assert paid == 2 * (1 + 4 + 4)
     again = generate(*common, "--limit", 2)
     assert f"{paid} calls ({paid} stored)" in again.stderr
-    assert (out.read_bytes(), replies(store)) == (first, paid)
+    assert (out.read_bytes(), len_of(store)) == (first, paid)
     generate(*common)
     assert out.read_bytes().startswith(first)
-    assert replies(store) == 2 * paid
+    assert len_of(store) == 2 * paid
 
 
 def test_questions_without_a_wrong_answer_are_told_and_left_out(tmp_path):
@@ -121,11 +116,11 @@ def simulated(call):
     return SimProvider(GroundTruth(())).reply(call)
 
 
-async def generation_over(ask, generator=None, lanes=2):
-    generation = Generation(QUESTIONS, generator or Generator("sim/strong", drafts=2))
-    store = MemoryStore()
-    cache = Cache(store, ask, identity=lambda call: call.model)
-    return generation, store, await generation.run(cache, StopToken(), lanes)
+async def generation_over(ask, lanes=2, store=None):
+    """A generation, and why it stopped early, if it did."""
+    generation = Generation(QUESTIONS, Generator("sim/strong", drafts=2))
+    cache = Cache(MemoryStore() if store is None else store, ask, identity=lambda call: call.model)
+    return generation, await generation.run(cache, StopToken(), lanes)
 
 
 async def test_a_provider_that_is_down_stops_it_and_the_store_resumes_it():
@@ -138,64 +133,49 @@ async def test_a_provider_that_is_down_stops_it_and_the_store_resumes_it():
             raise ProviderDown("down")
         return simulated(call)
 
-    generation = Generation(QUESTIONS, Generator("sim/strong", drafts=2))
-    store, stop_token = MemoryStore(), StopToken()
-    first = Cache(store, Scripted(answer), identity=lambda call: call.model)
-    assert isinstance(await generation.run(first, stop_token, 2), ProviderDown)
-    assert not generation.complete
-    ask = Scripted(simulated)
-    again = Generation(QUESTIONS, generation.generator)
-    second = Cache(store, ask, identity=lambda call: call.model)
-    assert await again.run(second, StopToken(), 2) is None
+    store, ask = MemoryStore(), Scripted(simulated)
+    stopped, halt = await generation_over(Scripted(answer), store=store)
+    assert isinstance(halt, ProviderDown)
+    assert not stopped.complete
+    again, halt = await generation_over(ask, store=store)
+    assert halt is None
     assert len(ask.calls) == len(QUESTIONS) * 5 - 12
     assert again.complete
     assert not again.failures
 
 
 async def test_the_outcome_does_not_depend_on_how_many_run_at_once():
-    one, _, _ = await generation_over(Scripted(simulated), lanes=1)
-    many, _, _ = await generation_over(Scripted(simulated), lanes=64)
+    ask = Scripted(simulated)
+    one, _ = await generation_over(ask, lanes=1)
+    assert len(ask.calls) == len({call.address for call in ask.calls}), "no call is asked twice"
+    many, _ = await generation_over(ask, lanes=64)
     assert one.problems(0) == many.problems(0)
     assert [problem.id for problem in one.problems(0)] == [known.id for known in QUESTIONS]
 
 
-async def test_a_call_that_fails_or_a_refusal_costs_its_question_alone():
+async def test_a_call_that_fails_a_refusal_or_a_bug_costs_its_question_alone(caplog):
     def answer(call):
         shown = prompt(call).system
         if QUESTIONS[0].text in shown:
             raise InvalidRequest("too long")
+        if QUESTIONS[2].text in shown:
+            raise ZeroDivisionError("a bug")
         reply = simulated(call)
         return replace(reply, outcome="refused") if QUESTIONS[1].text in shown else reply
 
-    generation, _, halt = await generation_over(Scripted(answer))
+    generation, halt = await generation_over(Scripted(answer))
     assert halt is None
     assert {id: failure.kind for id, failure in generation.failures.items()} == {
         "q2": "BadCall",
         "q3": "declined",
+        "q4": "crash",
     }
-    assert [problem.id for problem in generation.problems(0)] == ["q4", "q5", "q6", "q7"]
-
-
-async def test_no_call_is_asked_twice():
-    ask = Scripted(simulated)
-    await generation_over(ask)
-    assert len(ask.calls) == len({call.address for call in ask.calls})
+    assert generation.failures["q4"].message == "ZeroDivisionError: a bug"
+    assert "question q4 crashed" in caplog.text
+    assert [problem.id for problem in generation.problems(0)] == ["q5", "q6", "q7"]
 
 
 def test_a_setting_that_the_model_does_not_take_is_told_with_the_mend():
     lacking = Generation(QUESTIONS, Generator("openai/o3", temperature=0.7))
     with pytest.raises(UsageError, match=r"temperature: .*\nNothing was sent"):
         lacking.require_abilities()
-
-
-async def test_a_bug_that_one_question_brings_out_costs_that_question_alone(caplog):
-    def answer(call):
-        if QUESTIONS[2].text in prompt(call).system:
-            raise ZeroDivisionError("a bug")
-        return simulated(call)
-
-    generation, _, halt = await generation_over(Scripted(answer))
-    assert halt is None
-    assert generation.failures["q4"].message == "ZeroDivisionError: a bug"
-    assert len(generation.made) == len(QUESTIONS) - 1
-    assert "question q4 crashed" in caplog.text

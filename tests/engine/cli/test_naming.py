@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,13 +10,12 @@ import pytest
 from oversight.engine.runs.lock import take_lock
 from oversight.engine.runs.run_folder import count_outcomes, outcomes
 from tests.engine.conftest import Command
+from tests.run_folders import only_run
 
 
-@pytest.fixture
-def made(place: Path, command: Command) -> Path:
-    """The folder of one finished run of small.yaml."""
-    assert command("run", "small.yaml").code == 0
-    (folder,) = (place / "runs").iterdir()
+def other(made: Path) -> Path:
+    """The second of two run folders."""
+    (folder,) = (each for each in made.parent.iterdir() if each != made)
     return folder
 
 
@@ -31,20 +31,17 @@ def age(folder: Path, seconds: int) -> None:
 def test_a_run_may_be_named_by_its_folder_by_a_beginning_or_by_its_sweep_file(
     made: Path, command: Command
 ) -> None:
-    reports = {
-        command("report", word)
-        for word in (f"runs/{made.name}", made, made.name, "small", "runs/sm", "small.yaml")
-    }
-    (report,) = reports
-    assert report.code == 0
-    assert report.err == ""
-    assert "naive judge" in report.out
+    words = (f"runs/{made.name}", made, made.name, "small", "runs/sm", "small.yaml")
+    (told,) = {command("status", word) for word in words}
+    assert told.code == 0
+    assert told.err == ""
+    assert told.out.startswith("small: 40/40 cells")
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        ("status", "sma"),
+        ("report", "sma"),
         ("show", "sma"),
         ("replay", "sma"),
         ("export", "sma", "-o", "small.bundle"),
@@ -57,26 +54,27 @@ def test_every_command_on_runs_takes_the_beginning_of_a_name(
     assert command(*words).code == 0
 
 
-def test_a_name_that_is_whole_is_no_beginning_of_another(
-    place: Path, made: Path, command: Command
-) -> None:
+def test_a_name_that_is_whole_is_no_beginning_of_another(made: Path, command: Command) -> None:
     for name in ("fine", "fine-2"):
-        command("run", "small.yaml", "--run-folder", f"runs/{name}", "--set", f"name={name}")
-    assert "fine: 40/40" in command("status", "fine").out
+        shutil.copytree(made, made.with_name(name))
+    shutil.rmtree(made)
+    assert "small: 40/40" in command("status", "fine").out
     several = command("status", "fi")
     assert several.code == 2
     assert several.err.splitlines()[0] == "'fi' may mean, the newest first:"
     assert set(several.err.splitlines()[1:]) == {"  runs/fine", "  runs/fine-2"}
 
 
-def test_a_word_that_means_no_run_is_told_with_those_that_there_are(
-    place: Path, command: Command
-) -> None:
+def test_a_word_that_means_no_run_is_told(command: Command) -> None:
     none = command("report", "smal")
     assert none.code == 2
     assert none.err.startswith("no run folder in runs has a name that begins with 'smal'\n")
     assert "oversight runs" in none.err
-    assert command("run", "small.yaml").code == 0
+
+
+def test_a_word_that_means_no_run_is_told_with_those_that_there_are(
+    made: Path, command: Command
+) -> None:
     there = command("report", "big")
     assert there.code == 2
     assert "begins with 'big'; there are:\n  runs/small-" in there.err
@@ -96,7 +94,7 @@ def test_a_sweep_file_means_the_run_of_its_settings_else_the_newest_which_is_tol
     assert "there is no run of 'other' in runs; start it: oversight run other.yaml" in none.err
 
     assert command("run", "small.yaml", "--limit", "2").code == 0
-    (shorter,) = (each for each in (place / "runs").iterdir() if each != made)
+    shorter = other(made)
     whole = command("status", "small.yaml")
     assert (whole.err, "40/40 cells" in whole.out) == ("", True)
 
@@ -114,13 +112,12 @@ def test_a_sweep_file_means_the_run_of_its_settings_else_the_newest_which_is_tol
 def test_a_replay_of_a_sweep_file_with_flags_is_of_the_run_with_these_flags(
     place: Path, made: Path, command: Command
 ) -> None:
-    flags = ("--set", "protocols.debate.rounds=2")
+    flags = ("--set", "protocols.debate.rounds=2", "--set", "problems.bundled.limit=1")
     assert command("run", "small.yaml", *flags).code == 0
-    (other,) = (each for each in (place / "runs").iterdir() if each != made)
     replayed = command("replay", "small.yaml", *flags)
     assert replayed.code == 0
-    assert "40 of 40 outcomes are equal to the byte" in replayed.err
-    assert replayed.out == command("report", other).out
+    assert "10 of 10 outcomes are equal to the byte" in replayed.err
+    assert replayed.out == command("report", other(made)).out
     # Of these settings there is no run: they change the one of the file as it stands.
     missed = command("replay", "small.yaml", "--set", "protocols.debate.rounds=4")
     assert missed.code == 5
@@ -136,9 +133,8 @@ def test_a_replay_of_a_sweep_file_with_flags_is_of_the_run_with_these_flags(
     ],
 )
 def test_a_folder_to_write_into_is_made_where_it_is_missing(
-    place: Path, command: Command, words: tuple[str, ...], file: str
+    place: Path, made: Path, command: Command, words: tuple[str, ...], file: str
 ) -> None:
-    assert command("run", "small.yaml").code == 0
     to = place / "new" / "folder" / file
     assert command(*words, str(to)).code == 0
     assert to.stat().st_size > 0
@@ -159,10 +155,10 @@ def test_a_data_set_that_is_not_there_comes_with_the_way_to_fetch_it(
 # The list.
 
 
-def test_runs_are_listed_the_newest_first(place: Path, made: Path, command: Command) -> None:
+def test_runs_are_listed_the_newest_first(made: Path, command: Command) -> None:
     age(made, 1_000_000)
     assert command("run", "small.yaml", "--limit", "1").code == 0
-    (newer,) = (each for each in (place / "runs").iterdir() if each != made)
+    newer = other(made)
     file = newer / "outcomes.jsonl"
     file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:7]))
     listed = command("runs")
@@ -202,10 +198,8 @@ def test_where_there_is_no_run_the_next_step_is_told(place: Path, command: Comma
     assert command("runs", "ruins").err == "ruins: no such folder\n"
 
 
-def test_a_run_that_cannot_be_read_is_told_and_hides_no_other(
-    place: Path, made: Path, command: Command
-) -> None:
-    damaged = place / "runs" / "damaged"
+def test_a_run_that_cannot_be_read_is_told_and_hides_no_other(made: Path, command: Command) -> None:
+    damaged = made.with_name("damaged")
     damaged.mkdir()
     (damaged / "manifest.json").write_text("{")
     listed = command("runs")
@@ -214,14 +208,10 @@ def test_a_run_that_cannot_be_read_is_told_and_hides_no_other(
     assert "runs/damaged/manifest.json: cannot be read" in listed.err
 
 
-def test_outcomes_are_counted_as_they_would_be_read(
-    place: Path, made: Path, command: Command
-) -> None:
-    text = (place / "small.yaml").read_text()
-    muddled = text.replace("small", "muddled") + "models: {sim/judge: {muddle: 0.3}}\n"
-    (place / "muddled.yaml").write_text(muddled)
-    assert command("run", "muddled.yaml").code == 1
-    (folder,) = (each for each in (place / "runs").iterdir() if each != made)
+@pytest.mark.usefixtures("muddled")
+def test_outcomes_are_counted_as_they_would_be_read(place: Path, command: Command) -> None:
+    assert command("run", "small.yaml").code == 1
+    folder = only_run(place)
     records = list(outcomes(folder))
     failures = sum(record.failure is not None for record in records)
     assert 0 < failures < 40

@@ -50,15 +50,21 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return written(only_run(place))
 
 
+@pytest.fixture
+def slow(place: Path) -> Path:
+    """A working folder with the slow sweep."""
+    (place / "slow.yaml").write_text(SLOW)
+    return place
+
+
 @pytest.mark.parametrize(
     ("number", "cells"),
     [(signal.SIGINT, 0), (signal.SIGINT, 40), (signal.SIGTERM, 20), (signal.SIGHUP, 20)],
 )
 def test_a_signal_stops_a_run_and_the_same_command_goes_on_with_it(
-    place: Path, undisturbed: bytes, number: signal.Signals, cells: int
+    slow: Path, undisturbed: bytes, number: signal.Signals, cells: int
 ) -> None:
-    (place / "slow.yaml").write_text(SLOW)
-    with running("run", "slow.yaml", cwd=place) as process:
+    with running("run", "slow.yaml", cwd=slow) as process:
         process.until_cells(cells)
         process.hear(number)
         stopped = process.end()
@@ -66,14 +72,14 @@ def test_a_signal_stops_a_run_and_the_same_command_goes_on_with_it(
     assert " in flight; Ctrl-C again to abandon them" in stopped.err
     assert "go on with: oversight run slow.yaml" in stopped.err
     done = int(re.findall(ALL_SAVED, stopped.err)[0])
-    folder = only_run(place)
+    folder = only_run(slow)
     assert cells <= done == len(list(outcomes(folder))) < 540
-    paid = len_of(place / "store")
+    paid = len_of(slow / "store")
     refused = calls(stopped.err).new - paid
     assert 0 <= refused <= 8, "what was in flight has landed; each lane may have asked in vain"
-    ran = oversight("run", "slow.yaml", *FAST, cwd=place)
+    ran = oversight("run", "slow.yaml", *FAST, cwd=slow)
     assert ran.code == 0
-    assert calls(ran.err).new == len_of(place / "store") - paid
+    assert calls(ran.err).new == len_of(slow / "store") - paid
     assert written(folder) == undisturbed
 
 
@@ -111,16 +117,9 @@ def test_hangups_do_not_abandon_what_is_in_flight_however_many(stuck: Path) -> N
 
 def test_a_closed_terminal_stops_a_run_as_a_signal_does(stuck: Path) -> None:
     ours, theirs = os.openpty()
+    words = ("run", "stuck.yaml", "--set", "models.sim/slow.latency=1")
     process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "oversight.engine",
-            "run",
-            "stuck.yaml",
-            "--set",
-            "models.sim/slow.latency=1",
-        ],
+        [sys.executable, "-m", "oversight.engine", *words],
         cwd=stuck,
         env=environment({"OVERSIGHT_STORE": str(stuck / "store"), "TERM": "xterm"}),
         stdin=theirs,
@@ -139,13 +138,12 @@ def test_a_closed_terminal_stops_a_run_as_a_signal_does(stuck: Path) -> None:
 
 
 def test_a_stopped_terminal_stalls_neither_a_run_nor_a_signal(
-    place: Path, undisturbed: bytes
+    slow: Path, undisturbed: bytes
 ) -> None:
-    (place / "slow.yaml").write_text(SLOW)
-    with running("run", "slow.yaml", cwd=place) as process:
+    with running("run", "slow.yaml", cwd=slow) as process:
         process.until(r"0/540 cells  [1-9]")
         process.type(b"\x13")  # Ctrl-S
-        folder = only_run(place)
+        folder = only_run(slow)
         while len(list(outcomes(folder))) < 100:
             time.sleep(0.05)
         process.hear(signal.SIGTERM)
@@ -156,7 +154,7 @@ def test_a_stopped_terminal_stalls_neither_a_run_nor_a_signal(
     assert stopped.code == 128 + signal.SIGTERM
     assert " in flight; Ctrl-C again to abandon them" in stopped.err
     assert re.findall(ALL_SAVED, stopped.err)
-    assert oversight("run", "slow.yaml", *FAST, cwd=place).code == 0
+    assert oversight("run", "slow.yaml", *FAST, cwd=slow).code == 0
     assert written(folder) == undisturbed
 
 
@@ -171,7 +169,7 @@ def test_impatience_does_not_change_the_exit_code(stuck: Path) -> None:
     assert "Traceback" not in stopped.err
 
 
-def test_an_interrupt_while_the_program_loads_is_quiet(place: Path) -> None:
+def test_an_interrupt_while_the_program_loads_is_quiet() -> None:
     loading = """
 import os, signal, sys
 class Interrupting:
@@ -207,7 +205,7 @@ def test_a_run_can_be_watched_and_not_run_twice_while_it_goes_on(
 
 
 def test_an_interrupt_before_anything_runs_is_no_failure_of_cells(
-    place: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+    command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt

@@ -4,15 +4,12 @@ import random
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from oversight.engine.cli.group import main
-
-Score = Callable[..., tuple[int, str, str]]
+from tests.command_line import Command, Ran, within
 
 ONE: dict[str, Any] = {
     "id": "q1",
@@ -37,27 +34,19 @@ FAILED: dict[str, Any] = {**ONE, "id": "lost", "worlds": {**ONE["worlds"], "B": 
 
 
 @pytest.fixture
-def score(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Score:
-    """Runs `oversight score` on rows; (exit code, stdout, stderr)."""
+def score(tmp_path: Path) -> Command:
+    """Runs `oversight score` on rows."""
 
-    def run(rows: list[dict[str, Any]], *flags: str) -> tuple[int, str, str]:
-        file = tmp_path / "verdicts.jsonl"
-        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        monkeypatch.setattr(sys, "argv", ["oversight", "score", str(file), *flags])
-        with pytest.raises(SystemExit) as left:
-            main()
-        out, err = capsys.readouterr()
-        return int(left.value.code or 0), out, err
+    def run(rows: list[dict[str, Any]], *flags: str) -> Ran:
+        (tmp_path / "verdicts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return within("score", "verdicts.jsonl", *flags, cwd=tmp_path)
 
     return run
 
 
-def plain(ran: tuple[int, str, str]) -> Any:
-    code, out, err = ran
-    assert (code, err) == (0, "")
-    return json.loads(out)
+def plain(ran: Ran) -> Any:
+    assert (ran.code, ran.err) == (0, "")
+    return json.loads(ran.out)
 
 
 def near(value: Any) -> Any:
@@ -67,7 +56,7 @@ def near(value: Any) -> Any:
     return pytest.approx(value, abs=1e-9) if isinstance(value, float) else value
 
 
-def test_json_has_every_measure_of_a_question(score: Score) -> None:
+def test_json_has_every_measure_of_a_question(score: Command) -> None:
     found = plain(score([ONE], "--json"))
     a, b = 0.8 / 1.4, 0.6 / 1.4
     ln = math.log
@@ -98,22 +87,7 @@ def test_json_has_every_measure_of_a_question(score: Score) -> None:
     assert set(found) == {"questions", "mean", "std", "interval", "method"}
 
 
-def test_json_has_intervals_in_the_shape_of_means(score: Score) -> None:
-    found = plain(score([ONE, TIED, {**ONE, "id": "q2"}], "--json", "--beta", "0.5"))
-    assert found["method"] == "range-aware bootstrap"
-    for name, of_score in found["mean"].items():
-        within = found["interval"][name]
-        low, high = within["asd"]
-        assert low < of_score["asd"] < high
-        for what in ("jse", "eas"):
-            assert list(within[what]) == list(of_score[what])
-            for beta, mean in of_score[what].items():
-                low, high = within[what][beta]
-                assert low <= mean <= high
-                assert low < high
-
-
-def test_solib_ties_are_reproduced_on_demand(score: Score) -> None:
+def test_solib_ties_are_reproduced_on_demand(score: Command) -> None:
     (ours,) = plain(score([TIED], "--json"))["questions"]
     (theirs,) = plain(score([TIED], "--json", "--compat", "solib"))["questions"]
     assert ours["accuracy"] == {
@@ -133,7 +107,7 @@ def test_solib_ties_are_reproduced_on_demand(score: Score) -> None:
     )
 
 
-def test_log_odds_are_null_for_three_answers_and_in_their_means(score: Score) -> None:
+def test_log_odds_are_null_for_three_answers_and_in_their_means(score: Command) -> None:
     both = plain(score([ONE, THREE], "--json"))
     assert both["questions"][1]["logodds"] is None
     assert both["mean"]["logodds"] == both["questions"][0]["logodds"]
@@ -142,36 +116,44 @@ def test_log_odds_are_null_for_three_answers_and_in_their_means(score: Score) ->
     assert alone["questions"][0]["brier"]["asd"] == pytest.approx(-0.2091667, abs=1e-6)
 
 
-def test_mean_and_population_std_are_over_the_questions(score: Score) -> None:
+def test_means_stds_and_intervals_are_over_the_questions(score: Command) -> None:
     found = plain(score([ONE, TIED, {**ONE, "id": "q2"}], "--json", "--beta", "0.5"))
+    assert found["method"] == "range-aware bootstrap"
+
+    def check(values: list[float], mean: float, std: float, interval: list[float]) -> None:
+        assert mean == pytest.approx(statistics.fmean(values), abs=1e-12)
+        assert std == pytest.approx(statistics.pstdev(values), abs=1e-12)
+        low, high = interval
+        assert low <= mean <= high
+        assert low < high
+
     for name in ("log", "brier", "logodds", "accuracy"):
         of_each = [question[name] for question in found["questions"]]
-        asd = [each["asd"] for each in of_each]
-        assert found["mean"][name]["asd"] == pytest.approx(statistics.fmean(asd), abs=1e-12)
-        assert found["std"][name]["asd"] == pytest.approx(statistics.pstdev(asd), abs=1e-12)
+        mean, std, interval = (found[figure][name] for figure in ("mean", "std", "interval"))
+        check([each["asd"] for each in of_each], mean["asd"], std["asd"], interval["asd"])
+        assert interval["asd"][0] < mean["asd"] < interval["asd"][1]
         for what in ("jse", "eas"):
-            assert list(found["std"][name][what]) == ["0", "0.5", "1", "inf"]
-            for beta in ("0", "0.5", "1", "inf"):
+            assert list(mean[what]) == list(std[what]) == list(interval[what])
+            assert list(mean[what]) == ["0", "0.5", "1", "inf"]
+            for beta in mean[what]:
                 values = [each[what][beta] for each in of_each]
-                mean, std = found["mean"][name][what][beta], found["std"][name][what][beta]
-                assert mean == pytest.approx(statistics.fmean(values), abs=1e-12)
-                assert std == pytest.approx(statistics.pstdev(values), abs=1e-12)
+                check(values, mean[what][beta], std[what][beta], interval[what][beta])
 
 
-def test_betas_are_added_once_and_in_order(score: Score) -> None:
+def test_betas_are_added_once_and_in_order(score: Command) -> None:
     flags = ("--beta", "2.50", "--beta", "0.1", "--beta", "1", "--beta", "2.5")
     (question,) = plain(score([ONE], "--json", *flags))["questions"]
     assert list(question["log"]["jse"]) == ["0", "0.1", "1", "2.5", "inf"]
 
 
 @pytest.mark.parametrize("beta", ["-1", "nan", "much"])
-def test_a_beta_that_is_none_is_a_usage_error(score: Score, beta: str) -> None:
+def test_a_beta_that_is_none_is_a_usage_error(score: Command, beta: str) -> None:
     code, out, err = score([ONE], "--json", f"--beta={beta}")
     assert (code, out) == (2, "")
     assert "--beta" in err
 
 
-def test_a_question_without_a_verdict_is_counted_and_bounded(score: Score) -> None:
+def test_a_question_without_a_verdict_is_counted_and_bounded(score: Command) -> None:
     found = plain(score([ONE, FAILED], "--json"))
     lost = found["questions"][1]
     assert lost == {"id": "lost", "log": None, "brier": None, "logodds": None, "accuracy": None}
@@ -183,13 +165,13 @@ def test_a_question_without_a_verdict_is_counted_and_bounded(score: Score) -> No
     )
 
 
-def test_without_any_verdict_there_are_no_means(score: Score) -> None:
+def test_without_any_verdict_there_are_no_means(score: Command) -> None:
     found = plain(score([FAILED], "--json"))
     assert set(found["mean"].values()) == set(found["std"].values()) == {None}
     assert found["failures"]["asd"]["accuracy"] == {"drop": None, "worst": 0.0, "best": 1.0}
 
 
-def test_the_table_shows_n_mean_interval_and_std(score: Score) -> None:
+def test_the_table_shows_n_mean_interval_and_std(score: Command) -> None:
     rows = [ONE, TIED, {**ONE, "id": "q2"}, THREE]
     code, out, err = score(rows, "--beta", "0.5")
     assert (code, err) == (0, "")
@@ -204,7 +186,7 @@ def test_the_table_shows_n_mean_interval_and_std(score: Score) -> None:
     assert "dropped" not in out
 
 
-def test_the_table_shows_what_failures_could_change(score: Score) -> None:
+def test_the_table_shows_what_failures_could_change(score: Command) -> None:
     code, out, _ = score([ONE, FAILED])
     assert code == 0
     assert "2 questions, 1 left out because a world has no verdict" in out
@@ -212,14 +194,14 @@ def test_the_table_shows_what_failures_could_change(score: Score) -> None:
     assert ["brier", "ASD", "2", "+0.240", "+0.080", "+1.080"] in table
 
 
-def test_one_question_has_no_interval(score: Score) -> None:
+def test_one_question_has_no_interval(score: Command) -> None:
     _, out, _ = score([ONE])
     assert ["brier", "ASD", "1", "+0.240", "–", "0.000"] in [
         line.split() for line in out.splitlines()
     ]
 
 
-def test_groups_widen_the_interval(score: Score) -> None:
+def test_groups_widen_the_interval(score: Command) -> None:
     draw = random.Random(1)
     rows = []
     for text in range(30):
@@ -228,14 +210,14 @@ def test_groups_widen_the_interval(score: Score) -> None:
         rows += [{**ONE, "worlds": worlds, "id": f"{text}-{n}", "group": text} for n in range(4)]
 
     def width(rows: list[dict[str, Any]]) -> float:
-        lines = score(rows)[1].splitlines()
+        lines = score(rows).out.splitlines()
         return float(next(line for line in lines if "brier" in line).split()[4])
 
     alone = [{**row, "group": None} for row in rows]
     assert width(rows) == pytest.approx(2 * width(alone), rel=0.15)
 
 
-def test_an_input_error_prints_nothing_but_itself(score: Score) -> None:
+def test_an_input_error_prints_nothing_but_itself(score: Command) -> None:
     wrong = {**ONE, "id": "q2", "worlds": {**ONE["worlds"], "B": {"A": 0.5, "B": 0.6}}}
     for flags in ((), ("--json",)):
         code, out, err = score([ONE, wrong], *flags)
@@ -244,21 +226,15 @@ def test_an_input_error_prints_nothing_but_itself(score: Score) -> None:
         assert err.count("\n") == 1
 
 
-def test_a_missing_file_is_a_usage_error(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["oversight", "score", "no-such-file.jsonl"])
-    with pytest.raises(SystemExit) as left:
-        main()
-    assert left.value.code == 2
-    assert "no-such-file.jsonl" in capsys.readouterr().err
+def test_a_missing_file_is_a_usage_error(tmp_path: Path) -> None:
+    ran = within("score", "no-such-file.jsonl", cwd=tmp_path)
+    assert ran.code == 2
+    assert "no-such-file.jsonl" in ran.err
 
 
 @pytest.mark.wire
 def test_a_dash_reads_standard_input() -> None:
     command = [sys.executable, "-m", "oversight.engine", "score", "-", "--json"]
-    ran = subprocess.run(command, input=json.dumps(ONE), capture_output=True, text=True, check=True)
-    assert json.loads(ran.stdout)["questions"][0]["id"] == "q1"
     ran = subprocess.run(command, input="{}", capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith("<stdin>:1: id: missing")
@@ -277,3 +253,4 @@ def test_scoring_to_json_imports_no_terminal_tables_and_no_model_client() -> Non
         [sys.executable, "-c", code], input=json.dumps(ONE), capture_output=True, text=True
     )
     assert (ran.returncode, ran.stderr.strip()) == (0, "[]")
+    assert json.loads(ran.stdout)["questions"][0]["id"] == "q1"

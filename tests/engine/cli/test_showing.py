@@ -8,6 +8,7 @@ import pytest
 from oversight.engine.simulation.simulated_call import REASONED
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.question import Answer, Problem, Question
+from tests.command_line import within
 from tests.engine.conftest import Command
 
 SWEEP = """\
@@ -18,16 +19,19 @@ protocols: propaganda
 """
 
 
-def shown(place: Path, command: Command, count: int) -> list[str]:
-    """What is printed of a problem with so many answers."""
-    answers = tuple(Answer("ABCDEF"[n], f"{n}") for n in range(count))
-    values = (1.0, *[-1.0] * (count - 1))
-    write_jsonl([Problem("q", Question("How many?", answers), values)], place / f"{count}.jsonl")
-    (place / f"{count}.yaml").write_text(SWEEP.format(count=count))
-    assert command("run", f"{count}.yaml").code == 0
-    ran = command("show", f"{count}.yaml")
-    assert ran.code == 0
-    return ran.out.splitlines()
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A working folder with runs on a problem of two to six answers, by their number."""
+    place = tmp_path_factory.mktemp("runs")
+    for count in (2, 3, 4, 6):
+        answers = tuple(Answer("ABCDEF"[n], f"{n}") for n in range(count))
+        values = (1.0, *[-1.0] * (count - 1))
+        problem = Problem("q", Question("How many?", answers), values)
+        write_jsonl([problem], place / f"{count}.jsonl")
+        (place / f"{count}.yaml").write_text(SWEEP.format(count=count))
+        ran = within("run", f"{count}.yaml", cwd=place, OVERSIGHT_STORE=str(place / "store"))
+        assert ran.code == 0
+    return place
 
 
 def test_what_was_thought_before_a_form_that_nobody_hears_of_is_shown(
@@ -64,15 +68,11 @@ def test_what_was_thought_before_a_form_that_nobody_hears_of_is_shown(
     ],
 )
 def test_as_many_worlds_stand_abreast_as_can_be_read(
-    place: Path,
-    command: Command,
-    monkeypatch: pytest.MonkeyPatch,
-    columns: int,
-    count: int,
-    abreast: list[int],
+    runs: Path, columns: int, count: int, abreast: list[int]
 ) -> None:
-    monkeypatch.setenv("COLUMNS", str(columns))
-    lines = shown(place, command, count)
+    shown = within("show", f"{count}.yaml", cwd=runs, COLUMNS=str(columns))
+    assert shown.code == 0
+    lines = shown.out.splitlines()
     heads = [line.count("the agent argues (") for line in lines]
     assert [head for head in heads if head] == abreast
     assert max(map(len, lines)) <= columns

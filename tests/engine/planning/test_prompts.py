@@ -11,7 +11,7 @@ from oversight.engine.runs.loaded_sweep import open_run
 from oversight.engine.runs.manifest import read_manifest
 from oversight.engine.sweeps.sweepfile import read_sweep_file
 from oversight.protocols.prompts.prompt_set import default_prompts
-from tests.command_line import oversight
+from tests.command_line import within
 from tests.engine.sweep_files import sweep, sweep_file
 
 PAGE = Path(__file__).parents[3] / "docs" / "prompts.md"
@@ -83,45 +83,45 @@ def test_prompts_are_set_for_all_protocols_at_once() -> None:
         sweep_file(GRID.replace("[naive_judge, debate]", "{debate: {prompts: default}}"))
 
 
-@pytest.mark.wire
-def test_a_run_keeps_its_words_when_their_file_has_gone(tmp_path: Path) -> None:
+def test_a_run_keeps_its_words_when_their_file_has_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OVERSIGHT_STORE", str(tmp_path / "store"))
     (tmp_path / "mine.yaml").write_text(MINE)
     (tmp_path / "s.yaml").write_text(
         GRID + "problems: {bundled: {name: arithmetic, limit: 2}}\nprompts: mine.yaml\n"
     )
-    assert oversight("run", "s.yaml", cwd=tmp_path).code == 0
+    assert within("run", "s.yaml", cwd=tmp_path).code == 0
     (run,) = (tmp_path / "runs").iterdir()
     manifest = read_manifest(run)
     assert manifest.prompt_sets == {
         "mine.yaml": {"debate.judge": "You are the judge, and you are in no hurry."}
     }
     (tmp_path / "mine.yaml").unlink()
-    assert f"prompts {manifest.prompts}" in oversight("report", str(run), cwd=tmp_path).out
-    told = orjson.loads(oversight("report", str(run), "--json", cwd=tmp_path).out)
+    assert f"prompts {manifest.prompts}" in within("report", str(run), cwd=tmp_path).out
+    told = orjson.loads(within("report", str(run), "--json", cwd=tmp_path).out)
     assert told["prompts"] == manifest.prompts
     again = open_run(run).sweep
     assert (again.identity, again.prompts) == (manifest.identity, manifest.prompts)
 
 
-@pytest.mark.wire
 def test_what_every_seat_reads_can_be_looked_at(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(GRID + "problems: {bundled: arithmetic}\n")
-    said = oversight("prompts", "show", "s.yaml", "--protocol", "debate", cwd=tmp_path)
+    said = within("prompts", "show", "s.yaml", "--protocol", "debate", cwd=tmp_path)
     assert said.code == 0
     for part in ("· speak A · sim/strong", "· speak B ·", "· percentages · sim/judge"):
         assert part in said.out
     assert "You are Debater A, and you have been assigned" in said.out
-    told = orjson.loads(oversight("prompts", "show", "s.yaml", "--json", cwd=tmp_path).out)
+    told = orjson.loads(within("prompts", "show", "s.yaml", "--json", cwd=tmp_path).out)
     assert [seat["protocol"] for seat in told["seats"]] == ["naive judge"] + [
         "debate simultaneous 2"
     ] * 3
     assert told["prompts"] == sweep(GRID).prompts
 
 
-@pytest.mark.wire
 def test_a_problem_that_is_not_there_is_told(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(GRID + "problems: {bundled: arithmetic}\n")
-    said = oversight("prompts", "show", "s.yaml", "no-such", cwd=tmp_path)
+    said = within("prompts", "show", "s.yaml", "no-such", cwd=tmp_path)
     assert said.code == 2 and "'no-such' is no problem of s.yaml" in said.err
 
 
