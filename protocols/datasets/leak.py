@@ -30,7 +30,7 @@ _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _DOT_ZERO = re.compile(r"\d\.0+(?!\d)")
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)")
 _NEGATION = re.compile(
-    r"\b(?:not|no|never|none|nothing|nobody|cannot|\w+n['\u2019]t)\b", re.IGNORECASE
+    r"\b(?:no(?:t|ne|thing|body)?|never|cannot)\b|\wn['\u2019]t\b", re.IGNORECASE
 )
 
 
@@ -220,13 +220,14 @@ def _measured(
     """Accuracy of one rule. features: for each problem, the amount in each answer."""
     applicable, hits, blind, rest = 0, 0.0, 0.0, 0.0
     for problem, amounts in zip(problems, features, strict=True):
-        best = [value == max(problem.values) for value in problem.values]
+        highest, most = max(problem.values), max(amounts)
+        best = [value == highest for value in problem.values]
         luck = sum(best) / len(best)
         blind += luck
-        if min(amounts) == max(amounts):
+        if min(amounts) == most:
             rest += luck
             continue
-        picked = [right for right, n in zip(best, amounts, strict=True) if n == max(amounts)]
+        picked = [right for right, n in zip(best, amounts, strict=True) if n == most]
         hits += sum(picked) / len(picked)
         applicable += 1
     # A rule that applies to no problem has the widest interval.
