@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.clustered import codes
+from oversight.protocols.scoring.clustered import by_cluster, codes
 
 RatedPoint: TypeAlias = Sequence[float]
 RESAMPLES = 2_000
@@ -54,9 +54,7 @@ def krippendorff_alpha(
     alpha = float(_alpha(rows.sum(axis=0)[None, :])[0])
     if np.isnan(alpha):
         return None
-    code = codes([cluster for _, cluster in paired])
-    summed = np.zeros((int(code.max()) + 1, rows.shape[1]))
-    np.add.at(summed, code, rows)
+    summed, _ = by_cluster(rows, codes([cluster for _, cluster in paired]))
     interval = _interval(summed, seed, resamples) if len(summed) > 1 else None
     return Agreement(alpha, interval, len(paired), sum(len(unit) for unit, _ in paired))
 

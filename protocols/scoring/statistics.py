@@ -95,6 +95,8 @@ def estimates(
         if (other.questions, other.groups) != (first.questions, first.groups):
             raise ValueError("samples of different questions or groups cannot be resampled as one")
     of = codes(first.clusters)
+    if not of.any():
+        return tuple(map(unresampled, samples))
     by_sample: dict[int, Estimate] = {}
     ranged = [n for n, sample in enumerate(samples) if sample.ends]
     free = [n for n, sample in enumerate(samples) if not sample.ends]
@@ -111,10 +113,7 @@ def _resampled(
     samples: Sequence[Sample], of: Codes, seed: int, resamples: int, level: float
 ) -> list[Estimate]:
     sums, sizes = by_cluster(np.transpose([sample.values for sample in samples]), of)
-    g = len(sizes)
-    if g < 2:
-        return [_estimated(sample, g) for sample in samples]
-    size = float(sizes.mean())
+    g, size = len(sizes), float(sizes.mean())
     ends = np.transpose([sample.ends for sample in samples if sample.ends]) * size
     means = _resampled_means(
         np.concatenate((sums, ends)), np.append(sizes, [size, size]), seed, resamples
@@ -132,14 +131,11 @@ def _by_t(
     samples: Sequence[Sample], of: Codes, seed: int, resamples: int, level: float
 ) -> list[Estimate]:
     sums, sizes = by_cluster(np.transpose([sample.values for sample in samples]), of)
-    g = len(sizes)
-    if g < 2:
-        return [_estimated(sample, g) for sample in samples]
     return [
-        _estimated(sample, g, (float(low), float(high)), effective(sizes), "CR3 t")
+        _estimated(sample, len(sizes), (float(low), float(high)), effective(sizes), "CR3 t")
         # Equal values leave a width of rounding errors, which is not an interval.
         if high - low > 1e-12 * max(map(abs, sample.values))
-        else _estimated(sample, g)
+        else _estimated(sample, len(sizes))
         for sample, low, high in zip(samples, *t_interval(sums, sizes, level), strict=True)
     ]
 

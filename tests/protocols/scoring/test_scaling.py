@@ -97,7 +97,7 @@ def test_intervals_of_the_mixed_fit_cover_what_was_planted(campaign: Campaign) -
 
 def test_unlike_problems_pull_plain_ratings_together_and_the_mixed_fit_does_not() -> None:
     games = play(1, problems=400, difficulty=1.0)
-    plain, mixed = ratings(games, resamples=20), ratings_with_difficulty(games, resamples=20)
+    plain, mixed = ratings(games, resamples=2), ratings_with_difficulty(games, resamples=2)
 
     def spread(found: object) -> float:
         assert hasattr(found, "guards")

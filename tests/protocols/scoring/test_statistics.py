@@ -131,10 +131,10 @@ def test_one_cluster_has_no_interval() -> None:
 def test_memory_does_not_grow_with_the_number_of_resamples() -> None:
     sample = replace(numbered(np.random.default_rng(0).normal(size=5000).tolist()), ends=(-9, 9))
     tracemalloc.start()
-    estimate(sample, resamples=500)
+    estimate(sample, resamples=250)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    # All resamples at once would take 20 MB for the indices alone, and as much for the counts.
+    # All resamples at once would take 10 MB for the indices alone, and as much for the counts.
     assert peak < 5 * 8 * CHUNK_CLUSTERS
 
 
