@@ -11,48 +11,44 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from oversight.protocols.datasets.loader import Loader
-from oversight.protocols.datasets.rows import Text, json_rows, read_bytes
+from oversight.protocols.datasets.loader import FileLoader
+from oversight.protocols.datasets.rows import Row, Text, json_rows, read_bytes
 from oversight.protocols.datasets.solution import sense
 from oversight.protocols.errors import DatasetError
 from oversight.protocols.question import Problem, labelled, randomness
 
 
-class _Row(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True)
-
-
-class BestDistractor(_Row):
+class BestDistractor(Row):
     untimed_best_distractor: int = 0
 
 
-class QualityQuestion(_Row):
+class QualityQuestion(Row):
     question: Text
     # Lists, as JSON has them: strict validation takes no list for a tuple.
     options: Annotated[list[Text], Field(min_length=2)]
     gold_label: Annotated[int, Field(ge=1)]
-    validation: list[BestDistractor] = []
+    validation: list[BestDistractor] = Field(default_factory=list)
     difficult: Literal[0, 1] | None = None
     """1: most annotators with only 45 seconds for the article were wrong."""
 
 
-class QualityRow(_Row):
+class QualityRow(Row):
     article: Text
     article_id: str = ""
     set_unique_id: str = ""
     questions: Annotated[list[QualityQuestion], Field(min_length=1)]
 
 
-class BoolQRow(_Row):
+class BoolQRow(Row):
     question: Text
     passage: Text
     answer: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Quality(Loader):
+class Quality(FileLoader):
     """QuALITY (Pang et al. 2022, arXiv:2112.08608): articles with questions of four options.
 
     The wrong answer is the distractor that most annotators found best; ties, and questions without
@@ -62,13 +58,9 @@ class Quality(Loader):
 
     quoted: ClassVar[bool] = True
 
-    path: str
     hard: bool = False
     """Only the hard subset, QuALITY-HARD, which studies of debate use: questions that most readers
     in a hurry got wrong."""
-
-    def load(self, root: Path = Path()) -> tuple[Problem, ...]:
-        return self._picked(self._problems(root / self.path))
 
     def _problems(self, path: Path) -> Iterator[Problem]:
         for place, (line, row) in enumerate(json_rows(str(path), read_bytes(path), QualityRow), 1):
@@ -120,16 +112,11 @@ class Quality(Loader):
 
 
 @dataclass(frozen=True, slots=True)
-class BoolQ(Loader):
+class BoolQ(FileLoader):
     """BoolQ (Clark et al. 2019, arXiv:1905.10044): {"question", "passage", "answer"}.
 
     The answers are yes and no. Problem `boolq-17` is the 17th row.
     """
-
-    path: str
-
-    def load(self, root: Path = Path()) -> tuple[Problem, ...]:
-        return self._picked(self._problems(root / self.path))
 
     def _problems(self, path: Path) -> Iterator[Problem]:
         for place, (_, row) in enumerate(json_rows(str(path), read_bytes(path), BoolQRow), 1):

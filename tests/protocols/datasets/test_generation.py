@@ -150,10 +150,12 @@ def test_the_most_plausible_draft_is_picked():
 
 
 def test_of_about_equally_plausible_drafts_the_one_that_balances_form_is_picked():
-    many = [Known(f"q{n}", f"How many, {n}?", Answer("", "48")) for n in range(100)]
+    # In few groups, so that the gate learns no wording: here it could find none.
+    many = [
+        Known(f"q{n}", f"How many, {n}?", Answer("", "48"), group=str(n % 10)) for n in range(100)
+    ]
     problems = picked([(known, drafts_of(("1001", 7), ("9", 6.5))) for known in many])
-    gate = leak_gate(problems)
-    assert gate.leaks == ()
+    assert leak_gate(problems).leaks == ()
     # Without a choice every wrong number is the longer one, and the gate shuts.
     assert leak_gate(picked([(known, drafts_of(("1001", 7))) for known in many])).leaks
 

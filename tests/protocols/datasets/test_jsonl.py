@@ -148,12 +148,12 @@ def test_nothing_is_written_that_could_not_be_read_back(tmp_path):
         assert not path.exists()
 
 
-def test_ten_thousand_rows_load_in_about_a_second(tmp_path):
+def test_a_thousand_rows_load_in_a_small_part_of_a_second(tmp_path):
     passage = "The moon is round. " * 40
-    rows = [row(id=f"moon-{n}", passage=passage) for n in range(10_000)]
+    rows = [row(id=f"moon-{n}", passage=passage) for n in range(1_000)]
     (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, rows)))
     start = time.process_time()
     loaded = JsonLines("d.jsonl").load(tmp_path)
-    assert len(loaded) == 10_000
-    # Takes 0.2 s on an idle machine; the bound leaves room for a busy one.
-    assert time.process_time() - start < 2
+    assert len(loaded) == 1_000
+    # Takes 0.02 s on an idle machine; the bound leaves room for a busy one.
+    assert time.process_time() - start < 0.2
