@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import Field
 
 from oversight.protocols.datasets.loader import FileLoader
-from oversight.protocols.datasets.rows import Row, Text, json_rows, read_bytes
+from oversight.protocols.datasets.rows import DataRow, Text, json_rows, read_bytes
 from oversight.protocols.datasets.solution import sense
 from oversight.protocols.datasets.tabular import csv_rows
 from oversight.protocols.errors import DatasetError
@@ -22,7 +22,7 @@ NO_COMMENT = "i have no comment"
 """TruthfulQA lists it among right answers only, so it would give the label away."""
 
 
-class GpqaRow(Row):
+class GpqaRow(DataRow):
     question: Text = Field(alias="Question")
     right: Text = Field(alias="Correct Answer")
     wrong_1: Text = Field(alias="Incorrect Answer 1")
@@ -30,14 +30,14 @@ class GpqaRow(Row):
     wrong_3: Text = Field(alias="Incorrect Answer 3")
 
 
-class TruthfulQaRow(Row):
+class TruthfulQaRow(DataRow):
     question: Text
     # Lists, as JSON has them: strict validation takes no list for a tuple.
     correct_answers: Annotated[list[Text], Field(min_length=1)]
     incorrect_answers: Annotated[list[Text], Field(min_length=1)]
 
 
-class TruthfulQaRecord(Row):
+class TruthfulQaRecord(DataRow):
     """A record of the authors' own CSV, in which semicolons separate the answers."""
 
     question: Text = Field(alias="Question")

@@ -17,7 +17,7 @@ from pydantic import ConfigDict
 
 from oversight.protocols.datasets.balance import Balance
 from oversight.protocols.datasets.loader import Loader
-from oversight.protocols.datasets.rows import Row, Text, json_rows, read_bytes
+from oversight.protocols.datasets.rows import DataRow, Text, json_rows, read_bytes
 from oversight.protocols.datasets.solution import (
     closing,
     is_apart,
@@ -35,17 +35,17 @@ SOLUTIONS = "example_model_solutions.jsonl"
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
-class QuestionRow(Row):
+class QuestionRow(DataRow):
     question: Text
     answer: Text
 
 
-class ModelSolution(Row):
+class ModelSolution(DataRow):
     is_correct: bool
     solution: str
 
 
-class SolutionRow(Row):
+class SolutionRow(DataRow):
     """A question, its true solution, and under the name of each model what that model wrote."""
 
     model_config = ConfigDict(extra="allow")

@@ -19,7 +19,7 @@ import orjson
 from pydantic import ConfigDict, Field, FiniteFloat, field_validator
 
 from oversight.protocols.datasets.loader import FileLoader
-from oversight.protocols.datasets.rows import Row, Text, checked_row, json_rows, read_bytes
+from oversight.protocols.datasets.rows import DataRow, Text, checked_row, json_rows, read_bytes
 from oversight.protocols.datasets.solution import sense
 from oversight.protocols.errors import DatasetError
 from oversight.protocols.question import LABELS, Answer, Problem, Question, is_graded, labelled
@@ -27,7 +27,7 @@ from oversight.protocols.question import LABELS, Answer, Problem, Question, is_g
 _LABEL = re.compile(r"\w[\w-]{0,23}")
 
 
-class AnswerRow(Row):
+class AnswerRow(DataRow):
     model_config = ConfigDict(extra="forbid")
 
     label: str = ""
@@ -44,7 +44,7 @@ class AnswerRow(Row):
         return label
 
 
-class ProblemRow(Row):
+class ProblemRow(DataRow):
     model_config = ConfigDict(extra="forbid")
 
     id: Text

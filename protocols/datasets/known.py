@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oversight.protocols.datasets.jsonl import problems
-from oversight.protocols.datasets.rows import AnyRow, Row, Text, json_rows, read_bytes
+from oversight.protocols.datasets.rows import AnyRow, DataRow, Text, json_rows, read_bytes
 from oversight.protocols.datasets.solution import closing, laid_out, number, number_text, steps
 from oversight.protocols.errors import DatasetError
 from oversight.protocols.question import Answer
@@ -28,7 +28,7 @@ class Known:
     group: str = ""
 
 
-class KnownRow(Row):
+class KnownRow(DataRow):
     question: Text
     answer: Text
     id: str = ""

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from oversight.protocols.datasets.choices import Choices
-from oversight.protocols.datasets.rows import Row, Text, json_rows, read_bytes, regular
+from oversight.protocols.datasets.rows import DataRow, Text, json_rows, read_bytes, regular
 from oversight.protocols.datasets.tabular import csv_rows
 from oversight.protocols.errors import DatasetError
 from oversight.protocols.question import Problem
@@ -19,7 +19,7 @@ COLUMNS = ("question", "A", "B", "C", "D", "answer")
 """Columns of the authors' CSV files, which have no header."""
 
 
-class MmluRow(Row):
+class MmluRow(DataRow):
     question: Text
     subject: str = ""
     # A list, as JSON has it: strict validation takes no list for a tuple.
@@ -27,7 +27,7 @@ class MmluRow(Row):
     answer: Annotated[int, Field(ge=0)]
 
 
-class MmluRecord(Row):
+class MmluRecord(DataRow):
     question: Text
     A: str
     B: str

@@ -14,17 +14,17 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from oversight.protocols.datasets.loader import FileLoader
-from oversight.protocols.datasets.rows import Row, Text, json_rows, read_bytes
+from oversight.protocols.datasets.rows import DataRow, Text, json_rows, read_bytes
 from oversight.protocols.datasets.solution import sense
 from oversight.protocols.errors import DatasetError
 from oversight.protocols.question import Problem, labelled, randomness
 
 
-class BestDistractor(Row):
+class BestDistractor(DataRow):
     untimed_best_distractor: int = 0
 
 
-class QualityQuestion(Row):
+class QualityQuestion(DataRow):
     question: Text
     # Lists, as JSON has them: strict validation takes no list for a tuple.
     options: Annotated[list[Text], Field(min_length=2)]
@@ -34,14 +34,14 @@ class QualityQuestion(Row):
     """1: most annotators with only 45 seconds for the article were wrong."""
 
 
-class QualityRow(Row):
+class QualityRow(DataRow):
     article: Text
     article_id: str = ""
     set_unique_id: str = ""
     questions: Annotated[list[QualityQuestion], Field(min_length=1)]
 
 
-class BoolQRow(Row):
+class BoolQRow(DataRow):
     question: Text
     passage: Text
     answer: bool

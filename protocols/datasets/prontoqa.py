@@ -7,20 +7,20 @@ from pathlib import Path
 from typing import Literal
 
 from oversight.protocols.datasets.loader import FileLoader
-from oversight.protocols.datasets.rows import Row, Text, json_rows, members, read_bytes
+from oversight.protocols.datasets.rows import DataRow, Text, json_rows, members, read_bytes
 from oversight.protocols.question import Problem, labelled
 
 NESTED = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*"example\d+"\s*:')
 """Start of the authors' own files."""
 
 
-class ProntoQaRow(Row):
+class ProntoQaRow(DataRow):
     question: Text
     query: Text
     answer: Literal["True", "False"]
 
 
-class ProntoQaExample(Row):
+class ProntoQaExample(DataRow):
     """An entry of the authors' own files; its few-shot examples are ignored."""
 
     test_example: ProntoQaRow

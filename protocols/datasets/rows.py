@@ -40,7 +40,7 @@ _KINDS = {
 }
 
 
-class Row(BaseModel):
+class DataRow(BaseModel):
     """What a row must hold; fields that it does not name are ignored."""
 
     model_config = ConfigDict(strict=True, frozen=True)

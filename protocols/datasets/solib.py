@@ -13,7 +13,7 @@ from typing import Literal
 from pydantic import FiniteFloat, field_validator
 
 from oversight.protocols.datasets.loader import Loader
-from oversight.protocols.datasets.rows import Row, Text, each_row, read_bytes
+from oversight.protocols.datasets.rows import DataRow, Text, each_row, read_bytes
 from oversight.protocols.datasets.solution import laid_out, number, number_text, steps
 from oversight.protocols.errors import DatasetError
 from oversight.protocols.question import Problem, labelled
@@ -24,7 +24,7 @@ LISTED = 50
 """Maximum number of bad rows that an error lists."""
 
 
-class NumericAnswer(Row):
+class NumericAnswer(DataRow):
     numeric: str | int | FiniteFloat
     proof: str = ""
 
@@ -44,7 +44,7 @@ class NumericAnswer(Row):
         return number_text(value)
 
 
-class SolibRow(Row):
+class SolibRow(DataRow):
     question: Text
     answer_correct: NumericAnswer
     answer_incorrect: NumericAnswer
