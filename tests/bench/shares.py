@@ -62,11 +62,13 @@ class Kept:
 
 def measure(options: Options) -> Measured:
     several = [*WORKERS]
-    # Ray and a database take longer to start than the smallest form takes.
-    if options.size and find_spec("ray") is not None:
+    if find_spec("ray") is not None:
         several.append(ACTORS)
-    if options.size and not databases.lacking():
+    if not databases.lacking():
         several.append(TEAM)
+    if not options.size:
+        # Processes, actors and a database take longer to start than the smallest form takes.
+        several = [WORKERS[1]]
     body, goals = [], []
     for sharers in several:
         kept = keeping(sharers, options.sized(CALLS))
