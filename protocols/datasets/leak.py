@@ -205,8 +205,7 @@ def _binomial(k: int, n: int, p: float) -> float:
 
 
 def _learned(problems: Sequence[Problem], level: float) -> RuleAccuracy:
-    """Accuracy of the wording rule on the problems that the classifier reads; chance if they are
-    too few."""
+    """The wording rule on the problems that the classifier reads; at chance if they are too few."""
     # Imported here: numpy is slow to import, and only this rule needs it.
     from oversight.protocols.datasets.form_classifier import preferences
 

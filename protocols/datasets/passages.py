@@ -64,43 +64,35 @@ class Quality(FileLoader):
 
     def _problems(self, path: Path) -> Iterator[Problem]:
         for place, (line, row) in enumerate(json_rows(str(path), read_bytes(path), QualityRow), 1):
+            group = row.article_id or row.set_unique_id or f"quality-{place}"
             for number, asked in enumerate(row.questions, 1):
-                id = f"quality-{place}-{number}"
-                if self.hard and asked.difficult is None:
-                    raise DatasetError(
-                        str(path),
-                        line,
-                        f"questions[{number - 1}].difficult: missing; `hard: true` needs it, as "
-                        "the authors' own files have it",
-                    )
-                if self.hard and not asked.difficult:
+                if self.hard and asked.difficult == 0:
                     continue
-                if asked.gold_label > len(asked.options):
-                    raise DatasetError(
-                        str(path),
-                        line,
-                        f"questions[{number - 1}].gold_label: {asked.gold_label} is no place among "
-                        f"{len(asked.options)} options; places count from 1",
-                    )
-                right = asked.options[asked.gold_label - 1].strip()
-                if not (wrong := self._distractors(asked)):
-                    raise DatasetError(
-                        str(path),
-                        line,
-                        f"questions[{number - 1}].options: all are the right one, {right!r}; "
-                        "give another",
-                    )
-                chosen = randomness(self.seed, id, "wrong answer").choice(wrong)
-                pair = [(right, "", 1.0), (chosen.strip(), "", -1.0)]
-                group = row.article_id or row.set_unique_id or f"quality-{place}"
-                yield labelled(
-                    id,
-                    asked.question.strip(),
-                    pair,
-                    seed=self.seed,
-                    passage=row.article,
-                    group=group,
-                )
+                id, text = f"quality-{place}-{number}", asked.question.strip()
+                try:
+                    right, wrong = self._answers(asked)
+                except ValueError as exc:
+                    said = f"questions[{number - 1}].{exc}"
+                    raise DatasetError(str(path), line, said) from exc
+                chosen = randomness(self.seed, id, "wrong answer").choice(wrong).strip()
+                pair = [(right, "", 1.0), (chosen, "", -1.0)]
+                yield labelled(id, text, pair, seed=self.seed, passage=row.article, group=group)
+
+    def _answers(self, asked: QualityQuestion) -> tuple[str, list[str]]:
+        """The right answer, and the distractors to draw from. ValueError names the field."""
+        if self.hard and asked.difficult is None:
+            raise ValueError(
+                "difficult: missing; `hard: true` needs it, as the authors' own files have it"
+            )
+        if asked.gold_label > len(asked.options):
+            raise ValueError(
+                f"gold_label: {asked.gold_label} is no place among {len(asked.options)} options; "
+                "places count from 1"
+            )
+        right = asked.options[asked.gold_label - 1].strip()
+        if not (wrong := self._distractors(asked)):
+            raise ValueError(f"options: all are the right one, {right!r}; give another")
+        return right, wrong
 
     def _distractors(self, asked: QualityQuestion) -> list[str]:
         """The wrong options that were found best most often; all of them where nobody was asked."""
@@ -120,10 +112,8 @@ class BoolQ(FileLoader):
 
     def _problems(self, path: Path) -> Iterator[Problem]:
         for place, (_, row) in enumerate(json_rows(str(path), read_bytes(path), BoolQRow), 1):
-            pair = [
-                ("yes", "", 1.0 if row.answer else -1.0),
-                ("no", "", -1.0 if row.answer else 1.0),
-            ]
+            value = 1.0 if row.answer else -1.0
+            pair = [("yes", "", value), ("no", "", -value)]
             group = hashlib.sha256(row.passage.encode()).hexdigest()[:12]
             asked = row.question.strip().rstrip("?")
             text = f"{asked[:1].upper()}{asked[1:]}?"

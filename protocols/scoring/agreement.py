@@ -65,8 +65,7 @@ def _sums(points: Floats) -> Floats:
     m = len(points)
     within = 2 * m * float(np.square(points - points.mean(axis=0)).sum()) / (m - 1)
     head = [within, m, float(np.square(points).sum())]
-    summed: Floats = np.concatenate((head, points.sum(axis=0)))
-    return summed
+    return np.concatenate((head, points.sum(axis=0)))
 
 
 def _alpha(sums: Floats) -> Floats:
@@ -76,8 +75,7 @@ def _alpha(sums: Floats) -> Floats:
     all_pairs = 2 * (n * squares - np.square(total).sum(axis=1))
     flat = all_pairs <= 1e-12 * np.maximum(n * squares, 1e-300)
     expected = np.where(flat, np.nan, all_pairs / np.maximum(n - 1, 1))
-    alpha: Floats = 1 - within / expected
-    return alpha
+    return 1 - within / expected
 
 
 def _interval(summed: Floats, seed: int, resamples: int) -> tuple[float, float] | None:

@@ -107,8 +107,7 @@ def auroc(scores: Floats, positive: Floats, of: Codes | None = None, level: floa
 def _ranks(scores: Floats) -> Floats:
     """Ranks from 1 on, those of equal scores averaged; without scipy, which is slow to import."""
     _, place, size = np.unique(scores, return_inverse=True, return_counts=True)
-    ranks: Floats = (np.cumsum(size) - (size - 1) / 2)[place]
-    return ranks
+    return (np.cumsum(size) - (size - 1) / 2)[place]
 
 
 def fails_loudly(largest: Floats, right: Floats, of: Codes | None = None) -> Auroc | None:

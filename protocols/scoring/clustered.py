@@ -59,16 +59,14 @@ def residuals(sums: Floats, sizes: Floats) -> Floats:
     """e_c, each cluster's sum minus its size times the mean."""
     mean: Floats = sums.sum(axis=0) / sizes.sum()
     shares: Floats = np.multiply.outer(sizes, mean)
-    excess: Floats = sums - shares
-    return excess
+    return sums - shares
 
 
 def cr1(sums: Floats, sizes: Floats) -> Floats:
     """CR1 variance of the mean, one per measure. ValueError for a single cluster."""
     g = _cluster_count(sizes)
     spread: Floats = np.square(residuals(sums, sizes)).sum(axis=0)
-    variance: Floats = spread * (g / (g - 1) / float(sizes.sum()) ** 2)
-    return variance
+    return spread * (g / (g - 1) / float(sizes.sum()) ** 2)
 
 
 def cr3(sums: Floats, sizes: Floats) -> Floats:

@@ -25,8 +25,7 @@ def falling(values: Floats, weights: Floats | None = None) -> Floats:
     """Least-squares fit of a curve that never rises (Barlow et al. 1972), in the given order."""
     from scipy.optimize import isotonic_regression
 
-    fit: Floats = isotonic_regression(values, weights=weights, increasing=False).x
-    return fit
+    return isotonic_regression(values, weights=weights, increasing=False).x
 
 
 def zero_of(at: Floats, values: Floats, weights: Floats | None = None) -> float | None:

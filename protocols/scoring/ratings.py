@@ -153,14 +153,12 @@ def _resampled(games: Games, resamples: int, seed: int) -> Floats:
     """Weight of each cluster: 1 in the first line, times drawn in the others."""
     g = int(games.of.max()) + 1
     drawn = np.random.default_rng(seed).multinomial(g, np.full(g, 1 / g), size=resamples)
-    counts: Floats = np.concatenate((np.ones((1, g)), drawn))
-    return counts
+    return np.concatenate((np.ones((1, g)), drawn))
 
 
 def _summed(table: Floats, of: Codes, counts: Floats) -> Floats:
     sums, _ = by_cluster(table.reshape(len(table), -1), of)
-    totals: Floats = (counts @ sums).reshape(len(counts), *table.shape[1:])
-    return totals
+    return (counts @ sums).reshape(len(counts), *table.shape[1:])
 
 
 def _fit_mixed(games: Games, weights: Floats, start: Floats | None) -> Floats:

@@ -182,5 +182,4 @@ def _resampled_means(sums: Floats, sizes: Floats, seed: int, resamples: int) -> 
         drawn += np.arange(rows)[:, None] * g
         counts = np.bincount(drawn.ravel(), minlength=rows * g).reshape(rows, g)
         totals[start : start + rows] = counts.astype(np.float64) @ columns
-    means: Floats = totals[:, :-1] / totals[:, -1:]
-    return means
+    return totals[:, :-1] / totals[:, -1:]

@@ -83,5 +83,4 @@ def own_axis(accuracy: float, n: float) -> tuple[float, float]:
 def _meat(scores: Floats, of: Codes) -> Floats:
     sums, sizes = by_cluster(scores, of)
     g = len(sizes)
-    meat: Floats = sums.T @ sums * (g / max(g - 1, 1))
-    return meat
+    return sums.T @ sums * (g / max(g - 1, 1))

@@ -131,7 +131,6 @@ def logit_moves(before: Floats, after: Floats, clip: float = 1e-4) -> Floats:
 
     def logit(p: Floats) -> Floats:
         held = np.clip(p, clip, 1 - clip)
-        odds: Floats = np.log(held) - np.log1p(-held)
-        return odds
+        return np.log(held) - np.log1p(-held)
 
     return logit(after) - logit(before)

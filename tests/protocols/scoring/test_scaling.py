@@ -5,8 +5,8 @@ import pytest
 
 from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.clipped_lines import averaged, clipped_lines
-from oversight.protocols.scoring.nested_from_ratings import nested_from_ratings
 from oversight.protocols.scoring.nested_oversight import (
+    nested_from_ratings,
     nested_oversight,
     straight_line,
     with_resamples,
