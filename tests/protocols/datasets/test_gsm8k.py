@@ -129,6 +129,16 @@ def test_a_models_solution_can_stand_for_the_truth():
     assert wrong.text == "50"
 
 
+def test_a_models_solution_with_another_number_never_stands_for_the_truth(tmp_path):
+    def edit(questions, solutions):
+        del solutions[1:]
+        solutions[0]["small"] = {"is_correct": True, "solution": "It is 55.\nA: 55"}
+        solutions[0]["large"] = {"is_correct": False, "solution": "It is 60.\nA: 60"}
+
+    with pytest.raises(DatasetError, match="that could serve"):
+        replace(sample(tmp_path, edit), right="model").load()
+
+
 def test_solutions_that_only_look_wrong_are_not_used():
     used = {p.id: next(pairs([p]))[1].text for p in Gsm8k(str(SAMPLE)).load()}
     # 2: read as 1 out of 1,254; 3: marked wrong for 105.50; 5: 2.25 for a whole number;

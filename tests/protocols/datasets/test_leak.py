@@ -148,6 +148,13 @@ def test_where_no_word_tells_nothing_is_learned(campaign: Campaign):
     assert sum(accuracy(gate, WORDING).leaks for gate in gates) <= runs * 0.05
 
 
+def test_no_wording_is_learned_from_few_clusters():
+    rule = accuracy(
+        leak_gate(made(100, always(("Thus 1", "", 1.0), ("Hence 2", "", -1.0)))), WORDING
+    )
+    assert (rule.applicable, rule.accuracy) == (0, 0.5)
+
+
 def test_a_wording_is_learned_from_other_clusters_alone():
     """Five problems a cluster, whose right answers share a word that no other cluster has: who
     learns from its own cluster is always right, and who does not is right by chance."""

@@ -99,6 +99,9 @@ def test_one_cluster_that_decides_the_mean_is_told() -> None:
     swayed = few_clusters(np.array([0.0] * 30 + [50.0]), np.array([1.0] * 30 + [30.0]))
     assert swayed.most_moved > 1
     assert swayed.doubtful
+    far = few_clusters(np.array([0.0] * 39 + [50.0]), np.array([1.0] * 39 + [2.0]))
+    assert far.effective > 20
+    assert far.doubtful
 
 
 def test_the_design_effect_of_planted_clusters_is_recovered() -> None:

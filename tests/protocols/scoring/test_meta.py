@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from oversight.protocols.scoring.meta import pooled_estimate
+from oversight.protocols.scoring.quantiles import t_of
 from tests.conftest import Campaign
 
 
@@ -21,6 +22,8 @@ def test_reml_of_studies_with_one_error_is_the_variance_less_that_error() -> Non
     assert found.tau**2 == pytest.approx(y.var(ddof=1) - 0.04, rel=1e-9)
     assert found.error == pytest.approx((y.var(ddof=1) / 4) ** 0.5)
     assert found.weights == pytest.approx((0.25,) * 4)
+    far = t_of(0.95, 2) * (found.tau**2 + found.error**2) ** 0.5
+    assert found.prediction == pytest.approx((found.mean - far, found.mean + far))
 
 
 def test_studies_that_agree_have_no_scatter_and_are_no_surer_than_their_errors() -> None:

@@ -121,6 +121,8 @@ def test_the_curves_have_intervals_and_honest_shares() -> None:
     assert end.value.mean == pytest.approx(2 * end.honest.mean - 1)
     last = tilt(pools(rng.normal(size=(40, 16)) + 0.5 * v, v), (0.0, math.inf))
     assert last[0].kl == pytest.approx(0)
+    whole = best_of_n(pools([[1, 2, 3]], [[1, -1, 1]]))
+    assert [point.strength for point in whole] == [1, 2, 3]
 
 
 @pytest.mark.campaign
