@@ -6,7 +6,7 @@ import numpy as np
 
 from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.clustered import Codes
-from oversight.protocols.scoring.quantiles import t_of
+from oversight.protocols.scoring.quantiles import LEVEL, t_of
 
 BINS = 10
 
@@ -77,7 +77,7 @@ class Auroc:
     negatives: int
 
 
-def auroc(scores: Floats, positive: Floats, of: Codes | None = None, level: float = 0.95) -> Auroc:
+def auroc(scores: Floats, positive: Floats, of: Codes | None = None) -> Auroc:
     """Area under the curve with its error by clusters (Obuchowski 1997, Biometrics 53); of clusters
     of one question that of DeLong, DeLong and Clarke-Pearson (1988).
 
@@ -100,7 +100,7 @@ def auroc(scores: Floats, positive: Floats, of: Codes | None = None, level: floa
     np.add.at(moved, clusters[~is_positive], (below - area) / n)
     g = len(np.unique(clusters))
     error = float(np.square(moved).sum() * g / max(g - 1, 1)) ** 0.5
-    half = t_of(level, max(g - 1, 1)) * error
+    half = t_of(LEVEL, max(g - 1, 1)) * error
     return Auroc(area, error, (max(0.0, area - half), min(1.0, area + half)), m, n)
 
 

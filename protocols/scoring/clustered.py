@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.quantiles import t_of
+from oversight.protocols.scoring.quantiles import LEVEL, t_of
 
 Codes = npt.NDArray[np.int64]
 
@@ -103,7 +103,7 @@ def few_clusters(sums: Floats, sizes: Floats) -> FewClusters:
     return FewClusters(effective(sizes), moved / error if error else 0.0)
 
 
-def t_interval(sums: Floats, sizes: Floats, level: float = 0.95) -> tuple[Floats, Floats]:
+def t_interval(sums: Floats, sizes: Floats, level: float = LEVEL) -> tuple[Floats, Floats]:
     """CR3 interval of the mean with t quantiles, low and high, one per measure.
 
     Coverage in 2,000 simulations with normal effects of 10 clusters: 95 % where they are of one

@@ -18,7 +18,7 @@ from oversight.protocols.scoring.arrays import Floats, Places
 from oversight.protocols.scoring.clustered import cr3, degrees, effective, without_each
 from oversight.protocols.scoring.families import BLOCK, Family, corrected, sign_flips
 from oversight.protocols.scoring.power import reach
-from oversight.protocols.scoring.quantiles import t_of
+from oversight.protocols.scoring.quantiles import LEVEL, t_of
 from oversight.protocols.scoring.resamples import Rows, together
 from oversight.protocols.scoring.sample import Sample
 
@@ -73,7 +73,6 @@ def contrasts(
     *,
     family: Family = "step-max-t",
     equivalence: float = 0.05,
-    level: float = 0.95,
     seed: int = 0,
     resamples: int | None = None,
 ) -> tuple[Contrast, ...]:
@@ -100,7 +99,7 @@ def contrasts(
     p_family = corrected(p, step, family)
     by_pair = dict[int, Contrast]()
     for group in groups:
-        by_pair.update(group.contrasts(p, p_family, equivalence, level))
+        by_pair.update(group.contrasts(p, p_family, equivalence))
     return tuple(by_pair[k] for k in range(len(chosen)))
 
 
@@ -137,21 +136,21 @@ class _Group:
         self.two = np.array([place[second] for _, second in self.pairs])
 
     def contrasts(
-        self, p: Floats, p_family: Floats, equivalence: float, level: float
+        self, p: Floats, p_family: Floats, equivalence: float
     ) -> Iterator[tuple[int, Contrast]]:
         rows, one, two = self.rows, self.one, self.two
         errors = np.sqrt(variances(rows, one, two))
-        low, high = intervals(rows, one, two, level)
+        low, high = intervals(rows, one, two, LEVEL)
         inner, outer = intervals(rows, one, two, 0.9)
         equivalent = (inner > -equivalence) & (outer < equivalence)
         estimates = rows.means[one] - rows.means[two]
-        better = p_family[self.places] <= 1 - level
+        better = p_family[self.places] <= 1 - LEVEL
         verdicts = np.select(
             [better & (estimates > 0), better & (estimates < 0), equivalent],
             [0, 1, 2],
             3,
         )
-        far = reach(alpha=1 - level, power=0.8, degrees=degrees(rows.sizes))
+        far = reach(alpha=1 - LEVEL, power=0.8, degrees=degrees(rows.sizes))
         wins, losses = map(np.concatenate, zip(*_wins(rows, one, two), strict=True))
         correlation, pairing = _pairing(rows, one, two, errors)
         n, clusters, worth = len(rows.questions), len(rows.sizes), effective(rows.sizes)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.quantiles import t_of
+from oversight.protocols.scoring.quantiles import LEVEL, t_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Pooled:
     """One per study, summing to 1."""
 
 
-def pooled_estimate(estimates: Floats, errors: Floats, *, level: float = 0.95) -> Pooled:
+def pooled_estimate(estimates: Floats, errors: Floats) -> Pooled:
     """Random-effects mean of independent estimates with their standard errors.
 
     ValueError for fewer than two studies, or an error that is not above 0.
@@ -54,10 +54,10 @@ def pooled_estimate(estimates: Floats, errors: Floats, *, level: float = 0.95) -
     error = math.sqrt(spread / float(weights.sum()))
     # Studies that happen to agree must not shrink the error below that from their own errors.
     error = max(error, math.sqrt(1 / float(weights.sum()))) if spread < 1 else error
-    half = t_of(level, k - 1) * error
+    half = t_of(LEVEL, k - 1) * error
     prediction = None
     if k > 2:
-        reach = t_of(level, k - 2) * math.sqrt(tau2 + error**2)
+        reach = t_of(LEVEL, k - 2) * math.sqrt(tau2 + error**2)
         prediction = (mean - reach, mean + reach)
     return Pooled(
         k,

@@ -17,6 +17,7 @@ from typing import TypeAlias
 import numpy as np
 
 from oversight.protocols.scoring.arrays import Floats
+from oversight.protocols.scoring.quantiles import TAILS
 from oversight.protocols.scoring.ratings import SCALE, Rating, Ratings
 
 Line: TypeAlias = Callable[[float], float]
@@ -83,17 +84,14 @@ class NestedEstimate:
     """Share of resamples by their best number of steps."""
 
 
-def with_resamples(
-    estimate: Nested, resampled: Sequence[Nested], level: float = 0.95
-) -> NestedEstimate:
+def with_resamples(estimate: Nested, resampled: Sequence[Nested]) -> NestedEstimate:
     """Add an interval to an estimate. resampled: from lines fitted to resampled ratings.
 
     ValueError without resamples.
     """
     if not resampled:
         raise ValueError("an interval needs resamples, and there is none")
-    tails = [(1 - level) / 2, (1 + level) / 2]
-    low, high = np.quantile([each.best for each in resampled], tails)
+    low, high = np.quantile([each.best for each in resampled], TAILS)
     counts: dict[int, float] = {}
     for n in sorted(each.steps for each in resampled):
         counts[n] = counts.get(n, 0.0) + 1 / len(resampled)
@@ -101,11 +99,7 @@ def with_resamples(
 
 
 def nested_from_ratings(
-    ratings: Ratings,
-    capability: Mapping[str, float],
-    *,
-    start: float,
-    gap: float,
+    ratings: Ratings, capability: Mapping[str, float], *, start: float, gap: float
 ) -> NestedEstimate:
     """Success probabilities of nested oversight, with straight lines for Guard and Houdini.
 

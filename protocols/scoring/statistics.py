@@ -27,11 +27,10 @@ from oversight.protocols.scoring.clustered import (
     effective,
     t_interval,
 )
-from oversight.protocols.scoring.quantiles import NORMAL, t_of
+from oversight.protocols.scoring.quantiles import LEVEL, NORMAL, t_of
 from oversight.protocols.scoring.sample import Sample
 
 RESAMPLES = 10_000
-LEVEL = 0.95
 
 RANGE_AWARE: Literal["range-aware bootstrap"] = "range-aware bootstrap"
 
@@ -156,7 +155,7 @@ def unresampled(sample: Sample) -> Estimate:
     return _estimated(sample, len(set(sample.clusters)))
 
 
-def exact_at_the_ends(share: Estimate, level: float = LEVEL) -> Estimate:
+def exact_at_the_ends(share: Estimate) -> Estimate:
     """The share, with the exact binomial interval if it is 0 or 1.
 
     All questions then agree and resampling shows no variation, so the interval is that of
@@ -164,7 +163,7 @@ def exact_at_the_ends(share: Estimate, level: float = LEVEL) -> Estimate:
     """
     if share.mean not in (0, 1):
         return share
-    bound = ((1 - level) / 2) ** (1 / share.clusters)
+    bound = ((1 - LEVEL) / 2) ** (1 / share.clusters)
     interval = (0.0, 1 - bound) if share.mean == 0 else (bound, 1.0)
     return replace(share, interval=interval, method="exact binomial")
 
