@@ -111,11 +111,11 @@ def test_the_power_grows_with_the_problems_and_with_the_tell():
 
 
 def worded(n: int, tell: float, rng: random.Random, **settings: str) -> list[Problem]:
-    """n problems with one word of style in each answer, which is the right one's with probability
-    1/2 + tell."""
+    """n problems with one word of style in each answer, all of one length, which is the right one's
+    with probability 1/2 + tell."""
     problems = []
     for k in range(n):
-        words = ["Thus", "Hence"] if rng.random() < 1 / 2 + tell else ["Hence", "Thus"]
+        words = ["Thus", "Then"] if rng.random() < 1 / 2 + tell else ["Then", "Thus"]
         pair = [
             (f"{word} it is {rng.choice('abcdefgh') * 3} {rng.randint(100, 999)}", "", value)
             for word, value in zip(words, (1.0, -1.0), strict=True)
@@ -125,9 +125,9 @@ def worded(n: int, tell: float, rng: random.Random, **settings: str) -> list[Pro
 
 
 def test_a_word_that_tells_is_learned_and_no_rule_of_form_sees_it():
-    gate = leak_gate(worded(400, 0.15, random.Random(1)))
+    gate = leak_gate(worded(160, 0.25, random.Random(1)))
     rule = accuracy(gate, WORDING)
-    assert rule.leaks and 0.57 < rule.accuracy < 0.73 and rule.applicable == 400
+    assert gate.leaks == (rule,) and 0.67 < rule.accuracy < 0.83 and rule.applicable == 160
     assert "generate-rewritten" in rule.mend
 
 
