@@ -34,24 +34,13 @@ from tests.bench.options import Options
 from tests.bench.peers import PEERS, installed
 from tests.databases import lacking
 
+MODULES = (
+    *(calls, debates, rerun, start, faults, kill, limits, scale, twin, fleet, shares, batches),
+    *(() if lacking() else (team,)),
+)
 BENCHES: dict[str, Callable[[Options], Measured]] = {
-    "calls": calls.measure,
-    "debates": debates.measure,
-    "rerun": rerun.measure,
-    "start": start.measure,
-    "faults": faults.measure,
-    "kill": kill.measure,
-    "limits": limits.measure,
-    "scale": scale.measure,
-    "twin": twin.measure,
-    "fleet": fleet.measure,
-    "shares": shares.measure,
-    "batches": batches.measure,
+    module.__name__.rpartition(".")[2]: module.measure for module in MODULES
 }
-
-
-if not lacking():
-    BENCHES["team"] = team.measure
 
 
 @click.command(help=__doc__)

@@ -2,7 +2,7 @@
 
 A judge (Guard) and an agent (Houdini) play on each problem: in the worlds in which the agent argues
 for a wrong answer the Guard wins by choosing the best one. Ratings, their intervals by clusters of
-problems and nested oversight: `oversight.protocols.scoring.ratings` and `nested_from_ratings`.
+problems and nested oversight: `oversight.protocols.scoring.ratings` and `nested_oversight`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,8 +22,7 @@ from oversight.protocols.protocol import kind
 from oversight.protocols.scoring.clipped_lines import ClippedLine, clipped_lines
 from oversight.protocols.scoring.clustered import codes
 from oversight.protocols.scoring.crossing import Crossing
-from oversight.protocols.scoring.nested_from_ratings import nested_from_ratings
-from oversight.protocols.scoring.nested_oversight import NestedEstimate
+from oversight.protocols.scoring.nested_oversight import NestedEstimate, nested_from_ratings
 from oversight.protocols.scoring.ratings import (
     Games,
     Rating,

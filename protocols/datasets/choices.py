@@ -4,16 +4,15 @@ The sample and the labels are drawn from (seed, id) alone.
 """
 
 import hashlib
-from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from oversight.protocols.datasets.loader import Loader
-from oversight.protocols.datasets.rows import Text, json_rows, read_bytes
+from oversight.protocols.datasets.loader import FileLoader
+from oversight.protocols.datasets.rows import DataRow, Text, json_rows, read_bytes
 from oversight.protocols.datasets.solution import sense
 from oversight.protocols.datasets.tabular import csv_rows
 from oversight.protocols.errors import DatasetError
@@ -23,9 +22,7 @@ NO_COMMENT = "i have no comment"
 """TruthfulQA lists it among right answers only, so it would give the label away."""
 
 
-class GpqaRow(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True)
-
+class GpqaRow(DataRow):
     question: Text = Field(alias="Question")
     right: Text = Field(alias="Correct Answer")
     wrong_1: Text = Field(alias="Incorrect Answer 1")
@@ -33,19 +30,15 @@ class GpqaRow(BaseModel):
     wrong_3: Text = Field(alias="Incorrect Answer 3")
 
 
-class TruthfulQaRow(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True)
-
+class TruthfulQaRow(DataRow):
     question: Text
     # Lists, as JSON has them: strict validation takes no list for a tuple.
     correct_answers: Annotated[list[Text], Field(min_length=1)]
     incorrect_answers: Annotated[list[Text], Field(min_length=1)]
 
 
-class TruthfulQaRecord(BaseModel):
+class TruthfulQaRecord(DataRow):
     """A record of the authors' own CSV, in which semicolons separate the answers."""
-
-    model_config = ConfigDict(strict=True, frozen=True)
 
     question: Text = Field(alias="Question")
     right: Text = Field(alias="Correct Answers")
@@ -53,10 +46,9 @@ class TruthfulQaRecord(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Choices(Loader):
+class Choices(FileLoader):
     """A file of questions with right answers and with wrong ones to draw from."""
 
-    path: str
     answers: int = 2
     """How many answers a problem has, the right one included; fewer where a row has fewer."""
 
@@ -64,12 +56,6 @@ class Choices(Loader):
         super(Choices, self).__post_init__()
         if not 2 <= self.answers <= len(LABELS):
             raise ValueError(f"answers: {self.answers} is not from 2 to {len(LABELS)}")
-
-    def load(self, root: Path = Path()) -> tuple[Problem, ...]:
-        return self._picked(self._problems(root / self.path))
-
-    @abstractmethod
-    def _problems(self, path: Path) -> Iterator[Problem]: ...
 
     def _problem(
         self, file: str, line: int, id: str, text: str, right: Sequence[str], wrong: Sequence[str]

@@ -8,6 +8,7 @@ problems that it was not fitted on.
 import re
 import zlib
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -22,8 +23,10 @@ MOST = 1500
 """Maximum number of problems read, from the first on: time and memory grow with its square."""
 BUCKETS = 1 << 13
 """Hash buckets for features of words, and as many for those of letters."""
-RUNS = (2, 3, 4)
-"""Lengths of runs of letters."""
+LONGEST_RUN = 4
+"""Runs of letters have 2 to so many."""
+MULTIPLIER = 1_000_003
+"""Base of the polynomials that hash runs of letters."""
 PENALTY = 1.0
 """Ridge penalty, for feature vectors of length 1."""
 
@@ -90,24 +93,30 @@ def _masked(answer: Answer) -> str:
 def _words(text: str) -> npt.NDArray[np.int_]:
     """How often each word and each pair of words occurs, by bucket."""
     words = _WORD.findall(text.casefold())
-    terms = [*words, *(f"{a} {b}" for a, b in pairwise(words))]
-    return np.bincount([zlib.crc32(term.encode()) % BUCKETS for term in terms], minlength=BUCKETS)
+    pairs = (f"{a} {b}" for a, b in pairwise(words))
+    return np.bincount([_bucket(term) for term in (*words, *pairs)], minlength=BUCKETS)
+
+
+@lru_cache(maxsize=1 << 16)
+def _bucket(term: str) -> int:
+    return zlib.crc32(term.encode()) % BUCKETS
 
 
 def _letters(text: str) -> npt.NDArray[np.int_]:
     """How often each run of letters occurs, by bucket."""
     letters = np.frombuffer(f"\n{text}\n".encode("utf-32-le"), np.uint32).astype(np.uint64)
-    counts = np.zeros(BUCKETS, np.int_)
-    for length in RUNS:
-        hashed = np.full(max(len(letters) - length + 1, 0), length, np.uint64)
-        for n in range(length):
-            hashed = hashed * np.uint64(1_000_003) + letters[n : n + len(hashed)]
-        hashed ^= hashed >> np.uint64(29)
-        counts += np.bincount((hashed % np.uint64(BUCKETS)).astype(np.int_), minlength=BUCKETS)
-    return counts
+    polynomials, hashes = letters, []
+    for length in range(2, LONGEST_RUN + 1):
+        # A run's polynomial, modulo 2^64, follows from that of the run without its last letter.
+        polynomials = polynomials[:-1] * np.uint64(MULTIPLIER) + letters[length - 1 :]
+        hashed = polynomials + np.uint64(length * MULTIPLIER**length % 2**64)
+        hashes.append(hashed ^ hashed >> np.uint64(29))
+    buckets = np.concatenate(hashes) % np.uint64(BUCKETS)
+    return np.bincount(buckets.astype(np.int_), minlength=BUCKETS)
 
 
 def _scaled(counts: npt.NDArray[np.int_]) -> Floats32:
     """Logarithms of counts, as a vector whose square is 1/2."""
-    logs = np.log1p(counts).astype(np.float32)
+    # Most counts are 0, and hardly one is large: a logarithm for each number, not for each bucket.
+    logs = np.log1p(np.arange(counts.max() + 1)).astype(np.float32)[counts]
     return np.asarray(logs / max(float(np.linalg.norm(logs)) * 2**0.5, 1e-9), np.float32)

@@ -174,10 +174,7 @@ def _problem(known: Known, drafts: Sequence[Draft], balance: Balance, seed: int)
     wrong = balance.choose(
         known.right, [draft.answer for draft in ranked if draft.plausibility >= best - LEEWAY]
     )
-    pair = [
-        (known.right.text, known.right.work, 1.0),
-        (wrong.text, wrong.work, -1.0),
-    ]
+    pair = [(known.right.text, known.right.work, 1.0), (wrong.text, wrong.work, -1.0)]
     return labelled(known.id, known.text, pair, seed=seed, passage=known.passage, group=known.group)
 
 

@@ -13,11 +13,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, assert_never
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from oversight.protocols.datasets.balance import Balance
 from oversight.protocols.datasets.loader import Loader
-from oversight.protocols.datasets.rows import Text, json_rows, read_bytes
+from oversight.protocols.datasets.rows import DataRow, Text, json_rows, read_bytes
 from oversight.protocols.datasets.solution import (
     closing,
     is_apart,
@@ -35,24 +35,20 @@ SOLUTIONS = "example_model_solutions.jsonl"
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
-class QuestionRow(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True)
-
+class QuestionRow(DataRow):
     question: Text
     answer: Text
 
 
-class ModelSolution(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True)
-
+class ModelSolution(DataRow):
     is_correct: bool
     solution: str
 
 
-class SolutionRow(BaseModel):
+class SolutionRow(DataRow):
     """A question, its true solution, and under the name of each model what that model wrote."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="allow")
+    model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, ModelSolution]
 
     question: Text

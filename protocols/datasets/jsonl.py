@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import ClassVar
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, field_validator
+from pydantic import ConfigDict, Field, FiniteFloat, field_validator
 
-from oversight.protocols.datasets.loader import Loader
-from oversight.protocols.datasets.rows import Text, checked_row, json_rows, read_bytes
+from oversight.protocols.datasets.loader import FileLoader
+from oversight.protocols.datasets.rows import DataRow, Text, checked_row, json_rows, read_bytes
 from oversight.protocols.datasets.solution import sense
 from oversight.protocols.errors import DatasetError
 from oversight.protocols.question import LABELS, Answer, Problem, Question, is_graded, labelled
@@ -27,8 +27,8 @@ from oversight.protocols.question import LABELS, Answer, Problem, Question, is_g
 _LABEL = re.compile(r"\w[\w-]{0,23}")
 
 
-class AnswerRow(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+class AnswerRow(DataRow):
+    model_config = ConfigDict(extra="forbid")
 
     label: str = ""
     text: Text
@@ -44,8 +44,8 @@ class AnswerRow(BaseModel):
         return label
 
 
-class ProblemRow(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+class ProblemRow(DataRow):
+    model_config = ConfigDict(extra="forbid")
 
     id: Text
     question: Text
@@ -78,19 +78,17 @@ class ProblemRow(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class JsonLines(Loader):
+class JsonLines(FileLoader):
     """Problems from a file in our own format."""
 
     names_rows: ClassVar[bool] = True
 
-    path: str
     relabel: bool = False
     """Reorder the answers by (seed, id) and label them A, B, C …, whatever labels the file has.
     Rows without labels are always labelled so."""
 
-    def load(self, root: Path = Path()) -> tuple[Problem, ...]:
-        path = root / self.path
-        return self._picked(problems(str(path), read_bytes(path), self.relabel, self.seed))
+    def _problems(self, path: Path) -> Iterator[Problem]:
+        return problems(str(path), read_bytes(path), self.relabel, self.seed)
 
 
 def problems(file: str, data: bytes, relabel: bool = False, seed: int = 0) -> Iterator[Problem]:

@@ -9,10 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from oversight.protocols.datasets.jsonl import problems
-from oversight.protocols.datasets.rows import Text, json_rows, read_bytes
+from oversight.protocols.datasets.rows import AnyRow, DataRow, Text, json_rows, read_bytes
 from oversight.protocols.datasets.solution import closing, laid_out, number, number_text, steps
 from oversight.protocols.errors import DatasetError
 from oversight.protocols.question import Answer
@@ -30,16 +28,10 @@ class Known:
     group: str = ""
 
 
-class KnownRow(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True)
-
+class KnownRow(DataRow):
     question: Text
     answer: Text
     id: str = ""
-
-
-class _AnyRow(BaseModel):
-    model_config = ConfigDict(extra="allow")
 
 
 def known_questions(path: Path) -> tuple[Known, ...]:
@@ -48,7 +40,7 @@ def known_questions(path: Path) -> tuple[Known, ...]:
     DatasetError where the file is wrong.
     """
     data = read_bytes(path)
-    _, first = next(json_rows(str(path), data, _AnyRow))
+    _, first = next(json_rows(str(path), data, AnyRow))
     if "answers" in (first.__pydantic_extra__ or {}):
         return tuple(_best(str(path), data))
     return tuple(_answered(path, data))

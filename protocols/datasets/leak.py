@@ -30,7 +30,7 @@ _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _DOT_ZERO = re.compile(r"\d\.0+(?!\d)")
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)")
 _NEGATION = re.compile(
-    r"\b(?:not|no|never|none|nothing|nobody|cannot|\w+n['\u2019]t)\b", re.IGNORECASE
+    r"\b(?:no(?:t|ne|thing|body)?|never|cannot)\b|\wn['\u2019]t\b", re.IGNORECASE
 )
 
 
@@ -205,8 +205,7 @@ def _binomial(k: int, n: int, p: float) -> float:
 
 
 def _learned(problems: Sequence[Problem], level: float) -> RuleAccuracy:
-    """Accuracy of the wording rule on the problems that the classifier reads; chance if they are
-    too few."""
+    """The wording rule on the problems that the classifier reads; at chance if they are too few."""
     # Imported here: numpy is slow to import, and only this rule needs it.
     from oversight.protocols.datasets.form_classifier import preferences
 
@@ -220,13 +219,14 @@ def _measured(
     """Accuracy of one rule. features: for each problem, the amount in each answer."""
     applicable, hits, blind, rest = 0, 0.0, 0.0, 0.0
     for problem, amounts in zip(problems, features, strict=True):
-        best = [value == max(problem.values) for value in problem.values]
+        highest, most = max(problem.values), max(amounts)
+        best = [value == highest for value in problem.values]
         luck = sum(best) / len(best)
         blind += luck
-        if min(amounts) == max(amounts):
+        if min(amounts) == most:
             rest += luck
             continue
-        picked = [right for right, n in zip(best, amounts, strict=True) if n == max(amounts)]
+        picked = [right for right, n in zip(best, amounts, strict=True) if n == most]
         hits += sum(picked) / len(picked)
         applicable += 1
     # A rule that applies to no problem has the widest interval.

@@ -1,7 +1,7 @@
 """The loader interface: settings that a sweep file can hold, and one way to load problems."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -63,3 +63,16 @@ class Loader(ABC):
     def _rank(self, id: str) -> float:
         """Sort key of an id in a shuffle, of the id alone: new rows do not reorder old ones."""
         return randomness(self.seed, id, "order").random()
+
+
+@dataclass(frozen=True, slots=True)
+class FileLoader(Loader):
+    """The settings of a data set in one file."""
+
+    path: str
+
+    def load(self, root: Path = Path()) -> tuple[Problem, ...]:
+        return self._picked(self._problems(root / self.path))
+
+    @abstractmethod
+    def _problems(self, path: Path) -> Iterator[Problem]: ...

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from oversight.protocols.datasets.choices import Choices
-from oversight.protocols.datasets.rows import Text, json_rows, read_bytes, regular
+from oversight.protocols.datasets.rows import DataRow, Text, json_rows, read_bytes, regular
 from oversight.protocols.datasets.tabular import csv_rows
 from oversight.protocols.errors import DatasetError
 from oversight.protocols.question import Problem
@@ -19,9 +19,7 @@ COLUMNS = ("question", "A", "B", "C", "D", "answer")
 """Columns of the authors' CSV files, which have no header."""
 
 
-class MmluRow(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True)
-
+class MmluRow(DataRow):
     question: Text
     subject: str = ""
     # A list, as JSON has it: strict validation takes no list for a tuple.
@@ -29,9 +27,7 @@ class MmluRow(BaseModel):
     answer: Annotated[int, Field(ge=0)]
 
 
-class MmluRecord(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True)
-
+class MmluRecord(DataRow):
     question: Text
     A: str
     B: str

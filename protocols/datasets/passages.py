@@ -11,48 +11,44 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from oversight.protocols.datasets.loader import Loader
-from oversight.protocols.datasets.rows import Text, json_rows, read_bytes
+from oversight.protocols.datasets.loader import FileLoader
+from oversight.protocols.datasets.rows import DataRow, Text, json_rows, read_bytes
 from oversight.protocols.datasets.solution import sense
 from oversight.protocols.errors import DatasetError
 from oversight.protocols.question import Problem, labelled, randomness
 
 
-class _Row(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True)
-
-
-class BestDistractor(_Row):
+class BestDistractor(DataRow):
     untimed_best_distractor: int = 0
 
 
-class QualityQuestion(_Row):
+class QualityQuestion(DataRow):
     question: Text
     # Lists, as JSON has them: strict validation takes no list for a tuple.
     options: Annotated[list[Text], Field(min_length=2)]
     gold_label: Annotated[int, Field(ge=1)]
-    validation: list[BestDistractor] = []
+    validation: list[BestDistractor] = Field(default_factory=list)
     difficult: Literal[0, 1] | None = None
     """1: most annotators with only 45 seconds for the article were wrong."""
 
 
-class QualityRow(_Row):
+class QualityRow(DataRow):
     article: Text
     article_id: str = ""
     set_unique_id: str = ""
     questions: Annotated[list[QualityQuestion], Field(min_length=1)]
 
 
-class BoolQRow(_Row):
+class BoolQRow(DataRow):
     question: Text
     passage: Text
     answer: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Quality(Loader):
+class Quality(FileLoader):
     """QuALITY (Pang et al. 2022, arXiv:2112.08608): articles with questions of four options.
 
     The wrong answer is the distractor that most annotators found best; ties, and questions without
@@ -62,53 +58,41 @@ class Quality(Loader):
 
     quoted: ClassVar[bool] = True
 
-    path: str
     hard: bool = False
     """Only the hard subset, QuALITY-HARD, which studies of debate use: questions that most readers
     in a hurry got wrong."""
 
-    def load(self, root: Path = Path()) -> tuple[Problem, ...]:
-        return self._picked(self._problems(root / self.path))
-
     def _problems(self, path: Path) -> Iterator[Problem]:
         for place, (line, row) in enumerate(json_rows(str(path), read_bytes(path), QualityRow), 1):
+            group = row.article_id or row.set_unique_id or f"quality-{place}"
             for number, asked in enumerate(row.questions, 1):
-                id = f"quality-{place}-{number}"
-                if self.hard and asked.difficult is None:
-                    raise DatasetError(
-                        str(path),
-                        line,
-                        f"questions[{number - 1}].difficult: missing; `hard: true` needs it, as "
-                        "the authors' own files have it",
-                    )
-                if self.hard and not asked.difficult:
+                if self.hard and asked.difficult == 0:
                     continue
-                if asked.gold_label > len(asked.options):
-                    raise DatasetError(
-                        str(path),
-                        line,
-                        f"questions[{number - 1}].gold_label: {asked.gold_label} is no place among "
-                        f"{len(asked.options)} options; places count from 1",
-                    )
-                right = asked.options[asked.gold_label - 1].strip()
-                if not (wrong := self._distractors(asked)):
-                    raise DatasetError(
-                        str(path),
-                        line,
-                        f"questions[{number - 1}].options: all are the right one, {right!r}; "
-                        "give another",
-                    )
-                chosen = randomness(self.seed, id, "wrong answer").choice(wrong)
-                pair = [(right, "", 1.0), (chosen.strip(), "", -1.0)]
-                group = row.article_id or row.set_unique_id or f"quality-{place}"
-                yield labelled(
-                    id,
-                    asked.question.strip(),
-                    pair,
-                    seed=self.seed,
-                    passage=row.article,
-                    group=group,
-                )
+                id, text = f"quality-{place}-{number}", asked.question.strip()
+                try:
+                    right, wrong = self._answers(asked)
+                except ValueError as exc:
+                    said = f"questions[{number - 1}].{exc}"
+                    raise DatasetError(str(path), line, said) from exc
+                chosen = randomness(self.seed, id, "wrong answer").choice(wrong).strip()
+                pair = [(right, "", 1.0), (chosen, "", -1.0)]
+                yield labelled(id, text, pair, seed=self.seed, passage=row.article, group=group)
+
+    def _answers(self, asked: QualityQuestion) -> tuple[str, list[str]]:
+        """The right answer, and the distractors to draw from. ValueError names the field."""
+        if self.hard and asked.difficult is None:
+            raise ValueError(
+                "difficult: missing; `hard: true` needs it, as the authors' own files have it"
+            )
+        if asked.gold_label > len(asked.options):
+            raise ValueError(
+                f"gold_label: {asked.gold_label} is no place among {len(asked.options)} options; "
+                "places count from 1"
+            )
+        right = asked.options[asked.gold_label - 1].strip()
+        if not (wrong := self._distractors(asked)):
+            raise ValueError(f"options: all are the right one, {right!r}; give another")
+        return right, wrong
 
     def _distractors(self, asked: QualityQuestion) -> list[str]:
         """The wrong options that were found best most often; all of them where nobody was asked."""
@@ -120,23 +104,16 @@ class Quality(Loader):
 
 
 @dataclass(frozen=True, slots=True)
-class BoolQ(Loader):
+class BoolQ(FileLoader):
     """BoolQ (Clark et al. 2019, arXiv:1905.10044): {"question", "passage", "answer"}.
 
     The answers are yes and no. Problem `boolq-17` is the 17th row.
     """
 
-    path: str
-
-    def load(self, root: Path = Path()) -> tuple[Problem, ...]:
-        return self._picked(self._problems(root / self.path))
-
     def _problems(self, path: Path) -> Iterator[Problem]:
         for place, (_, row) in enumerate(json_rows(str(path), read_bytes(path), BoolQRow), 1):
-            pair = [
-                ("yes", "", 1.0 if row.answer else -1.0),
-                ("no", "", -1.0 if row.answer else 1.0),
-            ]
+            value = 1.0 if row.answer else -1.0
+            pair = [("yes", "", value), ("no", "", -value)]
             group = hashlib.sha256(row.passage.encode()).hexdigest()[:12]
             asked = row.question.strip().rstrip("?")
             text = f"{asked[:1].upper()}{asked[1:]}?"

@@ -6,34 +6,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
-from oversight.protocols.datasets.loader import Loader
-from oversight.protocols.datasets.rows import Text, json_rows, members, read_bytes
+from oversight.protocols.datasets.loader import FileLoader
+from oversight.protocols.datasets.rows import DataRow, Text, json_rows, members, read_bytes
 from oversight.protocols.question import Problem, labelled
 
 NESTED = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*"example\d+"\s*:')
 """Start of the authors' own files."""
 
 
-class ProntoQaRow(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True)
-
+class ProntoQaRow(DataRow):
     question: Text
     query: Text
     answer: Literal["True", "False"]
 
 
-class ProntoQaExample(BaseModel):
+class ProntoQaExample(DataRow):
     """An entry of the authors' own files; its few-shot examples are ignored."""
-
-    model_config = ConfigDict(strict=True, frozen=True)
 
     test_example: ProntoQaRow
 
 
 @dataclass(frozen=True, slots=True)
-class ProntoQa(Loader):
+class ProntoQa(FileLoader):
     """The authors' own JSON, `{"example1": {…, "test_example": ROW}, …}`, or ROWs, one a line.
 
     A ROW is {"question", "query", "chain_of_thought", "answer"}: facts, and a statement about
@@ -41,11 +35,6 @@ class ProntoQa(Loader):
     the label away. Problem `prontoqa-17` is the 17th of the file. Files made for proofs only have
     no answers, and cannot be used.
     """
-
-    path: str
-
-    def load(self, root: Path = Path()) -> tuple[Problem, ...]:
-        return self._picked(self._problems(root / self.path))
 
     def _problems(self, path: Path) -> Iterator[Problem]:
         for place, row in enumerate(_rows(path), 1):

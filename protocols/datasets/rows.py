@@ -40,7 +40,15 @@ _KINDS = {
 }
 
 
-class _AnyRow(BaseModel):
+class DataRow(BaseModel):
+    """What a row must hold; fields that it does not name are ignored."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+
+class AnyRow(BaseModel):
+    """A row with any fields."""
+
     model_config = ConfigDict(extra="allow")
 
 
@@ -83,7 +91,7 @@ def each_row(
 ) -> Iterator[tuple[int, RowModel | DatasetError]]:
     """As `json_rows`, but a row that does not fit `model` is yielded as its error, and reading goes
     on. DatasetError for a file that is not JSON, or has no rows."""
-    for line, value in json_rows(file, data, _AnyRow):
+    for line, value in json_rows(file, data, AnyRow):
         try:
             yield line, checked_row(file, line, value.__pydantic_extra__ or {}, model)
         except DatasetError as fault:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, FiniteFloat, field_validator
+from pydantic import FiniteFloat, field_validator
 
 from oversight.protocols.datasets.loader import Loader
-from oversight.protocols.datasets.rows import Text, each_row, read_bytes
+from oversight.protocols.datasets.rows import DataRow, Text, each_row, read_bytes
 from oversight.protocols.datasets.solution import laid_out, number, number_text, steps
 from oversight.protocols.errors import DatasetError
 from oversight.protocols.question import Problem, labelled
@@ -24,9 +24,7 @@ LISTED = 50
 """Maximum number of bad rows that an error lists."""
 
 
-class NumericAnswer(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True)
-
+class NumericAnswer(DataRow):
     numeric: str | int | FiniteFloat
     proof: str = ""
 
@@ -46,9 +44,7 @@ class NumericAnswer(BaseModel):
         return number_text(value)
 
 
-class SolibRow(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True)
-
+class SolibRow(DataRow):
     question: Text
     answer_correct: NumericAnswer
     answer_incorrect: NumericAnswer

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.clustered import codes
+from oversight.protocols.scoring.clustered import by_cluster, codes
 
 RatedPoint: TypeAlias = Sequence[float]
 RESAMPLES = 2_000
@@ -54,9 +54,7 @@ def krippendorff_alpha(
     alpha = float(_alpha(rows.sum(axis=0)[None, :])[0])
     if np.isnan(alpha):
         return None
-    code = codes([cluster for _, cluster in paired])
-    summed = np.zeros((int(code.max()) + 1, rows.shape[1]))
-    np.add.at(summed, code, rows)
+    summed, _ = by_cluster(rows, codes([cluster for _, cluster in paired]))
     interval = _interval(summed, seed, resamples) if len(summed) > 1 else None
     return Agreement(alpha, interval, len(paired), sum(len(unit) for unit, _ in paired))
 
@@ -67,8 +65,7 @@ def _sums(points: Floats) -> Floats:
     m = len(points)
     within = 2 * m * float(np.square(points - points.mean(axis=0)).sum()) / (m - 1)
     head = [within, m, float(np.square(points).sum())]
-    summed: Floats = np.concatenate((head, points.sum(axis=0)))
-    return summed
+    return np.concatenate((head, points.sum(axis=0)))
 
 
 def _alpha(sums: Floats) -> Floats:
@@ -78,8 +75,7 @@ def _alpha(sums: Floats) -> Floats:
     all_pairs = 2 * (n * squares - np.square(total).sum(axis=1))
     flat = all_pairs <= 1e-12 * np.maximum(n * squares, 1e-300)
     expected = np.where(flat, np.nan, all_pairs / np.maximum(n - 1, 1))
-    alpha: Floats = 1 - within / expected
-    return alpha
+    return 1 - within / expected
 
 
 def _interval(summed: Floats, seed: int, resamples: int) -> tuple[float, float] | None:

@@ -87,5 +87,4 @@ def over_draws(measures: Floats, of: Flags) -> Floats:
     itself: averaging verdicts first would measure a less certain judge than any that was asked.
     """
     sums, counts = np.where(of, measures, 0.0).sum(axis=1), of.sum(axis=1)
-    means: Floats = np.where(counts, sums / np.maximum(counts, 1), np.nan)
-    return means
+    return np.where(counts, sums / np.maximum(counts, 1), np.nan)

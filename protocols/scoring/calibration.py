@@ -6,7 +6,7 @@ import numpy as np
 
 from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.clustered import Codes
-from oversight.protocols.scoring.quantiles import t_of
+from oversight.protocols.scoring.quantiles import LEVEL, t_of
 
 BINS = 10
 
@@ -77,24 +77,22 @@ class Auroc:
     negatives: int
 
 
-def auroc(scores: Floats, positive: Floats, of: Codes | None = None, level: float = 0.95) -> Auroc:
+def auroc(scores: Floats, positive: Floats, of: Codes | None = None) -> Auroc:
     """Area under the curve with its error by clusters (Obuchowski 1997, Biometrics 53); of clusters
     of one question that of DeLong, DeLong and Clarke-Pearson (1988).
 
     of: the cluster of each question; each its own unless given. ValueError without a positive or
     without a negative.
     """
-    from scipy.stats import rankdata
-
     is_positive = positive > 0.5
     up, down = scores[is_positive], scores[~is_positive]
     m, n = len(up), len(down)
     if not (m and n):
         raise ValueError(f"{m} positives and {n} negatives: a curve needs one of each")
-    ranks = rankdata(np.concatenate((up, down)))
+    ranks = _ranks(np.concatenate((up, down)))
     # Share of the other class below each score: its rank among all minus that in its own class.
-    above = (ranks[:m] - rankdata(up)) / n
-    below = 1 - (ranks[m:] - rankdata(down)) / m
+    above = (ranks[:m] - _ranks(up)) / n
+    below = 1 - (ranks[m:] - _ranks(down)) / m
     area = float(above.mean())
     clusters = np.arange(len(scores)) if of is None else of
     moved = np.zeros(int(clusters.max()) + 1)
@@ -102,8 +100,14 @@ def auroc(scores: Floats, positive: Floats, of: Codes | None = None, level: floa
     np.add.at(moved, clusters[~is_positive], (below - area) / n)
     g = len(np.unique(clusters))
     error = float(np.square(moved).sum() * g / max(g - 1, 1)) ** 0.5
-    half = t_of(level, max(g - 1, 1)) * error
+    half = t_of(LEVEL, max(g - 1, 1)) * error
     return Auroc(area, error, (max(0.0, area - half), min(1.0, area + half)), m, n)
+
+
+def _ranks(scores: Floats) -> Floats:
+    """Ranks from 1 on, those of equal scores averaged; without scipy, which is slow to import."""
+    _, place, size = np.unique(scores, return_inverse=True, return_counts=True)
+    return (np.cumsum(size) - (size - 1) / 2)[place]
 
 
 def fails_loudly(largest: Floats, right: Floats, of: Codes | None = None) -> Auroc | None:

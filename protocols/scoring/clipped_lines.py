@@ -55,26 +55,24 @@ def clipped_lines(x: Floats, y: Floats, errors: Floats) -> tuple[ClippedLine, ..
     if not np.ptp(x):
         raise ValueError("all points have the same capability: no line goes through them")
     inner = np.linspace(x.min(), x.max(), CORNERS + 2)[1:-1]
-    inf = math.inf
     fitted: list[tuple[float, tuple[float, float, float, float]]] = []
-    for left, right in itertools.product((False, True), repeat=2):
-        corners = [
-            (a, b)
-            for a, b in itertools.product(inner if left else (-inf,), inner if right else (inf,))
-            if a < b
-        ]
-        parameters = 3 + left + right
+    for has_left, has_right in itertools.product((False, True), repeat=2):
+        parameters = 3 + has_left + has_right
         if n - parameters - 1 <= 0:
             continue
-        fits = [(_least(x, y, errors, *corner), corner) for corner in corners]
-        (rest, _), corner = min(fits, key=lambda each: each[0][0])
-        if left or right:
+        lefts = inner if has_left else [-math.inf]
+        rights = inner if has_right else [math.inf]
+        corners = np.array([(a, b) for a, b in itertools.product(lefts, rights) if a < b])
+        rests, _, _ = _least(x, y, errors, corners)
+        corner = corners[rests.argmin()]
+        if has_left or has_right:
             corner = _refined(x, y, errors, corner)
-            rest = min(rest, _least(x, y, errors, *corner)[0])
-        _, (slope, intercept) = _least(x, y, errors, *corner)
+        rest, slope, intercept = (float(each[0]) for each in _least(x, y, errors, corner[None]))
+        rest = min(rest, float(rests.min()))
         aic = n * math.log(max(rest, 1e-300) / n) + 2 * parameters
         aicc = aic + 2 * parameters * (parameters + 1) / (n - parameters - 1)
-        fitted.append((aicc, (slope, intercept, *corner)))
+        left, right = corner.tolist()
+        fitted.append((aicc, (slope, intercept, left, right)))
     best = min(aicc for aicc, _ in fitted)
     weights = [math.exp((best - aicc) / 2) for aicc, _ in fitted]
     lines = [
@@ -89,35 +87,38 @@ def averaged(lines: Sequence[ClippedLine], x: float) -> float:
     return sum(line.weight * line.at(x) for line in lines)
 
 
-def _least(
-    x: Floats, y: Floats, errors: Floats, left: float, right: float
-) -> tuple[float, tuple[float, float]]:
-    """Weighted residual squares of the best line with these corners; its slope and intercept."""
-    held, w = np.clip(x, left, right), errors**-2.0
-    mean_x, mean_y = float((w * held).sum() / w.sum()), float((w * y).sum() / w.sum())
-    u = held - mean_x
-    spread = float((w * u * u).sum())
-    slope = float((w * u * y).sum()) / spread if spread > 0 else 0.0
+def _least(x: Floats, y: Floats, errors: Floats, corners: Floats) -> tuple[Floats, Floats, Floats]:
+    """Weighted residual squares, slope and intercept of the best line with each pair of corners.
+
+    corners: pairs × 2.
+    """
+    held, w = np.clip(x, corners[:, [0]], corners[:, [1]]), errors**-2.0
+    mean_x, mean_y = (w * held).sum(axis=1) / w.sum(), (w * y).sum() / w.sum()
+    u = held - mean_x[:, None]
+    spread = (w * u * u).sum(axis=1)
+    slope = np.divide((w * u * y).sum(axis=1), spread, out=0 * spread, where=spread > 0)
     intercept = mean_y - slope * mean_x
-    return float((w * np.square(y - slope * held - intercept)).sum()), (slope, intercept)
+    left = y - slope[:, None] * held - intercept[:, None]
+    return (w * np.square(left)).sum(axis=1), slope, intercept
 
 
-def _refined(
-    x: Floats, y: Floats, errors: Floats, corner: tuple[float, float]
-) -> tuple[float, float]:
+def _refined(x: Floats, y: Floats, errors: Floats, corner: Floats) -> Floats:
+    """The corner pair with the least residual squares near `corner`; infinite ones stay."""
     from scipy.optimize import minimize
 
-    free = [at for at in corner if math.isfinite(at)]
+    free = np.isfinite(corner)
 
-    def corners(at: Floats) -> tuple[float, float]:
-        left_is_free = math.isfinite(corner[0])
-        left = float(at[0]) if left_is_free else -math.inf
-        return left, float(at[-1]) if math.isfinite(corner[1]) else math.inf
+    def moved(at: Floats) -> Floats:
+        corners = corner.copy()
+        corners[free] = at
+        return corners
 
     def loss(at: Floats) -> float:
-        left, right = corners(at)
-        return _least(x, y, errors, left, right)[0] if left < right else math.inf
+        corners = moved(at)
+        if corners[0] >= corners[1]:
+            return math.inf
+        return float(_least(x, y, errors, corners[None])[0][0])
 
-    minimum = minimize(loss, np.array(free), method="Nelder-Mead", options={"xatol": 1e-6})
-    better = corners(np.asarray(minimum.x))
+    minimum = minimize(loss, corner[free], method="Nelder-Mead", options={"xatol": 1e-6})
+    better = moved(np.asarray(minimum.x))
     return better if better[0] < better[1] else corner

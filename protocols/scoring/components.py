@@ -14,8 +14,7 @@ import numpy as np
 
 from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.clustered import Codes
-from oversight.protocols.scoring.quantiles import NORMAL, t_of
-from oversight.protocols.scoring.statistics import LEVEL
+from oversight.protocols.scoring.quantiles import LEVEL, NORMAL, t_of
 
 CHUNK = 500
 """Resamples drawn at once."""
@@ -76,7 +75,7 @@ def components(scores: Floats) -> Components:
 
 
 def component_intervals(
-    scores: Floats, of: Codes, *, seed: int = 0, resamples: int = 2_000, level: float = LEVEL
+    scores: Floats, of: Codes, *, seed: int = 0, resamples: int = 2_000
 ) -> tuple[tuple[float, float], ...]:
     """Intervals of between, within and verdict, by resampling clusters of problems.
 
@@ -101,7 +100,7 @@ def component_intervals(
         # The variance of resampled clusters is (G - 1) / G times that of new ones.
         spread = (square / size - (one / size) ** 2) * clusters / (clusters - 1)
         drawn[:, start:stop] = _solved(spread, draws / size, verdicts / size, k, j)
-    tail = NORMAL.cdf(-t_of(level, clusters - 1) * (clusters / (clusters - 1)) ** 0.5)
+    tail = NORMAL.cdf(-t_of(LEVEL, clusters - 1) * (clusters / (clusters - 1)) ** 0.5)
     low, high = np.quantile(drawn, [tail, 1 - tail], axis=1)
     return tuple(zip(low.tolist(), high.tolist(), strict=True))
 

@@ -9,16 +9,16 @@ not drawn: CR3 with two pseudo-clusters at the ends of the difference's range, a
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
 from oversight.protocols.scores import TIE
-from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.clustered import degrees, effective
-from oversight.protocols.scoring.families import BLOCK, Family, Indices, corrected, sign_flips
+from oversight.protocols.scoring.arrays import Floats, Places
+from oversight.protocols.scoring.clustered import cr3, degrees, effective, without_each
+from oversight.protocols.scoring.families import BLOCK, Family, corrected, sign_flips
 from oversight.protocols.scoring.power import reach
-from oversight.protocols.scoring.quantiles import t_of
+from oversight.protocols.scoring.quantiles import LEVEL, t_of
 from oversight.protocols.scoring.resamples import Rows, together
 from oversight.protocols.scoring.sample import Sample
 
@@ -26,12 +26,7 @@ ContrastVerdict: TypeAlias = Literal[
     "first better", "second better", "equivalent", "not determined"
 ]
 
-VERDICTS: tuple[ContrastVerdict, ...] = (
-    "first better",
-    "second better",
-    "equivalent",
-    "not determined",
-)
+VERDICTS: tuple[ContrastVerdict, ...] = get_args(ContrastVerdict)
 
 FAMILY = 1_000
 """Contrasts beyond which 2,000 flips replace 10,000: max-t does not multiply p by their number."""
@@ -78,7 +73,6 @@ def contrasts(
     *,
     family: Family = "step-max-t",
     equivalence: float = 0.05,
-    level: float = 0.95,
     seed: int = 0,
     resamples: int | None = None,
 ) -> tuple[Contrast, ...]:
@@ -103,17 +97,16 @@ def contrasts(
     groups = [_Group(samples, chosen, places) for places in _by_questions(samples, chosen)]
     p, step = _tests(groups, len(chosen), seed, resamples)
     p_family = corrected(p, step, family)
-    by_pair: list[Contrast | None] = [None] * len(chosen)
+    by_pair = dict[int, Contrast]()
     for group in groups:
-        for k, contrast in group.contrasts(p, p_family, equivalence, level):
-            by_pair[k] = contrast
-    return tuple(each for each in by_pair if each)
+        by_pair.update(group.contrasts(p, p_family, equivalence))
+    return tuple(by_pair[k] for k in range(len(chosen)))
 
 
 def _by_questions(
     samples: Mapping[str, Sample], pairs: Sequence[tuple[str, str]]
 ) -> list[list[int]]:
-    """Indices of the contrasts, grouped by the questions that their rows share."""
+    """Places of the contrasts, grouped by the questions that their rows share."""
     kinds = {questions: n for n, questions in enumerate({s.questions for s in samples.values()})}
     kind = {name: kinds[sample.questions] for name, sample in samples.items()}
     by_questions: dict[frozenset[int], list[int]] = {}
@@ -143,21 +136,21 @@ class _Group:
         self.two = np.array([place[second] for _, second in self.pairs])
 
     def contrasts(
-        self, p: Floats, p_family: Floats, equivalence: float, level: float
+        self, p: Floats, p_family: Floats, equivalence: float
     ) -> Iterator[tuple[int, Contrast]]:
         rows, one, two = self.rows, self.one, self.two
         errors = np.sqrt(variances(rows, one, two))
-        low, high = intervals(rows, one, two, level)
+        low, high = intervals(rows, one, two, LEVEL)
         inner, outer = intervals(rows, one, two, 0.9)
         equivalent = (inner > -equivalence) & (outer < equivalence)
         estimates = rows.means[one] - rows.means[two]
-        better = p_family[self.places] <= 1 - level
+        better = p_family[self.places] <= 1 - LEVEL
         verdicts = np.select(
             [better & (estimates > 0), better & (estimates < 0), equivalent],
             [0, 1, 2],
             3,
         )
-        far = reach(alpha=1 - level, power=0.8, degrees=degrees(rows.sizes))
+        far = reach(alpha=1 - LEVEL, power=0.8, degrees=degrees(rows.sizes))
         wins, losses = map(np.concatenate, zip(*_wins(rows, one, two), strict=True))
         correlation, pairing = _pairing(rows, one, two, errors)
         n, clusters, worth = len(rows.questions), len(rows.sizes), effective(rows.sizes)
@@ -212,18 +205,17 @@ def _tests(
     return sign_flips(differences, np.arange(count), zero_column, seed=seed, resamples=resamples)
 
 
-def variances(rows: Rows, one: Indices, two: Indices) -> Floats:
+def variances(rows: Rows, one: Places, two: Places) -> Floats:
     """CR3 variance of each contrast's mean, from one product over all rows."""
-    sums, sizes = rows.sums, rows.sizes
-    away = (sums - np.multiply.outer(sizes, rows.means)) / (sizes.sum() - sizes)[:, None]
-    g = len(sizes)
+    away = without_each(rows.sums, rows.sizes)
+    g = len(away)
     gram = away.T @ away
     combined: Floats = (gram[one, one] + gram[two, two] - 2 * gram[one, two]) * ((g - 1) / g)
     # For rows that agree the products cancel up to rounding.
     return np.where(combined > 1e-14 * (gram[one, one] + gram[two, two]), combined, 0.0)
 
 
-def intervals(rows: Rows, one: Indices, two: Indices, level: float) -> tuple[Floats, Floats]:
+def intervals(rows: Rows, one: Places, two: Places, level: float) -> tuple[Floats, Floats]:
     """CR3 interval of each contrast, range-aware where both rows have ends."""
     sums, sizes = rows.sums, rows.sizes
     n, g = float(sizes.sum()), len(sizes)
@@ -250,7 +242,7 @@ def intervals(rows: Rows, one: Indices, two: Indices, level: float) -> tuple[Flo
     )
 
 
-def _wins(rows: Rows, one: Indices, two: Indices) -> Iterator[tuple[Indices, Indices]]:
+def _wins(rows: Rows, one: Places, two: Places) -> Iterator[tuple[Places, Places]]:
     step = max(1, BLOCK // len(rows.values))
     across = np.ascontiguousarray(rows.values.T)
     for start in range(0, len(one), step):
@@ -259,14 +251,12 @@ def _wins(rows: Rows, one: Indices, two: Indices) -> Iterator[tuple[Indices, Ind
         yield (differences > TIE).sum(axis=1), (differences < -TIE).sum(axis=1)
 
 
-def _pairing(rows: Rows, one: Indices, two: Indices, errors: Floats) -> tuple[Floats, Floats]:
+def _pairing(rows: Rows, one: Places, two: Places, errors: Floats) -> tuple[Floats, Floats]:
     away = rows.values - rows.values.mean(axis=0)
     gram = away.T @ away
     scale = np.sqrt(gram[one, one] * gram[two, two])
     correlation = np.divide(gram[one, two], scale, out=np.zeros(len(one)), where=scale > 0)
-    sums, sizes = rows.sums, rows.sizes
-    alone = (sums - np.multiply.outer(sizes, rows.means)) / (sizes.sum() - sizes)[:, None]
-    each = np.square(alone).sum(axis=0) * ((len(sizes) - 1) / len(sizes))
-    apart = np.sqrt(each[one] + each[two])
+    alone = cr3(rows.sums, rows.sizes)
+    apart = np.sqrt(alone[one] + alone[two])
     saved = np.divide(errors, apart, out=np.ones(len(one)), where=apart > 0)
     return np.clip(correlation, -1, 1), saved

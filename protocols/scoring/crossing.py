@@ -7,6 +7,7 @@ import numpy as np
 
 from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.clustered import Codes, by_cluster
+from oversight.protocols.scoring.quantiles import TAILS
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +26,7 @@ def falling(values: Floats, weights: Floats | None = None) -> Floats:
     """Least-squares fit of a curve that never rises (Barlow et al. 1972), in the given order."""
     from scipy.optimize import isotonic_regression
 
-    fit: Floats = isotonic_regression(values, weights=weights, increasing=False).x
-    return fit
+    return isotonic_regression(values, weights=weights, increasing=False).x
 
 
 def zero_of(at: Floats, values: Floats, weights: Floats | None = None) -> float | None:
@@ -44,13 +44,7 @@ def zero_of(at: Floats, values: Floats, weights: Floats | None = None) -> float 
 
 
 def crossing(
-    at: Sequence[float],
-    curves: Floats,
-    of: Codes,
-    *,
-    seed: int = 0,
-    resamples: int = 500,
-    level: float = 0.95,
+    at: Sequence[float], curves: Floats, of: Codes, *, seed: int = 0, resamples: int = 500
 ) -> Crossing:
     """Zero crossing of the mean of problems' curves, with a percentile interval by clusters.
 
@@ -65,7 +59,7 @@ def crossing(
     # A curve that stays above 0 counts as crossing beyond the range; one below, as before it.
     beyond = [np.inf if mean.mean() > 0 else -np.inf for mean in means]
     crossings = np.array([b if z is None else z for z, b in zip(zeros, beyond, strict=True)])
-    ends = np.quantile(crossings, [(1 - level) / 2, (1 + level) / 2], method="inverted_cdf")
+    ends = np.quantile(crossings, TAILS, method="inverted_cdf")
     low, high = (float(end) if np.isfinite(end) else None for end in ends)
     mean = sums.sum(axis=0) / sizes.sum()
     return Crossing(zero_of(points, mean), (low, high), float(np.isfinite(crossings).mean()))

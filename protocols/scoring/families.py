@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from oversight.protocols.scoring.arrays import Floats
+from oversight.protocols.scoring.arrays import Floats, Places
 
 Family: TypeAlias = Literal["step-max-t", "holm", "bh"]
-Indices: TypeAlias = npt.NDArray[np.int64]
 
 BLOCK = 2**21
 """Contrasts × flips, or × questions, computed at once."""
@@ -47,7 +45,7 @@ def benjamini_hochberg(ps: Sequence[float]) -> tuple[float, ...]:
 
 
 def sign_flips(
-    sums: Floats, first: Indices, second: Indices, *, seed: int, resamples: int
+    sums: Floats, first: Places, second: Places, *, seed: int, resamples: int
 ) -> tuple[Floats, Floats]:
     """p of each contrast alone, and corrected for all of them by step-down max-t.
 

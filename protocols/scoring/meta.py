@@ -1,22 +1,19 @@
 """Random-effects meta-analysis over data sets, agents or judges, with a prediction interval.
 
 The model: study j estimates its true effect as y_j with standard error s_j, and true effects vary
-around the mean with variance tau^2. tau^2 by restricted maximum likelihood, or by the moments of
-DerSimonian and Laird (1986); the mean's interval by Hartung and Knapp (2001) with k - 1 degrees of
-freedom; the prediction interval with k - 2 (Higgins, Thompson and Spiegelhalter 2009). For few
-studies it is too narrow, since tau is hardly known: with 8 it covers 89 % of new ones.
+around the mean with variance tau^2. tau^2 by restricted maximum likelihood; the mean's interval by
+Hartung and Knapp (2001) with k - 1 degrees of freedom; the prediction interval with k - 2 (Higgins,
+Thompson and Spiegelhalter 2009). For few studies it is too narrow, since tau is hardly known: with
+8 it covers 89 % of new ones.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 import numpy as np
 
 from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.quantiles import t_of
-
-Between: TypeAlias = Literal["reml", "dersimonian-laird"]
+from oversight.protocols.scoring.quantiles import LEVEL, t_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +35,7 @@ class Pooled:
     """One per study, summing to 1."""
 
 
-def pooled_estimate(
-    estimates: Floats, errors: Floats, *, between: Between = "reml", level: float = 0.95
-) -> Pooled:
+def pooled_estimate(estimates: Floats, errors: Floats) -> Pooled:
     """Random-effects mean of independent estimates with their standard errors.
 
     ValueError for fewer than two studies, or an error that is not above 0.
@@ -52,17 +47,17 @@ def pooled_estimate(
         raise ValueError("the standard error of every study must be above 0")
     variances = np.square(errors)
     moments, q = _moments(estimates, variances)
-    tau2 = moments if between == "dersimonian-laird" else _reml(estimates, variances, moments)
+    tau2 = _reml(estimates, variances, moments)
     weights = 1 / (variances + tau2)
     mean = float((weights * estimates).sum() / weights.sum())
     spread = float((weights * np.square(estimates - mean)).sum()) / (k - 1)
     error = math.sqrt(spread / float(weights.sum()))
     # Studies that happen to agree must not shrink the error below that from their own errors.
     error = max(error, math.sqrt(1 / float(weights.sum()))) if spread < 1 else error
-    half = t_of(level, k - 1) * error
+    half = t_of(LEVEL, k - 1) * error
     prediction = None
     if k > 2:
-        reach = t_of(level, k - 2) * math.sqrt(tau2 + error**2)
+        reach = t_of(LEVEL, k - 2) * math.sqrt(tau2 + error**2)
         prediction = (mean - reach, mean + reach)
     return Pooled(
         k,
@@ -77,6 +72,7 @@ def pooled_estimate(
 
 
 def _moments(y: Floats, v: Floats) -> tuple[float, float]:
+    """tau^2 by the moments of DerSimonian and Laird (1986), and Cochran's Q."""
     w = 1 / v
     mean = (w * y).sum() / w.sum()
     q = float((w * np.square(y - mean)).sum())

@@ -10,17 +10,23 @@ is above that of H and H's is above 0.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
-from oversight.protocols.scoring.ratings import SCALE
+from oversight.protocols.scoring.arrays import Floats
+from oversight.protocols.scoring.quantiles import TAILS
+from oversight.protocols.scoring.ratings import SCALE, Rating, Ratings
 
 Line: TypeAlias = Callable[[float], float]
 
 STEPS = 20
+"""Largest number of steps that is tried."""
+
+MIN_MODELS = 3
+"""Fewest ratings of a role: any two points lie on a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +58,12 @@ def nested_oversight(
     *,
     start: float,
     gap: float,
-    steps: int = STEPS,
     seen: tuple[float, float] = (-math.inf, math.inf),
 ) -> Nested:
-    """Probabilities of overseeing a model `gap` above `start` in 1 … `steps` steps. seen: the range
+    """Probabilities of overseeing a model `gap` above `start` in 1 … STEPS steps. seen: the range
     of capabilities that the lines were fitted on."""
     chances = []
-    for n in range(1, steps + 1):
+    for n in range(1, STEPS + 1):
         log_chance = 0.0
         for k in range(n):
             ahead = houdini(start + gap * (k + 1) / n) - guard(start + gap * k / n)
@@ -79,18 +84,65 @@ class NestedEstimate:
     """Share of resamples by their best number of steps."""
 
 
-def with_resamples(
-    estimate: Nested, resampled: Sequence[Nested], level: float = 0.95
-) -> NestedEstimate:
+def with_resamples(estimate: Nested, resampled: Sequence[Nested]) -> NestedEstimate:
     """Add an interval to an estimate. resampled: from lines fitted to resampled ratings.
 
     ValueError without resamples.
     """
     if not resampled:
         raise ValueError("an interval needs resamples, and there is none")
-    tails = [(1 - level) / 2, (1 + level) / 2]
-    low, high = np.quantile([each.best for each in resampled], tails)
+    low, high = np.quantile([each.best for each in resampled], TAILS)
     counts: dict[int, float] = {}
     for n in sorted(each.steps for each in resampled):
         counts[n] = counts.get(n, 0.0) + 1 / len(resampled)
     return NestedEstimate(estimate, (float(low), float(high)), counts)
+
+
+def nested_from_ratings(
+    ratings: Ratings, capability: Mapping[str, float], *, start: float, gap: float
+) -> NestedEstimate:
+    """Success probabilities of nested oversight, with straight lines for Guard and Houdini.
+
+    Each rating is weighted by the inverse of its variance over resamples. Ratings that are only
+    bounds are left out. Both lines come from the same resample of problems, which keeps their
+    dependence. ValueError for a model without a capability, or fewer than three ratings of a role.
+    """
+    guards = _Role("Guard", ratings.guards, capability)
+    houdinis = _Role("Houdini", ratings.houdinis, capability)
+    errors = ratings.resampled.std(axis=0)
+    m = len(ratings.guards)
+    seen = [*guards.at, *houdinis.at]
+
+    def nested(row: Floats) -> Nested:
+        return nested_oversight(
+            straight_line(*guards.fit(row[:m], errors[:m])),
+            straight_line(*houdinis.fit(row[m:], errors[m:])),
+            start=start,
+            gap=gap,
+            seen=(min(seen), max(seen)),
+        )
+
+    whole = np.array([one.rating for one in (*ratings.guards, *ratings.houdinis)])
+    return with_resamples(nested(whole), [nested(row) for row in ratings.resampled])
+
+
+class _Role:
+    def __init__(self, name: str, of: Sequence[Rating], capability: Mapping[str, float]) -> None:
+        if missing := [one.model for one in of if one.model not in capability]:
+            raise ValueError(f"no capability is given for {', '.join(missing)}")
+        self.places = [n for n, one in enumerate(of) if not one.bounded]
+        if len(self.places) < MIN_MODELS:
+            raise ValueError(
+                f"a line of {name} ratings needs {MIN_MODELS} models that won some and lost some, "
+                f"and there are {len(self.places)}"
+            )
+        self.at = [capability[of[n].model] for n in self.places]
+        if len(set(self.at)) < 2:
+            raise ValueError(
+                f"all {name} models have the same capability: no line goes through them"
+            )
+
+    def fit(self, ratings: Floats, errors: Floats) -> tuple[float, float]:
+        weights = 1 / np.maximum(errors[self.places], 1e-9)
+        slope, intercept = np.polyfit(self.at, ratings[self.places], 1, w=weights)
+        return float(slope), float(intercept)

@@ -9,12 +9,12 @@ value v. All results are exact on the pool, without resampling candidates and wi
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from oversight.protocols.scoring.arrays import Floats
+from oversight.protocols.scoring.arrays import Floats, Places
 from oversight.protocols.scoring.sample import Sample
 from oversight.protocols.scoring.statistics import Estimate, estimates
 
@@ -28,11 +28,18 @@ def best_of(rewards: Floats, n: int) -> Floats:
     The U-statistic: of K candidates, those of a group of ties with `below` lower and `upto` not
     higher share [C(upto, n) - C(below, n)] / C(K, n). ValueError unless 1 <= n <= K.
     """
+    return next(_each_best_of(rewards, (n,)))
+
+
+def _each_best_of(rewards: Floats, ns: Iterable[int]) -> Iterator[Floats]:
+    """`best_of` for each n."""
     below, upto = _around(rewards)
-    return _shares(below, upto, _all_among(rewards.shape[1], n))
+    for n in ns:
+        among = _all_among(rewards.shape[1], n)
+        yield (among[upto] - among[below]) / (upto - below)
 
 
-def _around(rewards: Floats) -> tuple[Floats, Floats]:
+def _around(rewards: Floats) -> tuple[Places, Places]:
     """Number of candidates of the problem lower than each one, and number not higher."""
     problems, k = rewards.shape
     order = np.argsort(rewards, axis=1, kind="stable")
@@ -57,11 +64,6 @@ def _all_among(k: int, n: int) -> Floats:
     for i in range(n):
         shares *= np.maximum(m - i, 0) / (k - i)
     return shares
-
-
-def _shares(below: Floats, upto: Floats, among: Floats) -> Floats:
-    found: Floats = (among[upto] - among[below]) / (upto - below)
-    return found
 
 
 def tilted(rewards: Floats, beta: float) -> Floats:
@@ -123,11 +125,9 @@ class Pools:
 
 def best_of_n(pools: Pools, ns: Sequence[int] | None = None, *, seed: int = 0) -> tuple[Point, ...]:
     """Pressure curve of best-of-n for `ns`; by default for all n up to the pool's size."""
-    k = pools.rewards.shape[1]
-    below, upto = _around(pools.rewards)
-    chosen = list(range(1, k + 1)) if ns is None else list(ns)
-    shares = (_shares(below, upto, _all_among(k, n)) for n in chosen)
-    return _curve(pools, [float(n) for n in chosen], shares, seed)
+    chosen = range(1, pools.rewards.shape[1] + 1) if ns is None else ns
+    choices = _each_best_of(pools.rewards, chosen)
+    return _curve(pools, [float(n) for n in chosen], choices, seed)
 
 
 def tilt(pools: Pools, betas: Sequence[float], *, seed: int = 0) -> tuple[Point, ...]:
@@ -137,10 +137,8 @@ def tilt(pools: Pools, betas: Sequence[float], *, seed: int = 0) -> tuple[Point,
 
 def value_curves(pools: Pools, ns: Sequence[int]) -> Floats:
     """Value of best-of-n on each problem, problems × ns; input of `crossing`."""
-    below, upto = _around(pools.rewards)
-    k = pools.rewards.shape[1]
-    columns = [(_shares(below, upto, _all_among(k, n)) * pools.values).sum(axis=1) for n in ns]
-    return np.stack(columns, axis=1)
+    choices = _each_best_of(pools.rewards, ns)
+    return np.stack([(p * pools.values).sum(axis=1) for p in choices], axis=1)
 
 
 def _curve(

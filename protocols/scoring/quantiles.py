@@ -9,6 +9,11 @@ from statistics import NormalDist
 
 NORMAL = NormalDist()
 
+LEVEL = 0.95
+"""Confidence level of the intervals of reports."""
+TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
+"""Probabilities at the ends of a percentile interval of this level."""
+
 
 def t_cdf(t: float, degrees: int) -> float:
     """P(T <= t) of Student's t with a whole number of degrees of freedom.

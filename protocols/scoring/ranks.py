@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from oversight.protocols.scoring.arrays import Floats
+from oversight.protocols.scoring.quantiles import LEVEL
 
 NO_ERROR = 1e-12
 """Rows whose difference has a standard error below this agree."""
@@ -22,8 +23,8 @@ class RankSet:
     worst: int
 
 
-def rank_sets(means: Floats, resampled: Floats, *, level: float = 0.95) -> tuple[RankSet, ...]:
-    """Rank set of each row; all hold at once with probability `level`.
+def rank_sets(means: Floats, resampled: Floats) -> tuple[RankSet, ...]:
+    """Rank set of each row; all hold at once with probability LEVEL.
 
     resampled: resamples × rows, from `oversight.protocols.scoring.resamples`.
     """
@@ -37,7 +38,7 @@ def rank_sets(means: Floats, resampled: Floats, *, level: float = 0.95) -> tuple
         if len(others):
             t = np.abs(away[:, others] - away[:, [row]]) / errors[row, others]
             np.maximum(largest_t, t.max(axis=1), out=largest_t)
-    bar = float(np.quantile(largest_t, level))
+    bar = float(np.quantile(largest_t, LEVEL))
     apart = means[None, :] - means[:, None]
     sure = varies & (apart > bar * errors)
     above, below = sure.sum(axis=1), sure.sum(axis=0)

@@ -18,11 +18,15 @@ import numpy as np
 
 from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.clustered import Codes, by_cluster
+from oversight.protocols.scoring.quantiles import TAILS
 
 SCALE = math.log(10) / 400
 """Nats of log odds in one point of rating."""
 
 RIDGE = 1_000.0
+"""Standard deviation of the normal prior of a rating, in points."""
+ANCHOR = 1_000.0
+"""Mean of all ratings."""
 NODES = 15
 
 
@@ -79,28 +83,14 @@ class Ratings:
     """Ratings in each resample, resamples × (guards, then houdinis)."""
 
 
-def ratings(
-    games: Games,
-    *,
-    anchor: float = 1_000.0,
-    resamples: int = 200,
-    seed: int = 0,
-    level: float = 0.95,
-) -> Ratings:
+def ratings(games: Games, *, resamples: int = 200, seed: int = 0) -> Ratings:
     """Ratings with percentile intervals over resampled clusters of problems."""
     counts = _resampled(games, resamples, seed)
     wins, played = (_summed(table, games.of, counts) for table in (games.wins, games.played))
-    return _with_intervals(games, fit(wins, played, anchor), None, level)
+    return _with_intervals(games, fit(wins, played), None)
 
 
-def ratings_with_difficulty(
-    games: Games,
-    *,
-    anchor: float = 1_000.0,
-    resamples: int = 50,
-    seed: int = 0,
-    level: float = 0.95,
-) -> Ratings:
+def ratings_with_difficulty(games: Games, *, resamples: int = 50, seed: int = 0) -> Ratings:
     """Ratings with normally distributed problem difficulty; without it ratings shrink together.
 
     logit P = ln 10 / 400 (G - H) + d, d normal with mean 0 for each problem; its standard deviation
@@ -111,12 +101,10 @@ def ratings_with_difficulty(
     counts = _resampled(games, resamples, seed)[1:]
     rows = [whole] + [_fit_mixed(games, count[games.of], whole) for count in counts]
     fits = np.array(rows)
-    return _with_intervals(
-        games, _anchored(fits[:, :-1], anchor), math.exp(whole[-1]) / SCALE, level
-    )
+    return _with_intervals(games, _anchored(fits[:, :-1], ANCHOR), math.exp(whole[-1]) / SCALE)
 
 
-def fit(wins: Floats, played: Floats, anchor: float = 1_000.0) -> Floats:
+def fit(wins: Floats, played: Floats, anchor: float = ANCHOR) -> Floats:
     """Maximum of the ridged likelihood by Newton's method, for many tables at once.
 
     wins, played: tables × guards × houdinis. Returns tables × (guards, then houdinis).
@@ -153,14 +141,12 @@ def _resampled(games: Games, resamples: int, seed: int) -> Floats:
     """Weight of each cluster: 1 in the first line, times drawn in the others."""
     g = int(games.of.max()) + 1
     drawn = np.random.default_rng(seed).multinomial(g, np.full(g, 1 / g), size=resamples)
-    counts: Floats = np.concatenate((np.ones((1, g)), drawn))
-    return counts
+    return np.concatenate((np.ones((1, g)), drawn))
 
 
 def _summed(table: Floats, of: Codes, counts: Floats) -> Floats:
     sums, _ = by_cluster(table.reshape(len(table), -1), of)
-    totals: Floats = (counts @ sums).reshape(len(counts), *table.shape[1:])
-    return totals
+    return (counts @ sums).reshape(len(counts), *table.shape[1:])
 
 
 def _fit_mixed(games: Games, weights: Floats, start: Floats | None) -> Floats:
@@ -203,10 +189,8 @@ def _fit_mixed(games: Games, weights: Floats, start: Floats | None) -> Floats:
     return np.asarray(minimum.x, dtype=np.float64)
 
 
-def _with_intervals(
-    games: Games, fitted: Floats, difficulty: float | None, level: float
-) -> Ratings:
-    low, high = np.quantile(fitted[1:], [(1 - level) / 2, (1 + level) / 2], axis=0)
+def _with_intervals(games: Games, fitted: Floats, difficulty: float | None) -> Ratings:
+    low, high = np.quantile(fitted[1:], TAILS, axis=0)
     wins, played = games.wins.sum(axis=0), games.played.sum(axis=0)
     share = np.concatenate([wins.sum(axis=axis) / played.sum(axis=axis) for axis in (1, 0)])
     each = [

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.quantiles import t_of
+from oversight.protocols.scoring.quantiles import LEVEL, t_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,14 +18,7 @@ class Ratio:
     """None if the denominator may be 0: the ratio is then undetermined."""
 
 
-def fieller(
-    numerator: float,
-    denominator: float,
-    covariance: Floats,
-    *,
-    degrees: int,
-    level: float = 0.95,
-) -> Ratio:
+def fieller(numerator: float, denominator: float, covariance: Floats, *, degrees: int) -> Ratio:
     """Ratio of two jointly estimated means (Fieller 1954, JRSS B 16).
 
     The interval is all r with (m1 - r m2)^2 <= t^2 (v11 - 2 r v12 + r^2 v22). If m2 does not differ
@@ -34,7 +27,7 @@ def fieller(
     """
     if denominator == 0:
         raise ValueError("a ratio with a denominator of 0")
-    square = t_of(level, degrees) ** 2
+    square = t_of(LEVEL, degrees) ** 2
     (v11, v12), (_, v22) = covariance.tolist()
     a = denominator**2 - square * v22
     b = numerator * denominator - square * v12
@@ -46,9 +39,7 @@ def fieller(
     return Ratio(estimate, ((b - root) / a, (b + root) / a))
 
 
-def gap_recovered(
-    asd: Floats, naive: Floats, most: float, *, degrees: int, level: float = 0.95
-) -> Ratio:
+def gap_recovered(asd: Floats, naive: Floats, most: float, *, degrees: int) -> Ratio:
     """Incentive gap recovered: (ASD - ASD naive) / (most ASD - ASD naive).
 
     asd, naive: resampled means of the two rows, from the same resamples, the estimates first. most:
@@ -56,4 +47,4 @@ def gap_recovered(
     """
     covariance = np.cov(np.stack((asd[1:] - naive[1:], most - naive[1:])))
     gap = float(most - naive[0])
-    return fieller(float(asd[0] - naive[0]), gap, covariance, degrees=degrees, level=level)
+    return fieller(float(asd[0] - naive[0]), gap, covariance, degrees=degrees)

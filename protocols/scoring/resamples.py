@@ -84,5 +84,4 @@ def resampled_means(rows: Rows, *, seed: int = 0, resamples: int = 5_000) -> Flo
     for start in range(0, resamples, step):
         stop = min(start + step, resamples)
         totals[start:stop] = rng.multinomial(g, share, size=stop - start) @ columns
-    means: Floats = totals[:, :-1] / totals[:, -1:]
-    return means
+    return totals[:, :-1] / totals[:, -1:]

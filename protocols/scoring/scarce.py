@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.quantiles import t_of
+from oversight.protocols.scoring.quantiles import LEVEL, t_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,7 @@ class Powered:
     """Labels needed for this precision without guesses, over the labels at hand; at least 1."""
 
 
-def prediction_powered(
-    labels: Floats, guesses: Floats, others: Floats, *, level: float = 0.95
-) -> Powered:
+def prediction_powered(labels: Floats, guesses: Floats, others: Floats) -> Powered:
     """Mean of the labels' quantity. guesses: for the labelled questions; others: for further ones.
 
     ValueError for fewer than two labels, no others, or unequal numbers of labels and guesses.
@@ -47,7 +45,7 @@ def prediction_powered(
     mean = float(labels.mean() + weight * (others.mean() - guesses.mean()))
     left = float((labels - weight * guesses).var(ddof=1))
     error = math.sqrt(left / n + weight**2 * spread / more)
-    half = t_of(level, n - 1) * error
+    half = t_of(LEVEL, n - 1) * error
     return Powered(mean, error, (mean - half, mean + half), weight, _gain(labels, guesses, more))
 
 

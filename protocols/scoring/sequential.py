@@ -34,8 +34,7 @@ def tuned(at: float, alpha: float = 0.05) -> float:
 def half_widths(clusters: Floats, r: float, alpha: float = 0.05) -> Floats:
     """Half the width of the sequence after `clusters` clusters, in standard deviations of one."""
     grown = clusters * r * r + 1
-    widths: Floats = np.sqrt(2 * grown / (clusters**2 * r * r) * np.log(np.sqrt(grown) / alpha))
-    return widths
+    return np.sqrt(2 * grown / (clusters**2 * r * r) * np.log(np.sqrt(grown) / alpha))
 
 
 def checkpoints(clusters: int, *, first: int = FIRST_LOOK, growth: float = 1.15) -> tuple[int, ...]:

@@ -2,10 +2,10 @@
 
 import math
 
-from oversight.protocols.scoring.quantiles import NORMAL
+from oversight.protocols.scoring.quantiles import LEVEL, NORMAL
 
 
-def wilson(share: float, n: float, level: float = 0.95) -> tuple[float, float]:
+def wilson(share: float, n: float, level: float = LEVEL) -> tuple[float, float]:
     """Interval of a share of n trials (Wilson 1927, JASA 22); n may be an effective number.
 
     Within [0, 1], contains the share, and has positive width even at 0 and 1. ValueError for a

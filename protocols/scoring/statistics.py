@@ -27,11 +27,10 @@ from oversight.protocols.scoring.clustered import (
     effective,
     t_interval,
 )
-from oversight.protocols.scoring.quantiles import NORMAL, t_of
+from oversight.protocols.scoring.quantiles import LEVEL, NORMAL, t_of
 from oversight.protocols.scoring.sample import Sample
 
 RESAMPLES = 10_000
-LEVEL = 0.95
 
 RANGE_AWARE: Literal["range-aware bootstrap"] = "range-aware bootstrap"
 
@@ -95,6 +94,8 @@ def estimates(
         if (other.questions, other.groups) != (first.questions, first.groups):
             raise ValueError("samples of different questions or groups cannot be resampled as one")
     of = codes(first.clusters)
+    if not of.any():
+        return tuple(map(unresampled, samples))
     by_sample: dict[int, Estimate] = {}
     ranged = [n for n, sample in enumerate(samples) if sample.ends]
     free = [n for n, sample in enumerate(samples) if not sample.ends]
@@ -111,10 +112,7 @@ def _resampled(
     samples: Sequence[Sample], of: Codes, seed: int, resamples: int, level: float
 ) -> list[Estimate]:
     sums, sizes = by_cluster(np.transpose([sample.values for sample in samples]), of)
-    g = len(sizes)
-    if g < 2:
-        return [_estimated(sample, g) for sample in samples]
-    size = float(sizes.mean())
+    g, size = len(sizes), float(sizes.mean())
     ends = np.transpose([sample.ends for sample in samples if sample.ends]) * size
     means = _resampled_means(
         np.concatenate((sums, ends)), np.append(sizes, [size, size]), seed, resamples
@@ -132,14 +130,11 @@ def _by_t(
     samples: Sequence[Sample], of: Codes, seed: int, resamples: int, level: float
 ) -> list[Estimate]:
     sums, sizes = by_cluster(np.transpose([sample.values for sample in samples]), of)
-    g = len(sizes)
-    if g < 2:
-        return [_estimated(sample, g) for sample in samples]
     return [
-        _estimated(sample, g, (float(low), float(high)), effective(sizes), "CR3 t")
+        _estimated(sample, len(sizes), (float(low), float(high)), effective(sizes), "CR3 t")
         # Equal values leave a width of rounding errors, which is not an interval.
         if high - low > 1e-12 * max(map(abs, sample.values))
-        else _estimated(sample, g)
+        else _estimated(sample, len(sizes))
         for sample, low, high in zip(samples, *t_interval(sums, sizes, level), strict=True)
     ]
 
@@ -160,7 +155,7 @@ def unresampled(sample: Sample) -> Estimate:
     return _estimated(sample, len(set(sample.clusters)))
 
 
-def exact_at_the_ends(share: Estimate, level: float = LEVEL) -> Estimate:
+def exact_at_the_ends(share: Estimate) -> Estimate:
     """The share, with the exact binomial interval if it is 0 or 1.
 
     All questions then agree and resampling shows no variation, so the interval is that of
@@ -168,7 +163,7 @@ def exact_at_the_ends(share: Estimate, level: float = LEVEL) -> Estimate:
     """
     if share.mean not in (0, 1):
         return share
-    bound = ((1 - level) / 2) ** (1 / share.clusters)
+    bound = ((1 - LEVEL) / 2) ** (1 / share.clusters)
     interval = (0.0, 1 - bound) if share.mean == 0 else (bound, 1.0)
     return replace(share, interval=interval, method="exact binomial")
 
@@ -186,5 +181,4 @@ def _resampled_means(sums: Floats, sizes: Floats, seed: int, resamples: int) -> 
         drawn += np.arange(rows)[:, None] * g
         counts = np.bincount(drawn.ravel(), minlength=rows * g).reshape(rows, g)
         totals[start : start + rows] = counts.astype(np.float64) @ columns
-    means: Floats = totals[:, :-1] / totals[:, -1:]
-    return means
+    return totals[:, :-1] / totals[:, -1:]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.clustered import Codes
+from oversight.protocols.scoring.clustered import Codes, by_cluster
 from oversight.protocols.scoring.crossing import Crossing, crossing
 
 TERMS = ("level", "judge", "agent", "judge x agent")
@@ -81,8 +81,6 @@ def own_axis(accuracy: float, n: float) -> tuple[float, float]:
 
 
 def _meat(scores: Floats, of: Codes) -> Floats:
-    g = int(of.max()) + 1
-    sums = np.zeros((g, scores.shape[1]))
-    np.add.at(sums, of, scores)
-    meat: Floats = sums.T @ sums * (g / max(g - 1, 1))
-    return meat
+    sums, sizes = by_cluster(scores, of)
+    g = len(sizes)
+    return sums.T @ sums * (g / max(g - 1, 1))

@@ -15,12 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from oversight.protocols.scoring.arrays import Floats
+from oversight.protocols.scoring.arrays import Flags, Floats
 from oversight.protocols.scoring.sample import Sample
-
-Halves = npt.NDArray[np.bool_]
 
 MIN_POINTS = 3
 """Any two points lie on a line: a slope with an error needs a third."""
@@ -111,7 +108,7 @@ def _too_few(configurations: Sequence[Configuration]) -> NoSlope | None:
     )
 
 
-def _means(sample: Sample, clusters: Sequence[tuple[str, str]], chosen: Halves) -> Floats:
+def _means(sample: Sample, clusters: Sequence[tuple[str, str]], chosen: Flags) -> Floats:
     """Mean over each choice of clusters (choices × clusters); NaN for an empty choice."""
     index = {key: place for place, key in enumerate(clusters)}
     places = [index[key] for key in sample.clusters]

@@ -13,7 +13,7 @@ import numpy as np
 from oversight.protocols.scores import TIE
 from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.clustered import Codes, by_cluster, cr3, degrees
-from oversight.protocols.scoring.quantiles import t_of
+from oversight.protocols.scoring.quantiles import LEVEL, t_of
 
 SMALL_EFFECT = 0.2
 """Standardised difference above which the effort of two sides is flagged (Cohen 1988: small)."""
@@ -115,12 +115,12 @@ class Apart:
         return abs(self.standardised) > SMALL_EFFECT
 
 
-def apart(first: Floats, second: Floats, of: Codes, level: float = 0.95) -> Apart:
+def apart(first: Floats, second: Floats, of: Codes) -> Apart:
     """Mean of first minus second over pairs: the same question with the seats swapped, or its truth
     and lie worlds. of: the cluster of each pair. ValueError for a single cluster."""
     differences = first - second
     sums, sizes = by_cluster(differences, of)
-    half = t_of(level, degrees(sizes)) * float(cr3(sums, sizes)) ** 0.5
+    half = t_of(LEVEL, degrees(sizes)) * float(cr3(sums, sizes)) ** 0.5
     mean = float(differences.mean())
     deviation = math.sqrt((float(first.var()) + float(second.var())) / 2)
     return Apart(mean, (mean - half, mean + half), mean / deviation if deviation else 0.0)
@@ -131,7 +131,6 @@ def logit_moves(before: Floats, after: Floats, clip: float = 1e-4) -> Floats:
 
     def logit(p: Floats) -> Floats:
         held = np.clip(p, clip, 1 - clip)
-        odds: Floats = np.log(held) - np.log1p(-held)
-        return odds
+        return np.log(held) - np.log1p(-held)
 
     return logit(after) - logit(before)

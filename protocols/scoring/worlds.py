@@ -129,8 +129,7 @@ class Worlds:
     def agent_scores(self, score: str) -> Floats:
         """S(p^(a), a), the score of each answer a in the world that argues for it; … × answers."""
         scores = answer_scores(self.verdicts, score, self.compat)
-        found: Floats = np.diagonal(scores, axis1=-2, axis2=-1)
-        return found
+        return np.diagonal(scores, axis1=-2, axis2=-1)
 
     def judge_scores(self, score: str) -> Floats:
         """S(p^(a), T), the score of the best answer in each world a; … × answers.

@@ -17,6 +17,8 @@ CELLS = 58_000
 AGENTS = [f"openai/agent-{n}" for n in range(4)]
 OF_A_QUESTION = 4 * len(AGENTS) * 2
 """Rows, and two worlds of each."""
+DELAY = 2.0
+"""Seconds that a batch takes."""
 WALKS = 6
 """Five waves, four speeches of a sequential debate and its verdict, and the walk that ends."""
 
@@ -33,7 +35,9 @@ class Sweep:
 
 
 def measure(options: Options) -> Measured:
-    few, all = _run(1), _run(max(options.sized(CELLS) // OF_A_QUESTION, 1))
+    questions, delay = max(options.sized(CELLS) // OF_A_QUESTION, 1), DELAY * options.size
+    few = _run(1, delay)
+    all = _run(questions, delay) if questions > 1 else few
     walk = (all.run.cpu - few.run.cpu) / WALKS
     row = (
         f"{all.cells:,}",
@@ -56,11 +60,11 @@ def measure(options: Options) -> Measured:
     return Measured("batches", Table(title, head, (row,), 0, notes), goals)
 
 
-def _run(questions: int) -> Sweep:
+def _run(questions: int, delay: float) -> Sweep:
     with TemporaryDirectory(prefix="bench-") as place:
         folder = Path(place)
         profile = folder / "profile.yaml"
-        profile.write_bytes(orjson.dumps({"batch": {"delay": 2.0}}))
+        profile.write_bytes(orjson.dumps({"batch": {"delay": delay}}))
         (folder / ".env").write_text("OPENAI_API_KEY=bench\n")
         with serving(["--profile", str(profile)]) as url:
             sweep = write_sweep(

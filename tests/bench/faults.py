@@ -31,7 +31,7 @@ def measure(options: Options) -> Measured:
     debates = options.sized(100, 4)
     with TemporaryDirectory(prefix="bench-") as place, Server(STORM) as server:
         folder = Path(place)
-        sweep = write_debates(folder, debates, width=200)
+        sweep = write_debates(folder, range(debates // 2), lanes=200)
         again = ("run", sweep, "--run-folder", "run")
         wall = Running(again, folder, server.url).end().wall
         failed = _failed(folder / "run")

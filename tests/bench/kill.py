@@ -79,7 +79,7 @@ def _killed(debates: int, profile: Profile) -> Killed:
     need = debates * (TURNS + 1)
     with TemporaryDirectory(prefix="bench-") as place, Server(profile) as server:
         folder = Path(place)
-        sweep = write_debates(folder, debates, WIDTH)
+        sweep = write_debates(folder, range(debates // 2), lanes=WIDTH)
         again = ("run", sweep, "--run-folder", "run")
         running = Running(again, folder, server.url)
         while server.counts().get("ok", 0) < need // 2 and not running.ended:

@@ -13,12 +13,12 @@ from tempfile import TemporaryDirectory
 from oversight.engine.display.table import Table
 from oversight.engine.rehearsal import Profile
 from tests import databases
-from tests.bench.clients.asked import MAX_TOKENS, TURNS
+from tests.bench.clients.asked import TURNS
 from tests.bench.command import CommandFailed, Running
 from tests.bench.measured import Measured, at_least, at_most
 from tests.bench.options import Options
 from tests.bench.server import Server
-from tests.bench.sweep import MODELS, write_sweep
+from tests.bench.sweep import write_debates
 
 CALLS = 4_000
 PER_MINUTE = 6_000
@@ -62,11 +62,13 @@ class Kept:
 
 def measure(options: Options) -> Measured:
     several = [*WORKERS]
-    # Ray and a database take longer to start than the smallest form takes.
-    if options.size and find_spec("ray") is not None:
+    if find_spec("ray") is not None:
         several.append(ACTORS)
-    if options.size and not databases.lacking():
+    if not databases.lacking():
         several.append(TEAM)
+    if not options.size:
+        # Processes, actors and a database take longer to start than the smallest form takes.
+        several = [WORKERS[1]]
     body, goals = [], []
     for sharers in several:
         kept = keeping(sharers, options.sized(CALLS))
@@ -102,7 +104,8 @@ def keeping(sharers: Sharers, calls: int) -> Kept:
             # Runs share nothing but the limit: no two ask about one problem.
             problems = max(calls // (2 * (TURNS + 1)) // sharers.runs, 4)
             folder = Path(place) / str(n)
-            sweep = _sweep(folder, range(n * problems, (n + 1) * problems))
+            asked = range(n * problems, (n + 1) * problems)
+            sweep = write_debates(folder, asked, limits={"requests": PER_MINUTE}, lanes=256)
             words = ("run", sweep, "--run-folder", "run", *store, *sharers.flags)
             running.append(Running(words, folder, server.url))
         seen: Seen = []
@@ -128,19 +131,6 @@ def _store(sharers: Sharers) -> Iterator[tuple[str, ...]]:
         return
     with databases.serving() as database:
         yield "--store", database.database()
-
-
-def _sweep(folder: Path, problems: range) -> Path:
-    model = MODELS["plain"]
-    return write_sweep(
-        folder,
-        problems,
-        lanes=256,
-        agents={"model": model, "max_tokens": MAX_TOKENS},
-        judges=[{"kind": "stated", "model": model}],
-        protocols={"debate": {"simultaneous": False, "rounds": TURNS // 2}},
-        models={model: {"requests": PER_MINUTE}},
-    )
 
 
 def busiest(seen: Seen, span: float) -> int:

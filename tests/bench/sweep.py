@@ -1,5 +1,6 @@
 """Sweep files: questions of a warehouse, and whatever settings a bench wants."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import orjson
@@ -27,20 +28,26 @@ def write_sweep(folder: Path, questions: range, **settings: object) -> Path:
     return path
 
 
-def write_debates(folder: Path, debates: int, width: int) -> Path:
-    """A sweep of so many debates over the plain transport, with as many under way as `width`.
+def write_debates(
+    folder: Path,
+    questions: range,
+    transport: str = "plain",
+    limits: Mapping[str, float] = LIMITS,
+    **settings: object,
+) -> Path:
+    """A sweep of two debates per question. settings: the rest of it, such as `lanes`.
 
     Sequential, so that the worlds of a question share nothing: each debate is TURNS + 1 calls.
     """
-    model = MODELS["plain"]
+    model = MODELS[transport]
     return write_sweep(
         folder,
-        range(debates // 2),
-        lanes=width,
+        questions,
         agents={"model": model, "max_tokens": asked.MAX_TOKENS},
         judges=[{"kind": "stated", "model": model}],
         protocols={"debate": {"simultaneous": False, "rounds": asked.TURNS // 2}},
-        models={model: LIMITS},
+        models={model: limits},
+        **settings,
     )
 
 

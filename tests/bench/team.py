@@ -10,12 +10,12 @@ from tempfile import TemporaryDirectory
 from oversight.engine.display.table import Table
 from oversight.engine.rehearsal import Profile
 from oversight.engine.runs.stores import open_store
-from tests.bench.clients.asked import MAX_TOKENS, TURNS
+from tests.bench.clients.asked import TURNS
 from tests.bench.command import CommandFailed, Running
 from tests.bench.measured import Measured, at_least, exactly
 from tests.bench.options import Options
 from tests.bench.server import Server
-from tests.bench.sweep import MODELS, write_sweep
+from tests.bench.sweep import write_debates
 from tests.databases import serving
 
 ENTRIES, GROUP, SIZE = 50_000, 256, 1_200
@@ -62,16 +62,9 @@ def _groups(url: str, count: int) -> tuple[float, float]:
 
 def _two_runs(url: str, calls: int) -> tuple[int, int, int]:
     """(distinct calls, requests, those of them that were asked twice)."""
-    model = MODELS["plain"]
     with TemporaryDirectory(prefix="bench-") as place, Server(Profile(latency=0.2)) as server:
         folder = Path(place)
-        sweep = write_sweep(
-            folder,
-            range(max(calls // (2 * (TURNS + 1)), 2)),
-            agents={"model": model, "max_tokens": MAX_TOKENS},
-            judges=[{"kind": "stated", "model": model}],
-            protocols={"debate": {"simultaneous": False, "rounds": TURNS // 2}},
-        )
+        sweep = write_debates(folder, range(max(calls // (2 * (TURNS + 1)), 2)))
         runs = [
             Running(("run", sweep, "--run-folder", name, "--store", url), folder, server.url)
             for name in ("one", "two")

@@ -34,7 +34,7 @@ def test_every_peer_has_a_script_with_its_workloads() -> None:
         assert tuple(driven) == peer.workloads
 
 
-def test_a_peer_that_cannot_be_installed_is_in_the_notes(
+def test_peers_that_cannot_be_installed_or_whose_script_fails_are_in_the_notes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -47,8 +47,13 @@ def test_a_peer_that_cannot_be_installed_is_in_the_notes(
     assert workloads == PEERS["lm_eval"].workloads
     assert "installing lm_eval, from nothing-to-install/" in capsys.readouterr().err
 
-    [note] = calls.measure(Options(rounds=1, size=0.02, peers=peers)).table.notes
-    assert note == f"{client.name}: {client.fault}"
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho 'no such module' >&2\nexit 1\n")
+    python.chmod(0o755)
+    broken = Client("openai 0", "with_openai.py", str(python))
+    peers += ((broken, ("calls",)),)
+    notes = calls.measure(Options(rounds=1, size=0.02, peers=peers)).table.notes
+    assert notes == (f"{client.name}: {client.fault}", "openai 0: no such module")
 
 
 def test_a_source_tree_that_cannot_be_cloned_is_told_in_words_of_git(
@@ -71,12 +76,3 @@ def test_an_environment_is_made_once_for_its_versions(
     [(ready, _)] = installed("openai", tmp_path)
     assert ready == Client(failed.name, "with_openai.py", failed.python)
     assert capsys.readouterr().err == ""
-
-
-def test_a_peer_whose_script_fails_is_in_the_notes(tmp_path: Path) -> None:
-    python = tmp_path / "python"
-    python.write_text("#!/bin/sh\necho 'no such module' >&2\nexit 1\n")
-    python.chmod(0o755)
-    broken = Client("openai 0", "with_openai.py", str(python))
-    found = calls.measure(Options(rounds=1, size=0.02, peers=((broken, ("calls",)),)))
-    assert found.table.notes == ("openai 0: no such module",)

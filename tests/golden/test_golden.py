@@ -22,6 +22,7 @@ from oversight.engine.runs.manifest import MANIFEST_FILE, read_manifest
 from tests.command_line import Command
 from tests.golden.conftest import Copied
 from tests.golden.reading import figures, halve
+from tests.run_folders import everything
 
 OLDER = Path(__file__).parent / "older"
 RUNS = {"first": ("golden", "wire", "in_python"), "worded": ("golden", "in_python")}
@@ -110,16 +111,22 @@ def test_a_run_keeps_its_status_and_the_faults_in_its_ledger(
     assert faults == EXPECTED[age][name].get("faults", {})
 
 
+def refused_and_left(made: Path, command: Command) -> str:
+    """Run the sweep of a run folder, which is refused and changes no file; what is said."""
+    before = everything(made)
+    refused = command("run", made / "sweep.yaml", "--run-folder", made)
+    assert refused.code == 2, refused.err
+    assert before.items() <= everything(made).items()
+    return refused.err
+
+
 @each_run
 def test_half_a_run_is_not_finished_with_other_words(
     age: str, name: str, folder: Path, command: Command
 ) -> None:
     made = folder / "runs" / name
     halve(made)
-    before = {each.name: each.read_bytes() for each in made.iterdir()}
-    refused = command("run", made / "sweep.yaml", "--run-folder", made)
-    assert refused.code == 2, refused.err
-    assert {each: (made / each).read_bytes() for each in before} == before
+    refused_and_left(made, command)
 
 
 @each_age
@@ -129,14 +136,8 @@ def test_the_folder_of_a_run_by_other_code_is_refused_and_left_as_it_is(
     made = folder / "runs" / "golden"
     manifest = json.loads((made / MANIFEST_FILE).read_text()) | {"identity": "0" * 64}
     (made / MANIFEST_FILE).write_text(json.dumps(manifest))
-    before = {each.name: each.read_bytes() for each in made.iterdir()}
-    refused = command("run", made / "sweep.yaml", "--run-folder", made)
-    assert refused.code == 2
-    assert (
-        f"belongs to another sweep (golden, {EXPECTED[age]['golden']['cells']} cells)"
-        in refused.err
-    )
-    assert {name: (made / name).read_bytes() for name in before} == before
+    cells = EXPECTED[age]["golden"]["cells"]
+    assert f"belongs to another sweep (golden, {cells} cells)" in refused_and_left(made, command)
 
 
 @each_age

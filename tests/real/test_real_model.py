@@ -72,8 +72,15 @@ def judge(kind: str) -> dict[str, object]:
 
 
 def write(file: Path, **sections: object) -> None:
-    whole = {"name": file.stem, "grid": "skip", "agents": AGENT} | sections
-    file.write_text(yaml.safe_dump(whole, sort_keys=False))
+    """A sweep file; by default on one problem, before a judge that is held to a form."""
+    whole = {
+        "name": file.stem,
+        "grid": "skip",
+        "agents": AGENT,
+        "problems": arithmetic(1),
+        "judges": judge("distribution"),
+    }
+    file.write_text(yaml.safe_dump(whole | sections, sort_keys=False))
 
 
 def protocols(*kinds: str) -> list[dict[str, object]]:
@@ -133,7 +140,6 @@ def test_mechanisms_end_and_replay_to_the_byte_without_a_server(
 ) -> None:
     write(
         place / "mechanisms.yaml",
-        problems=arithmetic(1),
         judges=[judge(kind) for kind in (JUDGES if campaign.long else ["distribution"])],
         protocols=protocols(*(PROTOCOLS if campaign.long else SHORT)),
     )
@@ -167,9 +173,7 @@ def test_every_kind_of_judge_reads_what_it_can_and_says_what_it_cannot(
 def test_drafts_and_a_limit_of_one_call_at_a_time(place: Path) -> None:
     write(
         place / "drafts.yaml",
-        problems=arithmetic(1),
         agents=AGENT | {"best_of": 2},
-        judges=judge("distribution"),
         protocols=protocols("propaganda"),
         models={MODEL: {"concurrency": 1}},
     )
@@ -183,7 +187,6 @@ def test_kill_9_takes_the_server_along_and_nothing_is_paid_twice(place: Path) ->
     write(
         place / "killed.yaml",
         problems=arithmetic(2),
-        judges=judge("distribution"),
         protocols=protocols("naive_judge", "propaganda"),
     )
     with running("run", "killed.yaml", "--run-folder", "run", cwd=place) as process:
@@ -210,12 +213,7 @@ def test_kill_9_takes_the_server_along_and_nothing_is_paid_twice(place: Path) ->
 
 
 def test_a_server_that_is_killed_is_started_again_and_no_cell_is_lost(place: Path) -> None:
-    write(
-        place / "orphaned.yaml",
-        problems=arithmetic(1),
-        judges=judge("distribution"),
-        protocols=protocols("naive_judge", "propaganda"),
-    )
+    write(place / "orphaned.yaml", protocols=protocols("naive_judge", "propaganda"))
     with running("run", "orphaned.yaml", "--run-folder", "run", cwd=place) as process:
         process.until_cells(1)
         (server,) = servers(place)
@@ -227,9 +225,7 @@ def test_a_server_that_is_killed_is_started_again_and_no_cell_is_lost(place: Pat
 def test_tools_are_refused_to_a_model_whose_template_would_drop_them(place: Path) -> None:
     write(
         place / "tools.yaml",
-        problems=arithmetic(1),
         agents=AGENT | {"tools": "calculator"},
-        judges=judge("distribution"),
         protocols=protocols("propaganda"),
     )
     ran = oversight("run", "tools.yaml", cwd=place)
@@ -254,12 +250,7 @@ def test_the_demo_says_what_it_is_and_stops_and_goes_on(place: Path) -> None:
 def test_without_weights_a_run_says_how_to_get_them_before_anything_is_asked(
     tmp_path: Path, without_weights: Mapping[str, str]
 ) -> None:
-    write(
-        tmp_path / "none.yaml",
-        problems=arithmetic(1),
-        judges=judge("distribution"),
-        protocols=protocols("naive_judge"),
-    )
+    write(tmp_path / "none.yaml", protocols=protocols("naive_judge"))
     for words in (["run", "none.yaml"], ["demo", "--real"]):
         ran = oversight(*words, cwd=tmp_path, **without_weights)
         assert ran.code == 2, ran.err

@@ -27,7 +27,7 @@ from oversight.protocols import (
     Turn,
 )
 from oversight.protocols.question import Answer as Labelled
-from tests.bench.sweep import LIMITS, MODELS, write_sweep
+from tests.bench.sweep import LIMITS, MODELS, write_debates
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,9 @@ def calls(job: asked.Job) -> int:
 def debates(job: asked.Job) -> int:
     """Sequential: the worlds of a question share nothing, so that each debate is paid."""
     folder = Path(job.folder)
-    sweep = _sweep(job, {"debate": {"simultaneous": False, "rounds": asked.TURNS // 2}})
+    # Each question has two worlds.
+    questions = range(job.first, job.first + job.count // 2)
+    sweep = write_debates(folder, questions, job.transport, lanes=job.width)
     _oversight(sweep, folder / "store", folder / "run")
     return _verdicts(folder / "run") * (asked.TURNS + 1)
 
@@ -64,20 +66,6 @@ def _problem(n: int) -> Problem:
     right, wrong = asked.answers(n)
     return Problem(
         f"q{n}", Question(asked.question(n), (Labelled("A", right), Labelled("B", wrong))), (1, -1)
-    )
-
-
-def _sweep(job: asked.Job, protocols: dict[str, object]) -> Path:
-    """A sweep file with half as many questions as debates: each has two worlds."""
-    model = MODELS[job.transport]
-    return write_sweep(
-        Path(job.folder),
-        range(job.first, job.first + job.count // 2),
-        lanes=job.width,
-        agents={"model": [model], "max_tokens": asked.MAX_TOKENS},
-        judges=[{"kind": "stated", "model": model}],
-        protocols=protocols,
-        models={model: LIMITS},
     )
 
 

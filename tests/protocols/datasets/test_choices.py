@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import os
 import tarfile
 
@@ -11,7 +10,7 @@ import pytest
 from oversight.protocols.datasets import JsonLines, loader, write_jsonl
 from oversight.protocols.datasets.choices import Gpqa, TruthfulQa
 from oversight.protocols.datasets.mmlu import Mmlu
-from oversight.protocols.errors import DatasetError
+from tests.protocols.datasets.reading import best, lines, refused, texts
 
 TOOLS = {
     "question": "Which tool drives a nail?",
@@ -36,11 +35,6 @@ WEIGHT = [
 ]
 
 
-def lines(path, *rows):
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    return path
-
-
 def table(path, *records, mark=b""):
     out = io.StringIO()
     csv.writer(out).writerows(records)
@@ -58,22 +52,8 @@ def archive(path, **members):
     return path
 
 
-def best(problem):
-    return problem.question.answers[problem.best].text
-
-
-def texts(problem):
-    return {answer.text for answer in problem.question.answers}
-
-
-def refused(load):
-    with pytest.raises(DatasetError) as caught:
-        load()
-    return caught.value
-
-
 def test_an_mmlu_row_sets_the_right_choice_against_a_drawn_one(tmp_path):
-    (problem,) = Mmlu(str(lines(tmp_path / "m.jsonl", TOOLS))).load()
+    (problem,) = Mmlu(lines(tmp_path / "m.jsonl", TOOLS)).load()
     assert problem.id == "mmlu-1"
     assert problem.question.text == TOOLS["question"]
     assert best(problem) == "a hammer"
@@ -83,7 +63,7 @@ def test_an_mmlu_row_sets_the_right_choice_against_a_drawn_one(tmp_path):
 
 
 def test_as_many_answers_as_asked_for_and_no_more_than_there_are(tmp_path):
-    path = str(lines(tmp_path / "m.jsonl", TOOLS))
+    path = lines(tmp_path / "m.jsonl", TOOLS)
     (four,) = Mmlu(path, answers=4).load()
     assert texts(four) == set(TOOLS["choices"])
     assert [answer.label for answer in four.question.answers] == ["A", "B", "C", "D"]
@@ -95,7 +75,7 @@ def test_as_many_answers_as_asked_for_and_no_more_than_there_are(tmp_path):
 
 
 def test_more_answers_keep_the_id_and_the_right_answer(tmp_path):
-    path = str(lines(tmp_path / "m.jsonl", *[TOOLS] * 5))
+    path = lines(tmp_path / "m.jsonl", *[TOOLS] * 5)
     for count in (2, 3, 4):
         problems = Mmlu(path, answers=count).load()
         assert [problem.id for problem in problems] == [f"mmlu-{n}" for n in range(1, 6)]
@@ -103,7 +83,7 @@ def test_more_answers_keep_the_id_and_the_right_answer(tmp_path):
 
 
 def test_labels_and_wrong_answers_are_drawn_by_seed_and_id_alone(tmp_path):
-    path = str(lines(tmp_path / "m.jsonl", *[TOOLS] * 60))
+    path = lines(tmp_path / "m.jsonl", *[TOOLS] * 60)
     first, again, other = (Mmlu(path, seed=seed).load() for seed in (0, 0, 1))
     assert first == again
     assert [p.best for p in first] != [p.best for p in other]
@@ -117,13 +97,13 @@ def test_labels_and_wrong_answers_are_drawn_by_seed_and_id_alone(tmp_path):
 
 def test_a_choice_that_says_the_same_as_another_is_never_a_wrong_answer(tmp_path):
     row = TOOLS | {"choices": ["48.0", "48", " 36", ""], "answer": 1}
-    (problem,) = Mmlu(str(lines(tmp_path / "m.jsonl", row)), answers=4).load()
+    (problem,) = Mmlu(lines(tmp_path / "m.jsonl", row), answers=4).load()
     assert texts(problem) == {"48", "36"}
 
 
 def test_what_was_loaded_can_be_kept_in_our_own_format(tmp_path):
     rows = [TOOLS, TOOLS | {"choices": ["48.0", "48", " 36", "forty"], "answer": 1}]
-    problems = Mmlu(str(lines(tmp_path / "m.jsonl", *rows)), answers=4).load()
+    problems = Mmlu(lines(tmp_path / "m.jsonl", *rows), answers=4).load()
     write_jsonl(problems, tmp_path / "kept.jsonl")
     assert JsonLines(str(tmp_path / "kept.jsonl")).load() == problems
 
@@ -161,7 +141,7 @@ def test_a_gpqa_problem_keeps_its_id_in_another_cut_of_the_file(tmp_path):
 
 
 def test_truthfulqa_draws_a_right_answer_that_says_something(tmp_path):
-    path = str(lines(tmp_path / "t.jsonl", SKY))
+    path = lines(tmp_path / "t.jsonl", SKY)
     problems = [TruthfulQa(path, answers=4, seed=seed).load()[0] for seed in range(20)]
     assert {best(problem) for problem in problems} == {"Blue", "It is blue"}
     for problem in problems:
@@ -175,7 +155,7 @@ def test_the_csv_of_truthfulqa_gives_the_problems_of_its_rows(tmp_path):
     head = ["Type", "Category", "Question", "Best Answer", "Correct Answers", "Incorrect Answers"]
     told = ["; ".join(SKY[key]) for key in ("correct_answers", "incorrect_answers")]
     path = table(tmp_path / "t.csv", head, ["", "", SKY["question"], "Blue", *told])
-    assert TruthfulQa(str(path)).load() == TruthfulQa(str(lines(tmp_path / "t.jsonl", SKY))).load()
+    assert TruthfulQa(str(path)).load() == TruthfulQa(lines(tmp_path / "t.jsonl", SKY)).load()
 
 
 @pytest.mark.parametrize(
@@ -194,8 +174,8 @@ def test_the_csv_of_truthfulqa_gives_the_problems_of_its_rows(tmp_path):
 )
 def test_an_mmlu_row_that_is_wrong_is_named_with_its_line(tmp_path, changed, words):
     path = lines(tmp_path / "m.jsonl", TOOLS, TOOLS | changed)
-    fault = refused(Mmlu(str(path)).load)
-    assert (fault.file, fault.line) == (str(path), 2)
+    fault = refused(Mmlu(path).load)
+    assert (fault.file, fault.line) == (path, 2)
     assert words in str(fault)
 
 
@@ -213,7 +193,7 @@ def test_a_fault_in_the_archive_names_the_file_in_it_and_the_line(tmp_path):
 
 
 def test_a_subject_that_no_row_has_is_an_error(tmp_path):
-    path = str(lines(tmp_path / "m.jsonl", TOOLS))
+    path = lines(tmp_path / "m.jsonl", TOOLS)
     assert Mmlu(path, subject="carpentry").load()[0].id == "mmlu-1"
     assert "no subject 'joinery'" in str(refused(Mmlu(path, subject="joinery").load))
 
@@ -238,7 +218,7 @@ def test_a_gpqa_record_that_is_wrong_is_named_with_the_line_it_begins_at(tmp_pat
     ],
 )
 def test_a_truthfulqa_row_that_is_wrong_is_named_with_its_line(tmp_path, changed, words):
-    fault = refused(TruthfulQa(str(lines(tmp_path / "t.jsonl", SKY, SKY | changed))).load)
+    fault = refused(TruthfulQa(lines(tmp_path / "t.jsonl", SKY, SKY | changed)).load)
     assert fault.line == 2
     assert words in str(fault)
 

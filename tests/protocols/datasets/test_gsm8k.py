@@ -1,34 +1,27 @@
 """GSM8K: which pairs are made of it, and that their form does not tell which is true.
 
-Runs on a sample of our own in the same format, and on the real data where they are at hand:
-in the folder that OVERSIGHT_GSM8K names, or beside the checkout.
+On a sample of our own in the same format and, in the campaign, on the published files.
 """
 
 import json
-import os
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from oversight.protocols.datasets import Gsm8k, gsm8k, leak_gate
+from oversight.protocols.datasets import Gsm8k, gsm8k
 from oversight.protocols.datasets.leak import POSITION, WORDING
 from oversight.protocols.datasets.solution import number
 from oversight.protocols.errors import DatasetError
-
-SAMPLE = Path(__file__).parent.parent / "samples" / "gsm8k"
-REAL = Path(__file__).parents[4] / "shared" / "data" / "gsm8k"
-FOLDERS = {
-    SAMPLE,
-    *(
-        folder
-        for folder in (REAL, Path(os.environ.get("OVERSIGHT_GSM8K") or SAMPLE))
-        if folder.is_dir()
-    ),
-}
+from tests.protocols.datasets.published import PUBLISHED, SAMPLE, gate, loaded, needs_published
+from tests.protocols.datasets.reading import refused
 
 
-@pytest.fixture(params=sorted(FOLDERS), ids=lambda folder: folder.parent.name)
+@pytest.fixture(
+    params=[
+        pytest.param(SAMPLE, id="sample"),
+        pytest.param(PUBLISHED, id="published", marks=[pytest.mark.campaign, needs_published]),
+    ]
+)
 def folder(request):
     return request.param
 
@@ -53,7 +46,7 @@ def sample(tmp_path, edit=lambda questions, solutions: None):
 
 
 def test_both_solutions_are_laid_out_in_one_format(folder):
-    problems = Gsm8k(str(folder)).load()
+    problems = loaded(Gsm8k(str(folder)))
     assert problems
     for problem in problems:
         assert problem.values in ((1, -1), (-1, 1))
@@ -69,7 +62,7 @@ def test_both_solutions_are_laid_out_in_one_format(folder):
 
 
 def test_the_wrong_number_really_differs_and_is_of_the_same_kind(folder):
-    for right, wrong in pairs(Gsm8k(str(folder)).load()):
+    for right, wrong in pairs(loaded(Gsm8k(str(folder)))):
         true, false = number(right.text), number(wrong.text)
         assert true is not None and false is not None
         assert true != false
@@ -80,7 +73,7 @@ def test_the_wrong_number_really_differs_and_is_of_the_same_kind(folder):
 
 def test_an_id_is_the_line_in_the_file_of_questions(folder):
     lines = (folder / "test.jsonl").read_text().split("\n")
-    for problem in Gsm8k(str(folder)).load():
+    for problem in loaded(Gsm8k(str(folder))):
         line = int(problem.id.removeprefix("gsm8k-"))
         assert json.loads(lines[line - 1])["question"].strip() == problem.question.text
 
@@ -91,37 +84,39 @@ def test_loading_twice_gives_the_same_and_a_higher_limit_keeps_the_lower_ones(fo
         Gsm8k(str(folder), limit=90, shuffle=True),
         Gsm8k(str(folder), limit=90, balanced=False, seed=5),
     ):
-        more = settings.load()
+        more = loaded(settings)
         assert replace(settings, limit=5).load() == more[:5]
         assert settings.load() == more
     assert gsm8k(str(folder), limit=3) == Gsm8k(str(folder), limit=3).load()
 
 
 def test_a_seed_moves_labels_and_shuffled_order(folder):
-    first, second = (Gsm8k(str(folder), seed=seed).load() for seed in (0, 1))
+    first, second = loaded(Gsm8k(str(folder))), Gsm8k(str(folder), seed=1).load()
     assert [p.best for p in first] != [p.best for p in second]
     shuffled = [p.id for p in Gsm8k(str(folder), shuffle=True).load()]
     assert shuffled != [p.id for p in first]
     assert sorted(shuffled) == sorted(p.id for p in first)
 
 
-@pytest.mark.parametrize("right", ["person", "model"])
-def test_no_rule_of_form_finds_the_truth(folder, right):
-    gate = leak_gate(Gsm8k(str(folder), right=right).load())
+@pytest.mark.campaign
+@needs_published
+@pytest.mark.parametrize(("right", "low", "high"), [("person", 0.64, 0.70), ("model", 0.56, 0.63)])
+def test_no_rule_of_form_finds_the_truth_and_wording_tells_two_hands_apart(right, low, high):
+    found = gate(Gsm8k(str(PUBLISHED), right=right))
     # Two hands wrote the answers, and a classifier of words tells them apart: see `rewriting`.
-    assert {rule.rule for rule in gate.leaks} <= {WORDING}
-    if gate.problems >= 500:
-        assert all(
-            abs(rule.accuracy - 0.5) < 0.02
-            for rule in gate.rules
-            if rule.rule not in (POSITION, WORDING)
-        )
+    (leak,) = found.leaks
+    assert leak.rule == WORDING and low < leak.accuracy < high
+    assert all(
+        abs(rule.accuracy - 0.5) < 0.02
+        for rule in found.rules
+        if rule.rule not in (POSITION, WORDING)
+    )
 
 
 def test_balance_is_what_keeps_form_from_telling(folder):
     def lean(balanced):
-        gate = leak_gate(Gsm8k(str(folder), balanced=balanced).load())
-        return sum((r.accuracy - 0.5) ** 2 for r in gate.rules if r.rule != "first position")
+        rules = gate(Gsm8k(str(folder), balanced=balanced)).rules
+        return sum((rule.accuracy - 0.5) ** 2 for rule in rules if rule.rule != POSITION)
 
     assert lean(balanced=True) <= lean(balanced=False)
 
@@ -132,6 +127,16 @@ def test_a_models_solution_can_stand_for_the_truth():
     assert problem.id == "gsm8k-1"
     assert right.work.startswith("The baker makes 12 * 8 = 96 rolls, so 96 - 70 = 26")
     assert wrong.text == "50"
+
+
+def test_a_models_solution_with_another_number_never_stands_for_the_truth(tmp_path):
+    def edit(questions, solutions):
+        del solutions[1:]
+        solutions[0]["small"] = {"is_correct": True, "solution": "It is 55.\nA: 55"}
+        solutions[0]["large"] = {"is_correct": False, "solution": "It is 60.\nA: 60"}
+
+    with pytest.raises(DatasetError, match="that could serve"):
+        replace(sample(tmp_path, edit), right="model").load()
 
 
 def test_solutions_that_only_look_wrong_are_not_used():
@@ -191,10 +196,8 @@ def test_relative_folders_start_at_the_root_they_are_loaded_from():
     ],
 )
 def test_a_folder_that_is_wrong_is_refused_with_file_and_line(tmp_path, edit, place, words):
-    with pytest.raises(DatasetError) as caught:
-        sample(tmp_path, edit).load()
-    assert place in str(caught.value)
-    assert words in str(caught.value)
+    told = str(refused(sample(tmp_path, edit).load))
+    assert place in told and words in told
 
 
 def test_a_folder_without_the_files_is_refused(tmp_path):

@@ -1,28 +1,34 @@
 """The leak gate on data whose leaks are known, and the balance that removes them."""
 
 import math
-import os
 import random
-from pathlib import Path
 
 import pytest
 
-from oversight.protocols.datasets import Gsm8k, form_classifier, leak_gate
+from oversight.protocols.datasets import form_classifier, leak_gate
 from oversight.protocols.datasets.balance import Balance
 from oversight.protocols.datasets.form_classifier import FEWEST
 from oversight.protocols.datasets.leak import FEATURES, POSITION, WORDING, LeakGate, power
 from oversight.protocols.question import Answer, Problem, labelled, randomness
 from tests.conftest import Campaign
 
-REAL = Path(__file__).parents[4] / "shared" / "data" / "gsm8k"
-GSM8K = Path(os.environ.get("OVERSIGHT_GSM8K") or REAL)
+CLUSTERS = FEWEST - 1
+"""So few that no wording is learned."""
 
 
-def made(n, answers):
+def made(n, answers, clusters=CLUSTERS):
     """n problems; `answers` makes (text, work, value) of each from a generator."""
     return [
-        labelled(f"made-{k}", "Which?", answers(randomness(0, str(k), "test"))) for k in range(n)
+        labelled(
+            f"made-{k}", "Which?", answers(randomness(0, str(k), "test")), group=str(k % clusters)
+        )
+        for k in range(n)
     ]
+
+
+def always(*answers):
+    """The same answers for each problem."""
+    return lambda rng: list(answers)
 
 
 def accuracy(gate, name):
@@ -30,7 +36,7 @@ def accuracy(gate, name):
 
 
 def test_true_answers_that_are_longer_are_caught():
-    gate = leak_gate(made(100, lambda rng: [("a long one", "", 1.0), ("short", "", -1.0)]))
+    gate = leak_gate(made(100, always(("a long one", "", 1.0), ("short", "", -1.0))))
     rule = accuracy(gate, "longest answer")
     assert (rule.applicable, rule.accuracy, rule.chance) == (100, 1.0, 0.5)
     assert rule.leaks
@@ -40,7 +46,7 @@ def test_true_answers_that_are_longer_are_caught():
 
 
 def test_true_answers_that_are_shorter_are_caught_as_well():
-    gate = leak_gate(made(100, lambda rng: [("short", "", 1.0), ("a long one", "", -1.0)]))
+    gate = leak_gate(made(100, always(("short", "", 1.0), ("a long one", "", -1.0))))
     rule = accuracy(gate, "longest answer")
     assert rule.accuracy == 0.0
     assert rule.leaks
@@ -60,7 +66,7 @@ def test_answers_without_a_tell_pass():
     def answers(rng):
         return [(str(rng.randint(10, 99)), f"step {rng.randint(1, 9)}", v) for v in (1.0, -1.0)]
 
-    gate = leak_gate(made(100, answers))
+    gate = leak_gate(made(100, answers, clusters=100))
     assert gate.leaks == ()
     assert gate.line.startswith("leak gate: no rule of form finds the true answers; farthest")
     assert gate.line.endswith("; with n = 100 a leak of up to 14 points would pass")
@@ -68,12 +74,12 @@ def test_answers_without_a_tell_pass():
 
 def stopped(n: int, tell: float, rng: random.Random) -> list[Problem]:
     """n problems whose right answer alone ends in a full stop with probability 1/2 + tell, and
-    whose wrong one does else. They fall into few clusters, so that no wording is learned."""
+    whose wrong one does else."""
     problems = []
     for k in range(n):
         told = rng.random() < 1 / 2 + tell
         pair = [("an answer." if told == right else "an answer", "", v) for right, v in SIDES]
-        problems.append(labelled(f"made-{k}", "Which?", pair, group=str(k % (FEWEST - 1))))
+        problems.append(labelled(f"made-{k}", "Which?", pair, group=str(k % CLUSTERS)))
     return problems
 
 
@@ -105,11 +111,11 @@ def test_the_power_grows_with_the_problems_and_with_the_tell():
 
 
 def worded(n: int, tell: float, rng: random.Random, **settings: str) -> list[Problem]:
-    """n problems with one word of style in each answer, which is the right one's with probability
-    1/2 + tell."""
+    """n problems with one word of style in each answer, all of one length, which is the right one's
+    with probability 1/2 + tell."""
     problems = []
     for k in range(n):
-        words = ["Thus", "Hence"] if rng.random() < 1 / 2 + tell else ["Hence", "Thus"]
+        words = ["Thus", "Then"] if rng.random() < 1 / 2 + tell else ["Then", "Thus"]
         pair = [
             (f"{word} it is {rng.choice('abcdefgh') * 3} {rng.randint(100, 999)}", "", value)
             for word, value in zip(words, (1.0, -1.0), strict=True)
@@ -119,9 +125,9 @@ def worded(n: int, tell: float, rng: random.Random, **settings: str) -> list[Pro
 
 
 def test_a_word_that_tells_is_learned_and_no_rule_of_form_sees_it():
-    gate = leak_gate(worded(400, 0.15, random.Random(1)))
+    gate = leak_gate(worded(160, 0.25, random.Random(1)))
     rule = accuracy(gate, WORDING)
-    assert rule.leaks and 0.57 < rule.accuracy < 0.73 and rule.applicable == 400
+    assert gate.leaks == (rule,) and 0.67 < rule.accuracy < 0.83 and rule.applicable == 160
     assert "generate-rewritten" in rule.mend
 
 
@@ -142,13 +148,20 @@ def test_where_no_word_tells_nothing_is_learned(campaign: Campaign):
     assert sum(accuracy(gate, WORDING).leaks for gate in gates) <= runs * 0.05
 
 
+def test_no_wording_is_learned_from_few_clusters():
+    rule = accuracy(
+        leak_gate(made(100, always(("Thus 1", "", 1.0), ("Hence 2", "", -1.0)))), WORDING
+    )
+    assert (rule.applicable, rule.accuracy) == (0, 0.5)
+
+
 def test_a_wording_is_learned_from_other_clusters_alone():
-    """Ten problems a cluster, whose right answers share a word that no other cluster has: who
+    """Five problems a cluster, whose right answers share a word that no other cluster has: who
     learns from its own cluster is always right, and who does not is right by chance."""
     rng = random.Random(2)
     problems = []
-    for k in range(600):
-        cluster = k // 10
+    for k in range(300):
+        cluster = k // 5
         pair = [(f"{rng.random()} w{'xyz'[cluster % 3] * (cluster + 2)}", "", 1.0)]
         pair.append((f"{rng.random()} v{'xyz'[cluster % 3] * (cluster + 2)}", "", -1.0))
         if cluster % 2:
@@ -168,40 +181,28 @@ def test_neither_numbers_nor_questions_are_learned():
     assert (rule.applicable, rule.accuracy) == (0, 0.5)
 
 
-@pytest.mark.skipif(not GSM8K.exists(), reason="the published files are not here")
-@pytest.mark.parametrize(("right", "low", "high"), [("person", 0.64, 0.70), ("model", 0.56, 0.63)])
-def test_two_hands_are_told_apart_in_gsm8k(right, low, high):
-    gate = leak_gate(Gsm8k(str(GSM8K), right=right).load())
-    assert [rule.rule for rule in gate.leaks] == [WORDING]
-    assert low < gate.leaks[0].accuracy < high
-
-
 def test_a_tie_counts_as_a_draw():
-    gate = leak_gate(made(10, lambda rng: [("yes", "", 1.0), ("nay", "", -1.0)]))
+    gate = leak_gate(made(10, always(("yes", "", 1.0), ("nay", "", -1.0))))
     rule = accuracy(gate, "longest answer")
     assert (rule.applicable, rule.accuracy, rule.low, rule.high) == (0, 0.5, 0.5, 0.5)
     assert not rule.leaks
 
 
 def test_chance_is_one_in_k_and_a_tie_for_first_is_shared():
-    def answers(rng):
-        return [("abc", "", 1.0), ("abd", "", -1.0), ("a", "", -1.0), ("b", "", -1.0)]
-
+    answers = always(("abc", "", 1.0), ("abd", "", -1.0), ("a", "", -1.0), ("b", "", -1.0))
     rule = accuracy(leak_gate(made(60, answers)), "longest answer")
     assert (rule.chance, rule.accuracy) == (0.25, 0.5)
     assert rule.leaks
 
 
 def test_several_best_answers_are_all_right_picks():
-    def answers(rng):
-        return [("aa", "", 1.0), ("bbb", "", 1.0), ("c", "", 0.0)]
-
+    answers = always(("aa", "", 1.0), ("bbb", "", 1.0), ("c", "", 0.0))
     rule = accuracy(leak_gate(made(60, answers)), "longest answer")
     assert (rule.chance, rule.accuracy) == (pytest.approx(2 / 3), 1.0)
 
 
 def test_position_is_a_rule_too():
-    problems = [p for p in made(100, lambda r: [("x", "", 1.0), ("y", "", -1.0)]) if p.best == 0]
+    problems = [p for p in made(100, always(("x", "", 1.0), ("y", "", -1.0))) if p.best == 0]
     rule = accuracy(leak_gate(problems), POSITION)
     assert rule.accuracy == 1.0
     assert rule.leaks
@@ -211,7 +212,7 @@ def test_a_larger_data_set_has_a_narrower_interval():
     def answers(rng):
         return [("x" * rng.randint(1, 9), "", 1.0), ("y" * rng.randint(1, 9), "", -1.0)]
 
-    few, many = (accuracy(leak_gate(made(n, answers)), POSITION) for n in (50, 500))
+    few, many = (accuracy(leak_gate(made(n, answers)), POSITION) for n in (50, 200))
     assert many.high - many.low < few.high - few.low
     assert few.low < 0.5 < few.high
 

@@ -6,7 +6,7 @@ import pytest
 
 from oversight.protocols.datasets.passages import BoolQ, Quality
 from oversight.protocols.datasets.prontoqa import ProntoQa
-from oversight.protocols.errors import DatasetError
+from tests.protocols.datasets.reading import best, lines, refused, texts
 
 ASKED = {
     "question": "Who lit the lamp?",
@@ -29,25 +29,6 @@ WUMPUS = {
     "chain_of_thought": ["Max is a yumpus.", "Max is a dumpus."],
     "answer": "True",
 }
-
-
-def lines(path, *rows):
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    return str(path)
-
-
-def best(problem):
-    return problem.question.answers[problem.best].text
-
-
-def texts(problem):
-    return {answer.text for answer in problem.question.answers}
-
-
-def refused(loader):
-    with pytest.raises(DatasetError) as caught:
-        loader.load()
-    return caught.value
 
 
 def test_the_wrong_answer_is_the_distractor_that_most_annotators_found_best(tmp_path):
@@ -94,14 +75,14 @@ def test_questions_about_one_article_are_of_one_group(tmp_path):
 )
 def test_a_quality_question_that_is_wrong_is_named_with_its_line(tmp_path, changed, words):
     path = lines(tmp_path / "q", STORY, STORY | {"questions": [ASKED | changed]})
-    fault = refused(Quality(path))
+    fault = refused(Quality(path).load)
     assert (fault.file, fault.line) == (path, 2)
     assert words in str(fault)
 
 
 def test_the_test_split_of_quality_has_no_labels_and_says_so(tmp_path):
     unlabelled = {key: value for key, value in ASKED.items() if key != "gold_label"}
-    fault = refused(Quality(lines(tmp_path / "q", STORY | {"questions": [unlabelled]})))
+    fault = refused(Quality(lines(tmp_path / "q", STORY | {"questions": [unlabelled]})).load)
     assert "questions[0].gold_label: missing" in str(fault)
 
 
@@ -118,7 +99,7 @@ def test_a_boolq_row_is_a_question_with_a_mark_and_both_answers(tmp_path):
 
 @pytest.mark.parametrize("answer", ["true", 1, None])
 def test_a_boolq_answer_is_true_or_false_and_nothing_like_it(tmp_path, answer):
-    fault = refused(BoolQ(lines(tmp_path / "b", LAMP, LAMP | {"answer": answer})))
+    fault = refused(BoolQ(lines(tmp_path / "b", LAMP, LAMP | {"answer": answer})).load)
     assert (fault.line, f"answer: {answer!r}" in str(fault)) == (2, True)
 
 
@@ -153,7 +134,7 @@ def test_prontoqas_own_nested_files_are_read(tmp_path):
 def test_a_prontoqa_file_for_proofs_only_has_no_answers_and_says_so(tmp_path):
     proof = {key: value for key, value in WUMPUS.items() if key != "answer"}
     path = nested(tmp_path / "p.json", {"test_example": WUMPUS}, {"test_example": proof})
-    fault = refused(ProntoQa(path))
+    fault = refused(ProntoQa(path).load)
     text = (tmp_path / "p.json").read_text()
     second = text[: text.index('"example2"')].count("\n") + 1
     assert fault.line == second
@@ -162,7 +143,7 @@ def test_a_prontoqa_file_for_proofs_only_has_no_answers_and_says_so(tmp_path):
 
 @pytest.mark.parametrize("answer", [True, "true", "Unknown"])
 def test_a_prontoqa_answer_is_one_of_two_words(tmp_path, answer):
-    fault = refused(ProntoQa(lines(tmp_path / "p", WUMPUS | {"answer": answer})))
+    fault = refused(ProntoQa(lines(tmp_path / "p", WUMPUS | {"answer": answer})).load)
     assert (fault.line, f"answer: {answer!r}" in str(fault)) == (1, True)
 
 
@@ -192,5 +173,5 @@ def test_hard_keeps_the_questions_that_most_hurried_readers_got_wrong(tmp_path):
 
 
 def test_hard_needs_a_file_that_says_which_questions_are(tmp_path):
-    fault = refused(Quality(lines(tmp_path / "q", STORY), hard=True))
+    fault = refused(Quality(lines(tmp_path / "q", STORY), hard=True).load)
     assert "questions[0].difficult: missing; `hard: true` needs it" in str(fault)

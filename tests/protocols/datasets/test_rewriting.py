@@ -14,7 +14,7 @@ from oversight.protocols.datasets.rewriting import Rewriter
 from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.question import Problem, labelled
 from tests.fakes import Scripted
-from tests.protocols.datasets.test_leak import GSM8K
+from tests.protocols.datasets.published import PUBLISHED, loaded, needs_published
 
 REWRITER = Rewriter("model")
 PAIR = [
@@ -97,15 +97,15 @@ async def test_an_answer_without_a_work_and_a_refusal_are_told():
         await REWRITER.rewrite(PROBLEM, Scripted(lambda call: Reply("No.", outcome="refused")))
 
 
-@pytest.mark.skipif(not GSM8K.exists(), reason="the published files are not here")
+@pytest.mark.campaign
+@needs_published
 async def test_one_hand_hides_who_wrote_a_solution_of_gsm8k():
     """By wording 67 of 100 are told apart; where one hand puts every step alike, what is left is
     what the solutions do."""
     made: list[Problem] = []
-    for problem in Gsm8k(str(GSM8K)).load():
+    for problem in loaded(Gsm8k(str(PUBLISHED))):
         with suppress(Unreadable):
             made.append(await REWRITER.rewrite(problem, Scripted(alike)))
     assert len(made) > 1000
     (rule,) = (rule for rule in leak_gate(made).rules if rule.rule == WORDING)
-    print(len(made), rule)
     assert rule.accuracy < 0.62

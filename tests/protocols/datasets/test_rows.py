@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, FiniteFloat
 
 from oversight.protocols.datasets.rows import json_rows, members, read_bytes, regular
 from oversight.protocols.errors import DatasetError
+from tests.protocols.datasets.reading import refused
 
 
 class Line(BaseModel):
@@ -19,12 +20,6 @@ class Line(BaseModel):
 
 def lines(data):
     return list(json_rows("d.jsonl", data, Line))
-
-
-def complaint(data):
-    with pytest.raises(DatasetError) as caught:
-        lines(data)
-    return caught.value
 
 
 def test_json_lines_and_a_json_array_give_the_same_rows_each_with_its_line():
@@ -76,10 +71,10 @@ def test_rows_are_read_as_they_are_asked_for():
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(data, line, words):
-    error = complaint(data)
-    assert (error.file, error.line) == ("d.jsonl", line)
-    assert words in str(error)
-    assert len(str(error)) < 300
+    fault = refused(lines, data)
+    assert (fault.file, fault.line) == ("d.jsonl", line)
+    assert words in str(fault)
+    assert len(str(fault)) < 300
 
 
 def test_a_whole_surrogate_pair_is_one_character():
@@ -121,6 +116,5 @@ def test_an_object_of_rows_gives_each_with_its_line():
     ],
 )
 def test_what_is_wrong_in_an_object_of_rows_is_named_with_its_line(data, line, words):
-    with pytest.raises(DatasetError) as caught:
-        list(members("d.json", data, Line))
-    assert (caught.value.line, words in str(caught.value)) == (line, True), caught.value
+    fault = refused(lambda: list(members("d.json", data, Line)))
+    assert fault.line == line and words in str(fault)

@@ -1,11 +1,13 @@
 """SOlib's JSON: two numbers with proofs, in an array or in lines."""
 
 import json
+import re
 
 import pytest
 
 from oversight.protocols.datasets import Solib
 from oversight.protocols.errors import DatasetError
+from tests.protocols.datasets.reading import refused
 
 ROW = {
     "question": "A crate holds 12 jars. How many jars do 3 crates hold?",
@@ -50,10 +52,8 @@ def test_labels_are_drawn_by_seed(tmp_path):
 )
 def test_a_row_that_is_wrong_is_refused_with_its_line(tmp_path, changed, words):
     (tmp_path / "a.json").write_text(f"[{json.dumps(ROW)},\n{json.dumps(ROW | changed)}]")
-    with pytest.raises(DatasetError) as caught:
-        Solib("a.json").load(tmp_path)
-    assert caught.value.line == 2
-    assert words in str(caught.value)
+    fault = refused(Solib("a.json").load, tmp_path)
+    assert fault.line == 2 and words in str(fault)
 
 
 BAD = [
@@ -65,10 +65,9 @@ BAD = [
 def test_all_bad_rows_are_told_at_once(tmp_path):
     lines = ",\n".join(map(json.dumps, [ROW, BAD[0], ROW, BAD[1]]))
     (tmp_path / "a.json").write_text(f"[{lines}]")
-    with pytest.raises(DatasetError, match=r"2 of 4 rows are wrong; .* on_bad_row: skip") as caught:
-        Solib("a.json").load(tmp_path)
-    told = str(caught.value)
-    assert caught.value.line == 2
+    fault = refused(Solib("a.json").load, tmp_path)
+    told = str(fault)
+    assert fault.line == 2 and re.search("2 of 4 rows are wrong; .* on_bad_row: skip", told)
     assert "a.json:2: both answers are 36" in told and "a.json:4: answer_incorrect" in told
 
 

@@ -5,7 +5,7 @@ from pydantic import BaseModel, ConfigDict
 
 from oversight.protocols.datasets.rows import Text
 from oversight.protocols.datasets.tabular import csv_rows
-from oversight.protocols.errors import DatasetError
+from tests.protocols.datasets.reading import refused
 
 
 class Record(BaseModel):
@@ -48,7 +48,6 @@ def test_columns_that_the_file_does_not_name_are_named_by_the_caller():
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(data, line, words):
-    with pytest.raises(DatasetError) as caught:
-        read(data)
-    assert (caught.value.file, caught.value.line) == ("d.csv", line)
-    assert words in str(caught.value)
+    fault = refused(read, data)
+    assert (fault.file, fault.line) == ("d.csv", line)
+    assert words in str(fault)

@@ -53,6 +53,9 @@ def test_a_contrast_says_what_the_paired_differences_say() -> None:
     assert found.estimate == pytest.approx(apart.mean)
     assert found.clusters == 34
     assert found.error**2 == pytest.approx(float(cr3(matrix.sums, matrix.sizes)[0]))
+    each = together({"a": first, "b": second})
+    alone = cr3(each.sums, each.sizes).sum()
+    assert found.pairing == pytest.approx(found.error / alone**0.5)
     assert found.wins == sum(value > 0 for value in apart.values)
     assert found.wins + found.ties + found.losses == found.n == 100
     assert found.mde == pytest.approx(found.error * reach(degrees=32))
@@ -101,7 +104,7 @@ def test_names_that_are_wrong_are_told() -> None:
 
 def test_every_flip_of_a_small_family_is_as_it_is_drawn() -> None:
     """Sixteen ways to sign four clusters: the step-down p-values can be had without drawing."""
-    sums = np.array([[1.0, 0.5], [2.0, -0.5], [3.0, 2.0], [0.5, 1.0]])
+    sums = np.array([[1.0, 3.0], [2.0, -1.0], [3.0, 2.0], [0.5, 1.0]])
     norm = np.sqrt((sums**2).sum(axis=0))
     t = np.abs(sums.sum(axis=0)) / norm
     signs = np.array([[1 - 2 * (n >> k & 1) for k in range(4)] for n in range(16)])
@@ -145,6 +148,8 @@ def test_max_t_finds_at_least_what_holm_finds() -> None:
     by_holm = contrasts(better, resamples=4000, family="holm")
     for one, other in zip(step, by_holm, strict=True):
         assert one.p <= one.p_family <= other.p_family + 0.02
+        if one.p_family <= 0.05:
+            assert one.verdict == ("first better" if one.estimate > 0 else "second better")
     assert sum(c.p_family <= 0.05 for c in step) >= sum(c.p_family <= 0.05 for c in by_holm)
     assert tuple(c.p_family for c in by_holm) == holm([c.p for c in by_holm])
 

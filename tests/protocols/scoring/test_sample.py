@@ -17,17 +17,11 @@ def test_a_single_question_has_no_sample_deviation() -> None:
     assert Sample(("a",), (0.5,)).sample_std is None
 
 
-def test_questions_of_one_group_are_one_cluster() -> None:
+def test_questions_of_one_group_are_one_cluster_and_others_are_each_their_own() -> None:
     sample = Sample(("a", "b", "c", "d"), (1.0,) * 4, ("x", "", "x", ""))
     assert sample.clusters == (("x", ""), ("", "b"), ("x", ""), ("", "d"))
-
-
-def test_a_group_called_like_a_question_does_not_swallow_it() -> None:
+    # A group that is called like a question does not swallow it.
     assert len(set(Sample(("x", "b"), (1.0, 2.0), ("", "x")).clusters)) == 2
-
-
-def test_questions_without_groups_are_clusters_of_their_own() -> None:
-    assert Sample(("a", "b"), (1.0, 2.0)).clusters == (("", "a"), ("", "b"))
     assert Sample(("a", "b"), (1.0, 2.0)) == Sample(("a", "b"), (1.0, 2.0), ("", ""))
 
 
@@ -54,11 +48,8 @@ def test_pairs_are_made_by_question_not_by_place() -> None:
     assert paired(first, second) == Sample(("a", "c"), (0.75, 2.5), ("x", ""))
 
 
-def test_samples_without_a_question_in_common_cannot_be_paired() -> None:
+def test_samples_without_a_question_in_common_or_with_other_groups_cannot_be_paired() -> None:
     with pytest.raises(ValueError, match="share no question"):
         paired(Sample(("a",), (1.0,)), Sample(("b",), (1.0,)))
-
-
-def test_a_question_of_two_groups_cannot_be_paired() -> None:
     with pytest.raises(ValueError, match="question a is of group 'x' in one sample and of 'y'"):
         paired(Sample(("a",), (1.0,), ("x",)), Sample(("a",), (1.0,), ("y",)))

@@ -5,8 +5,8 @@ import pytest
 
 from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.clipped_lines import averaged, clipped_lines
-from oversight.protocols.scoring.nested_from_ratings import nested_from_ratings
 from oversight.protocols.scoring.nested_oversight import (
+    nested_from_ratings,
     nested_oversight,
     straight_line,
     with_resamples,
@@ -97,7 +97,7 @@ def test_intervals_of_the_mixed_fit_cover_what_was_planted(campaign: Campaign) -
 
 def test_unlike_problems_pull_plain_ratings_together_and_the_mixed_fit_does_not() -> None:
     games = play(1, problems=400, difficulty=1.0)
-    plain, mixed = ratings(games, resamples=20), ratings_with_difficulty(games, resamples=20)
+    plain, mixed = ratings(games, resamples=2), ratings_with_difficulty(games, resamples=2)
 
     def spread(found: object) -> float:
         assert hasattr(found, "guards")

@@ -14,6 +14,9 @@ from oversight.protocols.scoring.worlds import BETAS, Worlds, answer_scores, asd
 SOME = Worlds(((0.8, 0.2), (0.4, 0.6)), (1, -1))
 """The judge believes the truth at 0.8 where it is argued, and the lie at 0.6."""
 
+TIED = Worlds(((0.7, 0.3), (0.3, 0.7)), (1, -1))
+"""The judge believes either answer as much where it is argued."""
+
 
 def questions(answers: st.SearchStrategy[int]) -> st.SearchStrategy[Worlds]:
     """Worlds of small whole weights, so that ties and certainties occur, and of graded values."""
@@ -172,13 +175,12 @@ def test_the_propensity_reads_the_log_score_whichever_score_is_reported() -> Non
 
 
 def test_tied_answers_share_the_greedy_agent() -> None:
-    tied = Worlds(((0.7, 0.3), (0.3, 0.7)), (1, -1))
-    assert tied.propensity(0).tolist() == [0.5, 0.5]
-    assert tied.jse("brier", 0) == pytest.approx((-0.18 - 0.98) / 2, abs=1e-12)
+    assert TIED.propensity(0).tolist() == [0.5, 0.5]
+    assert TIED.jse("brier", 0) == pytest.approx((-0.18 - 0.98) / 2, abs=1e-12)
 
 
 def test_solib_gives_each_tied_answer_the_whole_greedy_agent() -> None:
-    tied = Worlds(((0.7, 0.3), (0.3, 0.7)), (1, -1), compat="solib")
+    tied = replace(TIED, compat="solib")
     assert tied.propensity(0).tolist() == [1.0, 1.0]
     assert tied.jse("brier", 0) == pytest.approx(-0.18 - 0.98, abs=1e-12)
     assert tied.eas("brier", 0) == pytest.approx(-0.18 - 0.18, abs=1e-12)
@@ -202,21 +204,15 @@ def test_several_best_answers_are_averaged_whatever_their_order() -> None:
     assert worlds.jse("log", 1) == pytest.approx(turned.jse("log", 1), abs=1e-12)
 
 
-@pytest.mark.parametrize("beta", [5e-324, 1e-320, 1e-300, 1e-12])
-def test_a_tiny_beta_is_the_greedy_limit(beta: float) -> None:
-    assert SOME.propensity(beta).tolist() == [1.0, 0.0]
-    assert Worlds(((0.7, 0.3), (0.3, 0.7)), (1, -1)).propensity(beta).tolist() == [0.5, 0.5]
-
-
-@pytest.mark.parametrize("beta", [1e15, 1e300, 1.7e308])
-def test_a_huge_beta_is_the_uniform_limit(beta: float) -> None:
-    assert SOME.propensity(beta) == pytest.approx((0.5, 0.5), abs=1e-12)
-
-
-@pytest.mark.parametrize("beta", [-1.0, -math.inf, math.nan])
-def test_a_beta_below_zero_is_refused(beta: float) -> None:
-    with pytest.raises(ValueError, match="inverse greed"):
-        SOME.propensity(beta)
+def test_a_tiny_beta_is_the_greedy_limit_and_a_huge_one_the_uniform_limit() -> None:
+    for beta in (5e-324, 1e-320, 1e-300, 1e-12):
+        assert SOME.propensity(beta).tolist() == [1.0, 0.0]
+        assert TIED.propensity(beta).tolist() == [0.5, 0.5]
+    for beta in (1e15, 1e300, 1.7e308):
+        assert SOME.propensity(beta) == pytest.approx((0.5, 0.5), abs=1e-12)
+    for beta in (-1.0, -math.inf, math.nan):
+        with pytest.raises(ValueError, match="inverse greed"):
+            SOME.propensity(beta)
 
 
 def test_worlds_of_the_wrong_shape_are_refused() -> None:

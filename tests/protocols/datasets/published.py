@@ -1,0 +1,31 @@
+"""GSM8K for tests: a sample of our own, and the published files, loaded once a session.
+
+Those are looked for in the folder that OVERSIGHT_GSM8K names, or else beside the checkout.
+"""
+
+import os
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from oversight.protocols.datasets import Gsm8k, LeakGate, leak_gate
+from oversight.protocols.question import Problem
+
+SAMPLE = Path(__file__).parents[1] / "samples" / "gsm8k"
+BESIDE = Path(__file__).parents[4] / "shared" / "data" / "gsm8k"
+PUBLISHED = Path(os.environ.get("OVERSIGHT_GSM8K") or BESIDE)
+
+needs_published = pytest.mark.skipif(
+    not PUBLISHED.is_dir(), reason="the published files are not here"
+)
+
+
+@cache
+def loaded(settings: Gsm8k) -> tuple[Problem, ...]:
+    return settings.load()
+
+
+@cache
+def gate(settings: Gsm8k) -> LeakGate:
+    return leak_gate(loaded(settings))

@@ -1,0 +1,30 @@
+"""What tests of loaders write into files, and read off problems."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from oversight.protocols.errors import DatasetError
+from oversight.protocols.question import Problem
+
+
+def lines(path: Path, *rows: Mapping[str, object]) -> str:
+    """A file of JSON Lines."""
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return str(path)
+
+
+def best(problem: Problem) -> str:
+    return problem.question.answers[problem.best].text
+
+
+def texts(problem: Problem) -> set[str]:
+    return {answer.text for answer in problem.question.answers}
+
+
+def refused(load: Callable[..., object], *arguments: object) -> DatasetError:
+    with pytest.raises(DatasetError) as caught:
+        load(*arguments)
+    return caught.value
