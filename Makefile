@@ -4,6 +4,8 @@ BIN := .venv/bin
 # The bytecode of tests is kept, also where it is set that none be: compiling them, with their
 # assertions written out, is half of the time that collecting them takes.
 export PYTHONDONTWRITEBYTECODE :=
+# As the command line sets it: where each core has a test, further threads only spin.
+export OPENBLAS_NUM_THREADS := 1
 
 .PHONY: demo check test docs pictures campaign mutants real audit clean
 

@@ -11,6 +11,9 @@ def main() -> None:
     """Run the command line. Ctrl-C is quiet while the program loads and once it has ended."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _gone)
+    # Read when numpy is imported. The matrices here are small: further threads spin beside the
+    # event loop, and the last digit of a sum would depend on the number of cores.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from oversight.engine.cli.group import main
 
     try:
