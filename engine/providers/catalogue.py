@@ -141,12 +141,8 @@ def batch_wire(settings: Settings) -> Wire:
 
 
 def _cloud_wire(settings: Settings) -> Wire:
-    return AnthropicWire(
-        settings.provider,
-        settings.option("version"),
-        version_in_body=True,
-        models=settings.models,
-    )
+    version, models = settings.option("version"), settings.models
+    return AnthropicWire(settings.provider, version, version_in_body=True, models=models)
 
 
 def _azure(settings: Settings, hear: Hear | None) -> Provider:

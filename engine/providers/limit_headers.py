@@ -64,16 +64,12 @@ def delay(status: int, headers: Mapping[str, str], limits: HeaderLimits) -> floa
     `retry-after-ms`, else `retry-after` (seconds or an HTTP date), else, for a 429 only, the
     longest reset: rate limits do not tell when a failing server will recover.
     """
-    return min(_delay(status, headers, limits), LONGEST)
-
-
-def _delay(status: int, headers: Mapping[str, str], limits: HeaderLimits) -> float:
-    for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
-        if (wait := _number(headers.get(name, ""))) is not None:
-            return wait * unit
-    if (wait := _until(headers.get("retry-after", ""), headers)) is not None:
-        return wait
-    return limits.longest_reset if status == 429 else 0.0
+    after = headers.get("retry-after", "")
+    if (wait := _number(headers.get("retry-after-ms", ""))) is not None:
+        wait /= 1000
+    elif (wait := _number(after)) is None and (wait := _until(after, headers)) is None:
+        wait = limits.longest_reset if status == 429 else 0.0
+    return min(wait, LONGEST)
 
 
 def duration_limits(headers: Mapping[str, str]) -> HeaderLimits:
