@@ -91,6 +91,14 @@ def test_refusals_below_the_pace_show_that_it_does_not_matter():
     assert one.pace(paced(one, at=25.0 + IMMUNE, every=1.5, answers=10)) < math.inf
 
 
+def test_at_a_pace_each_call_leaves_a_share_of_a_second_after_the_last():
+    one = throttle()
+    at = paced(one, at=10.0, every=1.5, answers=10) + 0.2
+    for n in range(1, 4):
+        one.left(at)
+        assert one.opens_at(at) == pytest.approx(at + n / RATE, abs=0.02)
+
+
 def test_a_pace_that_nobody_needs_is_dropped():
     one = throttle()
     at = paced(one, at=10.0, every=1.5, answers=10) + 0.2
