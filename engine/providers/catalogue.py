@@ -274,12 +274,8 @@ PROVIDERS: dict[str, Entry] = {
     "groq": _vendor("groq", "https://api.groq.com/openai/v1"),
     "fireworks": _vendor("fireworks", "https://api.fireworks.ai/inference/v1"),
     "moonshot": _vendor("moonshot", "https://api.moonshot.ai/v1"),
-    "ollama": Entry(
-        partial(_plain, _openai_wire),
-        base_url="http://127.0.0.1:11434/v1",
-        base_url_variable="OLLAMA_HOST",
-        own=True,
-        local_api="ollama",
+    "ollama": replace(
+        _server("ollama", 11434, "ollama"), base_url_variable="OLLAMA_HOST", key_variable=""
     ),
     "vllm": _server("vllm", 8000),
     "sglang": _server("sglang", 30000),
