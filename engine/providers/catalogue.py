@@ -155,17 +155,18 @@ def _azure(settings: Settings, hear: Hear | None) -> Provider:
 def _plain(write: WireOf, settings: Settings, hear: Hear | None) -> Provider:
     """A provider over the plain transport."""
     wire = write(settings)
-
-    def transport() -> Transport:
-        from oversight.engine.providers.aiohttp_transport import AiohttpTransport
-        from oversight.engine.providers.pool import ConnectionPool
-
-        # Short of the five seconds after which uvicorn, under most such servers, hangs up.
-        pool = ConnectionPool(settings, keep_alive=4.0)
-        auth = wire.auth(settings.key) if settings.key else {}
-        return AiohttpTransport(settings.provider, settings.base_url, auth, pool)
-
+    auth = wire.auth(settings.key) if settings.key else {}
+    transport = partial(_aiohttp, settings, settings.base_url, auth)
     return HttpProvider(wire, Deferred(transport), deadline=settings.deadline, hear=hear)
+
+
+def _aiohttp(settings: Settings, base_url: str, auth: dict[str, str]) -> Transport:
+    from oversight.engine.providers.aiohttp_transport import AiohttpTransport
+    from oversight.engine.providers.pool import ConnectionPool
+
+    # Short of the five seconds after which uvicorn, under most such servers, hangs up.
+    pool = ConnectionPool(settings, keep_alive=4.0)
+    return AiohttpTransport(settings.provider, base_url, auth, pool)
 
 
 def _sdk(
@@ -194,16 +195,9 @@ def _local(settings: Settings, hear: Hear | None) -> Provider:
     """The small model that this program itself serves."""
 
     def transport() -> Transport:
-        from oversight.engine.providers.aiohttp_transport import AiohttpTransport
         from oversight.engine.providers.local_transport import LocalTransport
-        from oversight.engine.providers.pool import ConnectionPool
 
-        def server(url: str) -> Transport:
-            return AiohttpTransport(
-                settings.provider, url, {}, ConnectionPool(settings, keep_alive=4.0)
-            )
-
-        return LocalTransport(server, SLOTS)
+        return LocalTransport(lambda url: _aiohttp(settings, url, {}), SLOTS)
 
     wire = OpenAIWire(settings.provider)
     return HttpProvider(wire, Deferred(transport), deadline=settings.deadline, hear=hear)

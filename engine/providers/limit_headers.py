@@ -8,16 +8,7 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 
 _STEP = re.compile(r"(\d+(?:\.\d+)?)(ms|us|µs|s|m|h|d)?")
-_SECONDS = {
-    "us": 1e-6,
-    "µs": 1e-6,
-    "ms": 1e-3,
-    "s": 1.0,
-    "": 1.0,
-    "m": 60.0,
-    "h": 3600.0,
-    "d": 86400.0,
-}
+_SECONDS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "": 1, "m": 60, "h": 3600, "d": 86400}
 
 LONGEST = 10 * 366 * 86400.0
 """Maximum delay in seconds: ten years, since dates overflow with the largest numbers."""
