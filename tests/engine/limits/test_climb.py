@@ -166,9 +166,9 @@ async def over_the_wire(profile, count, deadline):
 
 
 @pytest.mark.wire
-def test_a_real_server_of_four_slots_is_used_whole_under_200_lanes():
-    latency, count = 0.1, 200
-    # All at once they would wait for up to 5 s.
+def test_a_real_server_of_four_slots_is_used_whole_under_120_lanes():
+    latency, count = 0.1, 120
+    # All at once they would wait for up to 3 s.
     failed, took, counts, account = asyncio.run(
         over_the_wire(Profile(latency=latency, slots=4), count, deadline=2.0)
     )

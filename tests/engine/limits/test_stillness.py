@@ -144,7 +144,7 @@ def test_a_grid_that_the_server_turns_down_stops_and_a_resume_runs_all_of_it(tmp
         return opinion(call)
 
     with Vendor(answer=answer) as vendor:
-        bench = Bench(tmp_path, vendor.url, problems=40, lanes=8)
+        bench = Bench(tmp_path, vendor.url, problems=12, lanes=8)
         sitting = bench.start()
         assert sitting.wait() == 3, sitting.told
         assert "max_tokens is above what this server was started with" in sitting.told
