@@ -2,12 +2,16 @@
 
 import asyncio
 import random
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from oversight.cache.call import Ask, Call, Message, Request
 from oversight.cache.reply import Reply, Usage
 from oversight.engine.errors import Unreachable
+from oversight.engine.limits.limits import Limits
+from oversight.engine.limits.rate_limiter import RateLimiter
+from oversight.engine.models.retry import Retry
 from tests.virtual import now
 
 
@@ -59,6 +63,36 @@ class Server:
             raise fault
         self.answered.append(now())
         return Reply("yes", usage=Usage(request.input_tokens, request.output_tokens))
+
+
+def retried(
+    server: Ask, limits: Limits | None = None, jitter: Callable[[], float] = random.random
+) -> Retry:
+    """The server under limits and retries; `inner` is its rate limiter."""
+    limiter = RateLimiter(server, limits, jitter=jitter)
+    return Retry(limiter, limiter.stop_token, limiter.breaker, jitter)
+
+
+async def ask_in_lanes(ask: Ask, lanes: int, goes_on: Callable[[], bool]) -> None:
+    """Each lane asks one call after another for as long as `goes_on` says so."""
+
+    async def lane() -> None:
+        while goes_on():
+            await ask(call_of(100))
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(lanes):
+            group.create_task(lane())
+
+
+def sent_inside(sent: Iterable[float], refusals: list[float], delay: float) -> int:
+    """How many calls were sent while a refusal's `delay` (s) was not over. refusals: in order."""
+    hair = 1e-6
+    inside = 0
+    for at in sent:
+        latest = bisect_left(refusals, at - hair) - 1
+        inside += latest >= 0 and at < refusals[latest] + delay - hair
+    return inside
 
 
 async def ask_all_at_once(limited: Ask, calls: Iterable[Call]) -> dict[int, float]:

@@ -37,10 +37,7 @@ from oversight.engine.limits.throttle import Throttle
 from oversight.engine.limits.token_buckets import TokenBuckets, TokenReservation
 from oversight.engine.stop import StopToken
 from oversight.engine.throughput import Bottleneck, LimitStatistics, ThroughputMeter
-from oversight.engine.tokens import (
-    TokenEstimate,
-    TokenEstimator,
-)
+from oversight.engine.tokens import TokenEstimate, TokenEstimator
 
 PAUSE_GROWTH = 0.1
 """The part of itself by which a pause must outlast the one that other processes know of, before it
@@ -106,7 +103,7 @@ class RateLimiter:
         self._admission = AdmissionGate(
             self.stop_token, self._throttle, self.breaker, self._slots, model_budget, self.lease
         )
-        self._on_pause: Callable[[float], None] = _ignore
+        self._on_pause: Callable[[float], None] = lambda seconds: None
         self._reported_until = 0.0
         """The end of the longest pause that other processes know of."""
         self._estimator = TokenEstimator()
@@ -311,10 +308,6 @@ class RateLimiter:
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
-
-
-def _ignore(seconds: float) -> None:
-    """Default listener, for a process that shares its limits with no other."""
 
 
 def _billed(reply: Reply) -> Usage | None:

@@ -7,10 +7,10 @@ import orjson
 
 from oversight.cache.call import Call, Effort, Message
 from oversight.cache.reply import Outcome, Reply, ToolCall, Usage
-from oversight.engine.errors import InvalidRequest, ModelNotFound, UnrecognizedReply
+from oversight.engine.errors import ModelNotFound
 from oversight.engine.providers.capabilities import Abilities, abilities
 from oversight.engine.providers.limit_headers import HeaderLimits, instant_limits
-from oversight.engine.providers.payload import body_start, brief, compact, count, given_json, text
+from oversight.engine.providers.payload import brief, compact, count, foreign, given_json, text
 from oversight.engine.providers.prompt_cache import kept_prefix, leading
 from oversight.engine.providers.wire import Headers, Wire
 
@@ -46,8 +46,8 @@ class AnthropicWire(Wire):
         return "/v1/messages"
 
     def headers(self) -> dict[str, str]:
-        headers = {"content-type": "application/json", "accept": "application/json"}
-        return headers if self.version_in_body else headers | {"anthropic-version": self.version}
+        edition = {} if self.version_in_body else {"anthropic-version": self.version}
+        return Wire.headers(self) | edition
 
     def auth(self, key: str) -> dict[str, str]:
         return {"x-api-key": key}
@@ -112,9 +112,7 @@ class AnthropicWire(Wire):
         if not isinstance(blocks, list) or not isinstance(stop_reason, str):
             raise TypeError(f"content or stop_reason {brief(stop_reason)}")
         if stop_reason not in _OUTCOMES:
-            raise UnrecognizedReply(
-                f"{self.provider} stopped for a reason unknown here: {brief(stop_reason)}"
-            )
+            raise self.unknown("stopped for a reason", stop_reason)
         said, calls, thought = [], [], False
         for block in blocks:
             kind = block["type"]
@@ -126,9 +124,7 @@ class AnthropicWire(Wire):
             elif kind in _THINKING:
                 thought = True
             else:
-                raise UnrecognizedReply(
-                    f"{self.provider} sent a kind of content unknown here: {brief(kind)}"
-                )
+                raise self.unknown("sent a kind of content", kind)
         written = "".join(said)
         outcome = _OUTCOMES[stop_reason]
         if outcome == "ok" and not calls and not written.strip():
@@ -209,9 +205,7 @@ def _said(message: Message) -> list[Any] | str:
         return blocks
     original = given_json(message.opaque, "messages.opaque")
     if not isinstance(original, list) or not all(isinstance(block, dict) for block in original):
-        raise InvalidRequest(
-            f"messages.opaque is not from this wire: {body_start(message.opaque.encode())}"
-        )
+        raise foreign(message.opaque)
     if _unchanged(original, message):
         return original
     return [block for block in original if block.get("type") in _THINKING] + blocks

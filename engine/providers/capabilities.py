@@ -193,11 +193,7 @@ def _logprobs_lack(call: Call, able: Abilities) -> tuple[str, str]:
 
 @lru_cache(maxsize=1)
 def _table() -> tuple[Abilities, ...]:
-    source = (
-        files("oversight.engine.providers")
-        .joinpath("capabilities.toml")
-        .read_text(encoding="utf-8")
-    )
+    source = files(__package__).joinpath("capabilities.toml").read_text(encoding="utf-8")
     rows: list[dict[str, Any]] = tomllib.loads(source)["family"]
     return tuple(Abilities(**{name: _frozen(value) for name, value in row.items()}) for row in rows)
 

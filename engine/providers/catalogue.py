@@ -141,12 +141,8 @@ def batch_wire(settings: Settings) -> Wire:
 
 
 def _cloud_wire(settings: Settings) -> Wire:
-    return AnthropicWire(
-        settings.provider,
-        settings.option("version"),
-        version_in_body=True,
-        models=settings.models,
-    )
+    version, models = settings.option("version"), settings.models
+    return AnthropicWire(settings.provider, version, version_in_body=True, models=models)
 
 
 def _azure(settings: Settings, hear: Hear | None) -> Provider:
@@ -159,17 +155,18 @@ def _azure(settings: Settings, hear: Hear | None) -> Provider:
 def _plain(write: WireOf, settings: Settings, hear: Hear | None) -> Provider:
     """A provider over the plain transport."""
     wire = write(settings)
-
-    def transport() -> Transport:
-        from oversight.engine.providers.aiohttp_transport import AiohttpTransport
-        from oversight.engine.providers.pool import ConnectionPool
-
-        # Short of the five seconds after which uvicorn, under most such servers, hangs up.
-        pool = ConnectionPool(settings, keep_alive=4.0)
-        auth = wire.auth(settings.key) if settings.key else {}
-        return AiohttpTransport(settings.provider, settings.base_url, auth, pool)
-
+    auth = wire.auth(settings.key) if settings.key else {}
+    transport = partial(_aiohttp, settings, settings.base_url, auth)
     return HttpProvider(wire, Deferred(transport), deadline=settings.deadline, hear=hear)
+
+
+def _aiohttp(settings: Settings, base_url: str, auth: dict[str, str]) -> Transport:
+    from oversight.engine.providers.aiohttp_transport import AiohttpTransport
+    from oversight.engine.providers.pool import ConnectionPool
+
+    # Short of the five seconds after which uvicorn, under most such servers, hangs up.
+    pool = ConnectionPool(settings, keep_alive=4.0)
+    return AiohttpTransport(settings.provider, base_url, auth, pool)
 
 
 def _sdk(
@@ -198,16 +195,9 @@ def _local(settings: Settings, hear: Hear | None) -> Provider:
     """The small model that this program itself serves."""
 
     def transport() -> Transport:
-        from oversight.engine.providers.aiohttp_transport import AiohttpTransport
         from oversight.engine.providers.local_transport import LocalTransport
-        from oversight.engine.providers.pool import ConnectionPool
 
-        def server(url: str) -> Transport:
-            return AiohttpTransport(
-                settings.provider, url, {}, ConnectionPool(settings, keep_alive=4.0)
-            )
-
-        return LocalTransport(server, SLOTS)
+        return LocalTransport(lambda url: _aiohttp(settings, url, {}), SLOTS)
 
     wire = OpenAIWire(settings.provider)
     return HttpProvider(wire, Deferred(transport), deadline=settings.deadline, hear=hear)
@@ -278,12 +268,8 @@ PROVIDERS: dict[str, Entry] = {
     "groq": _vendor("groq", "https://api.groq.com/openai/v1"),
     "fireworks": _vendor("fireworks", "https://api.fireworks.ai/inference/v1"),
     "moonshot": _vendor("moonshot", "https://api.moonshot.ai/v1"),
-    "ollama": Entry(
-        partial(_plain, _openai_wire),
-        base_url="http://127.0.0.1:11434/v1",
-        base_url_variable="OLLAMA_HOST",
-        own=True,
-        local_api="ollama",
+    "ollama": replace(
+        _server("ollama", 11434, "ollama"), base_url_variable="OLLAMA_HOST", key_variable=""
     ),
     "vllm": _server("vllm", 8000),
     "sglang": _server("sglang", 30000),

@@ -23,30 +23,26 @@ from oversight.engine.providers.limit_headers import HeaderLimits, delay
 from oversight.engine.providers.payload import body_start, loaded
 from oversight.engine.providers.transport import PROXY_MEND
 
-_QUOTA_CODES = frozenset(
-    (
-        "insufficient_quota",
-        "credit_balance_exhausted",
-        "billing_hard_limit_reached",
-        "billing_not_active",
-        "billing_error",
-        "contract_spend_limit_reached",
-        "enforced_spend_limit_reached",
-        "linked_organization_spend_limit_reached",
-        "linked_organization_billing_unavailable",
-        "organization_on_hold",
-    )
-)
-_POLICY_CODES = frozenset(
-    (
-        "content_filter",
-        "content_policy_violation",
-        "moderation_blocked",
-        "bio_policy",
-        "misalignment_policy_violation",
-    )
-)
-_UNSUPPORTED_CODES = frozenset(("unsupported_parameter", "unsupported_value"))
+_QUOTA_CODES = {
+    "insufficient_quota",
+    "credit_balance_exhausted",
+    "billing_hard_limit_reached",
+    "billing_not_active",
+    "billing_error",
+    "contract_spend_limit_reached",
+    "enforced_spend_limit_reached",
+    "linked_organization_spend_limit_reached",
+    "linked_organization_billing_unavailable",
+    "organization_on_hold",
+}
+_POLICY_CODES = {
+    "content_filter",
+    "content_policy_violation",
+    "moderation_blocked",
+    "bio_policy",
+    "misalignment_policy_violation",
+}
+_UNSUPPORTED_CODES = {"unsupported_parameter", "unsupported_value"}
 
 # Servers that imitate an API seldom imitate its codes, so their messages are matched too.
 _QUOTA = re.compile(

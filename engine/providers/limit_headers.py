@@ -8,16 +8,7 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 
 _STEP = re.compile(r"(\d+(?:\.\d+)?)(ms|us|µs|s|m|h|d)?")
-_SECONDS = {
-    "us": 1e-6,
-    "µs": 1e-6,
-    "ms": 1e-3,
-    "s": 1.0,
-    "": 1.0,
-    "m": 60.0,
-    "h": 3600.0,
-    "d": 86400.0,
-}
+_SECONDS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "": 1, "m": 60, "h": 3600, "d": 86400}
 
 LONGEST = 10 * 366 * 86400.0
 """Maximum delay in seconds: ten years, since dates overflow with the largest numbers."""
@@ -64,16 +55,12 @@ def delay(status: int, headers: Mapping[str, str], limits: HeaderLimits) -> floa
     `retry-after-ms`, else `retry-after` (seconds or an HTTP date), else, for a 429 only, the
     longest reset: rate limits do not tell when a failing server will recover.
     """
-    return min(_delay(status, headers, limits), LONGEST)
-
-
-def _delay(status: int, headers: Mapping[str, str], limits: HeaderLimits) -> float:
-    for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
-        if (wait := _number(headers.get(name, ""))) is not None:
-            return wait * unit
-    if (wait := _until(headers.get("retry-after", ""), headers)) is not None:
-        return wait
-    return limits.longest_reset if status == 429 else 0.0
+    after = headers.get("retry-after", "")
+    if (wait := _number(headers.get("retry-after-ms", ""))) is not None:
+        wait /= 1000
+    elif (wait := _number(after)) is None and (wait := _until(after, headers)) is None:
+        wait = limits.longest_reset if status == 429 else 0.0
+    return min(wait, LONGEST)
 
 
 def duration_limits(headers: Mapping[str, str]) -> HeaderLimits:

@@ -55,18 +55,11 @@ class ModelFacts:
 
 async def model_facts(settings: Settings, name: str) -> ModelFacts:
     """The vendor's facts about a model, by its name there. Raises as `inquire` does."""
+    path = f"models/{quote(name, safe='')}"
     if settings.provider == "anthropic":
-        return _anthropic(await inquire(settings, f"{settings.base_url}/v1/models/{_part(name)}"))
-    return _openai(await inquire(settings, f"{settings.base_url}/models/{_part(name)}"))
-
-
-def _part(name: str) -> str:
-    return quote(name, safe="")
-
-
-def _openai(told: dict[str, Any]) -> ModelFacts:
-    ends = _day(told.get("shutdown_date"))
-    return ModelFacts(ends=ends)
+        return _anthropic(await inquire(settings, f"{settings.base_url}/v1/{path}"))
+    told = await inquire(settings, f"{settings.base_url}/{path}")
+    return ModelFacts(ends=_day(told.get("shutdown_date")))
 
 
 def _anthropic(told: dict[str, Any]) -> ModelFacts:

@@ -8,19 +8,18 @@ import orjson
 
 from oversight.cache.call import Call, Effort, Message
 from oversight.cache.reply import Outcome, Reply, Token, ToolCall, Usage
-from oversight.engine.errors import InvalidRequest, OutcomeUnknown, UnrecognizedReply
+from oversight.engine.errors import OutcomeUnknown
 from oversight.engine.providers.capabilities import Abilities, abilities
-from oversight.engine.providers.limit_headers import HeaderLimits, duration_limits
 from oversight.engine.providers.payload import (
-    body_start,
     brief,
     compact,
     count,
+    foreign,
     given_json,
     parts,
     text,
 )
-from oversight.engine.providers.wire import Headers, Wire
+from oversight.engine.providers.wire import Wire
 
 _OUTCOMES: dict[str, Outcome] = {
     "stop": "ok",
@@ -47,12 +46,6 @@ class OpenAIWire(Wire):
     @property
     def path(self) -> str:
         return "/chat/completions"
-
-    def headers(self) -> dict[str, str]:
-        return {"content-type": "application/json", "accept": "application/json"}
-
-    def auth(self, key: str) -> dict[str, str]:
-        return {"authorization": f"Bearer {key}"}
 
     def body(self, call: Call) -> bytes:
         able = abilities(dict(self.models).get(call.model, call.model))
@@ -93,9 +86,6 @@ class OpenAIWire(Wire):
             body |= orjson.loads(self.extra)
         return orjson.dumps(body)
 
-    def limits(self, headers: Headers) -> HeaderLimits:
-        return duration_limits(headers)
-
     def error(self, data: dict[str, Any]) -> object:
         return data.get("error") or _error_of_choice(data)
 
@@ -115,9 +105,7 @@ class OpenAIWire(Wire):
         if not isinstance(stop_reason, str):
             raise TypeError(f"finish_reason {brief(stop_reason)}")
         if stop_reason not in _OUTCOMES:
-            raise UnrecognizedReply(
-                f"{self.provider} stopped for a reason unknown here: {brief(stop_reason)}"
-            )
+            raise self.unknown("stopped for a reason", stop_reason)
         outcome: Outcome = "refused" if refusal else _OUTCOMES[stop_reason]
         if outcome == "ok" and not calls and not said.strip():
             outcome = "empty"
@@ -147,9 +135,7 @@ class OpenAIWire(Wire):
                 case "thinking" | "reasoning":
                     pass
                 case _:
-                    raise UnrecognizedReply(
-                        f"{self.provider} sent a kind of content unknown here: {brief(kind)}"
-                    )
+                    raise self.unknown("sent a kind of content", kind)
         return "".join(said), "".join(refusal)
 
 
@@ -188,9 +174,7 @@ def _message(message: Message) -> dict[str, Any]:
     if message.opaque:
         reasoning = given_json(message.opaque, "messages.opaque")
         if not isinstance(reasoning, dict):
-            raise InvalidRequest(
-                f"messages.opaque is not from this wire: {body_start(message.opaque.encode())}"
-            )
+            raise foreign(message.opaque)
         marks = reasoning.pop(_MARKS, ())
         for asked, mark in zip(written.get("tool_calls", ()), marks, strict=False):
             asked |= {"extra_content": mark} if mark else {}

@@ -119,3 +119,8 @@ def given_json(source: str, place: str) -> Any:
         raise InvalidRequest(
             f"{place} is no JSON: {exc.msg}: {body_start(source.encode())}"
         ) from exc
+
+
+def foreign(opaque: str) -> InvalidRequest:
+    """The error for a message whose opaque part another wire has written."""
+    return InvalidRequest(f"messages.opaque is not from this wire: {body_start(opaque.encode())}")

@@ -8,12 +8,11 @@ import orjson
 
 from oversight.cache.call import Call, Message
 from oversight.cache.reply import Outcome, Reply, Token, ToolCall, Usage
-from oversight.engine.errors import InvalidRequest, ModelNotFound, UnrecognizedReply
+from oversight.engine.errors import ModelNotFound
 from oversight.engine.providers.capabilities import abilities
-from oversight.engine.providers.limit_headers import HeaderLimits, duration_limits
 from oversight.engine.providers.openai_wire import tokens
-from oversight.engine.providers.payload import body_start, brief, compact, count, given_json, text
-from oversight.engine.providers.wire import Headers, Wire
+from oversight.engine.providers.payload import brief, compact, count, foreign, given_json, text
+from oversight.engine.providers.wire import Wire
 
 _OUTCOMES: dict[str, Outcome] = {
     "completed": "ok",
@@ -33,12 +32,6 @@ class ResponsesWire(Wire):
     @property
     def path(self) -> str:
         return "/responses"
-
-    def headers(self) -> dict[str, str]:
-        return {"content-type": "application/json", "accept": "application/json"}
-
-    def auth(self, key: str) -> dict[str, str]:
-        return {"authorization": f"Bearer {key}"}
 
     def body(self, call: Call) -> bytes:
         if call.stop:
@@ -93,9 +86,6 @@ class ResponsesWire(Wire):
             }
         return orjson.dumps(body)
 
-    def limits(self, headers: Headers) -> HeaderLimits:
-        return duration_limits(headers)
-
     def error(self, data: dict[str, Any]) -> object:
         """The error of a failed response, which comes in a 200; its code stands for a status."""
         said = data.get("error")
@@ -135,9 +125,7 @@ class ResponsesWire(Wire):
             details = data.get("incomplete_details")
             status = text(details["reason"]) if isinstance(details, dict) else status
         if status not in _OUTCOMES:
-            raise UnrecognizedReply(
-                f"{self.provider} stopped for a reason unknown here: {brief(status)}"
-            )
+            raise self.unknown("stopped for a reason", status)
         return status
 
     def _said(self, items: list[dict[str, Any]]) -> tuple[str, str, tuple[Token, ...]]:
@@ -150,9 +138,7 @@ class ResponsesWire(Wire):
                 case "reasoning" | "function_call":
                     pass
                 case kind:
-                    raise UnrecognizedReply(
-                        f"{self.provider} sent a kind of item unknown here: {brief(kind)}"
-                    )
+                    raise self.unknown("sent a kind of item", kind)
         said: list[str] = []
         refusal: list[str] = []
         scored: list[Any] = []
@@ -164,9 +150,7 @@ class ResponsesWire(Wire):
                 case "refusal":
                     refusal.append(text(part["refusal"]))
                 case kind:
-                    raise UnrecognizedReply(
-                        f"{self.provider} sent a kind of content unknown here: {brief(kind)}"
-                    )
+                    raise self.unknown("sent a kind of content", kind)
         return "".join(said), "".join(refusal), tokens(scored)
 
 
@@ -204,9 +188,7 @@ def _items(message: Message) -> Iterator[dict[str, Any]]:
     if message.opaque:
         items = given_json(message.opaque, "messages.opaque")
         if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-            raise InvalidRequest(
-                f"messages.opaque is not from this wire: {body_start(message.opaque.encode())}"
-            )
+            raise foreign(message.opaque)
         if _unchanged(items, message):
             yield from items
             return

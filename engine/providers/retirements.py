@@ -60,9 +60,7 @@ def announced() -> Iterator[tuple[str, str, date]]:
 
 @lru_cache(maxsize=1)
 def _table() -> dict[str, tuple[tuple[date, str], ...]]:
-    source = (
-        files("oversight.engine.providers").joinpath("retirements.toml").read_text(encoding="utf-8")
-    )
+    source = files(__package__).joinpath("retirements.toml").read_text(encoding="utf-8")
     vendors: dict[str, dict[str, list[str]]] = tomllib.loads(source)
     return {
         vendor: tuple(

@@ -4,7 +4,8 @@ All settings are passed explicitly: clients read nothing but cloud credentials f
 """
 
 import importlib
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import httpx2
@@ -33,23 +34,14 @@ def openai_client(settings: "Settings", http: "httpx2.AsyncClient") -> "AsyncOpe
         organization=settings.option("organization") or None,
         project=settings.option("project") or None,
         base_url=settings.base_url,
-        timeout=settings.deadline,
-        max_retries=0,
-        http_client=http,
+        **_once(settings, http),
     )
 
 
 def azure_v1_client(settings: "Settings", http: "httpx2.AsyncClient") -> "AsyncOpenAI":
-    from openai import AsyncOpenAI
-
-    return AsyncOpenAI(
-        api_key=settings.key,
-        # The address may have been given with the path already, as the plain client needs it.
-        base_url=f"{settings.base_url.removesuffix('/openai/v1')}/openai/v1",
-        timeout=settings.deadline,
-        max_retries=0,
-        http_client=http,
-    )
+    # The address may have been given with the path already, as the plain client needs it.
+    root = settings.base_url.removesuffix("/openai/v1")
+    return openai_client(replace(settings, base_url=f"{root}/openai/v1"), http)
 
 
 def azure_client(settings: "Settings", http: "httpx2.AsyncClient") -> "AsyncAzureOpenAI":
@@ -59,36 +51,20 @@ def azure_client(settings: "Settings", http: "httpx2.AsyncClient") -> "AsyncAzur
         api_key=settings.key,
         azure_endpoint=settings.base_url,
         api_version=settings.option("version"),
-        timeout=settings.deadline,
-        max_retries=0,
-        http_client=http,
+        **_once(settings, http),
     )
 
 
 def anthropic_client(settings: "Settings", http: "httpx2.AsyncClient") -> "AsyncAnthropic":
     from anthropic import AsyncAnthropic
 
-    return AsyncAnthropic(
-        api_key=settings.key,
-        base_url=settings.base_url,
-        timeout=settings.deadline,
-        max_retries=0,
-        open_telemetry=False,
-        http_client=http,
-    )
+    return AsyncAnthropic(api_key=settings.key, **_untraced(settings, http))
 
 
 def foundry_client(settings: "Settings", http: "httpx2.AsyncClient") -> "AsyncAnthropicFoundry":
     from anthropic import AsyncAnthropicFoundry
 
-    return AsyncAnthropicFoundry(
-        api_key=settings.key,
-        base_url=settings.base_url,
-        timeout=settings.deadline,
-        max_retries=0,
-        open_telemetry=False,
-        http_client=http,
-    )
+    return AsyncAnthropicFoundry(api_key=settings.key, **_untraced(settings, http))
 
 
 def bedrock_client(settings: "Settings", http: "httpx2.AsyncClient") -> "AsyncAnthropicBedrock":
@@ -97,11 +73,7 @@ def bedrock_client(settings: "Settings", http: "httpx2.AsyncClient") -> "AsyncAn
     return AsyncAnthropicBedrock(
         api_key=settings.key or None,
         aws_region=settings.option("region"),
-        base_url=settings.base_url,
-        timeout=settings.deadline,
-        max_retries=0,
-        open_telemetry=False,
-        http_client=http,
+        **_untraced(settings, http),
     )
 
 
@@ -112,9 +84,19 @@ def vertex_client(settings: "Settings", http: "httpx2.AsyncClient") -> "AsyncAnt
         access_token=settings.key or None,
         region=settings.option("region"),
         project_id=settings.option("project"),
-        base_url=settings.base_url,
-        timeout=settings.deadline,
-        max_retries=0,
-        open_telemetry=False,
-        http_client=http,
+        **_untraced(settings, http),
     )
+
+
+def _once(settings: "Settings", http: "httpx2.AsyncClient") -> dict[str, Any]:
+    """Our own connections and deadline; retries are not the client's."""
+    return {"timeout": settings.deadline, "max_retries": 0, "http_client": http}
+
+
+def _untraced(settings: "Settings", http: "httpx2.AsyncClient") -> dict[str, Any]:
+    """The same, at the provider's address, for Anthropic's clients, which would trace each call."""
+    return {
+        "base_url": settings.base_url,
+        "open_telemetry": False,
+        **_once(settings, http),
+    }

@@ -6,10 +6,10 @@ from typing import Any, TypeAlias
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
-from oversight.engine.errors import Malformed
+from oversight.engine.errors import Malformed, UnrecognizedReply
 from oversight.engine.providers.fault import inside_200, read_fault
-from oversight.engine.providers.limit_headers import HeaderLimits
-from oversight.engine.providers.payload import body_start, tree
+from oversight.engine.providers.limit_headers import HeaderLimits, duration_limits
+from oversight.engine.providers.payload import body_start, brief, tree
 
 Headers: TypeAlias = Mapping[str, str]
 """HTTP headers, looked up by lower-case name."""
@@ -32,13 +32,13 @@ class Wire(ABC):
     def path(self) -> str:
         """URL path to which calls are posted, below the provider's base URL."""
 
-    @abstractmethod
     def headers(self) -> dict[str, str]:
         """Headers of every request, without credentials."""
+        return {"content-type": "application/json", "accept": "application/json"}
 
-    @abstractmethod
     def auth(self, key: str) -> dict[str, str]:
         """Authentication headers."""
+        return {"authorization": f"Bearer {key}"}
 
     @abstractmethod
     def body(self, call: Call) -> bytes:
@@ -57,9 +57,13 @@ class Wire(ABC):
         """The error in a 200 that holds no reply; falsy if there is none."""
         return data.get("error")
 
-    @abstractmethod
     def limits(self, headers: Headers) -> HeaderLimits:
         """The rate limits that a server states in the headers of any answer."""
+        return duration_limits(headers)
+
+    def unknown(self, what: str, value: Any) -> UnrecognizedReply:
+        """The error for a part of a reply that is unknown here. what: that the server did."""
+        return UnrecognizedReply(f"{self.provider} {what} unknown here: {brief(value)}")
 
     def reply(self, status: int, headers: Headers, body: bytes) -> Reply:
         """The reply in an answer.

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import ClassVar
 from urllib.parse import quote
 
@@ -49,8 +50,8 @@ CRASHES = (
     "oversight.engine.providers.anthropic_wire:AnthropicWire.reply",
     "oversight.engine.providers.anthropic_wire:AnthropicWire.body",
     "oversight.engine.providers.exchange:Straight._read",
-    "oversight.engine.providers.pool:Pool._without_key",
-    "oversight.engine.accounting.ledger:_Page.reply",
+    "oversight.engine.providers.pool:ConnectionPool._without_key",
+    "oversight.engine.accounting.ledger:Page.reply",
     "oversight.cache.record:write_reply",
 )
 
@@ -199,6 +200,11 @@ def _where(written: bytes) -> str:
         if form.encode() in joined:
             return name
     return ""
+
+
+@pytest.mark.parametrize("crash", CRASHES)
+def test_what_is_to_crash_exists(crash: str) -> None:
+    assert callable(resolve_name(crash))
 
 
 def test_the_search_finds_what_it_looks_for() -> None:

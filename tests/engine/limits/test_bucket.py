@@ -37,7 +37,7 @@ async def taken_in_order(amounts: list[float]) -> list[tuple[int, float]]:
     return order
 
 
-@given(st.lists(st.floats(0.01, 500), min_size=1, max_size=40))
+@given(st.lists(st.floats(0.01, 150), min_size=1, max_size=40))
 def test_takers_are_served_in_the_order_they_came_and_never_above_the_rate(amounts):
     order = run(taken_in_order(amounts))
     assert [which for which, _ in order] == list(range(len(amounts)))
@@ -108,7 +108,7 @@ def test_a_large_amount_is_not_starved_by_small_ones_that_keep_coming():
 
         async with asyncio.TaskGroup() as group:
             group.create_task(taker(-1, 1_000))
-            for which in range(2_000):
+            for which in range(1_200):
                 group.create_task(taker(which, 1))
                 await asyncio.sleep(0.01)
         return times
@@ -119,8 +119,10 @@ def test_a_large_amount_is_not_starved_by_small_ones_that_keep_coming():
 
 
 def test_the_first_minute_admits_one_minute_of_budget_and_no_second():
+    rate = 20.0
+
     async def main():
-        tank, times = bucket(), []
+        tank, times = Bucket(rate * 60, StopToken()), []
 
         async def lane() -> None:
             while now() < 120:
@@ -133,10 +135,10 @@ def test_the_first_minute_admits_one_minute_of_budget_and_no_second():
         return times
 
     times = run(main())
-    assert sum(1 for when, _ in times if when <= 60) <= RATE * 60 + RATE * BURST_WINDOW
+    assert sum(1 for when, _ in times if when <= 60) <= rate * 60 + rate * BURST_WINDOW
     for window in (0.1, 1.0, 10.0, 60.0):
-        assert busiest(times, window) <= RATE * window + RATE * BURST_WINDOW + 1
-    assert len(times) >= 0.99 * RATE * 120
+        assert busiest(times, window) <= rate * window + rate * BURST_WINDOW + 1
+    assert len(times) >= 0.99 * rate * 120
 
 
 def test_what_a_call_took_too_little_is_paid_by_the_next():

@@ -28,7 +28,7 @@ def test_p9_equal_shares_keep_one_rate_together_and_use_97_percent_of_it(workers
     async def main():
         leases = [Lease(1 / workers) for _ in range(workers)]
         limiters = [RateLimiter(server, Limits(requests=6_000), lease=each) for each in leases]
-        await ask(limiters, 2_000)
+        await ask(limiters, 1_200)
 
     run(main())
     times = [(request.at, 1.0) for request in server.book]

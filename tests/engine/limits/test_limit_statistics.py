@@ -7,8 +7,7 @@ import pytest
 from oversight.engine.errors import Overloaded, RateLimited
 from oversight.engine.limits.limits import Limits
 from oversight.engine.limits.rate_limiter import RateLimiter
-from oversight.engine.models.retry import Retry
-from tests.server import Server, ask_all_at_once, call_of
+from tests.server import Server, ask_all_at_once, call_of, retried
 from tests.virtual import now, run
 
 
@@ -55,7 +54,7 @@ def test_statistics_can_be_asked_for_at_any_moment(limits):
             for _ in range(5):
                 shown.add(str(limited.statistics()).partition("  ")[2])
                 await asyncio.sleep(0)
-            await asyncio.sleep(0.0007)
+            await asyncio.sleep(0.0037)
         return shown
 
     assert all(text == "" or text.startswith("limited by ") for text in run(main()))
@@ -64,13 +63,13 @@ def test_statistics_can_be_asked_for_at_any_moment(limits):
 def test_a_pause_and_an_outage_are_shown_with_what_is_left_of_them():
     async def main():
         faults = iter([RateLimited("429", 30.0)] + [Overloaded("down")] * 12)
-        limited = RateLimiter(Server(latency=0.0, fault=lambda request: next(faults, None)))
-        retry = Retry(limited, limited.stop_token, limited.breaker, lambda: 0.0)
+        server = Server(latency=0.0, fault=lambda request: next(faults, None))
+        retry = retried(server, jitter=lambda: 0.0)
         asks = [asyncio.create_task(retry(call_of(10, n))) for n in range(3)]
         shown = []
         for at in (10, 50):
             await asyncio.sleep(at - now())
-            shown.append(str(limited.statistics().binding))
+            shown.append(str(retry.inner.statistics().binding))
         for ask in asks:
             ask.cancel()
         await asyncio.wait(asks)

@@ -3,16 +3,14 @@
 import asyncio
 import math
 import random
-from bisect import bisect_left
+from functools import partial
 
 import pytest
 
 from oversight.cache.reply import Reply, Usage
 from oversight.engine.errors import RateLimited
 from oversight.engine.limits.limits import Limits
-from oversight.engine.limits.rate_limiter import RateLimiter
-from oversight.engine.models.retry import Retry
-from tests.server import call_of
+from tests.server import ask_in_lanes, retried, sent_inside
 from tests.virtual import now, run
 
 
@@ -36,10 +34,6 @@ class Refusing:
     def rate(self, begin, end):
         return sum(begin <= at < end for at in self.answered) / (end - begin)
 
-    def inside_pauses(self):
-        places = ((at, bisect_left(self.refusals, at - self.delay + 1e-6)) for at in self.came)
-        return sum(self.refusals[n : n + 1] < [at - 1e-6] for at, n in places if self.refusals[n:])
-
 
 def chance(share, until=math.inf):
     rng = random.Random(3)
@@ -62,29 +56,19 @@ def bucket(rate, burst):
 
 def curve(server, limits, lanes, seconds):
     """Replies a second by windows of five seconds, printed; nothing fails, no pause is broken."""
-    limited = RateLimiter(server, limits, jitter=random.Random(1).random)
-    retry = Retry(limited, limited.stop_token, limited.breaker, random.Random(2).random)
-
-    async def lane():
-        while now() < seconds:
-            await retry(call_of(100))
-
-    async def main():
-        async with asyncio.TaskGroup() as group:
-            for _ in range(lanes):
-                group.create_task(lane())
-
-    run(main())
+    retry = retried(server, limits, random.Random(1).random)
+    run(ask_in_lanes(retry, lanes, lambda: now() < seconds))
     windows = [server.rate(at, at + 5) for at in range(0, seconds, 5)]
     print(" ".join(f"{rate:.0f}" for rate in windows), f"; {len(server.refusals)} refusals")
-    assert server.inside_pauses() == 0
+    assert sent_inside(server.came, server.refusals, server.delay) == 0
     return windows
 
 
 UNDISTURBED = 20 / 0.204
+in_campaigns = partial(pytest.param, marks=pytest.mark.campaign)
 
 
-@pytest.mark.parametrize("length", [6, 60])
+@pytest.mark.parametrize("length", [6, in_campaigns(60)])
 @pytest.mark.parametrize(
     ("limits", "normal"),
     [
@@ -101,7 +85,9 @@ def test_p8_after_a_storm_that_begins_with_the_first_request(limits, normal, len
     assert min(windows[after + 4 : after + 12]) >= 0.8 * normal
 
 
-@pytest.mark.parametrize(("share", "kept"), [(0.01, 0.89), (0.05, 0.70), (0.15, 0.55)])
+@pytest.mark.parametrize(
+    ("share", "kept"), [in_campaigns(0.01, 0.89), (0.05, 0.70), in_campaigns(0.15, 0.55)]
+)
 def test_refusals_by_chance_cost_their_pauses_and_no_more(share, kept):
     """Twenty calls at once and 0.3 s of pause for all: of waves of 0.204 s, with (1 - share)^20 a
     wave without a refusal, no program gets more than 91, 73 and 58 %."""
@@ -109,7 +95,7 @@ def test_refusals_by_chance_cost_their_pauses_and_no_more(share, kept):
     assert sum(windows) / len(windows) >= kept * UNDISTURBED
 
 
-@pytest.mark.parametrize("latency", [1.0, 4.0])
+@pytest.mark.parametrize("latency", [in_campaigns(1.0), 4.0])
 def test_refusals_by_chance_cost_little_where_calls_take_longer_than_pauses(latency):
     server = Refusing(chance(0.05), 0.3, latency)
     windows = curve(server, Limits(concurrency=50), 50, 240)
@@ -121,8 +107,8 @@ def test_refusals_by_chance_cost_little_where_calls_take_longer_than_pauses(late
     [
         (Limits(concurrency=50), 20, 1.0, 0.035),
         (Limits(requests=6_000), 20, 1.0, 0.01),
-        (Limits(requests=6_000), 1_200, 0.05, 0.03),
-        (Limits(), 20, 1.0, 0.2),
+        in_campaigns(Limits(requests=6_000), 1_200, 0.05, 0.03),
+        in_campaigns(Limits(), 20, 1.0, 0.2),
     ],
     ids=["nothing known", "file says 6,000", "file says 6,000, a minute saved up", "no ceiling"],
 )

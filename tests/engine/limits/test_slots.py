@@ -9,10 +9,8 @@ from oversight.cache.reply import Reply
 from oversight.engine.errors import Overloaded
 from oversight.engine.limits.concurrency import CUT, START, AdaptiveConcurrency
 from oversight.engine.limits.limits import Limits
-from oversight.engine.limits.rate_limiter import RateLimiter
-from oversight.engine.models.retry import Retry
-from tests.server import call_of
-from tests.virtual import run
+from tests.server import ask_in_lanes, retried
+from tests.virtual import now, run
 
 
 def fill(slots: AdaptiveConcurrency) -> int:
@@ -120,18 +118,9 @@ def test_a_server_that_takes_40_calls_at_once_is_kept_busy_and_seldom_overloaded
             answered += 1
             return Reply("yes")
 
-        limited = RateLimiter(server, Limits(concurrency=200))
-        retry = Retry(limited, limited.stop_token, limited.breaker)
-
-        async def lane():
-            while asyncio.get_running_loop().time() < 300:
-                await retry(call_of(10))
-
-        async with asyncio.TaskGroup() as group:
-            for _ in range(200):
-                group.create_task(lane())
-        return answered / 300, turned_away
+        await ask_in_lanes(retried(server, Limits(concurrency=200)), 200, lambda: now() < 120)
+        return answered / 120, turned_away
 
     per_second, turned_away = run(main())
     assert per_second >= 0.8 * 40
-    assert turned_away <= 0.01 * 300 * 40
+    assert turned_away <= 0.01 * 120 * 40

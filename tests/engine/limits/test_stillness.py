@@ -9,30 +9,30 @@ from oversight.engine.errors import (
     AllRefused,
     InvalidRequest,
     NeverAnswered,
+    Overloaded,
     ProviderDown,
     Unreachable,
     UsageError,
 )
 from oversight.engine.limits.halts import MAX_ALIKE
 from oversight.engine.limits.limits import Limits
-from oversight.engine.limits.rate_limiter import RateLimiter
-from oversight.engine.models.retry import Retry
 from oversight.engine.providers.catalogue import connect
 from oversight.engine.providers.keys import settings_of
 from oversight.engine.providers.settings import Settings
 from tests.campaign.sweeps import Bench
 from tests.campaign.vendor import Vendor, opinion
-from tests.server import Server, call_of
+from tests.server import Server, call_of, retried
 from tests.virtual import run
 
 
-def shown_at(server, at, calls=3, limits=None):
+def shown_at(server, at):
+    """The statistics after `at` seconds of three calls."""
+
     async def main():
-        limited = RateLimiter(server, limits or Limits(), jitter=lambda: 0.0)
-        retry = Retry(limited, limited.stop_token, limited.breaker, lambda: 0.0)
-        asks = [asyncio.create_task(retry(call_of(10, n))) for n in range(calls)]
+        retry = retried(server, jitter=lambda: 0.0)
+        asks = [asyncio.create_task(retry(call_of(10, n))) for n in range(3)]
         await asyncio.sleep(at)
-        shown = str(limited.statistics())
+        shown = str(retry.inner.statistics())
         for ask in asks:
             ask.cancel()
         await asyncio.wait(asks)
@@ -71,8 +71,6 @@ def test_one_request_that_hangs_does_not_hold_back_all_others():
     """Sporadic overloads narrow what is in flight, and one call in it never comes back."""
 
     async def main():
-        from oversight.engine.errors import Overloaded
-
         server = Server(
             latency=0.1,
             fault=lambda request: Overloaded("busy") if len(server.book) % 4 == 1 else None,
@@ -84,8 +82,7 @@ def test_one_request_that_hangs_does_not_hold_back_all_others():
                 await hung.wait()
             return await server(call)
 
-        limited = RateLimiter(ask, Limits(concurrency=20), jitter=lambda: 0.0)
-        retry = Retry(limited, limited.stop_token, limited.breaker, lambda: 0.0)
+        retry = retried(ask, Limits(concurrency=20), lambda: 0.0)
         asks = [asyncio.create_task(retry(call_of(10, n))) for n in range(200)]
         await asyncio.sleep(300)
         done = sum(ask.done() for ask in asks)
@@ -96,11 +93,10 @@ def test_one_request_that_hangs_does_not_hold_back_all_others():
     assert run(main()) == 199
 
 
-async def fails_alike(server, calls, width=5):
+async def fails_alike(server, calls):
     """(kinds of what came, requests that were sent, the stop token's Halt)."""
-    limited = RateLimiter(server, Limits(concurrency=width))
-    retry = Retry(limited, limited.stop_token, limited.breaker)
-    gate, kinds = asyncio.Semaphore(width), []
+    retry = retried(server, Limits(concurrency=5))
+    gate, kinds = asyncio.Semaphore(5), []
 
     async def ask(n):
         async with gate:
@@ -110,7 +106,7 @@ async def fails_alike(server, calls, width=5):
                 kinds.append(type(exc))
 
     await asyncio.gather(*(ask(n) for n in range(calls)))
-    return kinds, len(server.book), limited.stop_token.halt
+    return kinds, len(server.book), retry.stop_token.halt
 
 
 def test_a_model_of_which_every_call_fails_alike_is_stopped_after_twenty():
@@ -148,7 +144,7 @@ def test_a_grid_that_the_server_turns_down_stops_and_a_resume_runs_all_of_it(tmp
         return opinion(call)
 
     with Vendor(answer=answer) as vendor:
-        bench = Bench(tmp_path, vendor.url, problems=40, lanes=8)
+        bench = Bench(tmp_path, vendor.url, problems=12, lanes=8)
         sitting = bench.start()
         assert sitting.wait() == 3, sitting.told
         assert "max_tokens is above what this server was started with" in sitting.told

@@ -10,7 +10,7 @@ from oversight.cache.reply import Reply
 from oversight.engine.errors import InvalidRequest
 from oversight.engine.models.prefix_warmup import KNOWN, WARM, PrefixWarmup
 from oversight.engine.providers.prompt_cache import kept_prefix
-from tests.virtual import run
+from tests.virtual import now, run
 
 CLAUDE = "anthropic/claude-sonnet-4-5"
 LONG = "A long passage. " * 600
@@ -24,7 +24,7 @@ class Vendor:
     asked: list[float] = field(default_factory=list)
 
     async def __call__(self, call: Call) -> Reply:
-        self.asked.append(asyncio.get_running_loop().time())
+        self.asked.append(now())
         number = len(self.asked)
         await asyncio.sleep(1)
         if number <= self.fail:

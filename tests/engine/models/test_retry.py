@@ -21,10 +21,8 @@ from oversight.engine.errors import (
     Unreachable,
 )
 from oversight.engine.limits.limits import Limits
-from oversight.engine.limits.rate_limiter import RateLimiter
-from oversight.engine.models.retry import Retry
-from tests.server import Server, call_of
-from tests.virtual import run
+from tests.server import Server, call_of, retried
+from tests.virtual import now, run
 
 MALFORMED = Malformed("a 200 that is no reply", b"<html>")
 
@@ -36,14 +34,12 @@ def tried(*faults, jitter=lambda: 0.5):
     times = []
 
     async def noted(call):
-        times.append(asyncio.get_running_loop().time())
+        times.append(now())
         return await server(call)
 
     async def main():
-        limited = RateLimiter(noted, jitter=jitter)
-        retry = Retry(limited, limited.stop_token, limited.breaker, jitter)
         try:
-            return await retry(call_of(10))
+            return await retried(noted, jitter=jitter)(call_of(10))
         except Exception as exc:
             return exc
 
@@ -84,8 +80,7 @@ def test_while_the_breaker_is_open_no_probe_leaves_before_the_wait_that_was_aske
         return Overloaded("503", 120.0) if len(asked) <= 12 else None
 
     async def main():
-        limited = RateLimiter(Server(latency=0.0, fault=fault), jitter=lambda: 0.0)
-        retry = Retry(limited, limited.stop_token, limited.breaker, lambda: 0.0)
+        retry = retried(Server(latency=0.0, fault=fault), jitter=lambda: 0.0)
         async with asyncio.TaskGroup() as group:
             for n in range(10):
                 group.create_task(retry(call_of(10, n)))
@@ -102,7 +97,7 @@ def test_what_may_have_been_billed_is_retried_twice_and_no_more(fault):
     assert isinstance(outcome, Reply)
     outcome, times = tried(fault, fault, fault)
     assert outcome is fault
-    assert len(times) == 3
+    assert gaps(times) == pytest.approx([0.75, 1.5])
 
 
 def test_each_kind_of_fault_has_its_own_count():
@@ -149,32 +144,22 @@ def test_equal_seeds_draw_equal_waits():
 
 def test_a_halt_ends_a_backoff_at_once():
     async def main():
-        limited = RateLimiter(
-            Server(fault=lambda request: Overloaded("busy")), Limits(concurrency=9)
-        )
-        retry = Retry(limited, limited.stop_token, limited.breaker)
+        retry = retried(Server(fault=lambda request: Overloaded("busy")), Limits(concurrency=9))
         ask = asyncio.create_task(retry(call_of(10)))
         await asyncio.sleep(20)
-        limited.stop_token.stop(QuotaExhausted("gone"))
+        retry.stop_token.stop(QuotaExhausted("gone"))
         with pytest.raises(QuotaExhausted):
             await ask
-        return asyncio.get_running_loop().time()
+        return now()
 
     assert run(main()) == pytest.approx(20, abs=0.01)
 
 
 def test_nothing_is_held_while_a_call_backs_off():
     async def main():
-        first = True
-
-        def once(request):
-            nonlocal first
-            first, was = False, first
-            return Overloaded("busy") if was else None
-
-        server = Server(latency=0.1, fault=once)
-        limited = RateLimiter(server, Limits(concurrency=1))
-        retry = Retry(limited, limited.stop_token, limited.breaker, lambda: 0.99)
+        faults = iter([Overloaded("busy")])
+        server = Server(latency=0.1, fault=lambda request: next(faults, None))
+        retry = retried(server, Limits(concurrency=1), lambda: 0.99)
         async with asyncio.TaskGroup() as group:
             for n in range(3):
                 group.create_task(retry(call_of(10, n)))

@@ -50,10 +50,8 @@ def test_the_edition_of_the_api_is_ours_to_say() -> None:
     assert WIRE.headers()["anthropic-version"] == "2023-06-01"
     cloud = AnthropicWire("bedrock", "bedrock-2023-05-31", version_in_body=True)
     assert "anthropic-version" not in cloud.headers()
-    assert (
-        written(Call(Request("bedrock/claude", ASKED)), cloud)["anthropic_version"]
-        == "bedrock-2023-05-31"
-    )
+    body = written(Call(Request("bedrock/claude", ASKED)), cloud)
+    assert body["anthropic_version"] == "bedrock-2023-05-31"
 
 
 @pytest.mark.parametrize(("words", "marked"), [(100, False), (2000, True)])
@@ -63,16 +61,9 @@ def test_a_long_system_prompt_is_marked_for_the_prompt_cache(words: int, marked:
 
 
 def test_tools_and_structured_output_are_written() -> None:
-    body = written(
-        Call(
-            Request(
-                SONNET,
-                ASKED,
-                tools=(ToolSpec("calculator", "adds", '{"type": "object"}'),),
-                response_format=ResponseFormat("verdict", '{"type": "object"}'),
-            )
-        )
-    )
+    tool = ToolSpec("calculator", "adds", '{"type": "object"}')
+    form = ResponseFormat("verdict", '{"type": "object"}')
+    body = written(Call(Request(SONNET, ASKED, tools=(tool,), response_format=form)))
     assert body["tools"] == [
         {"name": "calculator", "description": "adds", "input_schema": {"type": "object"}}
     ]
@@ -156,9 +147,8 @@ def test_thinking_goes_back_between_the_blocks_it_stood_between() -> None:
     reply = read(message(*THOUGHT, stop_reason="tool_use"))
     assert (reply.text, reply.outcome) == ("Let me see.", "ok")
     again = Message("assistant", reply.text, reply.tool_calls, opaque=reply.opaque)
-    assert written(Call(Request(SONNET, (*ASKED, again))))["messages"][1]["content"] == list(
-        THOUGHT
-    )
+    sent = written(Call(Request(SONNET, (*ASKED, again))))["messages"][1]["content"]
+    assert sent == list(THOUGHT)
 
 
 def test_thinking_stays_untouched_when_the_text_was_edited() -> None:

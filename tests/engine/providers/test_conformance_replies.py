@@ -178,8 +178,7 @@ async def test_a_body_in_chunks_is_read(line: str) -> None:
 
 
 async def test_a_mark_of_byte_order_is_no_part_of_the_reply(line: str) -> None:
-    async with canned(line, http("200 OK", "", codecs.BOM_UTF8 + good_body(line))) as (ask, _):
-        assert (await ask(asked(line))).text == "4"
+    assert (await replied(line, codecs.BOM_UTF8 + good_body(line))).text == "4"
 
 
 @pytest.mark.parametrize(
@@ -197,8 +196,7 @@ async def test_what_is_no_character_is_marked_in_a_reply_that_was_paid_for(
     line: str, sent: bytes, said: str
 ) -> None:
     body = good_body(line).replace(b'"4"', b'"' + sent + b'"')
-    async with canned(line, http("200 OK", "", body)) as (ask, _):
-        reply = await ask(asked(line))
+    reply = await replied(line, body)
     assert (reply.text, reply.outcome) == (said, "ok")
     assert read_reply("key", write_reply(reply), "") == reply
 
@@ -210,8 +208,7 @@ async def test_an_absurd_usage_is_counted_as_none_and_the_reply_is_kept(
     counts = rb'"(prompt|completion|total|input|output)_tokens":\d+'
     body, found = re.subn(counts, rb'"\1_tokens":' + absurd, good_body(line))
     assert found >= 2
-    async with canned(line, http("200 OK", "", body)) as (ask, _):
-        reply = await ask(asked(line))
+    reply = await replied(line, body)
     assert reply.text == "4"
     assert replace(reply.usage, raw="") == Usage()
     assert read_reply("key", write_reply(reply), "") == reply
@@ -232,8 +229,7 @@ async def test_content_in_parts_is_read_as_one_text(
     line: str, message: dict[str, Any], said: str
 ) -> None:
     message = in_words_of(line, message)
-    async with canned(line, http("200 OK", "", body_with(line, message))) as (ask, _):
-        reply = await ask(asked(line))
+    reply = await replied(line, body_with(line, message))
     assert (reply.text, reply.outcome) == (said, "ok" if said else "empty")
 
 
@@ -241,17 +237,15 @@ async def test_a_refusal_in_parts_is_a_refusal(line: str) -> None:
     if "anthropic" in line:
         pytest.skip("refusals are no parts of this wire")
     message = {"content": [{"type": "refusal", "refusal": "No."}]}
-    async with canned(line, http("200 OK", "", body_with(line, message))) as (ask, _):
-        reply = await ask(asked(line))
+    reply = await replied(line, body_with(line, message))
     assert (reply.text, reply.outcome) == ("No.", "refused")
 
 
 async def test_a_part_of_an_unknown_kind_is_named(line: str) -> None:
     message = {"content": [{"type": "image_url", "image_url": "x"}, {"type": "text", "text": "4"}]}
     message = in_words_of(line, message)
-    async with canned(line, http("200 OK", "", body_with(line, message))) as (ask, _):
-        with pytest.raises(UnrecognizedReply, match="image_url"):
-            await ask(asked(line))
+    with pytest.raises(UnrecognizedReply, match="image_url"):
+        await replied(line, body_with(line, message))
 
 
 async def test_words_without_a_reason_to_stop_are_read_and_nothing_is_made_up(line: str) -> None:
@@ -259,13 +253,11 @@ async def test_words_without_a_reason_to_stop_are_read_and_nothing_is_made_up(li
         pytest.skip("Anthropic gives one always, and so does the responses endpoint")
     ended = orjson.loads(good_body(line))
     ended["choices"][0]["finish_reason"] = None
-    async with canned(line, http("200 OK", "", orjson.dumps(ended))) as (ask, _):
-        reply = await ask(asked(line))
+    reply = await replied(line, orjson.dumps(ended))
     assert (reply.text, reply.outcome, reply.stop_reason) == ("4", "ok", "")
     ended["choices"][0]["message"]["content"] = ""
-    async with canned(line, http("200 OK", "", orjson.dumps(ended))) as (ask, _):
-        with pytest.raises(Malformed, match="finish_reason None"):
-            await ask(asked(line))
+    with pytest.raises(Malformed, match="finish_reason None"):
+        await replied(line, orjson.dumps(ended))
 
 
 @pytest.mark.parametrize("key", ["none", "test", "EMPTY", "token", "x", "1", "key", "lm-studio"])
@@ -279,6 +271,12 @@ async def test_a_dummy_key_changes_nothing_of_what_a_model_says(line: str, key: 
             await ask(asked(line))
         assert "[key]" not in str(caught.value)
         await ask.close()
+
+
+async def replied(line: str, body: bytes) -> Reply:
+    """The reply to a call, from a server that answers with a body."""
+    async with canned(line, http("200 OK", "", body)) as (ask, _):
+        return await ask(asked(line))
 
 
 def body_with(line: str, message: dict[str, Any]) -> bytes:

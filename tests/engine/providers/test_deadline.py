@@ -10,8 +10,7 @@ import pytest
 from oversight.engine.providers.deadline import within
 from oversight.engine.rehearsal import MockServer, Profile
 from tests.campaign.sweeps import ROOT
-from tests.lines import EACH_LINE
-from tests.virtual import run
+from tests.virtual import now, run
 
 DEADLINE = 3.0
 CALLS = 4
@@ -19,7 +18,7 @@ CALLS = 4
 
 
 @pytest.mark.wire
-@EACH_LINE
+@pytest.mark.parametrize("line", ["openai wire, plain", "anthropic wire, sdk"])
 async def test_answers_that_came_while_the_process_stood_still_are_read(line: str) -> None:
     async with MockServer(Profile(latency=0.5)) as server:
         child = await asyncio.create_subprocess_exec(
@@ -49,6 +48,6 @@ def test_a_deadline_that_is_met_in_time_is_not_put_off() -> None:
         with pytest.raises(TimeoutError):
             async with within(5.0):
                 await asyncio.Event().wait()
-        return asyncio.get_running_loop().time()
+        return now()
 
     assert run(main()) == pytest.approx(5.0)

@@ -143,7 +143,6 @@ def check(wire: Wire, status: int, body: bytes) -> None:
 
 
 @pytest.mark.parametrize(("wire", "good"), WIRES)
-@examples(3)
 @given(data=st.data())
 def test_a_reply_with_any_part_replaced_or_left_out(
     wire: Wire, good: dict[str, Any], data: st.DataObject
@@ -180,7 +179,6 @@ def test_a_reply_with_any_byte_flipped_or_cut_off(
 
 
 @pytest.mark.parametrize(("wire", "good"), WIRES)
-@examples(3)
 @given(status=st.integers(100, 599), error=anything, code=anything)
 def test_an_error_answer_of_any_shape(
     wire: Wire, good: dict[str, Any], status: int, error: Any, code: Any
@@ -189,7 +187,6 @@ def test_an_error_answer_of_any_shape(
         check(wire, status, orjson.dumps(body))
 
 
-@examples(3)
 @given(
     headers=st.dictionaries(
         st.sampled_from(

@@ -63,6 +63,10 @@ def response(*items: dict[str, Any], **fields: Any) -> dict[str, Any]:
     } | fields
 
 
+def cut(reason: str, *items: dict[str, Any]) -> dict[str, Any]:
+    return response(*items, status="incomplete", incomplete_details={"reason": reason})
+
+
 def read(data: Any) -> Reply:
     return WIRE.reply(200, {}, orjson.dumps(data))
 
@@ -161,38 +165,10 @@ def test_logprobs_are_read_best_first() -> None:
     [
         (response(message(words(" "))), "empty", "completed", " "),
         (response(THOUGHT), "empty", "completed", ""),
-        (
-            response(message({"type": "refusal", "refusal": "No."})),
-            "refused",
-            "completed",
-            "No.",
-        ),
-        (
-            response(
-                message(words("half a sen")),
-                status="incomplete",
-                incomplete_details={"reason": "max_output_tokens"},
-            ),
-            "truncated",
-            "max_output_tokens",
-            "half a sen",
-        ),
-        (
-            response(status="incomplete", incomplete_details={"reason": "max_output_tokens"}),
-            "truncated",
-            "max_output_tokens",
-            "",
-        ),
-        (
-            response(
-                message(words("I w")),
-                status="incomplete",
-                incomplete_details={"reason": "content_filter"},
-            ),
-            "refused",
-            "content_filter",
-            "I w",
-        ),
+        (response(message({"type": "refusal", "refusal": "No."})), "refused", "completed", "No."),
+        (cut("max_output_tokens", message(words("so"))), "truncated", "max_output_tokens", "so"),
+        (cut("max_output_tokens"), "truncated", "max_output_tokens", ""),
+        (cut("content_filter", message(words("I w"))), "refused", "content_filter", "I w"),
     ],
 )
 def test_how_a_reply_ended(data: Any, outcome: str, stop_reason: str, text: str) -> None:
@@ -203,7 +179,7 @@ def test_how_a_reply_ended(data: Any, outcome: str, stop_reason: str, text: str)
 @pytest.mark.parametrize(
     ("fields", "named"),
     [
-        ({"status": "incomplete", "incomplete_details": {"reason": "steered"}}, "steered"),
+        (cut("steered"), "steered"),
         ({"status": "incomplete"}, "incomplete"),
         ({"status": "cancelled"}, "cancelled"),
         ({"status": "queued"}, "queued"),
