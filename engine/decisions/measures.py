@@ -19,7 +19,7 @@ from oversight.protocols.scoring.calibration import (
     calibration,
     fails_loudly,
 )
-from oversight.protocols.scoring.clustered import Codes, codes, degrees
+from oversight.protocols.scoring.clustered import Codes, degrees
 from oversight.protocols.scoring.ratios import Ratio, gap_recovered
 from oversight.protocols.scoring.resamples import resampled_means, together
 from oversight.protocols.scoring.verdict_measures import (
@@ -178,9 +178,9 @@ def _belief(run: RunRows, verdicts: Floats) -> Floats:
 
 def _clusters(run: RunRows) -> Codes:
     """The cluster of each cell: the group of its problem, or the problem itself."""
-    problems = run.sweep.problems
-    keys = [(problem.group, "") if problem.group else ("", problem.id) for problem in problems]
-    clusters: Codes = codes(keys)[run.table.cells.problem]
+    clusters: Codes = run.clusters(problem.id for problem in run.sweep.problems)[
+        run.table.cells.problem
+    ]
     return clusters
 
 

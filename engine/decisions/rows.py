@@ -1,6 +1,6 @@
 """Rows of a run for comparison: short names, measures, and lookup by name."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -13,6 +13,8 @@ from oversight.engine.sweeps.rows import Row
 from oversight.engine.sweeps.sweep import Sweep
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.protocol import kind
+from oversight.protocols.question import Problem
+from oversight.protocols.scoring.clustered import Codes, codes
 from oversight.protocols.scoring.sample import Sample
 
 MAX_LISTED = 12
@@ -37,6 +39,16 @@ class RunRows:
         """ASD by row name, of every row with a complete problem."""
         found = {name: self.table.worlds(n).samples(score, ()) for n, name in enumerate(self.names)}
         return {name: samples.asd for name, samples in found.items() if samples}
+
+    def clusters(self, ids: Iterable[str]) -> Codes:
+        """The cluster of each of these problems, as a whole number."""
+        clusters = {problem.id: cluster(problem) for problem in self.sweep.problems}
+        return codes([clusters[id] for id in ids])
+
+
+def cluster(problem: Problem) -> tuple[str, str]:
+    """What is resampled together: the group of a problem, or the problem itself if it has none."""
+    return (problem.group, "") if problem.group else ("", problem.id)
 
 
 def read_rows(folder: Path, opened: LoadedSweep | None = None) -> RunRows:

@@ -206,10 +206,7 @@ def _breakdown(
         ],
         axis=1,
     )
-    sample = samples[next(iter(used))]
-    clusters = dict(zip(sample.questions, sample.clusters, strict=True))
-    of = codes([clusters[id] for id in every.questions])
-    return breakdown_gap(gaps, lifts, of, seed=seed)
+    return breakdown_gap(gaps, lifts, run.clusters(every.questions), seed=seed)
 
 
 def _games(run: RunRows, meant: list[int], game: Game) -> Games:
@@ -226,9 +223,10 @@ def _games(run: RunRows, meant: list[int], game: Game) -> Games:
         g, h = guards.index(rows[n].judge), houdinis.index(rows[n].agent)
         wins[:, g, h] += np.bincount(of, right[there], len(sweep.problems))
         played[:, g, h] += np.bincount(of, minlength=len(sweep.problems))
-    keys = [(p.group, "") if p.group else ("", p.id) for p in sweep.problems]
     try:
-        return Games(guards, houdinis, wins, played, codes(keys))
+        return Games(
+            guards, houdinis, wins, played, run.clusters(problem.id for problem in sweep.problems)
+        )
     except ValueError as exc:
         raise UsageError(f"{run.folder}: {exc}") from exc
 
