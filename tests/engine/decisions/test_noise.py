@@ -16,7 +16,7 @@ from oversight.protocols.judges.case import Case
 from oversight.protocols.scoring.components import components
 from oversight.protocols.transcript import Transcript
 from tests.command_line import Command
-from tests.run_folders import only_run
+from tests.engine.kept_runs import Kept, muddled
 from tests.shipments import shipments
 
 REDRAWN = """\
@@ -52,13 +52,10 @@ def test_a_verdict_drawn_again_is_of_the_same_transcript_and_the_mean_of_its_dra
 
 
 def test_a_run_with_more_verdicts_goes_on_from_one_with_a_single_one(
-    place: Path, command: Command
+    kept: Kept,
 ) -> None:
-    (place / "one.yaml").write_text(REDRAWN.format(draws=1, judge="sim/judge"))
-    (place / "three.yaml").write_text(REDRAWN.format(draws=1, judge=AGAIN))
-    assert command("run", "one.yaml", "--run-folder", "one").code == 0
-    assert command("run", "three.yaml", "--run-folder", "three").code == 0
-    one, three = read_rows(place / "one"), read_rows(place / "three")
+    one = read_rows(kept(REDRAWN.format(draws=1, judge="sim/judge")))
+    three = read_rows(kept(REDRAWN.format(draws=1, judge=AGAIN)))
     # Whoever picks among drafts does so once, so that what was said is the same.
     for row in (0, 1):
         ids, single = verdict_scores(one, row, "brier")
@@ -69,11 +66,9 @@ def test_a_run_with_more_verdicts_goes_on_from_one_with_a_single_one(
 
 
 def test_a_report_says_where_noise_comes_from_and_what_sharpens_it_for_least(
-    place: Path, command: Command
+    place: Path, kept: Kept, command: Command
 ) -> None:
-    (place / "redrawn.yaml").write_text(REDRAWN.format(draws=2, judge=AGAIN))
-    assert command("run", "redrawn.yaml").code == 0
-    run = only_run(place)
+    run = kept(REDRAWN.format(draws=2, judge=AGAIN))
     (place / "prices.toml").write_text(
         "\n".join(f"[sim.models.{name}]\ninput = 1.0\noutput = 4.0\n" for name in ("weak", "judge"))
     )
@@ -99,20 +94,23 @@ def test_a_report_says_where_noise_comes_from_and_what_sharpens_it_for_least(
     assert "what to buy next for an error a fifth smaller" in text and "($" in text
 
 
-def test_a_single_draw_of_each_is_told_what_it_lacks(place: Path, command: Command) -> None:
-    assert command("run", "small.yaml").code == 0
-    refused = command("report", only_run(place), "--next")
-    assert (refused.code, "one draw of each problem cannot separate noise" in refused.err) == (
-        2,
-        True,
-    )
+@pytest.mark.parametrize("share", [0, 1])
+def test_a_single_draw_of_each_is_told_what_it_lacks(
+    kept: Kept, command: Command, share: int
+) -> None:
+    """Also where the judge cannot be read, so that no problem is complete."""
+    refused = command("report", kept(muddled(share)), "--next")
+    assert refused.code == 2
+    assert "one draw of each problem cannot separate noise" in refused.err
 
 
 @pytest.mark.campaign
-def test_a_plan_weighs_verdicts_against_draws_and_problems(place: Path, command: Command) -> None:
-    (place / "redrawn.yaml").write_text(REDRAWN.format(draws=2, judge=AGAIN))
-    assert command("run", "redrawn.yaml").code == 0
-    words = ("--contrast", "propaganda,naive judge", "--mde", "0.1", "--pilot", only_run(place))
+def test_a_plan_weighs_verdicts_against_draws_and_problems(
+    place: Path, kept: Kept, command: Command
+) -> None:
+    sweep = REDRAWN.format(draws=2, judge=AGAIN)
+    (place / "redrawn.yaml").write_text(sweep)
+    words = ("--contrast", "propaganda,naive judge", "--mde", "0.1", "--pilot", kept(sweep))
     told = json.loads(command("plan", "redrawn.yaml", *words, "--json").out)["power"]
     assert (told["separated"], told["judged"]) == (True, True)
     bought = {(each["draws"], each["verdicts"]): each for each in told["purchases"]}
