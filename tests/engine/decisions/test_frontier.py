@@ -32,7 +32,7 @@ output = 1
 
 SELF_PLAY = """\
 name: sweep
-problems: {bundled: {name: arithmetic, limit: 3}}
+problems: {bundled: {name: arithmetic, limit: 2}}
 agents: {model: sim/strong}
 judges: [sim/judge, {kind: logprob, model: sim/judge}]
 protocols:

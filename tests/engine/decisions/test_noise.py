@@ -9,8 +9,12 @@ import pytest
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
+from oversight.engine.accounting.prices import listed
 from oversight.engine.decisions.noise import verdict_scores
+from oversight.engine.decisions.power import power_plan
+from oversight.engine.decisions.power_text import power_table
 from oversight.engine.decisions.rows import read_rows
+from oversight.engine.runs.loaded_sweep import open_sweep
 from oversight.protocols.judges import Redrawn, StatedJudge
 from oversight.protocols.judges.case import Case
 from oversight.protocols.scoring.components import components
@@ -22,7 +26,7 @@ from tests.shipments import shipments
 REDRAWN = """\
 name: redrawn
 draws: {draws}
-problems: {{bundled: {{name: arithmetic, limit: 8}}}}
+problems: {{bundled: {{name: arithmetic, limit: 5}}}}
 agents: {{model: sim/weak, best_of: 2}}
 judges: {judge}
 protocols: [naive_judge, propaganda]
@@ -60,7 +64,7 @@ def test_a_run_with_more_verdicts_goes_on_from_one_with_a_single_one(
     for row in (0, 1):
         ids, single = verdict_scores(one, row, "brier")
         same, drawn = verdict_scores(three, row, "brier")
-        assert ids == same and drawn.shape == (8, 1, 3)
+        assert ids == same and drawn.shape == (5, 1, 3)
         assert drawn[:, :, 0] == pytest.approx(single[:, :, 0])
         assert np.ptp(drawn, axis=2).any()
 
@@ -81,10 +85,10 @@ def test_a_report_says_where_noise_comes_from_and_what_sharpens_it_for_least(
         _, scores = verdict_scores(read_rows(run), number, "brier")
         known = components(scores)
         parts = row["components"]
-        assert (parts["problems"], parts["draws"], parts["verdicts"]) == (8, 2, 3)
+        assert (parts["problems"], parts["draws"], parts["verdicts"]) == (5, 2, 3)
         for name in ("between", "within", "verdict"):
             assert parts[name] == pytest.approx(getattr(known, name))
-        effect, error = row["design_effect"], known.error_with(8, 2, 3, row["design_effect"])
+        effect, error = row["design_effect"], known.error_with(5, 2, 3, row["design_effect"])
         for refinement in row["refinements"]:
             counts = (refinement["questions"], refinement["debates"], refinement["verdicts"])
             assert known.error_with(*counts, effect) <= 0.64 * error + 1e-12
@@ -105,18 +109,18 @@ def test_a_single_draw_of_each_is_told_what_it_lacks(
 
 
 @pytest.mark.campaign
-def test_a_plan_weighs_verdicts_against_draws_and_problems(
-    place: Path, kept: Kept, command: Command
-) -> None:
+def test_a_plan_weighs_verdicts_against_draws_and_problems(place: Path, kept: Kept) -> None:
     sweep = REDRAWN.format(draws=2, judge=AGAIN)
     (place / "redrawn.yaml").write_text(sweep)
-    words = ("--contrast", "propaganda,naive judge", "--mde", "0.1", "--pilot", kept(sweep))
-    told = json.loads(command("plan", "redrawn.yaml", *words, "--json").out)["power"]
-    assert (told["separated"], told["judged"]) == (True, True)
-    bought = {(each["draws"], each["verdicts"]): each for each in told["purchases"]}
+    pilot, words = read_rows(kept(sweep)), ("propaganda", "naive judge")
+    plan = asyncio.run(
+        power_plan(open_sweep(place / "redrawn.yaml"), words, 0.1, None, listed(), pilot=pilot)
+    )
+    assert plan.separated and plan.judged
+    bought = {(each.draws, each.verdicts): each for each in plan.purchases}
     assert set(bought) == {(k, j) for k in (1, 2, 4, 8) for j in (1, 3, 9)}
     # More verdicts on a draw need fewer problems, and more calls for each of them.
     one, nine = bought[1, 1], bought[1, 9]
-    assert nine["questions"] < one["questions"]
-    assert nine["calls"] / nine["questions"] > 2 * one["calls"] / one["questions"]
-    assert "verdicts" in command("plan", "redrawn.yaml", *words).out
+    assert nine.questions < one.questions
+    assert nine.calls / nine.questions > 2 * one.calls / one.questions
+    assert "verdicts" in power_table(plan).head

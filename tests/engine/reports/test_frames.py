@@ -23,6 +23,8 @@ from oversight.engine.runs.loaded_sweep import open_run
 from oversight.engine.runs.recorded import recorded
 from oversight.engine.runs.run_folder import outcomes
 from oversight.protocols.agents.agent import Agent
+from oversight.protocols.drafting.best_of import BestOf
+from oversight.protocols.drafting.side_check import SideCheck
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from tests.command_line import Command
@@ -161,8 +163,9 @@ def test_a_call_that_several_problems_ask_is_in_the_table_once(
 
 def test_python_has_them_as_arrow_tables(tmp_path: Path) -> None:
     judge = StatedJudge("sim/judge")
+    agent = SideCheck(BestOf(2, Agent("sim/strong"), judge), judge)
     report = oversight.run(
-        [NaiveJudge(judge), Propaganda(judge, Agent("sim/strong"))],
+        [NaiveJudge(judge), Propaganda(judge, agent)],
         shipments(3),
         store=tmp_path / "store",
         folder=tmp_path / "run",
@@ -174,6 +177,7 @@ def test_python_has_them_as_arrow_tables(tmp_path: Path) -> None:
     assert frames["rows"].column("asd").to_pylist() == pytest.approx(
         [row.asd.mean for row in report.results.rows if row.asd]
     )
+    assert frames["rows"].column("best_of").to_pylist() == [None, 2]
     assert frames["turns"].num_rows == 6
     about = frames["cells"].schema.metadata
     assert about[b"identity"] == report.opened.sweep.identity.encode()
