@@ -101,11 +101,16 @@ def pairs_meant(
     if not every:
         raise UsageError(f"{first!r} and {second!r} mean the same row, {names[ones[0]]}")
     alike = [(one, two) for one, two in every if same_roles(rows[one], rows[two])]
-    # Where both words match both rows of a pair, keep one of its two orders.
-    distinct: dict[frozenset[int], tuple[int, int]] = {}
-    for pair in alike or every:
-        distinct.setdefault(frozenset(pair), pair)
-    return list(distinct.values())
+    return distinct(alike or every)
+
+
+def distinct(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Each pair of rows once, in the order in which it came first: `A,B` and `B,A` are one
+    contrast."""
+    found: dict[frozenset[int], tuple[int, int]] = {}
+    for pair in pairs:
+        found.setdefault(frozenset(pair), pair)
+    return list(found.values())
 
 
 def against_naive(rows: Sequence[Row]) -> list[tuple[int, int]]:

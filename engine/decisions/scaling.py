@@ -11,7 +11,6 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from oversight.engine.decisions.row_verdicts import judged_right
 from oversight.engine.decisions.rows import RunRows, against_naive, rows_meant
 from oversight.engine.errors import UsageError
 from oversight.engine.reports.axes import axes
@@ -217,7 +216,7 @@ def _games(run: RunRows, meant: list[int], game: Game) -> Games:
     wins, played = np.zeros(shape), np.zeros(shape)
     counted = np.ones_like(index.truth) if game == "balanced" else ~index.truth
     for n in meant:
-        right = judged_right(run, n)
+        right = run.table.judged_right(n)
         there = counted & ~np.isnan(right)
         of = index.problem[there]
         g, h = guards.index(rows[n].judge), houdinis.index(rows[n].agent)
@@ -239,7 +238,7 @@ def _from_naive_judges(run: RunRows) -> dict[str, float]:
     for n, row in enumerate(run.sweep.rows):
         if kind(type(row.protocol)) != kind(NaiveJudge):
             continue
-        right = judged_right(run, n)
+        right = run.table.judged_right(n)
         has_verdict = ~np.isnan(right)
         if has_verdict.any():
             problems = len(np.unique(run.table.cells.problem[has_verdict]))

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,6 @@ import yaml
 import oversight
 from oversight.engine.decisions.comparison import compare_rows
 from oversight.engine.decisions.comparison_text import comparison_tables
-from oversight.engine.decisions.row_verdicts import judged_right
 from oversight.engine.decisions.rows import RunRows, read_rows, rows_meant
 from oversight.engine.decisions.statement import (
     read_condition,
@@ -108,7 +108,7 @@ def test_flips_and_bounds_are_those_of_the_verdicts(kept: Kept) -> None:
     assert any(each.bounds.low < each.bounds.high for each in found.contrasts)
     for each in found.contrasts:
         one, two = (place[1] for place in each.places)
-        right = np.array([judged_right(run, row) for row in (two, one)])
+        right = np.array([run.table.judged_right(row) for row in (two, one)])
         both = ~np.isnan(right).any(axis=0)
         if each.flips is None:
             assert not both.any()
@@ -145,7 +145,10 @@ def test_a_condition_that_holds_fails_the_command(kept: Kept, command: Command) 
     assert "first - second" in held.out
     # The same said the other way about, and of contrasts that were asked for in this order.
     turned = ("--contrast", "debate,consultancy", "--fail-if", "consultancy - debate < 10")
-    assert command("compare", run, *turned).code == 6
+    other_way = command("compare", run, *turned)
+    assert other_way.code == 6
+    differences = [re.findall(r"holds, (\S+) for", ran.err) for ran in (held, other_way)]
+    assert [float(text) for text in differences[1]] == [-float(text) for text in differences[0]]
     assert command("compare", run, "--fail-if", "debate - consultancy < -10").code == 0
 
 
@@ -264,6 +267,8 @@ def test_one_contrast_on_several_data_sets_has_a_mean_and_an_expectation(
     assert told["prediction"][0] < told["low"]
     text = command("compare", one, "--over", two, "--over", three, *words).out
     assert "mean over data sets" in text and "on a new one" in text
+    apart = command("compare", one, two)
+    assert (apart.code, "share no problem" in apart.err) == (2, True)
     same = command("compare", one, "--over", one, *words)
     assert same.code == 2 and "share problems" in same.err
     both = command("compare", one, "--over", two, "--contrast", "debate,consultancy")

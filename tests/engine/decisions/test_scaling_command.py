@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from oversight.engine.decisions.row_verdicts import judged_right
 from oversight.engine.decisions.rows import read_rows
 from tests.command_line import Command
 from tests.engine.kept_runs import Kept
@@ -31,7 +30,7 @@ def test_the_games_are_the_worlds_that_argue_for_a_lie(grid: Path, command: Comm
     run = read_rows(grid)
     lie = ~run.table.cells.truth
     rows = [n for n, row in enumerate(run.sweep.rows) if row.agent]
-    won = [np.nansum(judged_right(run, n)[lie]) for n in rows]
+    won = [np.nansum(run.table.judged_right(n)[lie]) for n in rows]
     assert np.sum(told["wins"]) == pytest.approx(sum(won))
     assert np.max(told["played"]) == 12
     every = [each["rating"] for role in ("guards", "houdinis") for each in told[role]]
