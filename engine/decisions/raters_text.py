@@ -70,7 +70,7 @@ AGAIN: tuple[Column[SelfAgreement], ...] = (
     Column("repeated", lambda each: f"{each.repeated:,}"),
     Column("apart", lambda each: f"{each.apart:.2f}"),
     Column("same", lambda each: percent(each.same)),
-    Column("alpha", lambda each: signed(each.alpha.alpha if each.alpha else None)),
+    Column("alpha", lambda each: f"{each.alpha.alpha:+.2f}" if each.alpha else "–"),
 )
 
 

@@ -81,6 +81,7 @@ def test_a_report_says_where_noise_comes_from_and_what_sharpens_it_for_least(
     assert ran.code == 0, ran.err
     told = json.loads(ran.out)["noise"]
     assert [row["name"] for row in told["rows"]] == ["naive judge", "propaganda"]
+    costs = json.loads(command("frontier", run, "--prices", "prices.toml", "--json").out)["rows"]
     for number, row in enumerate(told["rows"]):
         _, scores = verdict_scores(read_rows(run), number, "brier")
         known = components(scores)
@@ -93,6 +94,10 @@ def test_a_report_says_where_noise_comes_from_and_what_sharpens_it_for_least(
             counts = (refinement["questions"], refinement["debates"], refinement["verdicts"])
             assert known.error_with(*counts, effect) <= 0.64 * error + 1e-12
             assert refinement["price"] > 0
+        more = row["refinements"][0]
+        a_question = costs[number]["alone"]["dollars"] / 5
+        assert more["ware"] == "questions"
+        assert more["price"] == pytest.approx((more["questions"] - 5) * a_question)
         assert row["best"]["price"] == min(refinement["price"] for refinement in row["refinements"])
     text = command(*words).out
     assert "what to buy next for an error a fifth smaller" in text and "($" in text
