@@ -4,10 +4,11 @@ Write it anew with: python -m tests.training_rows
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
-from oversight.engine.runs.loaded_sweep import LoadedSweep, open_sweep
+from oversight.engine.runs.loaded_sweep import open_sweep
 from oversight.engine.training.recipes import DEFAULT_THRESHOLDS, training_examples
 from oversight.engine.training.speeches import RecordedWorld, worlds
 from oversight.protocols.catalogue import PROTOCOLS
@@ -16,35 +17,36 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs" / "training.md"
 HEAD = "| in a sweep file | sft | preference | reward |"
 BEGIN, END = "<!-- counted: begin -->", "<!-- counted: end -->"
-PROBLEMS = 5
+PROBLEMS = 3
 
 
-def mechanisms(*overrides: str) -> LoadedSweep:
-    return open_sweep(ROOT / "examples" / "mechanisms.yaml", overrides, PROBLEMS)
+@cache
+def recorded(*overrides: str) -> Mapping[str, Sequence[RecordedWorld]]:
+    """What every mechanism has to learn from, by its name in a sweep file."""
+    opened = open_sweep(ROOT / "examples" / "mechanisms.yaml", overrides, PROBLEMS)
+    cells = {
+        name: [cell for cell in opened.sweep.cells() if type(cell.row.protocol) is kind]
+        for name, kind in PROTOCOLS.items()
+    }
+    return {name: asyncio.run(worlds(each, opened.models)) for name, each in cells.items()}
 
 
-def given(opened: LoadedSweep, recipe: str) -> set[str]:
+def given(recipe: str, *overrides: str) -> set[str]:
     """The protocols, by their names in a sweep file, that have an example of a recipe."""
     return {
         name
-        for name, kind in PROTOCOLS.items()
-        if training_examples(_worlds(opened, kind), recipe, DEFAULT_THRESHOLDS[recipe])
+        for name, each in recorded(*overrides).items()
+        if training_examples(each, recipe, DEFAULT_THRESHOLDS[recipe])
     }
-
-
-def _worlds(opened: LoadedSweep, kind: type) -> Sequence[RecordedWorld]:
-    cells = (cell for cell in opened.sweep.cells() if type(cell.row.protocol) is kind)
-    return asyncio.run(worlds(cells, opened.models))
 
 
 def table() -> str:
     """The table as Markdown."""
-    once, twice, drafted = mechanisms(), mechanisms("draws=2"), mechanisms("agents.best_of=2")
-    sft, reward = given(once, "sft"), given(once, "reward")
+    sft, reward = given("sft"), given("reward")
     pairs = {
-        "yes": given(once, "preference"),
-        "several draws": given(twice, "preference"),
-        "`best_of`": given(drafted, "preference"),
+        "yes": given("preference"),
+        "several draws": given("preference", "draws=2"),
+        "`best_of`": given("preference", "agents.best_of=2"),
     }
     lines = [HEAD, "|---|---|---|---|"]
     for name in PROTOCOLS:

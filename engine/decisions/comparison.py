@@ -17,6 +17,7 @@ from oversight.engine.decisions.row_verdicts import DifferenceBounds, RowVerdict
 from oversight.engine.decisions.rows import (
     RunRows,
     against_naive,
+    distinct,
     matched,
     pairs_meant,
     rows_meant,
@@ -136,32 +137,26 @@ def compare_rows(
     UsageError for unknown names, for baseline or pairs with two runs, if nothing can be compared,
     and for two runs that share no problem or no row.
     """
+    runs = (first,) if second is None else (first, second)
+    notes: tuple[str, ...] = ()
     if second is None:
-        chosen = [((0, one), (0, two)) for one, two in _within(first, baseline, pairs, named)]
-        result = _compared(
-            first.sweep.name, (first,), first.names, chosen, score, family, equivalence, seed, share
+        name, names = first.sweep.name, first.names
+        places = [((0, one), (0, two)) for one, two in _within(first, baseline, pairs, named)]
+    else:
+        if baseline is not None or pairs is not None:
+            raise UsageError("--baseline and --pairs are of one run; of two: --contrast A,B")
+        name = f"{first.folder.name} and {second.folder.name}"
+        names = tuple(
+            f"{row} ({label})"
+            for run, label in zip(runs, _labels(first, second), strict=True)
+            for row in run.names
         )
-        return replace(result, ranks=_ranks(first.asd(score), seed)) if pairs == "all" else result
-    if baseline is not None or pairs is not None:
-        raise UsageError("--baseline and --pairs are of one run; of two: --contrast A,B")
-    matches = _between(first, second, named)
-    names = tuple(
-        f"{name} ({label})"
-        for run, label in zip((first, second), _labels(first, second), strict=True)
-        for name in run.names
-    )
-    result = _compared(
-        f"{first.folder.name} and {second.folder.name}",
-        (first, second),
-        names,
-        [((0, one), (1, two)) for one, two in matches],
-        score,
-        family,
-        equivalence,
-        seed,
-        share,
-    )
-    return replace(result, notes=(*instrument_notes(first, second, matches), *result.notes))
+        matches = _between(first, second, named)
+        notes = tuple(instrument_notes(first, second, matches))
+        places = [((0, one), (1, two)) for one, two in matches]
+    result = _compared(name, runs, names, places, score, family, equivalence, seed, share)
+    ranks = _ranks(first.asd(score), seed) if pairs == "all" else ()
+    return replace(result, notes=(*notes, *result.notes), ranks=ranks)
 
 
 def _within(
@@ -183,11 +178,7 @@ def _within(
         chosen = against_naive(rows)
     if pairs == "all" or not chosen:
         chosen = list(combinations(range(len(rows)), 2))
-    # `A,B` and `B,A` are one contrast.
-    distinct: dict[frozenset[int], tuple[int, int]] = {}
-    for pair in chosen:
-        distinct.setdefault(frozenset(pair), pair)
-    return list(distinct.values())
+    return distinct(chosen)
 
 
 def _between(first: RunRows, second: RunRows, named: Sequence[str]) -> list[tuple[int, int]]:

@@ -1,21 +1,31 @@
 """Rendering of a comparison as text, Markdown, LaTeX, CSV or JSON."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable
+from dataclasses import asdict, fields
+from operator import attrgetter
+from typing import Any, TypeAlias
 
 import orjson
 
 from oversight.engine.decisions.comparison import Compared, Comparison
+from oversight.engine.display.columns import Column, as_table, lines_csv, plain_line
 from oversight.engine.display.quantity import signed
-from oversight.engine.display.table import Table, as_csv, formatted
+from oversight.engine.display.table import Table, formatted
+from oversight.engine.reports.figure_text import percent, span
 from oversight.engine.reports.tables import SCORE_NAMES
 from oversight.protocols.scoring.clustered import FEW_CLUSTERS
+from oversight.protocols.scoring.verdict_measures import Flips
 
 NAMED = 5
 """Most contrasts for which the notes list the questions that differ most."""
 
 WORTH_IT = 1.2
 """Label efficiency from which on a prediction-powered mean is shown."""
+
+POWERED = ("mean", "error", "low", "high", "label_efficiency")
+"""What programs are told of a prediction-powered mean."""
+
+_Cell: TypeAlias = Callable[[Compared], str]
 
 
 def comparison_text(comparison: Comparison, format: str, width: int | None = None) -> str:
@@ -25,71 +35,22 @@ def comparison_text(comparison: Comparison, format: str, width: int | None = Non
         case "json":
             return orjson.dumps(comparison_json(comparison), option=orjson.OPT_INDENT_2).decode()
         case "csv":
-            rows = [_flat(each) for each in comparison_json(comparison)["contrasts"]]
-            head = list(rows[0])
-            return as_csv(head, [[row[name] for name in head] for row in rows])
+            return lines_csv(contrast_columns(comparison), comparison.contrasts)
     return formatted(comparison_tables(comparison), format, width)
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
     """`{"contrasts": [{"first", "second", "n", "clusters", "mean", "low", "high", "p", …}]}`."""
+    every = contrast_columns(comparison)
     return {
         "name": comparison.name,
         "score": comparison.score,
         "family": comparison.family,
         "equivalence": comparison.equivalence,
-        "contrasts": [_plain(each) for each in comparison.contrasts],
-        "ranks": [
-            {"row": name, "best": ranks.best, "worst": ranks.worst}
-            for name, ranks in comparison.ranks
-        ],
+        "contrasts": [plain_line(every, line, parts=True) for line in comparison.contrasts],
+        "ranks": [{"row": name, **asdict(ranks)} for name, ranks in comparison.ranks],
         "multiplicity": comparison.multiplicity,
         "notes": list(comparison.notes),
-    }
-
-
-def _plain(compared: Compared) -> dict[str, Any]:
-    each, flips, powered = compared.contrast, compared.flips, compared.powered
-    low, high = each.interval
-    return {
-        "first": each.first,
-        "second": each.second,
-        "n": each.n,
-        "clusters": each.clusters,
-        "effective_clusters": each.effective,
-        "mean_first": each.means[0],
-        "mean_second": each.means[1],
-        "mean": each.estimate,
-        "error": each.error,
-        "low": low,
-        "high": high,
-        "p": each.p,
-        "p_family": each.p_family,
-        "equivalent": each.equivalent,
-        "mde": each.mde,
-        "verdict": each.verdict,
-        "wins": each.wins,
-        "ties": each.ties,
-        "losses": each.losses,
-        "correlation": each.correlation,
-        "pairing": each.pairing,
-        "bounds": {"low": compared.bounds.low, "high": compared.bounds.high},
-        "flips": {
-            "right_right": flips.right_right if flips else None,
-            "right_wrong": flips.right_wrong if flips else None,
-            "wrong_right": flips.wrong_right if flips else None,
-            "wrong_wrong": flips.wrong_wrong if flips else None,
-        },
-        "swayed": compared.swayed,
-        "equal_calls": compared.equal_calls,
-        "powered": {
-            "mean": powered.mean if powered else None,
-            "error": powered.error if powered else None,
-            "low": powered.interval[0] if powered else None,
-            "high": powered.interval[1] if powered else None,
-            "label_efficiency": powered.label_efficiency if powered else None,
-        },
-        "apart": [{"problem": id, "difference": value} for id, value in compared.apart],
     }
 
 
@@ -100,47 +61,123 @@ def comparison_tables(comparison: Comparison) -> list[Table]:
     return [table for table in shown if table]
 
 
+def _contrast(
+    name: str, cell: _Cell | None = None, *, head: str = "", words: bool = False, spare: int = 0
+) -> Column[Compared]:
+    """A field of the contrast; without a cell it is for programs alone."""
+    value = attrgetter(f"contrast.{name}")
+    return Column(head or name, cell, (name,), value, words=words, spare=spare)
+
+
+def _mean(
+    head: str, name: str, value: Callable[[Compared], float], spare: int = 0
+) -> Column[Compared]:
+    return Column(head, lambda line: signed(value(line), 3), (name,), value, spare=spare)
+
+
+NAMES = (
+    _contrast("first", lambda line: line.contrast.first, words=True),
+    _contrast("second", lambda line: line.contrast.second, words=True),
+)
+
+
+def contrast_columns(comparison: Comparison) -> list[Column[Compared]]:
+    """Every column of the contrasts: programs are told those with a key, people those with cells
+    that have something to say."""
+    several = len(comparison.contrasts) > 1
+    clustered, doubtful = _any_clustered(comparison), _any_doubtful(comparison)
+    called = any(line.equal_calls is not None for line in comparison.contrasts)
+    return [
+        *NAMES,
+        _contrast("n", lambda line: str(line.contrast.n)),
+        _contrast("clusters", _clusters if clustered else None, spare=2),
+        Column(key=("effective_clusters",), value=attrgetter("contrast.effective")),
+        _mean("mean 1st", "mean_first", lambda line: line.contrast.means[0], spare=3),
+        _mean("mean 2nd", "mean_second", lambda line: line.contrast.means[1], spare=4),
+        _mean("difference", "mean", lambda line: line.contrast.estimate),
+        _contrast("error"),
+        Column("95%", lambda line: span(line.contrast.interval)),
+        Column(key=("low",), value=lambda line: line.contrast.interval[0]),
+        Column(key=("high",), value=lambda line: line.contrast.interval[1]),
+        _contrast("p", lambda line: _p(line.contrast.p)),
+        _contrast("p_family", (lambda line: _p(line.contrast.p_family)) if several else None),
+        _contrast("equivalent"),
+        _contrast("mde"),
+        _contrast("verdict", _verdict),
+        Column("win/tie/loss", _wins, spare=5),
+        *map(_contrast, ("wins", "ties", "losses", "correlation")),
+        Column("bounds", _bounds if doubtful else None),
+        _contrast("pairing", lambda line: f"×{line.contrast.pairing:.2f}", spare=6),
+        Column(key=("bounds", "low"), value=attrgetter("bounds.low")),
+        Column(key=("bounds", "high"), value=attrgetter("bounds.high")),
+        Column(
+            key=("flips",),
+            value=lambda line: line.flips and asdict(line.flips),
+            parts=tuple(share.name for share in fields(Flips)),
+        ),
+        Column(key=("swayed",), value=attrgetter("swayed")),
+        Column(
+            "equal calls",
+            (lambda line: percent(line.equal_calls)) if called else None,
+            ("equal_calls",),
+            attrgetter("equal_calls"),
+            spare=1,
+        ),
+        Column(key=("powered",), value=_powered, parts=POWERED),
+        Column(
+            key=("apart",),
+            value=lambda line: [{"problem": id, "difference": apart} for id, apart in line.apart],
+        ),
+    ]
+
+
+def _clusters(line: Compared) -> str:
+    return f"{line.contrast.clusters} (worth {line.contrast.effective:.0f})"
+
+
+def _verdict(line: Compared) -> str:
+    undecided = line.contrast.verdict == "not determined"
+    return f"not determined at MDE {line.contrast.mde:.2f}" if undecided else line.contrast.verdict
+
+
+def _wins(line: Compared) -> str:
+    return f"{line.contrast.wins}/{line.contrast.ties}/{line.contrast.losses}"
+
+
+def _bounds(line: Compared) -> str:
+    return span((line.bounds.low, line.bounds.high), 2)
+
+
+def _powered(line: Compared) -> dict[str, float] | None:
+    if line.powered is None:
+        return None
+    mean, error, ends = line.powered.mean, line.powered.error, line.powered.interval
+    return dict(zip(POWERED, (mean, error, *ends, line.powered.label_efficiency), strict=True))
+
+
+def _any_clustered(comparison: Comparison) -> bool:
+    return any(line.contrast.clusters < line.contrast.n for line in comparison.contrasts)
+
+
+def _any_doubtful(comparison: Comparison) -> bool:
+    return any(line.bounds.low < line.bounds.high - 1e-9 for line in comparison.contrasts)
+
+
 def _contrasts_table(comparison: Comparison) -> Table:
-    contrasts = [one.contrast for one in comparison.contrasts]
-    clustered = any(one.clusters < one.n for one in contrasts)
-    doubtful = any(one.bounds.low < one.bounds.high - 1e-9 for one in comparison.contrasts)
-    called = any(one.equal_calls is not None for one in comparison.contrasts)
-    several = len(contrasts) > 1
-    head = ["first", "second", "n", *["clusters"] * clustered, "mean 1st", "mean 2nd"]
-    head += ["difference", "95%", "p", *["p_family"] * several, "verdict"]
-    head += ["win/tie/loss", *["bounds"] * doubtful, "pairing", *["equal calls"] * called]
-    body = []
-    for compared in comparison.contrasts:
-        one, bounds = compared.contrast, compared.bounds
-        cells = [one.first, one.second, str(one.n)]
-        cells += [f"{one.clusters} (worth {one.effective:.0f})"] * clustered
-        cells += [signed(one.means[0], 3), signed(one.means[1], 3), signed(one.estimate, 3)]
-        cells += [f"[{signed(one.interval[0], 3)}, {signed(one.interval[1], 3)}]", _p(one.p)]
-        cells += [_p(one.p_family)] * several
-        undecided = one.verdict == "not determined"
-        cells.append(f"not determined at MDE {one.mde:.2f}" if undecided else one.verdict)
-        cells.append(f"{one.wins}/{one.ties}/{one.losses}")
-        cells += [f"[{signed(bounds.low)}, {signed(bounds.high)}]"] * doubtful
-        cells.append(f"×{one.pairing:.2f}")
-        if called:
-            cells.append("–" if compared.equal_calls is None else f"{compared.equal_calls:.0%}")
-        body.append(tuple(cells))
-    return Table(
+    return as_table(
         f"{comparison.name}: differences of ASD ({SCORE_NAMES[comparison.score]}), first - second",
-        tuple(head),
-        tuple(body),
-        2,
-        (*comparison.notes, *_notes(comparison, clustered, doubtful)),
-        ("pairing", "win/tie/loss", "mean 2nd", "mean 1st", "clusters", "equal calls"),
+        contrast_columns(comparison),
+        comparison.contrasts,
+        (*comparison.notes, *_notes(comparison)),
     )
 
 
-def _notes(comparison: Comparison, clustered: bool, doubtful: bool) -> list[str]:
+def _notes(comparison: Comparison) -> list[str]:
     contrasts = [one.contrast for one in comparison.contrasts]
     fewest = min(contrasts, key=lambda one: one.effective)
     notes = [comparison.multiplicity]
     notes.append(
-        f"p: sign flips of problems{' or groups of them' if clustered else ''}; "
+        f"p: sign flips of problems{' or groups of them' if _any_clustered(comparison) else ''}; "
         "95%: CR3 t with pseudo-clusters at the ends of the range."
     )
     if any(one.p_family < 0.05 and one.interval[0] < 0 < one.interval[1] for one in contrasts):
@@ -161,7 +198,7 @@ def _notes(comparison: Comparison, clustered: bool, doubtful: bool) -> list[str]
     if swayed := [one.contrast for one in comparison.contrasts if one.swayed]:
         where = ", ".join(f"{one.first} - {one.second}" for one in swayed[:NAMED])
         notes.append(f"one problem or group of them alone moves by more than its error: {where}.")
-    if doubtful:
+    if _any_doubtful(comparison):
         notes.append("bounds: with every failed or doubtful world at its worst, and at its best.")
     notes.append("pairing: error of the difference over that of separate problems; below 1 it paid")
     if len(contrasts) <= NAMED:
@@ -174,16 +211,11 @@ def _notes(comparison: Comparison, clustered: bool, doubtful: bool) -> list[str]
 
 
 def _flips_table(comparison: Comparison) -> Table | None:
-    body = [
-        (
-            one.contrast.first,
-            one.contrast.second,
-            *(f"{share:.0%}" for share in (flips.right_right, flips.wrong_right)),
-            *(f"{share:.0%}" for share in (flips.right_wrong, flips.wrong_wrong)),
-        )
-        for one in comparison.contrasts
-        if (flips := one.flips)
-    ]
+    body = []
+    for line in comparison.contrasts:
+        if flips := line.flips:
+            shares = (flips.right_right, flips.wrong_right, flips.right_wrong, flips.wrong_wrong)
+            body.append((line.contrast.first, line.contrast.second, *map(percent, shares)))
     if not body:
         return None
     return Table(
@@ -204,7 +236,7 @@ def _powered_table(comparison: Comparison) -> Table | None:
             f"{one.contrast.n}",
             signed(one.contrast.means[0], 3),
             signed(powered.mean, 3),
-            f"[{signed(powered.interval[0], 3)}, {signed(powered.interval[1], 3)}]",
+            span(powered.interval),
             f"×{powered.label_efficiency:.2f}",
         )
         for one in comparison.contrasts
@@ -236,16 +268,6 @@ def _ranks_table(comparison: Comparison) -> Table | None:
         1,
         ("1 is the highest ASD; over the problems that all rows have.",),
     )
-
-
-def _flat(nested: Mapping[str, Any]) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in nested.items():
-        if isinstance(value, Mapping):
-            flat |= {f"{name}.{part}": "" if v is None else v for part, v in value.items()}
-        elif not isinstance(value, list):
-            flat[name] = "" if value is None else value
-    return flat
 
 
 def _p(p: float) -> str:

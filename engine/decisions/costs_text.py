@@ -1,12 +1,13 @@
 """Rendering of costs and their frontier as tables and JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 from oversight.engine.decisions.costs import Costs, Frontier, FrontierPoint, RowCost, Spent
-from oversight.engine.display.quantity import signed
-from oversight.engine.display.table import Table, error_text
+from oversight.engine.display.columns import Column, as_table
+from oversight.engine.display.table import Table
+from oversight.engine.reports.figure_text import estimated, percent
 from oversight.engine.reports.tables import SCORE_NAMES
 
 
@@ -51,39 +52,27 @@ def costs_tables(costs: Costs, frontier: Frontier, ledger: float | None) -> list
 
 
 def _frontier_table(frontier: Frontier) -> Table:
-    unit = "$" if frontier.axis == "dollars" else "tokens"
-    body = [
-        (
-            point.name,
-            _amount(point.cost, frontier.axis),
-            _pm(point),
-            "yes" if point.on_frontier else "",
-            f"{point.membership:.0%}",
-        )
-        for point in frontier.points
+    unit, digits = ("$", 5) if frontier.axis == "dollars" else ("tokens", 0)
+    columns: list[Column[FrontierPoint]] = [
+        Column("row", lambda point: point.name, words=True),
+        Column(f"{unit} a problem", lambda point: f"{point.cost:,.{digits}f}"),
+        Column(frontier.measure, lambda point: estimated(point.worth)),
+        Column("on the frontier", lambda point: "yes" if point.on_frontier else ""),
+        Column("in resamples", lambda point: percent(point.membership), spare=1),
     ]
-    return Table(
+    return as_table(
         f"frontier: {frontier.measure} ({SCORE_NAMES[frontier.score]}) against {unit} a problem",
-        ("row", f"{unit} a problem", frontier.measure, "on the frontier", "in resamples"),
-        tuple(body),
-        1,
+        columns,
+        frontier.points,
         (
             f"{frontier.problems} problems that all rows have. On the frontier: no row is as good "
             "for less, or better for as much.",
             "in resamples: share of resampled problems in which it is; costs stand as they are.",
         ),
-        ("in resamples",),
     )
 
 
 def _costs_table(costs: Costs, ledger: float | None) -> Table:
-    priced = costs.total.dollars is None or costs.total.dollars > 0
-    body = [(row.name, *_spent(row.alone, priced), *_marginal(row, priced)) for row in costs.rows]
-    left = ("", *_marginal(RowCost("", 0, costs.total, costs.total), priced))
-    spare = _spent(costs.total, priced)
-    body.append(("all rows", *("" for _ in spare), *left[1:]))
-    head = ["row", *["$ alone"] * priced, "calls", "tokens in", "cached", "out", "judge's"]
-    head += [*["$ marginal"] * priced, "calls marginal", "tokens marginal"]
     notes = [
         "Each row by itself, with all calls that it makes. marginal: only those that no row above "
         "it made; they add up to the run's.",
@@ -95,38 +84,39 @@ def _costs_table(costs: Costs, ledger: float | None) -> Table:
         notes.append(f"no price is known of {', '.join(costs.unpriced)}; give one with --prices")
     if costs.missing:
         notes.append(f"{costs.missing:,} cells have calls that the store does not hold: left out")
-    return Table(
-        "cost by row",
-        tuple(head),
-        tuple(body),
-        1,
-        tuple(notes),
-        ("cached", "calls marginal", "tokens marginal"),
-    )
+    lines = [CostLine(row.name, row.alone, row.marginal) for row in costs.rows]
+    lines.append(CostLine("all rows", None, costs.total))
+    return as_table("cost by row", _columns(costs.total), lines, notes)
 
 
-def _spent(spent: Spent, priced: bool) -> Sequence[str]:
-    counts = (spent.input_tokens, spent.cached_tokens, spent.output_tokens, spent.judge_tokens)
-    return (
-        *[_dollars(spent.dollars)] * priced,
-        f"{spent.calls:,}",
-        *(f"{count:,}" for count in counts),
-    )
+class CostLine(NamedTuple):
+    name: str
+    alone: Spent | None
+    """None for the whole run."""
+    marginal: Spent
 
 
-def _marginal(row: RowCost, priced: bool) -> Sequence[str]:
-    spent = row.marginal
-    return (*[_dollars(spent.dollars)] * priced, f"{spent.calls:,}", f"{spent.tokens:,}")
+def _columns(total: Spent) -> list[Column[CostLine]]:
+    """Dollars are shown unless everything was free."""
+    priced = total.dollars is None or total.dollars > 0
+    return [
+        Column("row", lambda line: line.name, words=True),
+        _alone("$ alone", (lambda spent: _dollars(spent.dollars)) if priced else None),
+        _alone("calls", lambda spent: f"{spent.calls:,}"),
+        _alone("tokens in", lambda spent: f"{spent.input_tokens:,}"),
+        _alone("cached", lambda spent: f"{spent.cached_tokens:,}", spare=3),
+        _alone("out", lambda spent: f"{spent.output_tokens:,}"),
+        _alone("judge's", lambda spent: f"{spent.judge_tokens:,}"),
+        Column("$ marginal", (lambda line: _dollars(line.marginal.dollars)) if priced else None),
+        Column("calls marginal", lambda line: f"{line.marginal.calls:,}", spare=2),
+        Column("tokens marginal", lambda line: f"{line.marginal.tokens:,}", spare=1),
+    ]
+
+
+def _alone(head: str, cell: Callable[[Spent], str] | None, spare: int = 0) -> Column[CostLine]:
+    shown = (lambda line: cell(line.alone) if line.alone else "") if cell else None
+    return Column(head, shown, spare=spare)
 
 
 def _dollars(dollars: float | None) -> str:
     return "?" if dollars is None else f"{dollars:,.4f}"
-
-
-def _amount(cost: float, axis: str) -> str:
-    return f"{cost:,.5f}" if axis == "dollars" else f"{cost:,.0f}"
-
-
-def _pm(point: FrontierPoint) -> str:
-    half = point.worth.half_width
-    return signed(point.worth.mean) + (f" ± {error_text(half)}" if half else "")

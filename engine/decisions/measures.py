@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oversight.engine.decisions.row_verdicts import judged_right
 from oversight.engine.decisions.rows import RunRows, against_naive
 from oversight.protocols.scores import RANGES, applicable
 from oversight.protocols.scoring.arrays import Flags, Floats
@@ -19,7 +18,7 @@ from oversight.protocols.scoring.calibration import (
     calibration,
     fails_loudly,
 )
-from oversight.protocols.scoring.clustered import Codes, codes, degrees
+from oversight.protocols.scoring.clustered import Codes, degrees
 from oversight.protocols.scoring.ratios import Ratio, gap_recovered
 from oversight.protocols.scoring.resamples import resampled_means, together
 from oversight.protocols.scoring.verdict_measures import (
@@ -92,7 +91,7 @@ def _measured(run: RunRows, row: int, naive: int | None, score: str, seed: int) 
     verdicts = run.table.probs[index.places(row)]
     has_verdict: Flags = ~np.isnan(verdicts[:, 0])
     rewards = _rewards(run, row, score)
-    right = judged_right(run, row)
+    right = run.table.judged_right(row)
     clusters = _clusters(run)
     rewarded = ~np.isnan(rewards)
     us: list[list[float]] = []
@@ -127,7 +126,7 @@ def _against(
     run: RunRows, row: int, naive: int, right: Floats, true: Floats, score: str, seed: int
 ) -> AgainstNaive | None:
     index = run.table.cells
-    alone = judged_right(run, naive)
+    alone = run.table.judged_right(naive)
     both = ~np.isnan(right) & ~np.isnan(alone)
     if not both.any():
         return None
@@ -178,9 +177,9 @@ def _belief(run: RunRows, verdicts: Floats) -> Floats:
 
 def _clusters(run: RunRows) -> Codes:
     """The cluster of each cell: the group of its problem, or the problem itself."""
-    problems = run.sweep.problems
-    keys = [(problem.group, "") if problem.group else ("", problem.id) for problem in problems]
-    clusters: Codes = codes(keys)[run.table.cells.problem]
+    clusters: Codes = run.clusters(problem.id for problem in run.sweep.problems)[
+        run.table.cells.problem
+    ]
     return clusters
 
 

@@ -2,13 +2,52 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
-from oversight.engine.decisions.measures import COVERAGE, VerdictMeasures
+from oversight.engine.decisions.measures import COVERAGE, AgainstNaive, VerdictMeasures
+from oversight.engine.display.columns import Column, as_table
 from oversight.engine.display.quantity import signed
 from oversight.engine.display.table import Table, error_text
+from oversight.engine.reports.figure_text import percent
 from oversight.protocols.scoring.ratios import Ratio
 from oversight.protocols.scoring.verdict_measures import Apart
+
+
+class Versus(NamedTuple):
+    """A row and what it did to the verdicts of its naive judge."""
+
+    name: str
+    naive: AgainstNaive
+
+
+OWN: tuple[Column[VerdictMeasures], ...] = (
+    Column("row", lambda row: row.name, words=True),
+    Column("verdicts", lambda row: str(row.verdicts), spare=1),
+    Column("slope", lambda row: signed(row.slope, 3)),
+    Column(
+        "concordance",
+        lambda row: percent(row.concordance.by_questions if row.concordance else None),
+    ),
+    Column("label eff.", lambda row: _plain(row.label_efficiency, "×"), spare=6),
+    Column("reliability", lambda row: _plain(_calibrated("reliability", row)), spare=4),
+    Column("resolution", lambda row: _plain(_calibrated("resolution", row)), spare=5),
+    Column("cal. error", lambda row: _plain(_calibrated("debiased_error", row))),
+    Column("overconf.", lambda row: signed(_calibrated("overconfidence", row), 3), spare=3),
+    Column("AUROC", lambda row: _plain(row.auroc.area if row.auroc else None)),
+    Column(f"right at {COVERAGE:.0%}", lambda row: percent(row.accuracy_when_sure)),
+    Column("first answer", lambda row: _apart(row.first_label), spare=2),
+)
+
+AGAINST: tuple[Column[Versus], ...] = (
+    Column("row", lambda row: row.name, words=True),
+    Column("right → wrong", lambda row: percent(row.naive.flips.misled)),
+    Column("wrong → right", lambda row: percent(row.naive.flips.corrected)),
+    Column("lift if right", lambda row: signed(row.naive.lift_where_right, 3), spare=1),
+    Column("if wrong", lambda row: signed(row.naive.lift_where_wrong, 3), spare=2),
+    Column("gap recovered", lambda row: _ratio(row.naive.gap_recovered)),
+    Column("truth: nats", lambda row: signed(row.naive.truth_moved, 3)),
+    Column("lie: nats", lambda row: signed(row.naive.lie_moved, 3)),
+)
 
 
 def measures_json(rows: Sequence[VerdictMeasures]) -> list[dict[str, Any]]:
@@ -18,45 +57,10 @@ def measures_json(rows: Sequence[VerdictMeasures]) -> list[dict[str, Any]]:
 
 def measures_tables(rows: Sequence[VerdictMeasures]) -> list[Table]:
     """Tables of each row's own measures, and of those relative to the naive judge."""
-    return [table for table in (_alone(rows), _against(rows)) if table]
-
-
-def _alone(rows: Sequence[VerdictMeasures]) -> Table:
-    body = [
-        (
-            row.name,
-            str(row.verdicts),
-            signed(row.slope, 3),
-            _share(row.concordance.by_questions if row.concordance else None),
-            _plain(row.label_efficiency, "×"),
-            _plain(row.calibration.reliability if row.calibration else None),
-            _plain(row.calibration.resolution if row.calibration else None),
-            _plain(row.calibration.debiased_error if row.calibration else None),
-            signed(row.calibration.overconfidence if row.calibration else None, 3),
-            _plain(row.auroc.area if row.auroc else None),
-            _share(row.accuracy_when_sure),
-            _apart(row.first_label),
-        )
-        for row in rows
-    ]
-    return Table(
+    alone = as_table(
         "verdicts: order, calibration and bias",
-        (
-            "row",
-            "verdicts",
-            "slope",
-            "concordance",
-            "label eff.",
-            "reliability",
-            "resolution",
-            "cal. error",
-            "overconf.",
-            "AUROC",
-            f"right at {COVERAGE:.0%}",
-            "first answer",
-        ),
-        tuple(body),
-        1,
+        OWN,
+        rows,
         (
             "slope: ASD for each unit of value. concordance: pairs of answers that rewards order "
             "as values do; 50% is chance.",
@@ -66,57 +70,30 @@ def _alone(rows: Sequence[VerdictMeasures]) -> Table:
             "the surest verdicts. first answer: reward for arguing it - for the second; ! above "
             "0.2 standard deviations.",
         ),
-        ("label eff.", "resolution", "reliability", "overconf.", "first answer", "verdicts"),
     )
-
-
-def _against(rows: Sequence[VerdictMeasures]) -> Table | None:
-    body = [
-        (
-            row.name,
-            _share(naive.flips.misled),
-            _share(naive.flips.corrected),
-            signed(naive.lift_where_right, 3),
-            signed(naive.lift_where_wrong, 3),
-            _ratio(naive.gap_recovered),
-            signed(naive.truth_moved, 3),
-            signed(naive.lie_moved, 3),
-        )
-        for row in rows
-        if (naive := row.naive)
-    ]
-    if not body:
-        return None
-    return Table(
+    compared = [Versus(row.name, row.naive) for row in rows if row.naive]
+    if not compared:
+        return [alone]
+    against = as_table(
         "against the naive judge, world by world",
-        (
-            "row",
-            "right → wrong",
-            "wrong → right",
-            "lift if right",
-            "if wrong",
-            "gap recovered",
-            "truth: nats",
-            "lie: nats",
-        ),
-        tuple(body),
-        1,
+        AGAINST,
+        compared,
         (
             "right → wrong: share of what the naive judge had right. lift: of accuracy, by whether "
             "the naive judge was right.",
             "gap recovered: (ASD - naive) / (most - naive), 95% by Fieller. nats: move of the "
             "truth's log odds in worlds that argue for it, and against it.",
         ),
-        ("if wrong", "lift if right"),
     )
+    return [alone, against]
 
 
 def _plain(value: float | None, after: str = "") -> str:
     return "–" if value is None else f"{value:z.3f}{after}"
 
 
-def _share(value: float | None) -> str:
-    return "–" if value is None else f"{value:.0%}"
+def _calibrated(name: str, row: VerdictMeasures) -> float | None:
+    return getattr(row.calibration, name) if row.calibration else None
 
 
 def _apart(difference: Apart | None) -> str:

@@ -11,7 +11,7 @@ from oversight.engine.decisions.costs import Costs, RowCost
 from oversight.engine.decisions.rows import RunRows
 from oversight.protocols.scores import applicable
 from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.clustered import Codes, codes, design_effect
+from oversight.protocols.scoring.clustered import design_effect
 from oversight.protocols.scoring.components import (
     Components,
     component_intervals,
@@ -79,7 +79,7 @@ def noise(run: RunRows, costs: Costs, *, score: str = "brier", seed: int = 0) ->
         ids, scores = verdict_scores(run, row, score)
         if len(ids) < 2 or scores.shape[1] * scores.shape[2] < 2:
             continue
-        clusters = cluster_codes(run, ids)
+        clusters = run.clusters(ids)
         parts = components(scores)
         effect = design_effect(scores.mean(axis=(1, 2)), clusters).effect
         intervals = component_intervals(scores, clusters, seed=seed) if clusters.max() else ()
@@ -106,14 +106,9 @@ def verdict_scores(run: RunRows, row: int, score: str) -> tuple[tuple[str, ...],
         worlds = Worlds(np.moveaxis(verdicts, -2, 2), cells.values[whole][:, None, None])
         by_question |= zip(cells.problems[whole].tolist(), worlds.asd(score), strict=True)
     ids = tuple(run.sweep.problems[n].id for n in sorted(by_question))
-    scores = [by_question[n] for n in sorted(by_question)]
-    return ids, np.array(scores).reshape(len(ids), run.sweep.draws, -1)
-
-
-def cluster_codes(run: RunRows, ids: tuple[str, ...]) -> Codes:
-    """Cluster of each problem: its group, or itself if it has none."""
-    groups = {problem.id: problem.group for problem in run.sweep.problems}
-    return codes([(groups[id], "") if groups[id] else ("", id) for id in ids])
+    if not ids:
+        return (), np.empty((0, run.sweep.draws, 1))
+    return ids, np.stack([by_question[n] for n in sorted(by_question)])
 
 
 def _each(row: RowCost, unit: str, run: RunRows) -> tuple[float | None, float | None]:

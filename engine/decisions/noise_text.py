@@ -1,11 +1,22 @@
 """Rendering of a run's variance components and suggested purchases as tables and JSON."""
 
+import math
 from dataclasses import asdict
 from typing import Any
 
-from oversight.engine.decisions.noise import TARGET_RATIO, Noise, Refinement, RowNoise
+from oversight.engine.decisions.noise import TARGET_RATIO, Noise, RowNoise, Ware
+from oversight.engine.display.columns import Column, as_table
 from oversight.engine.display.table import Table
 from oversight.engine.reports.tables import SCORE_NAMES
+
+COMPONENTS: tuple[Column[RowNoise], ...] = (
+    Column("row", lambda row: row.name, words=True),
+    Column("n × draws × verdicts", lambda row: " × ".join(map(str, _design(row)))),
+    Column("questions", lambda row: _variance(row, 0)),
+    Column("draws", lambda row: _variance(row, 1) if row.components.draws > 1 else "–"),
+    Column("verdicts", lambda row: _variance(row, 2) if row.components.verdicts > 1 else "–"),
+    Column("reliability", lambda row: _reliability(row.components.reliability), spare=1),
+)
 
 
 def noise_json(noise: Noise) -> dict[str, Any]:
@@ -16,94 +27,71 @@ def noise_json(noise: Noise) -> dict[str, Any]:
 
 def noise_tables(noise: Noise) -> list[Table]:
     """Tables of components and refinements; [] if no row has several draws or verdicts."""
-    return [_components(noise), _refinements(noise)] if noise.rows else []
-
-
-def _components(noise: Noise) -> Table:
-    body = []
-    for row in noise.rows:
-        parts = row.components
-        share = parts.reliability
-        body.append(
-            (
-                row.name,
-                f"{parts.problems} × {parts.draws} × {parts.verdicts}",
-                *(_part(row, n, shown) for n, shown in enumerate(_variances(row))),
-                "–" if share is None else f"{share:.2f}",
-            )
-        )
-    return Table(
+    if not noise.rows:
+        return []
+    components = as_table(
         f"noise of ASD ({SCORE_NAMES[noise.score]}): variances between questions, draws, verdicts",
-        ("row", "n × draws × verdicts", "questions", "draws", "verdicts", "reliability"),
-        tuple(body),
-        1,
+        COMPONENTS,
+        noise.rows,
         (
             "in brackets 95%, by resampled problems. Of single verdicts; –: there is one of each, "
             "and it counts as what it is nested in.",
             "reliability: share of what problems are seen to differ by that is theirs.",
         ),
-        ("reliability",),
     )
-
-
-def _variances(row: RowNoise) -> tuple[float | None, ...]:
-    parts = row.components
-    within = parts.within if parts.draws > 1 else None
-    return parts.between, within, parts.verdict if parts.verdicts > 1 else None
-
-
-def _part(row: RowNoise, number: int, variance: float | None) -> str:
-    if variance is None:
-        return "–"
-    if not row.intervals:
-        return f"{variance:.4f}"
-    low, high = row.intervals[number]
-    return f"{variance:.4f} [{low:.4f}, {high:.4f}]"
-
-
-def _refinements(noise: Noise) -> Table:
-    body = []
-    for row in noise.rows:
-        parts, by_ware = (
-            row.components,
-            {refinement.ware: refinement for refinement in row.refinements},
-        )
-        error = parts.error_with(parts.problems, parts.draws, parts.verdicts, row.design_effect)
-        best = row.best
-        body.append(
-            (
-                row.name,
-                f"{error**0.5:.3f}",
-                f"{error**0.5 * TARGET_RATIO:.3f}",
-                _refinement(by_ware.get("questions"), noise.unit),
-                _refinement(by_ware.get("debates"), noise.unit),
-                _refinement(by_ware.get("verdicts"), noise.unit),
-                best.ware if best else "–",
-            )
-        )
-    return Table(
+    refinements = as_table(
         "what to buy next for an error a fifth smaller: questions, draws or verdicts",
-        ("row", "error", "then", "to n", "to draws", "to verdicts", "cheapest"),
-        tuple(body),
-        1,
+        _refinements(noise.unit),
+        noise.rows,
         (
             "in brackets what it costs beyond what is paid, by what the row's cells took; –: no "
             "number of these would do, or there is one of each and nobody can tell.",
         ),
-        ("then",),
     )
+    return [components, refinements]
 
 
-def _refinement(refinement: Refinement | None, unit: str) -> str:
-    if refinement is None:
-        return "–"
-    counts = {
-        "questions": refinement.questions,
-        "debates": refinement.debates,
-        "verdicts": refinement.verdicts,
-    }
-    count = f"{counts[refinement.ware]:,}"
-    if refinement.price is None:
-        return count
-    price = f"${refinement.price:,.2f}" if unit == "$" else f"{refinement.price:,.0f} tokens"
-    return f"{count} ({price})"
+def _refinements(unit: str) -> list[Column[RowNoise]]:
+    return [
+        Column("row", lambda row: row.name, words=True),
+        Column("error", lambda row: f"{_error(row):.3f}"),
+        Column("then", lambda row: f"{_error(row) * TARGET_RATIO:.3f}", spare=1),
+        Column("to n", lambda row: _refinement(row, "questions", unit)),
+        Column("to draws", lambda row: _refinement(row, "debates", unit)),
+        Column("to verdicts", lambda row: _refinement(row, "verdicts", unit)),
+        Column("cheapest", lambda row: row.best.ware if row.best else "–"),
+    ]
+
+
+def _design(row: RowNoise) -> tuple[int, int, int]:
+    return row.components.problems, row.components.draws, row.components.verdicts
+
+
+def _error(row: RowNoise) -> float:
+    """Standard error of the row's mean as it stands."""
+    return math.sqrt(row.components.error_with(*_design(row), row.design_effect))
+
+
+def _variance(row: RowNoise, level: int) -> str:
+    """Variance of a level, 0 to 2 from questions to verdicts, with its interval."""
+    parts = row.components
+    variance = (parts.between, parts.within, parts.verdict)[level]
+    if not row.intervals:
+        return f"{variance:.4f}"
+    low, high = row.intervals[level]
+    return f"{variance:.4f} [{low:.4f}, {high:.4f}]"
+
+
+def _reliability(share: float | None) -> str:
+    return "–" if share is None else f"{share:.2f}"
+
+
+def _refinement(row: RowNoise, ware: Ware, unit: str) -> str:
+    for each in row.refinements:
+        if each.ware == ware:
+            count = f"{getattr(each, ware):,}"
+            if each.price is None:
+                return count
+            price = f"${each.price:,.2f}" if unit == "$" else f"{each.price:,.0f} tokens"
+            return f"{count} ({price})"
+    return "–"

@@ -15,8 +15,8 @@ import numpy as np
 from oversight.cache.address import value_address
 from oversight.cache.store import Reader
 from oversight.engine.accounting.prices import PriceList
-from oversight.engine.decisions.noise import cluster_codes, verdict_scores
-from oversight.engine.decisions.rows import RunRows, pairs_meant, row_names
+from oversight.engine.decisions.noise import verdict_scores
+from oversight.engine.decisions.rows import RunRows, cluster, pairs_meant, row_names
 from oversight.engine.errors import UsageError
 from oversight.engine.planning.estimate import Cost, plan_sweep
 from oversight.engine.runs.loaded_sweep import LoadedSweep
@@ -100,7 +100,7 @@ def pilot_spread(pilot: RunRows, first: int, second: int, score: str) -> tuple[S
         )
     one, two = (np.array([scores[id] for id in shared]) for scores in (ours, theirs))
     apart = one.mean(axis=(1, 2)) - two.mean(axis=(1, 2))
-    effect = design_effect(apart, cluster_codes(pilot, tuple(shared))).effect
+    effect = design_effect(apart, pilot.clusters(shared)).effect
     parts = [_parts(each) for each in (one, two)]
     noise = sum(each.rerun * each.problems for each in parts)
     between = max(0.0, float(apart.var(ddof=1)) - noise)
@@ -241,5 +241,4 @@ def _judged_again(row: Row, verdicts: int) -> Row:
 
 
 def _cluster_size(sweep: Sweep) -> float:
-    clusters = {(p.group, "") if p.group else ("", p.id) for p in sweep.problems}
-    return len(sweep.problems) / len(clusters)
+    return len(sweep.problems) / len(set(map(cluster, sweep.problems)))

@@ -3,7 +3,8 @@
 from dataclasses import asdict
 from typing import Any
 
-from oversight.engine.decisions.power import PowerPlan
+from oversight.engine.decisions.power import PowerPlan, Purchase
+from oversight.engine.display.columns import Column, as_table
 from oversight.engine.display.table import Table
 from oversight.engine.reports.tables import SCORE_NAMES
 
@@ -19,22 +20,6 @@ def power_json(plan: PowerPlan) -> dict[str, Any]:
 
 def power_table(plan: PowerPlan) -> Table:
     """One line per design: draws, verdicts, problems, calls and likely cost."""
-    several = len(plan.purchases) > 1
-    judged = len({purchase.verdicts for purchase in plan.purchases}) > 1
-    body = []
-    for purchase in plan.purchases:
-        dollars = "?" if purchase.cost is None else f"{purchase.cost.likely:,.2f}"
-        mark = "cheapest" if purchase == plan.cheapest and several else ""
-        body.append(
-            (
-                str(purchase.draws),
-                *[str(purchase.verdicts)] * judged,
-                f"{purchase.questions:,}",
-                f"{purchase.calls:,}",
-                dollars,
-                mark,
-            )
-        )
     spread = plan.spread
     if plan.source == "pilot":
         where = f"of the pilot, {plan.questions:,} problems"
@@ -65,11 +50,23 @@ def power_table(plan: PowerPlan) -> Table:
         notes.append("with draws: 2 or more, a pilot tells what more draws are worth.")
     if plan.source == "pilot" and not plan.judged:
         notes.append("with judges of the kind redrawn, it tells what more verdicts are worth.")
-    return Table(
+    return as_table(
         f"power: {plan.first} - {plan.second}, a difference of {plan.difference:g} "
         f"({SCORE_NAMES[plan.score]}) with power {plan.power:g}",
-        ("draws", *["verdicts"] * judged, "problems", "calls", "$ likely", ""),
-        tuple(body),
-        0,
-        tuple(notes),
+        _columns(plan),
+        plan.purchases,
+        notes,
     )
+
+
+def _columns(plan: PowerPlan) -> list[Column[Purchase]]:
+    judged = len({each.verdicts for each in plan.purchases}) > 1
+    marked = plan.cheapest if len(plan.purchases) > 1 else None
+    return [
+        Column("draws", lambda each: str(each.draws)),
+        Column("verdicts", (lambda each: str(each.verdicts)) if judged else None),
+        Column("problems", lambda each: f"{each.questions:,}"),
+        Column("calls", lambda each: f"{each.calls:,}"),
+        Column("$ likely", lambda each: f"{each.cost.likely:,.2f}" if each.cost else "?"),
+        Column("", lambda each: "cheapest" if each == marked else ""),
+    ]

@@ -8,12 +8,10 @@ import numpy as np
 
 from oversight.engine.decisions.rows import RunRows
 from oversight.engine.errors import UsageError
-from oversight.protocols.scoring.clustered import codes
 from oversight.protocols.scoring.crossing import Crossing, crossing
 from oversight.protocols.scoring.pressure import (
     Point,
     Pools,
-    best_of_divergence,
     best_of_n,
     tilt,
     value_curves,
@@ -35,8 +33,6 @@ class RowPressure:
     left_out: int
     """Problems whose pool is incomplete, or of another size."""
     points: tuple[Point, ...]
-    bounds: tuple[float, ...]
-    """KL of best-of-n in a large pool without ties, in nats, one per point; () for the tilt."""
     breakdown: Crossing
     """The n at which the value of best-of-n falls to that of a blind choice."""
 
@@ -92,19 +88,13 @@ def row_pressure(
                 "answers): n is between 1 and that; more draws make larger pools"
             )
         points = best_of_n(pools, ns, seed=seed)
-        bounds = tuple(best_of_divergence(n) for n in ns)
     else:
         points = tilt(pools, TILTS if strengths is None else strengths, seed=seed)
-        bounds = ()
     grid = dense(k)
-    clusters = [
-        (group, "") if group else ("", id)
-        for id, group in zip(pools.problems, pools.groups, strict=True)
-    ]
     blind = pools.values.mean(axis=1, keepdims=True)
     curves = value_curves(pools, grid) - blind
-    breakdown = crossing([float(n) for n in grid], curves, codes(clusters), seed=seed)
-    return RowPressure(run.names[row], k, len(pools.problems), left_out, points, bounds, breakdown)
+    breakdown = crossing([float(n) for n in grid], curves, run.clusters(pools.problems), seed=seed)
+    return RowPressure(run.names[row], k, len(pools.problems), left_out, points, breakdown)
 
 
 def dense(k: int) -> list[int]:

@@ -1,14 +1,17 @@
 """Rendering of pressure curves as tables and JSON."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 from oversight.engine.decisions.pressure import RowPressure, SelectionMethod
+from oversight.engine.display.columns import Column, as_table, plain_line
 from oversight.engine.display.quantity import signed
-from oversight.engine.display.table import Table, error_text
+from oversight.engine.display.table import Table
+from oversight.engine.reports.figure_text import estimated
 from oversight.engine.reports.tables import SCORE_NAMES
 from oversight.protocols.scoring.crossing import Crossing
-from oversight.protocols.scoring.pressure import Point
+from oversight.protocols.scoring.pressure import Point, best_of_divergence
 from oversight.protocols.scoring.statistics import Estimate
 
 DETAILED = 3
@@ -22,6 +25,7 @@ def pressure_json(
     rows: Sequence[RowPressure], select: SelectionMethod, score: str
 ) -> dict[str, Any]:
     """`{"rows": [{"name", "pool", "points": [{"strength", "kl", "value": {…}, …}], …}]}`."""
+    columns = _columns(select)
     return {
         "select": select,
         "score": score,
@@ -31,10 +35,7 @@ def pressure_json(
                 "pool": row.pool,
                 "problems": row.problems,
                 "left_out": row.left_out,
-                "points": [
-                    _point(point, row.bounds[n] if row.bounds else None)
-                    for n, point in enumerate(row.points)
-                ],
+                "points": [plain_line(columns, point) for point in row.points],
                 "breakdown": {
                     "n": row.breakdown.at,
                     "low": row.breakdown.interval[0],
@@ -47,21 +48,44 @@ def pressure_json(
     }
 
 
-def _point(point: Point, bound: float | None) -> dict[str, Any]:
-    return {
-        "strength": point.strength,
-        "kl": point.kl,
-        "kl_bound": bound,
-        "value": figure_json(point.value),
-        "reward": figure_json(point.reward),
-        "honest": figure_json(point.honest),
-    }
+def _columns(select: SelectionMethod) -> list[Column[Point]]:
+    """The columns of a curve."""
+    best_of = select == "bon"
+    return [
+        Column(
+            "n" if best_of else "β",
+            lambda point: f"{point.strength:g}",
+            ("strength",),
+            attrgetter("strength"),
+        ),
+        Column("KL", lambda point: f"{point.kl:.3f}", ("kl",), attrgetter("kl")),
+        Column(
+            "large pool",
+            (lambda point: f"{_bound(point):.3f}") if best_of else None,
+            ("kl_bound",),
+            lambda point: _bound(point) if best_of else None,
+            spare=1,
+        ),
+        figure_column("E[v]", "value"),
+        figure_column("E[u]", "reward"),
+        figure_column("honest", "honest", sign=False),
+    ]
 
 
-def figure_json(estimate: Estimate) -> dict[str, float | None]:
-    """`{"mean", "low", "high"}`; nulls without an interval."""
-    low, high = estimate.interval or (None, None)
-    return {"mean": estimate.mean, "low": low, "high": high}
+def _bound(point: Point) -> float:
+    """KL of best-of-n in a large pool without ties, nats."""
+    return best_of_divergence(int(point.strength))
+
+
+def figure_column(head: str, name: str, *, sign: bool = True) -> Column[Any]:
+    """The column of an estimate, in JSON `{"mean", "low", "high"}`, nulls without an interval."""
+
+    def plain(line: object) -> dict[str, float | None]:
+        estimate: Estimate = getattr(line, name)
+        low, high = estimate.interval or (None, None)
+        return {"mean": estimate.mean, "low": low, "high": high}
+
+    return Column(head, lambda line: estimated(getattr(line, name), 3, sign=sign), (name,), plain)
 
 
 def pressure_tables(
@@ -72,7 +96,12 @@ def pressure_tables(
         return []
     tables = [_summary(rows, select, score)]
     if len(rows) <= DETAILED:
-        tables += [_curve(row, select) for row in rows]
+        notes = (
+            "KL in nats, mean over problems; large pool: ln n - (n-1)/n, what it tends to.",
+            "honest: share selected that has the highest value.",
+        )
+        columns = _columns(select)
+        tables += [as_table(row.name, columns, row.points, notes) for row in rows]
     return tables
 
 
@@ -98,47 +127,11 @@ def _summary(rows: Sequence[RowPressure], select: SelectionMethod, score: str) -
         notes.append(f"up to {most} problems are left out: a world of theirs has no verdict.")
     return Table(
         f"pressure: E[v] under {how}, rewarded by the {SCORE_NAMES[score]} score",
-        (
-            "row",
-            "problems",
-            "pool",
-            *(f"{sign}={strength:g}" for strength in strengths),
-            "breakdown",
-        ),
+        ("row", "problems", "pool", *(f"{sign}={s:g}" for s in strengths), "breakdown"),
         tuple(body),
         1,
         tuple(notes),
         ("problems",),
-    )
-
-
-def _curve(row: RowPressure, select: SelectionMethod) -> Table:
-    body = []
-    for n, point in enumerate(row.points):
-        bound = [f"{row.bounds[n]:.3f}"] if row.bounds else []
-        figures = (
-            plus_minus(point.value),
-            plus_minus(point.reward),
-            plus_minus(point.honest, sign=False),
-        )
-        body.append((f"{point.strength:g}", f"{point.kl:.3f}", *bound, *figures))
-    return Table(
-        row.name,
-        (
-            "n" if select == "bon" else "β",
-            "KL",
-            *["large pool"] * bool(row.bounds),
-            "E[v]",
-            "E[u]",
-            "honest",
-        ),
-        tuple(body),
-        0,
-        (
-            "KL in nats, mean over problems; large pool: ln n - (n-1)/n, what it tends to.",
-            "honest: share selected that has the highest value.",
-        ),
-        ("large pool",),
     )
 
 
@@ -147,10 +140,3 @@ def _breakdown(crossing: Crossing) -> str:
         return "none within range"
     low, high = (f"{end:.1f}" if end is not None else "–" for end in crossing.interval)
     return f"{'none' if crossing.at is None else f'{crossing.at:.1f}'} [{low}, {high}]"
-
-
-def plus_minus(estimate: Estimate, *, sign: bool = True) -> str:
-    """The mean, ± half the width of its interval if it has one."""
-    half = estimate.half_width
-    mean = signed(estimate.mean, 3) if sign else f"{estimate.mean:z.3f}"
-    return mean if half is None else f"{mean} ± {error_text(half, 3)}"

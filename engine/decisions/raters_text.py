@@ -4,31 +4,78 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from oversight.engine.decisions.raters import RaterAgreement, RaterStanding
+from oversight.engine.decisions.raters import (
+    JudgeBeside,
+    RaterAgreement,
+    RaterQuality,
+    RaterStanding,
+    SelfAgreement,
+)
+from oversight.engine.display.columns import Column, as_table
 from oversight.engine.display.quantity import signed
 from oversight.engine.display.table import Table, as_text
+from oversight.engine.reports.figure_text import estimated, percent
 from oversight.protocols.scoring.agreement import Agreement
-from oversight.protocols.scoring.statistics import Estimate
 
 NO_PAIRS = (
     "no task has probabilities of two raters, or all are one: oversight human serve RUN --each 2"
 )
 
 
+STANDINGS: tuple[Column[RaterStanding], ...] = (
+    Column("rater", lambda each: each.rater, words=True),
+    Column("answered", lambda each: f"{each.answered:,}"),
+    Column("no answer", lambda each: f"{each.abstained:,}"),
+    Column("under way", lambda each: f"{each.under_way:,}"),
+    Column("let lie", lambda each: f"{each.let_lie:,}"),
+    Column("attention", lambda each: _attention(each)),
+)
+
+RATERS: tuple[Column[RaterQuality], ...] = (
+    Column("rater", lambda each: each.rater, words=True),
+    Column("judged", lambda each: f"{each.judged:,}"),
+    Column("no answer", lambda each: f"{each.abstained:,}"),
+    Column("Brier", lambda each: estimated(each.brier, 3)),
+    Column("right", lambda each: percent(each.accuracy)),
+    Column(
+        "calibration error",
+        lambda each: f"{each.calibration.debiased_error:z.2f}" if each.calibration else "–",
+        spare=1,
+    ),
+    Column(
+        "overconfident",
+        lambda each: signed(each.calibration.overconfidence if each.calibration else None),
+        spare=2,
+    ),
+    Column("moved by what was said", lambda each: estimated(each.moved, 3)),
+    Column(
+        "median s", lambda each: "–" if each.seconds is None else f"{each.seconds:.0f}", spare=3
+    ),
+    Column("attention", lambda each: _attention(each)),
+)
+
+BESIDE: tuple[Column[JudgeBeside], ...] = (
+    Column("judge", lambda each: each.judge, words=True),
+    Column("transcripts", lambda each: f"{each.transcripts:,}"),
+    Column("persons", lambda each: estimated(each.persons, 3)),
+    Column("judge", lambda each: estimated(each.model, 3)),
+    Column("persons less judge", lambda each: estimated(each.difference, 3)),
+    Column("apart", lambda each: f"{each.apart:.2f}"),
+    Column("same", lambda each: percent(each.same)),
+    Column("alpha", lambda each: signed(each.alpha.alpha if each.alpha else None)),
+)
+
+AGAIN: tuple[Column[SelfAgreement], ...] = (
+    Column("rater", lambda each: each.rater, words=True),
+    Column("repeated", lambda each: f"{each.repeated:,}"),
+    Column("apart", lambda each: f"{each.apart:.2f}"),
+    Column("same", lambda each: percent(each.same)),
+    Column("alpha", lambda each: f"{each.alpha.alpha:+.2f}" if each.alpha else "–"),
+)
+
+
 def standings_text(found: Sequence[RaterStanding]) -> str:
-    body = tuple(
-        (
-            each.rater,
-            f"{each.answered:,}",
-            f"{each.abstained:,}",
-            f"{each.under_way:,}",
-            f"{each.let_lie:,}",
-            f"{each.passed}/{each.checks}" if each.checks else "–",
-        )
-        for each in found
-    )
-    head = ("rater", "answered", "no answer", "under way", "let lie", "attention")
-    return as_text(Table("Raters", head, body, 1))
+    return as_text(as_table("Raters", STANDINGS, found))
 
 
 def agreement_json(found: RaterAgreement) -> dict[str, Any]:
@@ -37,28 +84,6 @@ def agreement_json(found: RaterAgreement) -> dict[str, Any]:
 
 
 def agreement_text(found: RaterAgreement) -> str:
-    raters = Table(
-        "Raters",
-        ("rater", "judged", "no answer", "Brier", "right", "calibration error", "overconfident",
-         "moved by what was said", "median s", "attention"),
-        tuple(
-            (
-                each.rater,
-                f"{each.judged:,}",
-                f"{each.abstained:,}",
-                _figure(each.brier),
-                "–" if each.accuracy is None else f"{each.accuracy:.0%}",
-                "–" if each.calibration is None else f"{each.calibration.debiased_error:z.2f}",
-                "–" if each.calibration is None else signed(each.calibration.overconfidence),
-                _figure(each.moved),
-                "–" if each.seconds is None else f"{each.seconds:.0f}",
-                f"{each.passed}/{each.checks}" if each.checks else "–",
-            )
-            for each in found.raters
-        ),
-        1,
-        spare=("median s", "overconfident", "calibration error"),
-    )  # fmt: skip
     agreement = Table(
         f"Agreement on {found.tasks:,} tasks (Krippendorff's alpha)",
         ("of", "alpha", "95%", "tasks", "answers"),
@@ -69,51 +94,13 @@ def agreement_text(found: RaterAgreement) -> str:
         1,
         () if found.interval else (NO_PAIRS,),
     )
-    tables = [raters, agreement]
+    tables = [as_table("Raters", RATERS, found.raters), agreement]
     if found.beside:
-        head = (
-            "judge",
-            "transcripts",
-            "persons",
-            "judge",
-            "persons less judge",
-            "apart",
-            "same",
-            "alpha",
-        )
-        body = tuple(
-            (
-                each.judge,
-                f"{each.transcripts:,}",
-                _figure(each.persons),
-                _figure(each.model),
-                _figure(each.difference),
-                f"{each.apart:.2f}",
-                f"{each.same:.0%}",
-                "–" if each.alpha is None else signed(each.alpha.alpha),
-            )
-            for each in found.beside
-        )  # fmt: skip
         title = "The same transcripts before persons and before the judge of the run (Brier score)"
-        tables.append(Table(title, head, body, 1))
+        tables.append(as_table(title, BESIDE, found.beside))
     if found.again:
-        tables.append(
-            Table(
-                "Self-agreement: transcripts that a rater judged twice",
-                ("rater", "repeated", "apart", "same", "alpha"),
-                tuple(
-                    (
-                        each.rater,
-                        f"{each.repeated:,}",
-                        f"{each.apart:.2f}",
-                        f"{each.same:.0%}",
-                        "–" if each.alpha is None else f"{each.alpha.alpha:+.2f}",
-                    )
-                    for each in found.again
-                ),
-                1,
-            )
-        )
+        title = "Self-agreement: transcripts that a rater judged twice"
+        tables.append(as_table(title, AGAIN, found.again))
     return "\n\n".join(map(as_text, tables))
 
 
@@ -125,8 +112,6 @@ def _alpha(agreement: Agreement | None) -> tuple[str, str, str, str]:
     return signed(agreement.alpha, 3), between, f"{agreement.units:,}", f"{agreement.values:,}"
 
 
-def _figure(estimate: Estimate | None) -> str:
-    if estimate is None:
-        return "–"
-    half = estimate.half_width
-    return signed(estimate.mean, 3) + ("" if half is None else f" ± {half:.3f}")
+def _attention(rater: RaterStanding | RaterQuality) -> str:
+    """Attention items passed, of those answered."""
+    return f"{rater.passed}/{rater.checks}" if rater.checks else "–"

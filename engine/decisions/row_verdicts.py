@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from oversight.engine.decisions.rows import RunRows
-from oversight.protocols.scores import TIE, applicable
+from oversight.protocols.scores import applicable
 from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.bounds import world_bounds
 from oversight.protocols.scoring.verdict_measures import Flips
@@ -38,7 +38,7 @@ class RowVerdicts:
         line = 0
         for run, places in zip(runs, columns, strict=True):
             for row in range(len(run.sweep.rows)):
-                self._right[line, places] = judged_right(run, row)
+                self._right[line, places] = run.table.judged_right(row)
                 self._low[line, places], self._high[line, places] = _ends(run, row, score)
                 line += 1
 
@@ -74,17 +74,6 @@ class RowVerdicts:
             most = float((high[one, both] - low[two, both]).sum() / n)
             differences.append(DifferenceBounds(n, least, most))
         return differences
-
-
-def judged_right(run: RunRows, row: int) -> Floats:
-    """Accuracy of the judge in each cell of a row, in [0, 1]; NaN without a verdict."""
-    index = run.table.cells
-    verdicts = run.table.probs[index.places(row)]
-    has_verdict = ~np.isnan(verdicts[:, 0])
-    largest = verdicts >= np.fmax.reduce(verdicts, axis=1, initial=-np.inf)[:, None] - TIE
-    best = (largest & index.best[index.problem]).sum(axis=1)
-    right: Floats = np.where(has_verdict, best / np.maximum(largest.sum(axis=1), 1), np.nan)
-    return right
 
 
 def _columns(run: RunRows, worlds: dict[tuple[str, int, int], int]) -> list[int]:

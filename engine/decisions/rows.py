@@ -1,6 +1,6 @@
 """Rows of a run for comparison: short names, measures, and lookup by name."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -13,6 +13,8 @@ from oversight.engine.sweeps.rows import Row
 from oversight.engine.sweeps.sweep import Sweep
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.protocol import kind
+from oversight.protocols.question import Problem
+from oversight.protocols.scoring.clustered import Codes, codes
 from oversight.protocols.scoring.sample import Sample
 
 MAX_LISTED = 12
@@ -37,6 +39,16 @@ class RunRows:
         """ASD by row name, of every row with a complete problem."""
         found = {name: self.table.worlds(n).samples(score, ()) for n, name in enumerate(self.names)}
         return {name: samples.asd for name, samples in found.items() if samples}
+
+    def clusters(self, ids: Iterable[str]) -> Codes:
+        """The cluster of each of these problems, as a whole number."""
+        clusters = {problem.id: cluster(problem) for problem in self.sweep.problems}
+        return codes([clusters[id] for id in ids])
+
+
+def cluster(problem: Problem) -> tuple[str, str]:
+    """What is resampled together: the group of a problem, or the problem itself if it has none."""
+    return (problem.group, "") if problem.group else ("", problem.id)
 
 
 def read_rows(folder: Path, opened: LoadedSweep | None = None) -> RunRows:
@@ -89,11 +101,16 @@ def pairs_meant(
     if not every:
         raise UsageError(f"{first!r} and {second!r} mean the same row, {names[ones[0]]}")
     alike = [(one, two) for one, two in every if same_roles(rows[one], rows[two])]
-    # Where both words match both rows of a pair, keep one of its two orders.
-    distinct: dict[frozenset[int], tuple[int, int]] = {}
-    for pair in alike or every:
-        distinct.setdefault(frozenset(pair), pair)
-    return list(distinct.values())
+    return distinct(alike or every)
+
+
+def distinct(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Each pair of rows once, in the order in which it came first: `A,B` and `B,A` are one
+    contrast."""
+    found: dict[frozenset[int], tuple[int, int]] = {}
+    for pair in pairs:
+        found.setdefault(frozenset(pair), pair)
+    return list(found.values())
 
 
 def against_naive(rows: Sequence[Row]) -> list[tuple[int, int]]:

@@ -11,7 +11,6 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from oversight.engine.decisions.row_verdicts import judged_right
 from oversight.engine.decisions.rows import RunRows, against_naive, rows_meant
 from oversight.engine.errors import UsageError
 from oversight.engine.reports.axes import axes
@@ -205,10 +204,7 @@ def _breakdown(
         ],
         axis=1,
     )
-    sample = samples[next(iter(used))]
-    clusters = dict(zip(sample.questions, sample.clusters, strict=True))
-    of = codes([clusters[id] for id in every.questions])
-    return breakdown_gap(gaps, lifts, of, seed=seed)
+    return breakdown_gap(gaps, lifts, run.clusters(every.questions), seed=seed)
 
 
 def _games(run: RunRows, meant: list[int], game: Game) -> Games:
@@ -219,15 +215,16 @@ def _games(run: RunRows, meant: list[int], game: Game) -> Games:
     wins, played = np.zeros(shape), np.zeros(shape)
     counted = np.ones_like(index.truth) if game == "balanced" else ~index.truth
     for n in meant:
-        right = judged_right(run, n)
+        right = run.table.judged_right(n)
         there = counted & ~np.isnan(right)
         of = index.problem[there]
         g, h = guards.index(rows[n].judge), houdinis.index(rows[n].agent)
         wins[:, g, h] += np.bincount(of, right[there], len(sweep.problems))
         played[:, g, h] += np.bincount(of, minlength=len(sweep.problems))
-    keys = [(p.group, "") if p.group else ("", p.id) for p in sweep.problems]
     try:
-        return Games(guards, houdinis, wins, played, codes(keys))
+        return Games(
+            guards, houdinis, wins, played, run.clusters(problem.id for problem in sweep.problems)
+        )
     except ValueError as exc:
         raise UsageError(f"{run.folder}: {exc}") from exc
 
@@ -240,7 +237,7 @@ def _from_naive_judges(run: RunRows) -> dict[str, float]:
     for n, row in enumerate(run.sweep.rows):
         if kind(type(row.protocol)) != kind(NaiveJudge):
             continue
-        right = judged_right(run, n)
+        right = run.table.judged_right(n)
         has_verdict = ~np.isnan(right)
         if has_verdict.any():
             problems = len(np.unique(run.table.cells.problem[has_verdict]))

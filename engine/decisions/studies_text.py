@@ -5,6 +5,7 @@ from typing import Any
 from oversight.engine.decisions.studies import Studies
 from oversight.engine.display.quantity import signed
 from oversight.engine.display.table import Table
+from oversight.engine.reports.figure_text import span
 from oversight.engine.reports.tables import SCORE_NAMES
 
 
@@ -45,14 +46,14 @@ def studies_table(found: Studies) -> Table:
             study.run,
             f"{study.contrast.n}",
             signed(study.contrast.estimate, 3),
-            _span(study.contrast.interval),
+            span(study.contrast.interval),
             f"{weight:.0%}",
         )
         for study, weight in zip(found.studies, pooled.weights, strict=True)
     ]
-    body.append(("mean over data sets", "", signed(pooled.mean, 3), _span(pooled.interval), ""))
+    body.append(("mean over data sets", "", signed(pooled.mean, 3), span(pooled.interval), ""))
     if pooled.prediction:
-        body.append(("on a new one", "", "", _span(pooled.prediction), ""))
+        body.append(("on a new one", "", "", span(pooled.prediction), ""))
     first, second = found.studies[0].contrast.first, found.studies[0].contrast.second
     return Table(
         f"{first} - {second}, over {pooled.studies} data sets ({SCORE_NAMES[found.score]})",
@@ -64,7 +65,3 @@ def studies_table(found: Studies) -> Table:
             "effects, REML, Hartung and Knapp's t. On a new one: prediction interval.",
         ),
     )
-
-
-def _span(interval: tuple[float, float]) -> str:
-    return f"[{signed(interval[0], 3)}, {signed(interval[1], 3)}]"

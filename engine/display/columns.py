@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from oversight.engine.display.table import Table
+from oversight.engine.display.table import Table, as_csv
 
 _Line = TypeVar("_Line")
 
@@ -78,12 +78,19 @@ def _filled(value: Any, parts: tuple[str, ...]) -> Any:
     return value
 
 
-def flat(plain: Plain, before: str = "") -> dict[str, Any]:
-    """Nested mappings as one, with dotted names, as CSV has them; "" where there is no value."""
+def lines_csv(columns: Sequence[Column[_Line]], lines: Iterable[_Line]) -> str:
+    """The lines for programs as comma-separated values; lists within them are left out."""
+    cells = [_flat(plain_line(columns, line, parts=True)) for line in lines]
+    head = list(dict.fromkeys(name for line in cells for name in line))
+    return as_csv(head, [[line.get(name, "") for name in head] for line in cells])
+
+
+def _flat(plain: Plain, before: str = "") -> dict[str, Any]:
+    """Nested mappings as one, with dotted names; "" where there is no value."""
     cells: dict[str, Any] = {}
     for name, value in plain.items():
         if isinstance(value, Mapping):
-            cells |= flat(value, f"{before}{name}.")
-        else:
+            cells |= _flat(value, f"{before}{name}.")
+        elif not isinstance(value, list):
             cells[f"{before}{name}"] = "" if value is None else value
     return cells

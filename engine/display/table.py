@@ -124,11 +124,12 @@ def as_csv(head: Sequence[str], body: Sequence[Sequence[object]]) -> str:
     writer = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     writer.writerow(head)
     for cells in body:
-        writer.writerow([_inert(cell) if isinstance(cell, str) else cell for cell in cells])
+        writer.writerow([inert(cell) if isinstance(cell, str) else cell for cell in cells])
     return out.getvalue().rstrip("\n")
 
 
-def _inert(text: str) -> str:
+def inert(text: str) -> str:
+    """Text that no spreadsheet runs as a formula: such a one begins with an apostrophe."""
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 

@@ -10,6 +10,7 @@ from oversight.engine.reports.secondary import SecondaryMeasures
 from oversight.engine.runs.outcome import OutcomeRecord
 from oversight.engine.sweeps.sweep import Sweep
 from oversight.protocols.judges.logprob import ENOUGH
+from oversight.protocols.scores import TIE
 from oversight.protocols.scoring.arrays import Flags, Floats
 from oversight.protocols.scoring.world_table import WorldBlock, WorldTable
 from oversight.protocols.scoring.worlds import Worlds
@@ -76,6 +77,19 @@ class OutcomeTable:
                 for at in [places[block.cells]]
             ),
         )
+
+    def judged_right(self, row: int) -> Floats:
+        """Accuracy of the judge in each cell of a row, in [0, 1]; NaN without a verdict.
+
+        It is right if a best answer has the largest probability, and to the share of the best among
+        those that tie for it.
+        """
+        verdicts = self.probs[self.cells.places(row)]
+        largest = verdicts >= np.fmax.reduce(verdicts, axis=1, initial=-np.inf)[:, None] - TIE
+        best = (largest & self.cells.best[self.cells.problem]).sum(axis=1)
+        share = best / np.maximum(largest.sum(axis=1), 1)
+        right: Floats = np.where(np.isnan(verdicts[:, 0]), np.nan, share)
+        return right
 
     def landed(self, row: int) -> Flags:
         """Which cells of a row have an outcome."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import orjson
 
+from oversight.engine.display.table import inert
 from oversight.engine.errors import UsageError
 from oversight.engine.reports.frame_pool import encoded_chunks
 from oversight.engine.reports.frame_tables import TABLES, Columns, Kind
@@ -242,5 +243,5 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         value = value.decode()
     if isinstance(value, str):
-        return f"'{value}" if value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+        return inert(value)
     return orjson.dumps(value).decode() if isinstance(value, tuple) else value

@@ -11,7 +11,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
@@ -20,6 +20,7 @@ import orjson
 from oversight.cache.errors import ReplayMiss
 from oversight.cache.store import Reader
 from oversight.engine.accounting.prices import PriceList
+from oversight.engine.reports.axes import axes
 from oversight.engine.reports.frame_tables import FROM_OUTCOMES, SPENT, TABLES
 from oversight.engine.reports.replayed import Recorded, ReplayedCell, replayed_cells
 from oversight.engine.reports.results import collect
@@ -27,9 +28,7 @@ from oversight.engine.runs.loaded_sweep import LoadedSweep
 from oversight.engine.runs.outcome import OutcomeRecord
 from oversight.engine.runs.outcome_index import OutcomeIndex
 from oversight.engine.runs.run_folder import OUTCOMES, outcomes
-from oversight.engine.sweeps.rows import Row
 from oversight.engine.sweeps.sweep import Cell
-from oversight.protocols.agents.agent import Speaker
 from oversight.protocols.scores import SCORES, applicable
 from oversight.protocols.scoring.worlds import BETAS
 from oversight.protocols.transcript import Verdict
@@ -68,7 +67,9 @@ class FrameReader:
     def __init__(self, source: FrameSource) -> None:
         self._source = source
         sweep = source.opened.sweep
-        self._axes = [_axes(row, sweep.seed) for row in sweep.rows]
+        self._axes = [
+            (row.kind, row.agent, row.judge, *astuple(axes(row, sweep.seed))) for row in sweep.rows
+        ]
         self._numbers = {row.address: n for n, row in enumerate(sweep.rows)}
         self._outcomes = OutcomeIndex(source.folder / OUTCOMES, len(sweep))
         self._store: Reader | None = None
@@ -118,25 +119,6 @@ class FrameReader:
                 lines["judgements"] += _judgements(key, replayed.outcome)
         lines["calls"] = [_call(address, one, spent.of_call(one)) for address, one in calls.items()]
         return lines
-
-
-def _axes(row: Row, seed: int) -> tuple[Any, ...]:
-    protocol = row.protocol
-    agent = getattr(protocol, "agent", None)
-    plain = agent.base_agent if isinstance(agent, Speaker) else None
-    rounds = getattr(protocol, "rounds", getattr(protocol, "turns", None))
-    return (
-        row.kind,
-        row.agent,
-        row.judge,
-        plain.model if plain else None,
-        protocol.judge.base_agent.model,
-        rounds if isinstance(rounds, int) else None,
-        getattr(protocol, "simultaneous", None),
-        getattr(agent, "n", 1) if plain else None,
-        plain.temperature if plain else None,
-        seed,
-    )
 
 
 def _settings(value: object) -> Any:

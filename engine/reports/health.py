@@ -104,7 +104,6 @@ class HealthCheck:
         self._examples: dict[str, str] = {}
         self._run = self._verdicts = 0
         self._captured: list[float] = []
-        self._judged = 0
 
     def add(self, record: OutcomeRecord) -> None:
         self._run += 1
@@ -138,8 +137,8 @@ class HealthCheck:
             low = sum(captured < CAPTURED for captured in self._captured)
             off = mean < CAPTURED
             example = self._examples.get("captured mass", "")
-            name = "captured mass"
-            signs.append(Sign(name, low, mean, off, example, ADVICE[name] * off))
+            advice = ADVICE["captured mass"] * off
+            signs.append(Sign("captured mass", low, mean, off, example, advice))
         return Health(self._run, self._verdicts, tuple(signs))
 
     def _note(self, name: str, record: OutcomeRecord, said: str) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
-from oversight.engine.display.columns import flat, plain_line
-from oversight.engine.display.table import Table, as_csv, formatted
+from oversight.engine.display.columns import lines_csv, plain_line
+from oversight.engine.display.table import Table, formatted
 from oversight.engine.errors import RunFolderError
 from oversight.engine.reports.results import Results
 from oversight.engine.reports.row_columns import columns
@@ -43,7 +43,7 @@ def report(
     if format == "json":
         return _json(results, sections)
     if format == "csv":
-        return _csv(results)
+        return lines_csv(columns(results), results.rows)
     shown = [
         *tables(results, measures=measures),
         *(table for section in sections for table in section.tables),
@@ -88,13 +88,6 @@ def _json(results: Results, sections: Sequence[Section]) -> str:
         **{section.key: section.value for section in sections},
     }
     return orjson.dumps(plain, option=orjson.OPT_INDENT_2).decode()
-
-
-def _csv(results: Results) -> str:
-    every = columns(results)
-    lines = [flat(plain_line(every, row, parts=True)) for row in results.rows]
-    head = list(dict.fromkeys(name for line in lines for name in line))
-    return as_csv(head, [[line.get(name, "") for name in head] for line in lines])
 
 
 ENDINGS = {"text": "txt", "markdown": "md", "json": "json", "latex": "tex", "csv": "csv"}

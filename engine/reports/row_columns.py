@@ -9,8 +9,8 @@ from typing import Any
 
 from oversight.engine.display.columns import Column
 from oversight.engine.display.quantity import signed
-from oversight.engine.display.table import error_text
 from oversight.engine.reports.axes import Axes
+from oversight.engine.reports.figure_text import estimated, percent
 from oversight.engine.reports.results import ByChoice, Mean, Results, RowResult
 from oversight.protocols.scoring.bounds import Bounds
 from oversight.protocols.scoring.statistics import Estimate
@@ -47,7 +47,7 @@ def columns(results: Results) -> list[Column[RowResult]]:
         Column("n", lambda row: str(row.n), ("n",), lambda row: row.n),
         Column(key=("cells",), value=lambda row: row.cells),
         Column(key=("missing",), value=lambda row: row.missing),
-        _figure("ASD", ("asd",), lambda row: row.asd, _pm),
+        _figure("ASD", ("asd",), lambda row: row.asd, estimated),
         _figure("lift", ("lift",), lambda row: row.lift, _lift if lift else None, spare=2),
         Column(key=("mde",), value=lambda row: row.mde),
         *(
@@ -67,7 +67,7 @@ def columns(results: Results) -> list[Column[RowResult]]:
         ),
         Column(
             "chose right",
-            (lambda row: _percent(row.chose_right)) if chose else None,
+            (lambda row: percent(row.chose_right)) if chose else None,
             ("chose_right",),
             lambda row: row.chose_right,
             spare=3 + len(by_beta),
@@ -123,13 +123,22 @@ def _figure(
     return Column(head, shown, key, lambda row: _parts(of(row)), PARTS, spare=spare)
 
 
+def _share(figure: Estimate | None) -> str:
+    if figure is None:
+        return "–"
+    if figure.interval is None:
+        return percent(figure.mean)
+    low, high = figure.interval
+    return f"{figure.mean:.0%} [{low:.0%}, {high:.0%}]"
+
+
 CHOICE_COLUMNS: tuple[Column[RowResult], ...] = (
     Column("agent right", lambda row: n_text(_choice(row).judge_right), spare=1),
     _figure(
         "judge right too",
         ("by_choice", "judge_right_given_agent_right"),
         lambda row: _choice(row).judge_right,
-        lambda figure: _share(figure),
+        _share,
         spare=2,
     ),
     Column("agent wrong", lambda row: n_text(_choice(row).judge_wrong)),
@@ -137,7 +146,7 @@ CHOICE_COLUMNS: tuple[Column[RowResult], ...] = (
         "judge wrong too",
         ("by_choice", "judge_wrong_given_agent_wrong"),
         lambda row: _choice(row).judge_wrong,
-        lambda figure: _share(figure),
+        _share,
     ),
 )
 
@@ -195,33 +204,14 @@ def _captured(world: str, row: RowResult) -> Estimate | None:
     return getattr(row.captured, world) if row.captured else None
 
 
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{share:.0%}"
-
-
-def _pm(figure: Estimate | None) -> str:
-    if figure is None:
-        return "–"
-    if figure.half_width is None:
-        return _signed(figure)
-    return f"{signed(figure.mean)} ± {error_text(figure.half_width)}"
-
-
 def _lift(figure: Estimate | None) -> str:
     """The naive judge's own is nothing by definition, and needs no interval."""
     own = figure is not None and figure.mean == 0 and not figure.half_width
-    return _signed(figure) if own else _pm(figure)
+    return _signed(figure) if own else estimated(figure)
 
 
 def n_text(figure: Estimate | None) -> str:
     return str(figure.n) if figure else "0"
-
-
-def _share(figure: Estimate | None) -> str:
-    if figure is None or figure.interval is None:
-        return "–" if figure is None else f"{figure.mean:.0%}"
-    low, high = figure.interval
-    return f"{figure.mean:.0%} [{low:.0%}, {high:.0%}]"
 
 
 def _signed(figure: Estimate | None) -> str:

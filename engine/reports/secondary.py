@@ -9,7 +9,6 @@ import numpy as np
 from oversight.engine.reports.cell_index import CellIndex
 from oversight.engine.runs.outcome import OutcomeRecord
 from oversight.engine.sweeps.sweep import Sweep
-from oversight.protocols.scores import TIE
 from oversight.protocols.scoring.arrays import Flags, Floats
 from oversight.protocols.scoring.sample import Sample
 
@@ -86,21 +85,16 @@ class SecondaryMeasures:
         right = (places != UNKNOWN_ANSWER) & self.cells.best[self.cells.problem[cells], places]
         return float(right.mean())
 
-    def by_choice(self, row: int, probs: Floats) -> tuple[Sample | None, Sample | None]:
+    def by_choice(self, row: int, right: Floats) -> tuple[Sample | None, Sample | None]:
         """How often the judge was right where the agent chose right, and wrong where it chose
         wrong, in the worlds of the answers chosen: problem by problem, the mean over its draws.
 
-        The judge is right if a best answer has the largest probability, and to the share of the
-        best among those that tie for it. probs: of all cells of the sweep, by place.
+        right: accuracy of the judge in each cell of the row, NaN without a verdict.
         """
         chosen = self._columns[row].get(("choice", "chose"))
         if chosen is None:
             return None, None
-        verdicts = probs[self.cells.places(row)]
-        ran = (chosen == self.cells.side) & ~np.isnan(verdicts[:, 0])
-        largest = verdicts >= np.fmax.reduce(verdicts, axis=1)[:, None] - TIE
-        best = largest & self.cells.best[self.cells.problem]
-        right = best.sum(axis=1) / np.maximum(largest.sum(axis=1), 1)
+        ran = (chosen == self.cells.side) & ~np.isnan(right)
         return (
             self._sample(right, ran & self.cells.truth, SHARE),
             self._sample(1 - right, ran & ~self.cells.truth, SHARE),

@@ -7,6 +7,7 @@ from oversight.engine.display.columns import as_table
 from oversight.engine.display.quantity import signed
 from oversight.engine.display.table import Table, error_text
 from oversight.engine.reports.failures import OFTEN
+from oversight.engine.reports.figure_text import estimated
 from oversight.engine.reports.results import Results, RowResult
 from oversight.engine.reports.row_columns import (
     CHOICE_COLUMNS,
@@ -190,7 +191,9 @@ def measures_table(results: Results) -> Table | None:
         means |= {f"{name} a world": mean for name, mean in row.counts_a_world.items()}
         means |= {"captured mass": row.captured} if row.captured else {}
         for name, mean in means.items():
-            halves = (n_text(mean.truth), _plain(mean.truth), n_text(mean.lie), _plain(mean.lie))
+            # They may be of anything, such as a number of steps: no sign.
+            truth, lie = (estimated(half, sign=False) for half in (mean.truth, mean.lie))
+            halves = (n_text(mean.truth), truth, n_text(mean.lie), lie)
             body.append((*_called(row, words), name, *halves))
     if not body:
         return None
@@ -238,14 +241,6 @@ def _called(row: RowResult, words: Sequence[str]) -> tuple[str, ...]:
 
 def _method(figures: Sequence[Estimate]) -> str:
     return next((each.method for each in figures if each.method), "bootstrap")
-
-
-def _plain(figure: Estimate | None) -> str:
-    """A mean that may be of anything, such as a number of steps."""
-    if figure is None:
-        return "–"
-    half = figure.half_width
-    return f"{figure.mean:z.2f}" if half is None else f"{figure.mean:z.2f} ± {error_text(half)}"
 
 
 def _slope(line: Slope | NoSlope) -> str:

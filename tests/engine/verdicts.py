@@ -1,11 +1,11 @@
 """Outcomes made by hand, for tests of what is reckoned from them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from oversight.engine.reports.results import Results, collect
 from oversight.engine.runs.outcome import OutcomeRecord, line, read_outcome
 from oversight.engine.sweeps.rows import report_rows
-from oversight.engine.sweeps.sweep import Sweep
+from oversight.engine.sweeps.sweep import Cell, Sweep
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
@@ -32,17 +32,26 @@ def sweep(*protocols: Protocol, problems: int | list[Problem] = 2, draws: int = 
 
 
 def records(
-    grid: Sweep, worlds: Mapping[tuple[str, str, int], Worlds], **verdict: object
+    grid: Sweep, worlds: Mapping[tuple[str, str, int], Worlds], **more: object
 ) -> Iterator[OutcomeRecord]:
-    """worlds: by (kind of protocol, problem, draw). verdict: what else is in each."""
+    """worlds: by (kind of protocol, problem, draw). more: what else is in each
+    verdict."""
     for cell in grid.cells():
         world = worlds.get((cell.row.kind, cell.problem.id, cell.draw))
         outcome = world[cell.side] if world else None
         if isinstance(outcome, float):
-            floor = Transcript(cell.problem.question)
-            outcome = Verdict((outcome, 1 - outcome), floor, **verdict)
+            outcome = verdict(cell, outcome, 1 - outcome, **more)
         if outcome is not None:
             yield read_outcome(line(cell, outcome))
+
+
+def landed(grid: Sweep, outcome: Callable[[Cell], Verdict | Failure]) -> list[OutcomeRecord]:
+    """A run in which every cell has an outcome."""
+    return [read_outcome(line(cell, outcome(cell))) for cell in grid.cells()]
+
+
+def verdict(cell: Cell, *probs: float, **more: object) -> Verdict:
+    return Verdict(probs, Transcript(cell.problem.question), **more)
 
 
 def results(grid: Sweep, worlds: Mapping[tuple[str, str, int], Worlds], **how: object) -> Results:

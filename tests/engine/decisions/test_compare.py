@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,6 @@ import yaml
 import oversight
 from oversight.engine.decisions.comparison import compare_rows
 from oversight.engine.decisions.comparison_text import comparison_tables
-from oversight.engine.decisions.row_verdicts import judged_right
 from oversight.engine.decisions.rows import RunRows, read_rows, rows_meant
 from oversight.engine.decisions.statement import (
     read_condition,
@@ -33,30 +33,29 @@ from oversight.protocols.scoring.sample import paired
 from oversight.protocols.scoring.scarce import prediction_powered
 from oversight.protocols.scoring.verdict_measures import flips
 from tests.command_line import Command
-from tests.run_folders import only_run
+from tests.engine.conftest import SWEEP
+from tests.engine.kept_runs import Kept, muddled
+
+OTHER_JUDGE = SWEEP.replace("judges: sim/judge", "judges: sim/medium")
 
 
 def test_each_row_is_compared_with_the_naive_judge_unless_told_otherwise(
-    place: Path, command: Command
+    kept: Kept, command: Command
 ) -> None:
-    assert command("run", "small.yaml").code == 0
-    told = json.loads(command("compare", only_run(place), "--json").out)
+    told = json.loads(command("compare", kept(), "--json").out)
     assert {each["second"] for each in told["contrasts"]} == {"naive judge"}
     assert len(told["contrasts"]) == 4
     keys = ["first", "second", "n", "clusters", "mean", "low", "high", "p", "p_family", "mde"]
     assert set(keys) < set(told["contrasts"][0])
-    run = read_rows(only_run(place))
+    run = read_rows(kept())
     (known,) = contrasts(run.asd("brier"), [("debate simultaneous 1 · sim/strong", "naive judge")])
     (found,) = [each for each in told["contrasts"] if each["first"] == known.first]
     assert (found["mean"], found["n"]) == (pytest.approx(known.estimate), known.n)
     assert [found["low"], found["high"]] == pytest.approx(known.interval)
 
 
-def test_a_small_p_beside_an_interval_that_holds_0_is_explained(
-    place: Path, command: Command
-) -> None:
-    assert command("run", "small.yaml").code == 0
-    compared = oversight.compare(only_run(place))
+def test_a_small_p_beside_an_interval_that_holds_0_is_explained(kept: Kept) -> None:
+    compared = oversight.compare(kept())
     first, *others = compared.contrasts
     for p_family, low, explained in ((0.01, -0.1, True), (0.01, 0.1, False), (0.2, -0.1, False)):
         one = replace(first.contrast, p_family=p_family, interval=(low, 0.2))
@@ -69,37 +68,26 @@ def test_a_small_p_beside_an_interval_that_holds_0_is_explained(
         assert ("p is small although the interval holds 0" in told) == explained
 
 
-def test_a_run_does_not_differ_from_a_rerun_of_it(place: Path, command: Command) -> None:
-    assert command("run", "small.yaml", "--run-folder", "a").code == 0
-    assert command("run", "small.yaml", "--run-folder", "b").code == 0
-    told = json.loads(command("compare", "a", "b", "--calls", "--json").out)
+def test_a_run_does_not_differ_from_a_rerun_of_it(kept: Kept, command: Command) -> None:
+    runs = (kept(), kept(f"{SWEEP}# again\n"))
+    told = json.loads(command("compare", *runs, "--calls", "--json").out)
     assert len(told["contrasts"]) == 5 and not told["notes"]
     for each in told["contrasts"]:
         assert (each["mean"], each["p"], each["equal_calls"]) == (0, 1, 1)
         assert each["flips"]["right_wrong"] == each["flips"]["wrong_right"] == 0
-    assert "100%" in command("compare", "a", "b", "--calls").out
+    assert "100%" in command("compare", *runs, "--calls").out
 
 
 def test_another_judge_or_data_set_is_said_not_to_be_the_same_instrument(
-    place: Path, command: Command
+    kept: Kept, command: Command
 ) -> None:
-    other = (place / "small.yaml").read_text().replace("judges: sim/judge", "judges: sim/medium")
-    (place / "other.yaml").write_text(other)
-    assert command("run", "small.yaml", "--run-folder", "a").code == 0
-    assert command("run", "other.yaml", "--limit", "3", "--run-folder", "b").code == 0
-    told = command("compare", "a", "b").out
+    told = command("compare", kept(), kept(OTHER_JUDGE, "--limit", "3")).out
     assert "not the same instrument: judge sim/judge stated in one, sim/medium stated in" in told
     assert "3 problems are in both runs; 4 in the first, 3 in the second." in told
 
 
-def test_pictures_and_pages_compare_two_runs_as_the_command_does(
-    place: Path, command: Command
-) -> None:
-    other = (place / "small.yaml").read_text().replace("judges: sim/judge", "judges: sim/medium")
-    (place / "other.yaml").write_text(other)
-    assert command("run", "small.yaml", "--run-folder", "a").code == 0
-    assert command("run", "other.yaml", "--run-folder", "b").code == 0
-    a, b = place / "a", place / "b"
+def test_pictures_and_pages_compare_two_runs_as_the_command_does(kept: Kept) -> None:
+    a, b = kept(), kept(OTHER_JUDGE)
     found = compare_rows(read_rows(a), read_rows(b)).contrasts
     with OpenedRun(a) as first, OpenedRun(b) as second:
         forest = comparison_forest(first, second)
@@ -114,16 +102,13 @@ def test_pictures_and_pages_compare_two_runs_as_the_command_does(
     assert {each.judge for each in forest.lines} == {"sim/judge stated less sim/medium stated"}
 
 
-def test_flips_and_bounds_are_those_of_the_verdicts(
-    place: Path, command: Command, muddled: None
-) -> None:
-    assert command("run", "small.yaml").code == 1
-    run = read_rows(only_run(place))
+def test_flips_and_bounds_are_those_of_the_verdicts(kept: Kept) -> None:
+    run = read_rows(kept(muddled(0.3)))
     found = compare_rows(run, pairs="all")
     assert any(each.bounds.low < each.bounds.high for each in found.contrasts)
     for each in found.contrasts:
         one, two = (place[1] for place in each.places)
-        right = np.array([judged_right(run, row) for row in (two, one)])
+        right = np.array([run.table.judged_right(row) for row in (two, one)])
         both = ~np.isnan(right).any(axis=0)
         if each.flips is None:
             assert not both.any()
@@ -152,24 +137,25 @@ def _difference_bounds(run: RunRows, one: int, two: int) -> tuple[float, float]:
     return low / len(run.sweep.problems), high / len(run.sweep.problems)
 
 
-def test_a_condition_that_holds_fails_the_command(place: Path, command: Command) -> None:
-    assert command("run", "small.yaml").code == 0
-    run = only_run(place)
+def test_a_condition_that_holds_fails_the_command(kept: Kept, command: Command) -> None:
+    run = kept()
     held = command("compare", run, "--fail-if", "debate - consultancy > -10")
     assert held.code == 6
     assert "--fail-if debate - consultancy > -10: holds, " in held.err
     assert "first - second" in held.out
     # The same said the other way about, and of contrasts that were asked for in this order.
     turned = ("--contrast", "debate,consultancy", "--fail-if", "consultancy - debate < 10")
-    assert command("compare", run, *turned).code == 6
+    other_way = command("compare", run, *turned)
+    assert other_way.code == 6
+    differences = [re.findall(r"holds, (\S+) for", ran.err) for ran in (held, other_way)]
+    assert [float(text) for text in differences[1]] == [-float(text) for text in differences[0]]
     assert command("compare", run, "--fail-if", "debate - consultancy < -10").code == 0
 
 
 def test_two_words_compare_the_rows_with_the_same_agent_and_judge(
-    place: Path, command: Command
+    kept: Kept, command: Command
 ) -> None:
-    assert command("run", "small.yaml").code == 0
-    run = only_run(place)
+    run = kept()
     told = json.loads(command("compare", run, "--contrast", "Debate,consultancy", "--json").out)
     assert [(each["first"][-6:], each["second"][-6:]) for each in told["contrasts"]] == [
         ("strong", "strong"),
@@ -183,9 +169,8 @@ def test_two_words_compare_the_rows_with_the_same_agent_and_judge(
     assert (wrong.code, "mean the same row" in wrong.err) == (2, True)
 
 
-def test_every_format_has_every_contrast(place: Path, command: Command) -> None:
-    assert command("run", "small.yaml").code == 0
-    run = only_run(place)
+def test_every_format_has_every_contrast(kept: Kept, command: Command) -> None:
+    run = kept()
     for format in ("text", "markdown", "latex"):
         out = command("compare", run, "--pairs", "all", "--format", format).out
         assert out.count("not determined") + out.count("better") + out.count("equivalent") >= 10
@@ -198,15 +183,15 @@ def test_every_format_has_every_contrast(place: Path, command: Command) -> None:
     assert len(rows) == 10 and {"first", "mean", "bounds.low", "flips.right_wrong"} < set(rows[0])
 
 
-def test_python_compares_what_the_command_line_does(place: Path, command: Command) -> None:
-    assert command("run", "small.yaml").code == 0
-    found = oversight.compare(only_run(place), contrasts=["debate strong,naive judge"])
+def test_python_compares_what_the_command_line_does(kept: Kept, command: Command) -> None:
+    run = kept()
+    found = oversight.compare(run, contrasts=["debate strong,naive judge"])
     assert len(found.contrasts) == 1
     assert found.multiplicity == "1 contrast was looked at: p is not corrected."
-    printed = command("compare", only_run(place), "--contrast", "debate strong,naive judge").out
+    printed = command("compare", run, "--contrast", "debate strong,naive judge").out
     assert str(found) == printed.rstrip("\n")
     with pytest.raises(UsageError, match="baseline and --pairs are of one run"):
-        oversight.compare(only_run(place), only_run(place), pairs="all")
+        oversight.compare(run, run, pairs="all")
 
 
 def test_what_is_said_of_two_rows_is_read_or_refused_with_an_example() -> None:
@@ -230,9 +215,8 @@ def test_what_is_said_of_two_rows_is_read_or_refused_with_an_example() -> None:
             read(text)
 
 
-def test_all_pairs_give_every_row_the_ranks_that_it_may_have(place: Path, command: Command) -> None:
-    assert command("run", "small.yaml").code == 0
-    run = only_run(place)
+def test_all_pairs_give_every_row_the_ranks_that_it_may_have(kept: Kept, command: Command) -> None:
+    run = kept()
     told = json.loads(command("compare", run, "--pairs", "all", "--json").out)
     ranks = {each["row"]: (each["best"], each["worst"]) for each in told["ranks"]}
     assert set(ranks) == set(read_rows(run).names)
@@ -245,63 +229,59 @@ def test_all_pairs_give_every_row_the_ranks_that_it_may_have(place: Path, comman
     assert not json.loads(command("compare", run, "--json").out)["ranks"]
 
 
-def _on(place: Path, command: Command, first: int, count: int) -> None:
-    """A run of small.yaml on some of the bundled problems, other ones for another `first`."""
-    problems = bundled("arithmetic")[first : first + count]
+def _on(place: Path, first: int, count: int, group: str = "") -> str:
+    """`small.yaml` on some of the bundled problems. group: of all of them but the last two."""
     lines = [
         {
             "id": each.id,
             "question": each.question.text,
+            "group": group if n < count - 2 else "",
             "answers": [
                 {"label": answer.label, "text": answer.text, "value": value}
                 for answer, value in zip(each.question.answers, each.values, strict=True)
             ],
         }
-        for each in problems
+        for n, each in enumerate(bundled("arithmetic")[first : first + count])
     ]
-    (place / f"{first}.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    sweep = yaml.safe_load((place / "small.yaml").read_text())
-    sweep["problems"] = {"file": {"path": f"{first}.jsonl"}}
-    (place / f"{first}.yaml").write_text(json.dumps(sweep))
-    assert command("run", f"{first}.yaml", "--run-folder", f"set-{first}").code == 0
+    file = place / f"{first}{group}.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)))
+    sweep = yaml.safe_load(SWEEP) | {"problems": {"file": {"path": str(file)}}}
+    return json.dumps(sweep)
 
 
 def test_one_contrast_on_several_data_sets_has_a_mean_and_an_expectation(
-    place: Path, command: Command
+    place: Path, kept: Kept, command: Command
 ) -> None:
-    for first in (0, 20, 40):
-        _on(place, command, first, 10)
+    one, two, three = runs = [kept(_on(place, first, 5)) for first in (0, 20, 40)]
     words = ("--contrast", "debate strong,consultancy strong")
-    ran = command("compare", "set-0", "--over", "set-20", "--over", "set-40", *words, "--json")
+    ran = command("compare", one, "--over", two, "--over", three, *words, "--json")
     assert ran.code == 0, ran.err
     told = json.loads(ran.out)
-    each = [
-        json.loads(command("compare", name, *words, "--json").out)["contrasts"][0]
-        for name in ("set-0", "set-20", "set-40")
-    ]
-    assert [study["mean"] for study in told["studies"]] == [one["mean"] for one in each]
+    each = [compare_rows(read_rows(run), named=[words[1]]).contrasts[0].contrast for run in runs]
+    assert [study["mean"] for study in told["studies"]] == [alone.estimate for alone in each]
     known = pooled_estimate(
-        np.array([one["mean"] for one in each]), np.array([one["error"] for one in each])
+        np.array([alone.estimate for alone in each]), np.array([alone.error for alone in each])
     )
     assert (told["mean"], told["tau"]) == pytest.approx((known.mean, known.tau))
     assert told["prediction"] == pytest.approx(known.prediction)
     assert told["prediction"][0] < told["low"]
-    text = command("compare", "set-0", "--over", "set-20", "--over", "set-40", *words).out
+    text = command("compare", one, "--over", two, "--over", three, *words).out
     assert "mean over data sets" in text and "on a new one" in text
-    same = command("compare", "set-0", "--over", "set-0", *words)
+    apart = command("compare", one, two)
+    assert (apart.code, "share no problem" in apart.err) == (2, True)
+    same = command("compare", one, "--over", one, *words)
     assert same.code == 2 and "share problems" in same.err
-    both = command("compare", "set-0", "--over", "set-20", "--contrast", "debate,consultancy")
+    both = command("compare", one, "--over", two, "--contrast", "debate,consultancy")
     assert (both.code, "means 2 contrasts there" in both.err) == (2, True)
 
 
 def test_a_row_on_few_problems_is_sharpened_by_another_on_many(
-    place: Path, command: Command
+    kept: Kept, command: Command
 ) -> None:
-    assert command("run", "small.yaml", "--limit", "3", "--run-folder", "few").code == 0
-    assert command("run", "small.yaml", "--run-folder", "many").code == 0
+    runs = (kept(SWEEP, "--limit", "3"), kept())
     words = ("--contrast", "debate strong,debate strong", "--json")
-    (found,) = json.loads(command("compare", "few", "many", *words).out)["contrasts"]
-    few, many = (read_rows(place / name).asd("brier") for name in ("few", "many"))
+    (found,) = json.loads(command("compare", *runs, *words).out)["contrasts"]
+    few, many = (read_rows(run).asd("brier") for run in runs)
     name = "debate simultaneous 1 · sim/strong"
     known = prediction_powered(
         np.array(few[name].values),
@@ -310,31 +290,20 @@ def test_a_row_on_few_problems_is_sharpened_by_another_on_many(
     )
     assert found["powered"]["mean"] == pytest.approx(known.mean)
     # The other way about there is nothing to guess by.
-    (turned,) = json.loads(command("compare", "many", "few", *words).out)["contrasts"]
+    (turned,) = json.loads(command("compare", *runs[::-1], *words).out)["contrasts"]
     assert turned["powered"]["mean"] is None
 
 
-def test_a_group_of_problems_that_decides_by_itself_is_told(place: Path, command: Command) -> None:
-    _on(place, command, 0, 12)
-    lines = [json.loads(line) for line in (place / "0.jsonl").read_text().splitlines()]
-    # Ten of the problems share a text, and of what the others say little hangs on each.
-    (place / "0.jsonl").write_text(
-        "\n".join(
-            json.dumps(line | {"group": "text"} if n < 10 else line) for n, line in enumerate(lines)
-        )
-    )
-    assert command("run", "0.yaml", "--run-folder", "grouped").code == 0
+def test_a_group_of_problems_that_decides_by_itself_is_told(place: Path, kept: Kept) -> None:
     swayed = []
-    for folder in ("set-0", "grouped"):
-        every = json.loads(command("compare", folder, "--pairs", "all", "--json").out)["contrasts"]
-        samples = read_rows(place / folder).asd("brier")
-        for told in every:
-            apart = paired(samples[told["first"]], samples[told["second"]])
+    # Ten of twelve problems share a text, and of what the others say little hangs on each.
+    for group in ("", "text"):
+        run = read_rows(kept(_on(place, 0, 12, group)))
+        comparison, samples = compare_rows(run, pairs="all"), run.asd("brier")
+        for told in comparison.contrasts:
+            apart = paired(samples[told.contrast.first], samples[told.contrast.second])
             known = few_clusters(*by_cluster(apart.values, codes(apart.clusters)))
-            assert told["swayed"] == (known.most_moved > 1)
-        swayed.append(any(told["swayed"] for told in every))
-        said = (
-            "alone moves by more than its error" in command("compare", folder, "--pairs", "all").out
-        )
-        assert said == swayed[-1]
+            assert told.swayed == (known.most_moved > 1)
+        swayed.append(any(told.swayed for told in comparison.contrasts))
+        assert ("alone moves by more than its error" in str(comparison)) == swayed[-1]
     assert swayed == [False, True]

@@ -15,7 +15,7 @@ from oversight.engine.decisions.costs import frontier, not_dominated, row_costs
 from oversight.engine.decisions.rows import read_rows
 from oversight.engine.errors import UsageError
 from tests.command_line import Command
-from tests.run_folders import only_run
+from tests.engine.kept_runs import Kept
 
 PRICES = """\
 [sim.models.strong]
@@ -32,7 +32,7 @@ output = 1
 
 SELF_PLAY = """\
 name: sweep
-problems: {bundled: {name: arithmetic, limit: 3}}
+problems: {bundled: {name: arithmetic, limit: 2}}
 agents: {model: sim/strong}
 judges: [sim/judge, {kind: logprob, model: sim/judge}]
 protocols:
@@ -60,15 +60,14 @@ protocols: [naive_judge, open_debate, critique, market_making]
     "sweep", [SELF_PLAY, BEST_OF, MIXED], ids=["self-play", "best-of", "mixed"]
 )
 def test_marginal_costs_add_up_to_what_the_store_has_of_the_run(
-    place: Path, command: Command, sweep: str
+    place: Path, kept: Kept, command: Command, sweep: str
 ) -> None:
-    (place / "sweep.yaml").write_text(sweep)
     (place / "prices.toml").write_text(PRICES)
-    assert command("run", "sweep.yaml").code in (0, 1)
-    told = json.loads(command("frontier", only_run(place), "--prices", "prices.toml", "--json").out)
+    run = kept(sweep)
+    told = json.loads(command("frontier", run, "--prices", "prices.toml", "--json").out)
     prices = load_prices(place / "prices.toml")
     paid, tokens, calls = 0.0, 0, 0
-    store = ReadOnlyStore(place / "store")
+    store = ReadOnlyStore(run.parent / "store")
     for _, record in records(store.items()):
         assert isinstance(record, Record)
         usage, price = record.reply().usage, prices.find(record.model)
@@ -84,22 +83,18 @@ def test_marginal_costs_add_up_to_what_the_store_has_of_the_run(
     assert told["total"]["input_tokens"] + told["total"]["output_tokens"] == tokens
     for row in rows:
         assert row["alone"]["dollars"] >= row["marginal"]["dollars"] - 1e-12
-        assert (
-            0
-            < row["alone"]["judge_tokens"]
-            <= (row["alone"]["input_tokens"] + row["alone"]["output_tokens"])
-        )
+        tokens_alone = row["alone"]["input_tokens"] + row["alone"]["output_tokens"]
+        assert 0 < row["alone"]["judge_tokens"] <= tokens_alone
     assert sum(row["alone"]["dollars"] for row in rows) > paid
 
 
 def test_the_second_of_two_rows_with_the_same_calls_costs_nothing_more(
-    place: Path, command: Command
+    tmp_path: Path, kept: Kept
 ) -> None:
-    assert command("run", "small.yaml").code == 0
-    (place / "prices.toml").write_text(PRICES)
-    run = read_rows(only_run(place))
+    (tmp_path / "prices.toml").write_text(PRICES)
     call = PaidCall("sim/judge", Usage(1_000_000, 1_000_000, 500_000), rows=0b11)
-    found = row_costs(run, RunCalls({"k": call}), load_prices(place / "prices.toml"))
+    prices = load_prices(tmp_path / "prices.toml")
+    found = row_costs(read_rows(kept()), RunCalls({"k": call}), prices)
     first, second = found.rows[:2]
     assert first.alone == second.alone == first.marginal
     assert (second.marginal.calls, second.marginal.dollars) == (0, 0)
@@ -118,10 +113,9 @@ def test_rows_that_are_as_good_for_less_bar_the_others() -> None:
 
 
 def test_without_prices_rows_cost_tokens_and_dollars_are_refused(
-    place: Path, command: Command
+    kept: Kept, command: Command
 ) -> None:
-    assert command("run", "small.yaml").code == 0
-    run = only_run(place)
+    run = kept()
     told = json.loads(command("frontier", run, "--json").out)
     assert (told["axis"], told["measure"]) == ("tokens", "lift")
     cheapest = min(told["rows"], key=lambda row: row["cost_a_problem"])

@@ -9,20 +9,24 @@ import pytest
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
+from oversight.engine.accounting.prices import listed
 from oversight.engine.decisions.noise import verdict_scores
+from oversight.engine.decisions.power import power_plan
+from oversight.engine.decisions.power_text import power_table
 from oversight.engine.decisions.rows import read_rows
+from oversight.engine.runs.loaded_sweep import open_sweep
 from oversight.protocols.judges import Redrawn, StatedJudge
 from oversight.protocols.judges.case import Case
 from oversight.protocols.scoring.components import components
 from oversight.protocols.transcript import Transcript
 from tests.command_line import Command
-from tests.run_folders import only_run
+from tests.engine.kept_runs import Kept, muddled
 from tests.shipments import shipments
 
 REDRAWN = """\
 name: redrawn
 draws: {draws}
-problems: {{bundled: {{name: arithmetic, limit: 8}}}}
+problems: {{bundled: {{name: arithmetic, limit: 5}}}}
 agents: {{model: sim/weak, best_of: 2}}
 judges: {judge}
 protocols: [naive_judge, propaganda]
@@ -52,28 +56,23 @@ def test_a_verdict_drawn_again_is_of_the_same_transcript_and_the_mean_of_its_dra
 
 
 def test_a_run_with_more_verdicts_goes_on_from_one_with_a_single_one(
-    place: Path, command: Command
+    kept: Kept,
 ) -> None:
-    (place / "one.yaml").write_text(REDRAWN.format(draws=1, judge="sim/judge"))
-    (place / "three.yaml").write_text(REDRAWN.format(draws=1, judge=AGAIN))
-    assert command("run", "one.yaml", "--run-folder", "one").code == 0
-    assert command("run", "three.yaml", "--run-folder", "three").code == 0
-    one, three = read_rows(place / "one"), read_rows(place / "three")
+    one = read_rows(kept(REDRAWN.format(draws=1, judge="sim/judge")))
+    three = read_rows(kept(REDRAWN.format(draws=1, judge=AGAIN)))
     # Whoever picks among drafts does so once, so that what was said is the same.
     for row in (0, 1):
         ids, single = verdict_scores(one, row, "brier")
         same, drawn = verdict_scores(three, row, "brier")
-        assert ids == same and drawn.shape == (8, 1, 3)
+        assert ids == same and drawn.shape == (5, 1, 3)
         assert drawn[:, :, 0] == pytest.approx(single[:, :, 0])
         assert np.ptp(drawn, axis=2).any()
 
 
 def test_a_report_says_where_noise_comes_from_and_what_sharpens_it_for_least(
-    place: Path, command: Command
+    place: Path, kept: Kept, command: Command
 ) -> None:
-    (place / "redrawn.yaml").write_text(REDRAWN.format(draws=2, judge=AGAIN))
-    assert command("run", "redrawn.yaml").code == 0
-    run = only_run(place)
+    run = kept(REDRAWN.format(draws=2, judge=AGAIN))
     (place / "prices.toml").write_text(
         "\n".join(f"[sim.models.{name}]\ninput = 1.0\noutput = 4.0\n" for name in ("weak", "judge"))
     )
@@ -82,43 +81,51 @@ def test_a_report_says_where_noise_comes_from_and_what_sharpens_it_for_least(
     assert ran.code == 0, ran.err
     told = json.loads(ran.out)["noise"]
     assert [row["name"] for row in told["rows"]] == ["naive judge", "propaganda"]
+    costs = json.loads(command("frontier", run, "--prices", "prices.toml", "--json").out)["rows"]
     for number, row in enumerate(told["rows"]):
         _, scores = verdict_scores(read_rows(run), number, "brier")
         known = components(scores)
         parts = row["components"]
-        assert (parts["problems"], parts["draws"], parts["verdicts"]) == (8, 2, 3)
+        assert (parts["problems"], parts["draws"], parts["verdicts"]) == (5, 2, 3)
         for name in ("between", "within", "verdict"):
             assert parts[name] == pytest.approx(getattr(known, name))
-        effect, error = row["design_effect"], known.error_with(8, 2, 3, row["design_effect"])
+        effect, error = row["design_effect"], known.error_with(5, 2, 3, row["design_effect"])
         for refinement in row["refinements"]:
             counts = (refinement["questions"], refinement["debates"], refinement["verdicts"])
             assert known.error_with(*counts, effect) <= 0.64 * error + 1e-12
             assert refinement["price"] > 0
+        more = row["refinements"][0]
+        a_question = costs[number]["alone"]["dollars"] / 5
+        assert more["ware"] == "questions"
+        assert more["price"] == pytest.approx((more["questions"] - 5) * a_question)
         assert row["best"]["price"] == min(refinement["price"] for refinement in row["refinements"])
     text = command(*words).out
     assert "what to buy next for an error a fifth smaller" in text and "($" in text
 
 
-def test_a_single_draw_of_each_is_told_what_it_lacks(place: Path, command: Command) -> None:
-    assert command("run", "small.yaml").code == 0
-    refused = command("report", only_run(place), "--next")
-    assert (refused.code, "one draw of each problem cannot separate noise" in refused.err) == (
-        2,
-        True,
-    )
+@pytest.mark.parametrize("share", [0, 1])
+def test_a_single_draw_of_each_is_told_what_it_lacks(
+    kept: Kept, command: Command, share: int
+) -> None:
+    """Also where the judge cannot be read, so that no problem is complete."""
+    refused = command("report", kept(muddled(share)), "--next")
+    assert refused.code == 2
+    assert "one draw of each problem cannot separate noise" in refused.err
 
 
 @pytest.mark.campaign
-def test_a_plan_weighs_verdicts_against_draws_and_problems(place: Path, command: Command) -> None:
-    (place / "redrawn.yaml").write_text(REDRAWN.format(draws=2, judge=AGAIN))
-    assert command("run", "redrawn.yaml").code == 0
-    words = ("--contrast", "propaganda,naive judge", "--mde", "0.1", "--pilot", only_run(place))
-    told = json.loads(command("plan", "redrawn.yaml", *words, "--json").out)["power"]
-    assert (told["separated"], told["judged"]) == (True, True)
-    bought = {(each["draws"], each["verdicts"]): each for each in told["purchases"]}
+def test_a_plan_weighs_verdicts_against_draws_and_problems(place: Path, kept: Kept) -> None:
+    sweep = REDRAWN.format(draws=2, judge=AGAIN)
+    (place / "redrawn.yaml").write_text(sweep)
+    pilot, words = read_rows(kept(sweep)), ("propaganda", "naive judge")
+    plan = asyncio.run(
+        power_plan(open_sweep(place / "redrawn.yaml"), words, 0.1, None, listed(), pilot=pilot)
+    )
+    assert plan.separated and plan.judged
+    bought = {(each.draws, each.verdicts): each for each in plan.purchases}
     assert set(bought) == {(k, j) for k in (1, 2, 4, 8) for j in (1, 3, 9)}
     # More verdicts on a draw need fewer problems, and more calls for each of them.
     one, nine = bought[1, 1], bought[1, 9]
-    assert nine["questions"] < one["questions"]
-    assert nine["calls"] / nine["questions"] > 2 * one["calls"] / one["questions"]
-    assert "verdicts" in command("plan", "redrawn.yaml", *words).out
+    assert nine.questions < one.questions
+    assert nine.calls / nine.questions > 2 * one.calls / one.questions
+    assert "verdicts" in power_table(plan).head

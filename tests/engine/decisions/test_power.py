@@ -12,7 +12,7 @@ from oversight.engine.decisions.power_text import PILOT, PILOT_FACTORS
 from oversight.engine.decisions.rows import read_rows
 from oversight.protocols.scoring.power import mde, questions_needed
 from tests.command_line import Command
-from tests.run_folders import only_run
+from tests.engine.kept_runs import Kept
 
 DRAWN = """\
 name: drawn
@@ -25,11 +25,10 @@ protocols: [naive_judge, propaganda, consultancy]
 
 
 def test_a_pilot_tells_noise_between_draws_from_differences_between_problems(
-    place: Path, command: Command
+    place: Path, kept: Kept, command: Command
 ) -> None:
     (place / "drawn.yaml").write_text(DRAWN)
-    assert command("run", "drawn.yaml").code == 0
-    run = read_rows(only_run(place))
+    run = read_rows(kept(DRAWN))
     scores = [verdict_scores(run, row, "brier")[1][:, :, 0] for row in (1, 2)]
     assert scores[0].shape == (6, 3)
     # Their means over draws are the report's.
@@ -48,7 +47,8 @@ def test_a_pilot_tells_noise_between_draws_from_differences_between_problems(
         draws = (bought["draws"],) * 2
         assert bought["questions"] == questions_needed(spread, 0.1, draws=draws)
         # The naive judge is not among the two rows: 3 calls a world of either.
-        assert bought["calls"] > 4 * bought["questions"] * bought["draws"]
+        drawn = bought["questions"] * bought["draws"]
+        assert 4 * drawn < bought["calls"] <= 12 * drawn
 
 
 def test_without_a_pilot_the_range_of_the_score_is_the_worst_case(
@@ -79,9 +79,8 @@ def test_half_of_a_question_about_power_is_refused(place: Path, command: Command
     assert (wrong.code, "write two rows" in wrong.err) == (2, True)
 
 
-def test_a_report_says_what_its_problems_could_have_found(place: Path, command: Command) -> None:
-    assert command("run", "small.yaml").code == 0
-    run = only_run(place)
+def test_a_report_says_what_its_problems_could_have_found(kept: Kept, command: Command) -> None:
+    run = kept()
     told = command("report", run).out
     assert "MDE: with power .8 so many problems find a lift of" in told
     assert "4 lifts were looked at, each ± by itself; all together: oversight compare." in told

@@ -14,6 +14,7 @@ from oversight.protocols.scores import brier
 from oversight.protocols.scoring.pressure import best_of_n
 from oversight.protocols.scoring.worlds import Worlds
 from tests.command_line import Command
+from tests.engine.kept_runs import Kept
 from tests.run_folders import only_run
 
 MANY = """\
@@ -27,10 +28,8 @@ protocols: [naive_judge, propaganda, consultancy]
 
 
 @pytest.fixture
-def many(place: Path, command: Command) -> Path:
-    (place / "many.yaml").write_text(MANY)
-    assert command("run", "many.yaml").code == 0
-    return only_run(place)
+def many(kept: Kept) -> Path:
+    return kept(MANY)
 
 
 def test_the_curve_is_that_of_the_pools_of_all_draws_and_worlds(
@@ -52,9 +51,8 @@ def test_the_curve_is_that_of_the_pools_of_all_draws_and_worlds(
     assert points[-1]["value"]["mean"] == pytest.approx(best.mean())
 
 
-def test_the_tilt_of_one_draw_a_side_is_the_propensity(place: Path, command: Command) -> None:
-    assert command("run", "small.yaml").code == 0
-    run = read_rows(only_run(place))
+def test_the_tilt_of_one_draw_a_side_is_the_propensity(kept: Kept, command: Command) -> None:
+    run = read_rows(kept())
     words = ("--select", "tilt", "--beta", "0,0.5,2", "--reward", "log")
     told = json.loads(command("pressure", run.folder, *words, "--json").out)
     for row in told["rows"]:
@@ -84,13 +82,13 @@ def test_flags_that_mean_nothing_are_refused_with_the_range(many: Path, command:
 def test_every_format_shows_the_breakdown(many: Path, command: Command) -> None:
     for format in ("text", "markdown", "latex"):
         out = command("pressure", many, "--row", "consultancy", "--format", format).out
-        assert "breakdown" in out and "KL" in out
+        assert "breakdown" in out and "KL" in out and "large pool" in out
 
 
 GAMES = """\
 name: games
 draws: 2
-problems: {bundled: {name: arithmetic, limit: 6}}
+problems: {bundled: {name: arithmetic, limit: 4}}
 agents: {model: sim/weak}
 judges: sim/judge
 protocols: [naive_judge, debate: {rounds: 1}, debate_game: {pool: 3, simultaneous: [true, false]}]
@@ -98,10 +96,8 @@ protocols: [naive_judge, debate: {rounds: 1}, debate_game: {pool: 3, simultaneou
 
 
 @pytest.fixture
-def games(place: Path, command: Command) -> Path:
-    (place / "games.yaml").write_text(GAMES)
-    assert command("run", "games.yaml").code == 0
-    return only_run(place)
+def games(kept: Kept) -> Path:
+    return kept(GAMES)
 
 
 def test_a_game_is_shown_in_equilibrium_and_where_nobody_chooses(
@@ -115,15 +111,15 @@ def test_a_game_is_shown_in_equilibrium_and_where_nobody_chooses(
     for game in told["games"]:
         worlds = [each for each in outcomes(games) if each.protocol == game["name"]]
         problems = {p.id: p for p in read_rows(games).sweep.problems}
-        assert (game["pool"], game["problems"], len(worlds)) == (3, 6, 6 * 2 * 2)
+        assert (game["pool"], game["problems"], len(worlds)) == (3, 4, 4 * 2 * 2)
         asd, gains = {"drawn": 0.0, "equilibrium": 0.0}, {1: 0.0, -1: 0.0}
         for world in worlds:
             assert world.probs is not None
             value = problems[world.problem].values[world.side]
             beliefs = (float(world.measures["drawn"]), world.probs[world.side])
             for name, belief in zip(asd, beliefs, strict=True):
-                asd[name] += value * brier((belief, 1 - belief), 0) / 12
-            gains[int(value)] += float(world.measures["agent_gain"]) / 12
+                asd[name] += value * brier((belief, 1 - belief), 0) / 8
+            gains[int(value)] += float(world.measures["agent_gain"]) / 8
         for name, mean in asd.items():
             assert game[name]["mean"] == pytest.approx(mean)
             assert game[name]["low"] < mean < game[name]["high"]
@@ -144,8 +140,8 @@ def test_a_game_is_planned_call_by_call_and_replayed(place: Path, command: Comma
     speeches and a verdict, the simultaneous game 2 x 3 speeches and 9 verdicts, which both worlds
     share, and the sequential one 3 + 9 speeches and 9 verdicts in either world."""
     (place / "games.yaml").write_text(GAMES)
-    words = ("games.yaml", "--set", "draws=1", "--limit", "3")
-    asked = 3 * (1 + 3 + 15 + 2 * 21)
+    words = ("games.yaml", "--set", "draws=1", "--limit", "2")
+    asked = 2 * (1 + 3 + 15 + 2 * 21)
     for stored in (0, asked):
         plan = json.loads(command("plan", *words, "--json").out)["plan"]["models"]
         assert sum(model["calls"] for model in plan) == asked
@@ -155,6 +151,7 @@ def test_a_game_is_planned_call_by_call_and_replayed(place: Path, command: Comma
     assert (replayed.code, "equal to the byte" in replayed.err + replayed.out) == (0, True)
 
 
+@pytest.mark.campaign
 def test_the_example_shows_a_protocol_that_breaks_down_and_one_that_does_not(
     place: Path, command: Command
 ) -> None:

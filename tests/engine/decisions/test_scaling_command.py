@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from oversight.engine.decisions.row_verdicts import judged_right
 from oversight.engine.decisions.rows import read_rows
 from tests.command_line import Command
-from tests.run_folders import only_run
+from tests.engine.kept_runs import Kept
+from tests.run_folders import written
 
 GRID = """\
 name: grid
@@ -21,10 +21,8 @@ protocols: [naive_judge, consultancy]
 
 
 @pytest.fixture
-def grid(place: Path, command: Command) -> Path:
-    (place / "grid.yaml").write_text(GRID)
-    assert command("run", "grid.yaml").code in (0, 1)
-    return only_run(place)
+def grid(kept: Kept) -> Path:
+    return kept(GRID)
 
 
 def test_the_games_are_the_worlds_that_argue_for_a_lie(grid: Path, command: Command) -> None:
@@ -32,7 +30,7 @@ def test_the_games_are_the_worlds_that_argue_for_a_lie(grid: Path, command: Comm
     run = read_rows(grid)
     lie = ~run.table.cells.truth
     rows = [n for n, row in enumerate(run.sweep.rows) if row.agent]
-    won = [np.nansum(judged_right(run, n)[lie]) for n in rows]
+    won = [np.nansum(run.table.judged_right(n)[lie]) for n in rows]
     assert np.sum(told["wins"]) == pytest.approx(sum(won))
     assert np.max(told["played"]) == 12
     every = [each["rating"] for role in ("guards", "houdinis") for each in told[role]]
@@ -57,35 +55,29 @@ def test_nested_oversight_needs_a_capability_of_every_model(grid: Path, command:
 
 
 def test_a_name_that_fits_several_kinds_of_row_is_refused_with_their_names(
-    place: Path, command: Command
+    kept: Kept, command: Command
 ) -> None:
     twice = "protocols: {consultancy: {first: [client, consultant]}}"
-    (place / "twice.yaml").write_text(GRID.replace("protocols: [naive_judge, consultancy]", twice))
-    assert command("run", "twice.yaml", "--limit", 2).code == 0
-    refused = command("scaling", only_run(place), "--protocol", "consultancy")
+    run = kept(GRID.replace("protocols: [naive_judge, consultancy]", twice), "--limit", "1")
+    refused = command("scaling", run, "--protocol", "consultancy")
     assert refused.code == 2
     assert "fits 2 kinds of row: consultancy client first 2; consultancy consultant" in refused.err
 
 
 def test_the_sweep_file_places_models_and_asd_moves_with_both_capabilities(
-    place: Path, command: Command
+    place: Path, kept: Kept, grid: Path, command: Command
 ) -> None:
     levels = {"strong": 1300, "medium": 1200, "deceptive": 1280, "judge": 1000, "weak": 1010}
     models = "".join(
         f"  sim/{name}: {{capability: {level}, capability_source: made up}}\n"
         for name, level in levels.items()
     )
-    (place / "told.yaml").write_text(f"{GRID}models:\n{models}")
-    (place / "grid.yaml").write_text(GRID)
-    for sweep in ("told", "grid"):
-        assert command("run", f"{sweep}.yaml", "--run-folder", sweep).code in (0, 1)
+    placed = kept(f"{GRID}models:\n{models}")
     # What is known of a model changes nothing of what is asked, and a preset stays what it is.
-    assert (place / "told/outcomes.jsonl").read_bytes() == (
-        place / "grid/outcomes.jsonl"
-    ).read_bytes()
-    words = ("scaling", "told", "--protocol", "consultancy")
+    assert written(placed) == written(grid)
+    words = ("scaling", placed, "--protocol", "consultancy")
     told = json.loads(command(*words, "--json").out)
-    run = read_rows(place / "told")
+    run = read_rows(placed)
     rows = [n for n, row in enumerate(run.sweep.rows) if row.agent]
     by_row = {
         n: tuple(told["capability"][name] for name in (row.agent, row.judge))

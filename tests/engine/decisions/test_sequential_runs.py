@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from shutil import copytree
 
 import orjson
 import pytest
@@ -13,11 +14,12 @@ from oversight.engine.errors import UsageError
 from oversight.engine.runs.loaded_sweep import open_run
 from oversight.engine.runs.run_folder import outcomes
 from tests.command_line import Command, running
+from tests.engine.kept_runs import Kept
 from tests.run_folders import written
 
 CLEAR = """\
 name: clear
-problems: {bundled: {name: arithmetic, limit: 40}}
+problems: {bundled: {name: arithmetic, limit: 25}}
 agents: {model: sim/strong}
 judges: sim/judge
 protocols: [naive_judge, debate, consultancy]
@@ -40,7 +42,7 @@ def test_a_run_stops_at_the_first_look_that_tells_enough(clear: Path, command: C
     assert told["clusters"] in design.looks[:-1]
     problems = {record.problem for record in outcomes(clear / "r")}
     assert {f"problem {id}" for id in problems} == set(design.clusters[: told["clusters"]])
-    assert told["cells_left"] == 240 - 6 * told["clusters"]
+    assert told["cells_left"] == 150 - 6 * told["clusters"]
     saved = re.search(rf"{told['cells_left']} cells, about ([\d,]+) calls were not run", ran.err)
     assert saved and int(saved[1].replace(",", "")) > told["cells_left"] / 2
     assert "a design with one look at its end would have needed" in ran.err
@@ -69,12 +71,13 @@ def test_resumed_replayed_and_repeated_runs_decide_the_same_to_the_byte(
 
 
 def test_without_the_flag_the_rest_is_run_and_the_run_is_that_of_the_sweep(
-    clear: Path, command: Command
+    clear: Path, kept: Kept, command: Command
 ) -> None:
-    assert command("run", "clear.yaml", *STOP, "--run-folder", "r").code == 0
-    assert command("run", "clear.yaml", "--run-folder", "r").code == 0
-    assert command("run", "clear.yaml", "--run-folder", "plain").code == 0
-    assert written(clear / "r") == written(clear / "plain")
+    stopped = kept(CLEAR, *STOP)
+    copytree(stopped, clear / "r")
+    words = ("--run-folder", "r", "--store", stopped.parent / "store")
+    assert command("run", "clear.yaml", *words).code == 0
+    assert written(clear / "r") == written(kept(CLEAR))
     # And what was decided then is decided now, though there is more to look at.
     design = SequentialDesign(open_run(clear / "r").sweep, read_direction(STOP[1]))
     decision = design.decision(clear / "r")

@@ -1,7 +1,6 @@
 """`report --measures`: measures of the stored verdicts of a real run."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,12 +9,11 @@ from oversight.engine.decisions.measures import verdict_measures
 from oversight.engine.decisions.rows import read_rows
 from oversight.protocols.scores import ALL_SCORES
 from tests.command_line import Command
-from tests.run_folders import only_run
+from tests.engine.kept_runs import Kept, muddled
 
 
-def test_the_measures_are_those_of_the_verdicts(place: Path, command: Command) -> None:
-    assert command("run", "small.yaml").code == 0
-    run = read_rows(only_run(place))
+def test_the_measures_are_those_of_the_verdicts(kept: Kept) -> None:
+    run = read_rows(kept())
     found = {row.name: row for row in verdict_measures(run)}
     assert len(found) == 5
     for name, row in found.items():
@@ -43,28 +41,22 @@ def test_the_measures_are_those_of_the_verdicts(place: Path, command: Command) -
 
 
 def test_a_report_of_a_run_has_them_in_every_format_and_under_every_score(
-    place: Path, command: Command
+    kept: Kept, command: Command
 ) -> None:
-    assert command("run", "small.yaml").code == 0
-    run = only_run(place)
+    run = kept()
     for format in ("text", "markdown", "latex"):
         out = command("report", run, "--measures", "--format", format).out
         assert "against the naive judge, world by world" in out
         assert "verdicts: order, calibration and bias" in out
     assert "verdicts: order" not in command("report", run).out
     for score in ALL_SCORES:
-        told = json.loads(command("report", run, "--json", "--measures", "--score", score).out)
-        assert [row["verdicts"] for row in told["verdict_measures"]] == [8] * 5
-        assert told["score"] == score
+        assert [row.verdicts for row in verdict_measures(read_rows(run), score)] == [8] * 5
+    told = json.loads(command("report", run, "--json", "--measures", "--score", "log").out)
+    assert len(told["verdict_measures"]) == 5 and told["score"] == "log"
 
 
-def test_rows_without_verdicts_have_no_measures(
-    place: Path, command: Command, muddled: None
-) -> None:
-    text = (place / "small.yaml").read_text().replace("muddle: 0.3", "muddle: 1.0")
-    (place / "small.yaml").write_text(text)
-    assert command("run", "small.yaml").code == 1
-    run = only_run(place)
+def test_rows_without_verdicts_have_no_measures(kept: Kept, command: Command) -> None:
+    run = kept(muddled(1))
     for row in verdict_measures(read_rows(run)):
         assert (row.verdicts, row.slope, row.concordance, row.naive) == (0, None, None, None)
     assert "not determined" not in command("report", run, "--measures").out

@@ -1,21 +1,20 @@
 """What worlds that went wrong could change: the bounds in a report, against known figures."""
 
-from collections.abc import Iterator
-
 import orjson
 import pytest
 from pytest import approx
 
 from oversight.cache.call import Call
 from oversight.engine.reports.results import Results, collect
-from oversight.engine.runs.outcome import OutcomeRecord, line, read_outcome
+from oversight.engine.runs.outcome import line, read_outcome
 from oversight.engine.runs.scheduler import attempt
+from oversight.engine.sweeps.sweep import Cell
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.drafting.side_check import SideCheck
 from oversight.protocols.mechanisms.baselines import Propaganda
 from oversight.protocols.scoring.bounds import Bounds
 from oversight.protocols.transcript import Failure, Judgement, Verdict
-from tests.engine.verdicts import JUDGE, PROPAGANDA, SMALL, problem, results, said, sweep
+from tests.engine.verdicts import JUDGE, PROPAGANDA, SMALL, landed, problem, results, said, sweep
 from tests.fakes import Scripted, prompt
 
 LOST = Failure("unreadable", "no number")
@@ -52,15 +51,13 @@ def test_a_world_without_a_verdict_may_have_had_any(kind: str) -> None:
 def test_a_verdict_in_doubt_is_dropped_or_kept_or_may_be_any(turn: dict[str, object]) -> None:
     grid = sweep(PROPAGANDA)
 
-    def told() -> Iterator[OutcomeRecord]:
-        for cell in grid.cells():
-            p = SMALL["propaganda", cell.problem.id, 0][cell.side]
-            doubtful = cell.problem.id == "p1" and cell.side == 0
-            floor = said("a speech", **turn) if doubtful else said("a speech")
-            yield read_outcome(line(cell, Verdict((p, 1 - p), floor)))
+    def judged(cell: Cell) -> Verdict:
+        p = SMALL["propaganda", cell.problem.id, 0][cell.side]
+        doubtful = (cell.problem.id, cell.side) == ("p1", 0)
+        return Verdict((p, 1 - p), said("a speech", **(turn if doubtful else {})))
 
     lie = 2 * 0.3**2
-    assert bounds(collect(grid, told())) == close(
+    assert bounds(collect(grid, landed(grid, judged))) == close(
         2, 1, FIRST, (FIRST + SECOND) / 2, (FIRST - 2 + lie) / 2, (FIRST + lie) / 2
     )
 
@@ -69,21 +66,19 @@ def test_a_verdict_in_doubt_is_dropped_or_kept_or_may_be_any(turn: dict[str, obj
 def test_a_verdict_on_less_than_half_of_the_mass_is_a_guess(captured: float, doubtful: int) -> None:
     grid = sweep(PROPAGANDA)
 
-    def told() -> Iterator[OutcomeRecord]:
-        for cell in grid.cells():
-            p = SMALL["propaganda", cell.problem.id, 0][cell.side]
-            mass = captured if (cell.problem.id, cell.side) == ("p1", 0) else 1.0
-            judged = (Judgement((p, 1 - p), captured=mass),)
-            yield read_outcome(line(cell, Verdict((p, 1 - p), said("a speech"), judged)))
+    def judged(cell: Cell) -> Verdict:
+        probs = (p := SMALL["propaganda", cell.problem.id, 0][cell.side], 1 - p)
+        mass = captured if (cell.problem.id, cell.side) == ("p1", 0) else 1.0
+        return Verdict(probs, said("a speech"), (Judgement(probs, captured=mass),))
 
-    found = bounds(collect(grid, told()))
+    found = bounds(collect(grid, landed(grid, judged)))
     assert found is not None and found.doubtful == doubtful
 
 
 def test_what_is_counted_and_is_no_doubt_bounds_nothing() -> None:
     grid = sweep(PROPAGANDA)
     floor = said("a speech", outcome="truncated", forged=1, cut=True, check="unclear")
-    told = [read_outcome(line(cell, Verdict((0.5, 0.5), floor))) for cell in grid.cells()]
+    told = landed(grid, lambda cell: Verdict((0.5, 0.5), floor))
     assert bounds(collect(grid, told)) == close(2, 0, 0, 0, 0, 0)
 
 
@@ -115,7 +110,7 @@ def test_draws_are_averaged_within_their_problem() -> None:
 
 def test_a_score_that_no_problem_admits_has_no_bounds() -> None:
     grid = sweep(PROPAGANDA, problems=[problem(0, (1, -1, -1))])
-    told = [read_outcome(line(cell, LOST)) for cell in grid.cells()]
+    told = landed(grid, lambda cell: LOST)
     assert bounds(collect(grid, told, score="logodds")) is None
     assert bounds(collect(grid, told)) == close(1, 1, None, None, -8 / 3, 8 / 3)
 

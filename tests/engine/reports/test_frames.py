@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from shutil import copytree
 
 import pyarrow.parquet as pq
 import pytest
@@ -22,10 +23,13 @@ from oversight.engine.runs.loaded_sweep import open_run
 from oversight.engine.runs.recorded import recorded
 from oversight.engine.runs.run_folder import outcomes
 from oversight.protocols.agents.agent import Agent
+from oversight.protocols.drafting.best_of import BestOf
+from oversight.protocols.drafting.side_check import SideCheck
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from tests.command_line import Command
-from tests.run_folders import only_run
+from tests.engine.kept_runs import Kept, muddled
+from tests.run_folders import written
 from tests.shipments import shipments
 
 
@@ -34,10 +38,9 @@ def source(run: Path) -> FrameSource:
 
 
 @pytest.fixture
-def run(place: Path, command: Command, muddled: None) -> Path:
+def run(kept: Kept) -> Path:
     """40 cells, some of which failed."""
-    assert command("run", "small.yaml").code == 1
-    return only_run(place)
+    return kept(muddled(0.3))
 
 
 def test_every_format_has_the_same_tables(run: Path, command: Command, place: Path) -> None:
@@ -99,10 +102,11 @@ def test_cells_are_the_outcomes_with_their_axes(run: Path, command: Command, pla
 def test_cells_that_were_not_run_are_there_as_missing(
     run: Path, command: Command, place: Path
 ) -> None:
-    kept = (run / "outcomes.jsonl").read_bytes().splitlines(keepends=True)[:30]
-    (run / "outcomes.jsonl").write_bytes(b"".join(kept))
+    part = Path(copytree(run, place / "part"))
+    landed = written(run).splitlines(keepends=True)[:30]
+    (part / "outcomes.jsonl").write_bytes(b"".join(landed))
     words = ("--format", "jsonl", "-o", place / "out", "--no-replies")
-    assert command("export", run, *words).code == 0
+    assert command("export", part, *words).code == 0
     cells = [json.loads(line) for line in (place / "out/cells.jsonl").read_text().splitlines()]
     assert len(cells) == 40
     assert sum(cell["status"] == "missing" for cell in cells) == 10
@@ -159,8 +163,9 @@ def test_a_call_that_several_problems_ask_is_in_the_table_once(
 
 def test_python_has_them_as_arrow_tables(tmp_path: Path) -> None:
     judge = StatedJudge("sim/judge")
+    agent = SideCheck(BestOf(2, Agent("sim/strong"), judge), judge)
     report = oversight.run(
-        [NaiveJudge(judge), Propaganda(judge, Agent("sim/strong"))],
+        [NaiveJudge(judge), Propaganda(judge, agent)],
         shipments(3),
         store=tmp_path / "store",
         folder=tmp_path / "run",
@@ -172,6 +177,7 @@ def test_python_has_them_as_arrow_tables(tmp_path: Path) -> None:
     assert frames["rows"].column("asd").to_pylist() == pytest.approx(
         [row.asd.mean for row in report.results.rows if row.asd]
     )
+    assert frames["rows"].column("best_of").to_pylist() == [None, 2]
     assert frames["turns"].num_rows == 6
     about = frames["cells"].schema.metadata
     assert about[b"identity"] == report.opened.sweep.identity.encode()

@@ -1,7 +1,6 @@
 """The block above every report: whether the verdicts of a run can be trusted at all."""
 
 import json
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -10,8 +9,8 @@ from oversight.engine.reports.health import CAPTURED, HealthCheck
 from oversight.engine.reports.report import report
 from oversight.protocols.transcript import Failure, Judgement
 from tests.command_line import Command
+from tests.engine.kept_runs import Kept, muddled
 from tests.engine.verdicts import NAIVE, PROPAGANDA, SMALL, records, results, sweep
-from tests.run_folders import only_run
 
 
 def test_a_healthy_run_has_one_line() -> None:
@@ -57,11 +56,8 @@ def test_counts_and_captured_mass_of_verdicts_are_signs_too() -> None:
     assert "captured mass 40%" in check.health().lines()[0]
 
 
-def test_it_stands_above_the_report_in_every_format(
-    place: Path, command: Command, muddled: None
-) -> None:
-    assert command("run", "small.yaml").code == 1
-    run = only_run(place)
+def test_it_stands_above_the_report_in_every_format(kept: Kept, command: Command) -> None:
+    run = kept(muddled(0.3))
     for format, start in (("text", "health: "), ("markdown", "health: "), ("latex", "% health: ")):
         out = command("report", run, "--format", format).out
         assert out.startswith(start) and "! unreadable" in out

@@ -8,22 +8,25 @@ from pytest import approx
 from oversight.engine.reports.aggregate import OutcomeTable
 from oversight.engine.reports.results import Results, collect
 from oversight.engine.runs.outcome import line, read_outcome
+from oversight.engine.sweeps.sweep import Cell
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust, Propaganda
 from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.scoring.statistics import Estimate
-from oversight.protocols.transcript import Failure, Transcript, Verdict
+from oversight.protocols.transcript import Failure, Verdict
 from tests.engine.verdicts import (
     JUDGE,
     NAIVE,
     PROPAGANDA,
     SMALL,
+    landed,
     problem,
     records,
     results,
     said,
     sweep,
+    verdict,
 )
 
 LOST = Failure("unreadable", "no number")
@@ -70,7 +73,7 @@ def test_lift_is_held_against_the_same_judge_and_no_other() -> None:
     stern = StatedJudge("sim/judge", max_tokens=99)
     grid = sweep(NAIVE, NaiveJudge(stern), Propaganda(stern, Agent("sim/strong")), PROPAGANDA)
     told = [
-        read_outcome(line(cell, Verdict((p, 1 - p), Transcript(cell.problem.question))))
+        read_outcome(line(cell, verdict(cell, p, 1 - p)))
         for cell in grid.cells()
         for p in [{"naive judge": 0.5, "propaganda": 0.9}[cell.row.kind]]
         if cell.row.protocol != NaiveJudge(stern)
@@ -117,10 +120,7 @@ def test_values_of_any_grade_and_more_than_two_answers_weigh_the_worlds() -> Non
     graded = problem(0, (1, 0.5, -1))
     grid = sweep(PROPAGANDA, problems=[graded])
     probs = (0.5, 0.3, 0.2)
-    told = [
-        read_outcome(line(cell, Verdict(probs, Transcript(graded.question))))
-        for cell in grid.cells()
-    ]
+    told = landed(grid, lambda cell: verdict(cell, *probs))
     only = row(collect(grid, told), "propaganda")
     brier = [-sum(((x == a) - p) ** 2 for x, p in enumerate(probs)) for a in range(3)]
     assert mean(only.asd) == approx((5 * brier[0] + 2 * brier[1] - 7 * brier[2]) / 6)
@@ -131,18 +131,7 @@ def test_values_of_any_grade_and_more_than_two_answers_weigh_the_worlds() -> Non
 
 def test_problems_of_two_and_of_three_answers_stand_side_by_side() -> None:
     grid = sweep(PROPAGANDA, problems=[problem(0, (1, -1, -1)), problem(1)])
-    told = [
-        read_outcome(
-            line(
-                cell,
-                Verdict(
-                    (0.6, 0.4, 0.0)[: len(cell.problem.values)],
-                    Transcript(cell.problem.question),
-                ),
-            )
-        )
-        for cell in grid.cells()
-    ]
+    told = landed(grid, lambda cell: verdict(cell, *(0.6, 0.4, 0.0)[: len(cell.problem.values)]))
     only = row(collect(grid, told), "propaganda")
     assert (only.n, only.missing) == (2, 0)
     three = [-(0.4**2 + 0.4**2), -(0.6**2 + 0.6**2), -(0.6**2 + 0.4**2 + 1)]
@@ -237,22 +226,12 @@ def test_results_do_not_depend_on_the_order_of_outcomes() -> None:
 
 def test_how_often_agents_chose_a_best_answer_is_told() -> None:
     grid = sweep(OpenTrust(JUDGE, Agent("sim/strong")), NAIVE, problems=2)
-    told = [
-        read_outcome(
-            line(
-                cell,
-                Verdict(
-                    (0.5, 0.5),
-                    Transcript(cell.problem.question),
-                    measures=(("chose", "A" if cell.problem.id == "p0" else "B"),)
-                    if cell.row.agent
-                    else (),
-                ),
-            )
-        )
-        for cell in grid.cells()
-    ]
-    found = collect(grid, told)
+
+    def chosen(cell: Cell) -> Verdict:
+        label = "A" if cell.problem.id == "p0" else "B"
+        return verdict(cell, 0.5, 0.5, measures=(("chose", label),) if cell.row.agent else ())
+
+    found = collect(grid, landed(grid, chosen))
     assert row(found, "open trust").chose_right == 0.5
     assert row(found, "naive judge").chose_right is None
 
@@ -260,7 +239,7 @@ def test_how_often_agents_chose_a_best_answer_is_told() -> None:
 def test_what_went_otherwise_than_asked_is_counted_over_all_cells() -> None:
     grid = sweep(PROPAGANDA)
     floor = said("no", outcome="refused", forged=2)
-    told = [read_outcome(line(cell, Verdict((0.5, 0.5), floor))) for cell in grid.cells()]
+    told = landed(grid, lambda cell: Verdict((0.5, 0.5), floor))
     only = row(collect(grid, told), "propaganda")
     assert dict(only.counts) == {"refused": 4, "forged": 8}
 

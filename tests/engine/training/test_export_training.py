@@ -1,5 +1,6 @@
 """`oversight export-training`, from a sweep on simulated models to files on disk."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from oversight.engine.errors import UsageError
 from oversight.engine.training.split import leaks, questions_shown
 
 SWEEP: dict[str, Any] = {
-    "problems": {"bundled": {"name": "arithmetic", "limit": 12}},
+    "problems": {"bundled": {"name": "arithmetic", "limit": 8}},
     "agents": {"model": "sim/medium"},
     "judges": {"model": "sim/weak"},
     "draws": 2,
@@ -37,6 +38,7 @@ def invoked(*arguments: object) -> Result:
     return result
 
 
+@cache
 def exported(run: Path, recipe: str, *flags: object) -> Path:
     folder = run.parent / f"{recipe}-{len(flags)}"
     invoked(
@@ -140,5 +142,5 @@ def test_a_run_that_teaches_nothing_says_what_to_do(run: Path) -> None:
     arguments = ["export-training", str(run), "--recipe", "preference", "--store", str(store)]
     result = CliRunner().invoke(oversight, [*arguments, "--protocol", "naive"])
     assert isinstance(result.exception, UsageError)
-    assert "no preference example in 48 worlds; pairs need several draws" in str(result.exception)
+    assert "no preference example in 32 worlds; pairs need several draws" in str(result.exception)
     assert not (run / "training").exists()

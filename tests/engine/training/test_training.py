@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -177,21 +178,8 @@ async def test_no_true_value_is_among_what_is_learned():
     told = []
     for values in ((1, -1), (-1, 1)):
         found = await heard(PROPAGANDA, draws=2)
-        turned = [
-            RecordedWorld(
-                Cell(
-                    world.cell.place,
-                    world.cell.row,
-                    type(APPLES)(APPLES.id, APPLES.question, values),
-                    world.cell.side,
-                    world.cell.draw,
-                    "",
-                ),
-                world.verdict,
-                world.asked,
-            )
-            for world in found
-        ]
+        other = replace(APPLES, values=values)
+        turned = [replace(each, cell=replace(each.cell, problem=other)) for each in found]
         told.append(
             [
                 each.as_row()
