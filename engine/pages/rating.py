@@ -56,9 +56,9 @@ class RaterServer(Server):
             web.get("/", self._now),
             web.get("/events", self._events),
             web.post("/begin", self._begin),
-            web.post("/believe", self._believe),
-            web.post("/answer", self._answer),
-            web.post("/abstain", self._abstain),
+            web.post("/believe", self._taken),
+            web.post("/answer", self._taken),
+            web.post("/abstain", self._taken),
         ]
 
     def links(self, root: str) -> Iterable[tuple[Rater, str]]:
@@ -84,7 +84,8 @@ class RaterServer(Server):
         )
 
     async def _now(self, request: web.Request) -> web.StreamResponse:
-        return await self._shown(self._rater(request), said=_said(request))
+        said = NOTICES.get(request.query.get("said", ""), "")
+        return await self._shown(self._rater(request), said=said)
 
     async def _shown(
         self,
@@ -120,33 +121,25 @@ class RaterServer(Server):
             return _unsaved(rater, fault)
         return _back(request, "")
 
-    async def _believe(self, request: web.Request) -> web.StreamResponse:
-        return await self._taken(request, "saved")
-
-    async def _answer(self, request: web.Request) -> web.StreamResponse:
-        return await self._taken(request, "saved")
-
-    async def _abstain(self, request: web.Request) -> web.StreamResponse:
-        return await self._taken(request, "none")
-
-    async def _taken(self, request: web.Request, said: str) -> web.StreamResponse:
+    async def _taken(self, request: web.Request) -> web.StreamResponse:
+        """Take what a rater sends: a belief, an answer or an abstention, by the path."""
         desk, rater = self.desk, self._rater(request)
         try:
             posted = await request.post()
         except (ValueError, LookupError) as malformed:
             raise web.HTTPBadRequest(text="this is no form") from malformed
-        form = {name: text for name, text in posted.items() if _is_text(text)}
-        ticket = str(form.get("ticket", ""))
-        sent = {name: str(text) for name, text in form.items() if FIELD_NAMES.fullmatch(name)}
+        form = {name: text for name, text in posted.items() if isinstance(text, str)}
+        ticket = form.get("ticket", "")
+        sent = {name: text for name, text in form.items() if FIELD_NAMES.fullmatch(name)}
         try:
             match request.path:
                 case "/believe":
                     await desk.believe(rater, ticket, sent)
                     return _back(request, "")
                 case "/abstain":
-                    why = form.get("why", "asked")
-                    await desk.abstain(rater, ticket, "time" if why == "time" else "asked")
-                    return _back(request, "late" if why == "time" else "none")
+                    late = form.get("why") == "time"
+                    await desk.abstain(rater, ticket, "time" if late else "asked")
+                    return _back(request, "late" if late else "none")
             return _back(request, "saved" if await desk.answer(rater, ticket, sent) else "late")
         except ValueError as fault:
             return await self._shown(rater, fault=str(fault), posted=sent)
@@ -191,7 +184,7 @@ def task_page(
     progress: RaterProgress,
     said: str,
     fault: str,
-    posted: "defaultdict[str, str]",
+    posted: defaultdict[str, str],
 ) -> str:
     """The page of one task. posted: fields of an earlier answer that was not accepted."""
     task = offer.task
@@ -231,11 +224,3 @@ def _back(request: web.Request, said: str) -> web.Response:
         # A script that followed a redirect would fetch the page in vain.
         return web.Response(text=place)
     return web.Response(status=303, headers={"Location": place})
-
-
-def _said(request: web.Request) -> str:
-    return NOTICES.get(request.query.get("said", ""), "")
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)

@@ -1,7 +1,7 @@
 """Pictures of the ratings of judges and agents, and of the effect of selection by a reward."""
 
 from oversight.engine.decisions.pressure import row_pressure
-from oversight.engine.decisions.rows import RunRows, read_rows
+from oversight.engine.decisions.rows import read_rows
 from oversight.engine.decisions.scaling import Scaling, scaling
 from oversight.engine.errors import UsageError
 from oversight.engine.pictures.charts import Chart, ChartPoint, Series, chart_of
@@ -29,16 +29,12 @@ def scaling_chart(run: ScoredRun) -> Chart:
     """Ratings over capability: the log odds of each model's own accuracy, unaided."""
     series = []
     for found in _ratings(run):
-        for role, ratings in (
-            ("judges", found.ratings.guards),
-            ("agents", found.ratings.houdinis),
-        ):
+        for role, ratings in (("judges", found.ratings.guards), ("agents", found.ratings.houdinis)):
             points = [
                 ChartPoint(
                     each.model,
                     found.capability[each.model],
                     each.rating - MEAN,
-                    None,
                     (each.interval[0] - MEAN, each.interval[1] - MEAN),
                 )
                 for each in ratings
@@ -61,7 +57,7 @@ def scaling_chart(run: ScoredRun) -> Chart:
 
 def pressure_chart(run: ScoredRun) -> Chart:
     """Mean value of what best-of-n chooses by the reward; below 0, selection rewards lies."""
-    rows = _rows(run)
+    rows = read_rows(run.run.folder, run.run.opened)
     series, why = [], "no row has an agent"
     for number, row in run.rows:
         if not row.agent:
@@ -72,13 +68,7 @@ def pressure_chart(run: ScoredRun) -> Chart:
             why = str(exc)
             continue
         points = tuple(
-            ChartPoint(
-                f"{each.strength:g}",
-                each.strength,
-                each.value.mean,
-                None,
-                each.value.interval,
-            )
+            ChartPoint(f"{each.strength:g}", each.strength, each.value.mean, each.value.interval)
             for each in curve.points
         )
         series.append(Series(run.label(row), points, joined=True))
@@ -96,15 +86,11 @@ def pressure_chart(run: ScoredRun) -> Chart:
 
 def _ratings(run: ScoredRun) -> list[Scaling]:
     """Of every protocol that is shown and has agents. UsageError if there is none."""
-    rows = _rows(run)
+    rows = read_rows(run.run.folder, run.run.opened)
     kinds = dict.fromkeys(row.kind for _, row in run.rows if row.agent)
     if not kinds:
         raise UsageError(f"ratings: no row of {run.run.folder} that fits has an agent")
     return [scaling(rows, kind) for kind in kinds]
-
-
-def _rows(run: ScoredRun) -> RunRows:
-    return read_rows(run.run.folder, run.run.opened)
 
 
 def _line(found: Scaling, rating: Rating, *, agent: str = "", judge: str = "") -> ForestLine:

@@ -19,8 +19,9 @@ class ChartPoint:
     label: str
     x: float
     y: float
+    interval: Span | None = None
+    """Of y."""
     x_interval: Span | None = None
-    y_interval: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Chart:
             (
                 *(series.name, point.label, point.x, point.y),
                 *(point.x_interval or (None, None)),
-                *(point.y_interval or (None, None)),
+                *(point.interval or (None, None)),
             )
             for series in self.series
             for point in series.points

@@ -137,10 +137,6 @@ class OpenedRun:
     def _index(self) -> OutcomeIndex:
         return OutcomeIndex(self.folder / OUTCOMES, self.manifest.cells)
 
-    def place(self, place: Place, side: int) -> int:
-        """Where the cell of one world stands in the sweep."""
-        return self.worlds(place)[side]
-
     def where(self, at: int) -> tuple[Place, int]:
         """The reading, and the side, of the cell at a place in the sweep."""
         problem = self.sweep.problem_at(at)
