@@ -3,6 +3,8 @@
 import csv
 import io
 import re
+import subprocess
+import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 from oversight import plot
 from oversight.engine.errors import UsageError
 from oversight.engine.pages.bundle import telling
+from oversight.engine.pages.guard import is_loopback
 from oversight.engine.pictures.drawing import ALL_KINDS, data_of, pictured
 from oversight.engine.pictures.figures import draw, save
 from oversight.engine.pictures.opened import OpenedRun
@@ -86,6 +89,26 @@ def test_a_port_that_is_taken_is_named(small: Path) -> None:
         assert port
         again = within("view", small, "--port", port[1], "--no-open", cwd=small.parent)
     assert again.code == 2 and f"--port {port[1]}" in again.err
+
+
+@pytest.mark.parametrize(
+    ("host", "here"),
+    [("127.0.0.1", True), ("localhost", True), ("::1", True), ("[::1]", True),
+     ("0.0.0.0", False), ("10.0.0.3", False), ("localhost.evil.example", False)],
+)  # fmt: skip
+def test_what_is_of_this_machine_alone(host: str, here: bool) -> None:
+    assert is_loopback(host) is here
+
+
+@pytest.mark.wire
+def test_the_first_page_is_there_before_models_and_figures_are_loaded() -> None:
+    code = (
+        "import sys; import oversight.engine.pages.server, oversight.engine.cli.commands.view;"
+        "print([name for name in ('numpy', 'oversight.engine.models.router',"
+        " 'oversight.engine.reports.results') if name in sys.modules])"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout == "[]\n"
 
 
 DRAWN = (
