@@ -192,7 +192,7 @@ def reading_page(
     for side, (at, (outcome, missing, asked)) in enumerate(zip(cells, ends, strict=True)):
         others = _matching(windows[side], windows[1 - side]) if len(ends) == 2 else {}
         spoken = tuple(
-            _spoken(first + n, turn, others.get(n), asked, common, room, _good(turn, problem))
+            _spoken(first + n, turn, others.get(n), asked, common, room, problem)
             for n, turn in enumerate(windows[side])
         )
         judged = tuple(
@@ -260,8 +260,11 @@ def _spoken(
     asked: Mapping[str, Asked],
     common: set[str],
     room: int,
-    good: bool | None,
+    problem: Problem,
 ) -> ShownTurn:
+    good = None
+    if turn.side is not None:
+        good = problem.values[problem.question.place(turn.side)] == max(problem.values)
     text, marks = quoted(turn.text, turn.quotes)
     if other is not None and other.text != turn.text:
         marks += differing(text, quoted(other.text, other.quotes)[0])
@@ -281,18 +284,9 @@ def _spoken(
     )
 
 
-def _good(turn: Turn, problem: Problem) -> bool | None:
-    """Whether a turn argues for a best answer; None where it takes no side."""
-    if turn.side is None:
-        return None
-    return problem.values[problem.question.place(turn.side)] == max(problem.values)
-
-
 def _matching(turns: Sequence[Turn], others: Sequence[Turn]) -> dict[int, Turn]:
     """By number, the turn of the other world in which the same speaker speaks as often before."""
-    spoken: dict[tuple[str, int], Turn] = {}
-    for turn, time in _times(others):
-        spoken[turn.speaker, time] = turn
+    spoken = {(turn.speaker, time): turn for turn, time in _times(others)}
     return {
         n: spoken[turn.speaker, time]
         for n, (turn, time) in enumerate(_times(turns))

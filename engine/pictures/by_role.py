@@ -4,7 +4,7 @@ from oversight.engine.decisions.pressure import row_pressure
 from oversight.engine.decisions.rows import read_rows
 from oversight.engine.decisions.scaling import Scaling, scaling
 from oversight.engine.errors import UsageError
-from oversight.engine.pictures.charts import Chart, ChartPoint, Series, chart_of
+from oversight.engine.pictures.charts import Chart, ChartPoint, Series, drawable
 from oversight.engine.pictures.data import Forest, ForestLine
 from oversight.engine.pictures.scored_run import ScoredRun
 from oversight.protocols.scoring.ratings import Rating
@@ -44,14 +44,14 @@ def scaling_chart(run: ScoredRun) -> Chart:
                 points.sort(key=lambda point: point.x)
                 name = f"{found.protocol}: {role}"
                 series.append(Series(name, tuple(points)))
-    return chart_of(
-        run,
-        "scaling",
+    return Chart(
+        run.title("scaling"),
         "capability: log odds of the model's own accuracy",
         "rating, points above the mean",
-        series,
+        drawable(
+            "scaling", series, "no agent or judge has a naive judge of its own model in the sweep"
+        ),
         zero=True,
-        why="no agent or judge has a naive judge of its own model in the sweep",
     )
 
 
@@ -72,15 +72,13 @@ def pressure_chart(run: ScoredRun) -> Chart:
             for each in curve.points
         )
         series.append(Series(run.label(row), points, joined=True))
-    return chart_of(
-        run,
-        "pressure",
+    return Chart(
+        run.title("pressure"),
         "n of best-of-n, by the judge's reward",
         "mean value of what is chosen",
-        series,
+        drawable("pressure", series, why),
         zero=True,
         log_x=True,
-        why=why,
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from oversight.engine.errors import UsageError
-from oversight.engine.pictures.charts import Chart, ChartPoint, Series, chart_of
+from oversight.engine.pictures.charts import Chart, ChartPoint, Series, drawable
 from oversight.engine.pictures.data import Forest, ForestLine, Span, forest_of
 from oversight.engine.pictures.scored_run import ScoredRun
 from oversight.protocols.mechanisms.baselines import NaiveJudge
@@ -67,7 +67,12 @@ def jse(run: ScoredRun) -> Chart:
         )
         if points:
             series.append(Series(run.label(row), points, joined=True))
-    return chart_of(run, "jse", "beta: inverse greed of the agent", "judge score expected", series)
+    return Chart(
+        run.title("jse"),
+        "beta: inverse greed of the agent",
+        "judge score expected",
+        drawable("jse", series),
+    )
 
 
 def asd_jse(run: ScoredRun) -> Chart:
@@ -80,8 +85,11 @@ def asd_jse(run: ScoredRun) -> Chart:
             point = ChartPoint(name, row.asd.mean, its.mean, its.interval, row.asd.interval)
             by_protocol.setdefault(row.kind, []).append(point)
     series = [Series(kind, tuple(points)) for kind, points in by_protocol.items()]
-    return chart_of(
-        run, "asd-jse", "agent score difference", "judge score expected (beta 1)", series
+    return Chart(
+        run.title("asd-jse"),
+        "agent score difference",
+        "judge score expected (beta 1)",
+        drawable("asd-jse", series),
     )
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from oversight.engine.pictures.charts import Chart, ChartPoint, Series, chart_of
+from oversight.engine.pictures.charts import Chart, ChartPoint, Series, drawable
 from oversight.engine.pictures.costs import sampled_costs
 from oversight.engine.pictures.scored_run import ScoredRun
 from oversight.protocols.scoring.statistics import estimates
@@ -38,13 +38,11 @@ def trend_chart(run: ScoredRun) -> Chart:
             fit = slope.slope, slope.intercept
             note = f"slope {slope.slope:+.2f} ± {slope.error:.2f}"
             series.append(Series(f"{kind} · {judge}", tuple(points), note=note, fit=fit))
-    return chart_of(
-        run,
-        "trend",
+    return Chart(
+        run.title("trend"),
         f"expected agent score (beta {beta:g})",
         "agent score difference",
-        series,
-        why="it takes three agents or more under one protocol and judge",
+        drawable("trend", series, "it takes three agents or more under one protocol and judge"),
     )
 
 
@@ -69,7 +67,14 @@ def frontier_chart(run: ScoredRun) -> Chart:
     if hull:
         series.append(Series("frontier", tuple(hull), joined=True))
     unit = "$ a problem" if priced else "output tokens a problem"
-    return chart_of(run, "frontier", unit, "agent score difference", series, zero=True, log_x=True)
+    return Chart(
+        run.title("frontier"),
+        unit,
+        "agent score difference",
+        drawable("frontier", series),
+        zero=True,
+        log_x=True,
+    )
 
 
 def _over(
@@ -100,15 +105,13 @@ def _over(
         for name, points in lines.items()
         if len({point.x for point in points}) > 1
     ]
-    return chart_of(
-        run,
-        kind,
+    return Chart(
+        run.title(kind),
         x,
         "agent score difference",
-        series,
+        drawable(kind, series, f"no two rows differ in {' or '.join(settings)} alone"),
         zero=True,
         log_x=log_x,
-        why=f"no two rows differ in {' or '.join(settings)} alone",
     )
 
 

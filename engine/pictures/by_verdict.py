@@ -4,7 +4,7 @@ from math import isnan
 
 import numpy as np
 
-from oversight.engine.pictures.charts import Chart, ChartPoint, Heat, Series, chart_of
+from oversight.engine.pictures.charts import Chart, ChartPoint, Heat, Series, drawable
 from oversight.engine.pictures.scored_run import ScoredRun, asd_by_problem
 from oversight.protocols.scores import RANGES
 from oversight.protocols.scoring.arrays import Floats
@@ -24,12 +24,11 @@ def worlds_chart(run: ScoredRun) -> Chart:
                 points.append(ChartPoint(problem.id, probs[1 - best][1 - best], probs[best][best]))
         if points:
             series.append(Series(run.label(row), tuple(points)))
-    return chart_of(
-        run,
-        "worlds",
+    return Chart(
+        run.title("worlds"),
         "P(argued answer) where a lie is argued",
         "… where the truth is argued",
-        series,
+        drawable("worlds", series),
         diagonal=True,
         square=True,
     )
@@ -55,12 +54,11 @@ def calibration_chart(run: ScoredRun) -> Chart:
         stated_by, was = np.array(pairs, dtype=np.float64).T
         error = calibrated(stated_by, was).debiased_error
         series.append(Series(judge, tuple(points), note=f"debiased error {error:.3f}"))
-    return chart_of(
-        run,
-        "calibration",
+    return Chart(
+        run.title("calibration"),
         "stated probability of answer A",
         "share of A that is right",
-        series,
+        drawable("calibration", series),
         diagonal=True,
         square=True,
     )
@@ -72,7 +70,7 @@ def heat(run: ScoredRun) -> Heat:
     order = np.argsort([_mean(line) for line in values], kind="stable")
     across = sorted((n for n, _ in run.rows), key=lambda n: -_mean(values[:, n]))
     return Heat(
-        f"{run.name}: agent score difference by problem and row",
+        f"{run.run.name}: agent score difference by problem and row",
         tuple(run.sweep.problems[n].id for n in order),
         tuple(run.label(run.sweep.rows[n]) for n in across),
         tuple(

@@ -11,6 +11,7 @@ from oversight.cache.address import value_address
 from oversight.engine.errors import UsageError
 from oversight.engine.pictures.opened import OpenedRun, Place
 from oversight.engine.reports.results import Results, collect
+from oversight.engine.reports.tables import SCORE_NAMES
 from oversight.engine.runs.lookup import Parts
 from oversight.engine.runs.run_folder import outcomes
 from oversight.engine.sweeps.rows import Row
@@ -34,12 +35,11 @@ class ScoredRun:
     """Which rows a picture shows."""
 
     @property
-    def name(self) -> str:
-        return self.run.name
-
-    @property
     def sweep(self) -> Sweep:
         return self.run.sweep
+
+    def title(self, kind: str) -> str:
+        return f"{self.run.name}: {kind} ({SCORE_NAMES[self.score]})"
 
     @cached_property
     def results(self) -> Results:
