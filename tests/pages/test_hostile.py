@@ -73,6 +73,7 @@ async def test_ten_thousand_turns_are_read_by_the_hundred(tmp_path: Path) -> Non
     last = await read(run, Place(1, 0), page=99)
     assert (first.pages, first.lines[0][0].number, last.lines[-1][0].number) == (100, 1, 10_000)
     for one in (first, last):
+        assert len(one.lines) == 100
         assert len(reader_page(run, Served("run"), one).encode()) < MOST_BYTES
     assert len(calls_section(first, Served("run")).encode()) < MOST_BYTES
 

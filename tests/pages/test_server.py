@@ -83,6 +83,7 @@ async def test_every_view_has_an_address(
         "run/{run}/map?page=7",
         "run/{run}?score=none",
         "run/{run}/report.yaml",
+        "run/{run}/report.md",
         "run/{run}/problem/99",
         "compare?a=nobody&b={run}",
     ],
