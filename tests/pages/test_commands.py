@@ -158,9 +158,11 @@ def test_equal_runs_give_equal_pictures_with_their_fonts(
 ) -> None:
     pytest.importorskip("matplotlib")
     one, other = (tmp_path / f"{n}.{ending}" for n in range(2))
-    done = within("plot", opened.folder, "--kind", "worlds", "-o", one, cwd=tmp_path)
+    words = ("plot", opened.folder, "--kind", "worlds", "--style", "column", "-o", one)
+    done = within(*words, cwd=tmp_path)
     assert done.code == 0, done.err
-    save(draw(pictured(opened, "worlds")), other, opened.manifest.identity[:12])
+    figure = draw(pictured(opened, "worlds"), "column")
+    save(figure, other, opened.manifest.identity[:12], "column")
     assert one.read_bytes() == other.read_bytes()
     if ending == "pdf":
         assert b"/FontFile2" in one.read_bytes()
