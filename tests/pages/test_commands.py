@@ -78,15 +78,9 @@ def test_what_a_bundle_takes_first_is_what_failed(small: Path, tmp_path: Path) -
 
 
 @pytest.mark.wire
-def test_view_says_where_it_is_and_ends_when_it_is_told(small: Path) -> None:
+def test_view_says_where_it_is_and_names_a_port_that_is_taken(small: Path) -> None:
     with served(small) as address:
-        assert re.fullmatch(rf"http://127\.0\.0\.1:\d+/run/{small.name}", address)
-
-
-@pytest.mark.wire
-def test_a_port_that_is_taken_is_named(small: Path) -> None:
-    with served(small) as address:
-        port = re.search(r":(\d+)/", address)
+        port = re.fullmatch(rf"http://127\.0\.0\.1:(\d+)/run/{small.name}", address)
         assert port
         again = within("view", small, "--port", port[1], "--no-open", cwd=small.parent)
     assert again.code == 2 and f"--port {port[1]}" in again.err
