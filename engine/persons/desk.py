@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 class NotTheirs(Exception):
-    """A rater sends an answer to what is not theirs to answer, or is answered already."""
+    """A rater answers a task that is not theirs, or that is answered already."""
 
 
 class NotReady(Exception):

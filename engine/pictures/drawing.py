@@ -53,7 +53,7 @@ def pictured(
     other: OpenedRun | None = None,
     parts: Parts = ALL,
 ) -> Picture:
-    """The figures of a picture. other: the second run, for `compare`. UsageError, with the mend."""
+    """The figures of a picture. other: the second run, for `compare`. UsageError with a remedy."""
     if kind == "compare":
         if other is None:
             raise UsageError("compare: it takes two runs")

@@ -118,6 +118,12 @@ def opened(small: Path) -> Iterator[OpenedRun]:
         yield run
 
 
+def test_a_cell_stands_in_the_reading_that_is_found_for_it(opened: OpenedRun) -> None:
+    for at in range(len(opened.sweep)):
+        place, side = opened.where(at)
+        assert opened.worlds(place)[side] == at
+
+
 @pytest.mark.parametrize("kind", DRAWN)
 def test_every_kind_has_its_figures_and_a_figure(kind: str, opened: OpenedRun) -> None:
     pytest.importorskip("matplotlib")
