@@ -1,58 +1,60 @@
 """Addresses of pages: on the server, and in the files of a bundle."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from urllib.parse import quote
 
 from oversight.engine.pictures.opened import Place
 
 
-class Addresses(ABC):
-    """Links from one page to others of the same run; empty if there is no such page."""
+class Addresses:
+    """Links from one page to others of the same run; empty if there is no such page.
+
+    Here there is none: a page that stands alone, as in a notebook, links to no other.
+    """
 
     live = False
     """Whether pages may send requests while they are open."""
 
-    @abstractmethod
-    def runs(self) -> str: ...
+    def runs(self) -> str:
+        return ""
 
-    @abstractmethod
-    def overview(self, score: str = "brier") -> str: ...
+    def overview(self, score: str = "brier") -> str:
+        return ""
 
-    @abstractmethod
     def map(self, problems: int = 0, rows: int = 0) -> str:
         """problems, rows: which page of them, from 0."""
+        return ""
 
-    @abstractmethod
-    def problem(self, problem: int) -> str: ...
+    def problem(self, problem: int) -> str:
+        return ""
 
-    @abstractmethod
     def reading(self, place: Place, turns: int = 0) -> str:
         """turns: which page of them, from 0."""
+        return ""
 
-    @abstractmethod
-    def calls(self, place: Place, address: str = "") -> str: ...
+    def calls(self, place: Place, address: str = "") -> str:
+        return ""
 
-    @abstractmethod
     def whole(self, place: Place, address: str) -> str:
         """Link to the page of one call in full."""
+        return ""
 
-    @abstractmethod
-    def failures(self) -> str: ...
+    def failures(self) -> str:
+        return ""
 
-    @abstractmethod
-    def cost(self) -> str: ...
+    def cost(self) -> str:
+        return ""
 
-    @abstractmethod
-    def watch(self) -> str: ...
+    def watch(self) -> str:
+        return ""
 
-    @abstractmethod
-    def compare(self) -> str: ...
+    def compare(self) -> str:
+        return ""
 
-    @abstractmethod
     def file(self, name: str) -> str:
         """A report of the run folder: `csv`, `tex`, `json`."""
+        return ""
 
 
 class Served(Addresses):
@@ -70,22 +72,21 @@ class Served(Addresses):
         return self.run if score == "brier" else f"{self.run}?score={score}"
 
     def map(self, problems: int = 0, rows: int = 0) -> str:
-        query = [f"{name}={n}" for name, n in (("page", problems), ("rows", rows)) if n]
-        return f"{self.run}/map" + (f"?{'&'.join(query)}" if query else "")
+        return f"{self.run}/map{_query(page=problems, rows=rows)}"
 
     def problem(self, problem: int) -> str:
         return f"{self.run}/problem/{problem}"
 
     def reading(self, place: Place, turns: int = 0) -> str:
-        return f"{self._reading(place)}{_query(place, turns)}"
+        return f"{self._reading(place)}{_query(draw=place.draw, turns=turns)}"
 
     def calls(self, place: Place, address: str = "") -> str:
         anchor = f"#c{address[:12]}" if address else ""
-        return f"{self._reading(place)}/calls{_query(place, 0)}{anchor}"
+        return f"{self._reading(place)}/calls{_query(draw=place.draw)}{anchor}"
 
     def whole(self, place: Place, address: str) -> str:
-        query = _query(place, 0)
-        return f"{self._reading(place)}/calls{query}{'&' if query else '?'}only={address[:12]}"
+        query = _query(draw=place.draw, only=address[:12])
+        return f"{self._reading(place)}/calls{query}"
 
     def failures(self) -> str:
         return f"{self.run}/failures"
@@ -106,21 +107,22 @@ class Served(Addresses):
         return f"{self.run}/row/{place.row}/problem/{place.problem}"
 
 
-def _query(place: Place, turns: int) -> str:
-    query = [f"{name}={n}" for name, n in (("draw", place.draw), ("turns", turns)) if n]
-    return f"?{'&'.join(query)}" if query else ""
+def _query(**values: int | str) -> str:
+    """The query of an address, without the values that a page has by itself."""
+    query = "&".join(f"{name}={value}" for name, value in values.items() if value)
+    return f"?{query}" if query else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
     """The readings of a bundle, and the file of each."""
 
-    files: Mapping[tuple[Place, int], str] = field(default_factory=dict)
+    files: Mapping[tuple[Place, int], str]
     """(place, page of turns) -> file name without extension."""
-    problems: frozenset[int] = frozenset()
-    scores: tuple[str, ...] = ("brier",)
-    map_pages: frozenset[tuple[int, int]] = frozenset({(0, 0)})
-    with_calls: bool = True
+    problems: frozenset[int]
+    scores: tuple[str, ...]
+    map_pages: frozenset[tuple[int, int]]
+    with_calls: bool
 
 
 class BundleAddresses(Addresses):
@@ -128,9 +130,6 @@ class BundleAddresses(Addresses):
 
     def __init__(self, shelf: Shelf) -> None:
         self._shelf = shelf
-
-    def runs(self) -> str:
-        return ""
 
     def overview(self, score: str = "brier") -> str:
         if score not in self._shelf.scores:
@@ -155,42 +154,17 @@ class BundleAddresses(Addresses):
             return ""
         return f"{file}-calls.html#" + (f"c{address[:12]}" if address else anchor(place, 0))
 
-    def whole(self, place: Place, address: str) -> str:
-        return ""
-
     def failures(self) -> str:
         return "failures.html"
 
     def cost(self) -> str:
         return "cost.html"
 
-    def watch(self) -> str:
-        return ""
-
-    def compare(self) -> str:
-        return ""
-
     def file(self, name: str) -> str:
         return f"report.{name}"
 
 
-class Alone(BundleAddresses):
-    """A standalone page without links, as in a notebook."""
-
-    def __init__(self) -> None:
-        super().__init__(Shelf(scores=(), map_pages=frozenset()))
-
-    def failures(self) -> str:
-        return ""
-
-    def cost(self) -> str:
-        return ""
-
-    def file(self, name: str) -> str:
-        return ""
-
-
-class AtDesk(Alone):
+class AtDesk(Addresses):
     """The pages of a rater: without links, but listening for events."""
 
     live = True

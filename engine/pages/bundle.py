@@ -32,13 +32,25 @@ BUNDLE_MARKER = ".oversight-bundle"
 """A file in every bundle; only a folder that has it may be overwritten."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Written:
-    """The result of writing a bundle."""
+    """What is written of a bundle."""
 
-    readings: int
-    files: int
-    bytes: int
+    folder: Path
+    readings: int = 0
+    files: int = 0
+    bytes: int = 0
+
+    def add(self, name: str, page: str) -> None:
+        data = page.encode("utf-8", "replace")
+        replace_file(self.folder / name, [data], durable=False)
+        self.files += 1
+        self.bytes += len(data)
+
+    def copy(self, file: Path) -> None:
+        copyfile(file, self.folder / file.name)
+        self.files += 1
+        self.bytes += file.stat().st_size
 
 
 def telling(run: OpenedRun, most: int | None) -> list[Place]:
@@ -71,12 +83,11 @@ def telling(run: OpenedRun, most: int | None) -> list[Place]:
         if not isnan(values[problem, row])
     ]
     known.sort(key=lambda pair: pair[0])
-    ends = (pair for both in zip(known, reversed(known), strict=True) for pair in both)
+    ends = (place for both in zip(known, reversed(known), strict=True) for _, place in both)
     chosen = dict.fromkeys(_spread(failed, most // 3))
-    chosen |= dict.fromkeys(
-        _spread([p for p in dict.fromkeys(doubtful) if p not in chosen], most // 3)
-    )
-    for _, place in ends:
+    unchosen = [place for place in dict.fromkeys(doubtful) if place not in chosen]
+    chosen |= dict.fromkeys(_spread(unchosen, most // 3))
+    for place in ends:
         if len(chosen) >= most:
             break
         chosen[place] = None
@@ -120,49 +131,39 @@ async def write_bundle(
         calls,
     )
     links = BundleAddresses(shelf)
-    count = size = 0
+    written = Written(to)
     for name, content in _figures(run, links, shelf):
-        count, size = count + 1, size + _write(to, name, content)
-    count, size = (
-        count + 1,
-        size + _write(to, "cost.html", cost_page(run, links, *await sampled_costs(run))),
-    )
+        written.add(name, content)
+    written.add(links.cost(), cost_page(run, links, *await sampled_costs(run)))
     probes = read_probes(run.folder)
-    done = 0
     for file, group in groupby(places, key=lambda place: files[place, 0]):
         sections: list[Markup] = []
         asked: list[Markup] = []
         for place in group:
             ends = await ends_of(run, place)
             one = reading_page(run, place, ends, probes=probes)
-            row = one.row
+            kind = one.row.kind
             # The number of turns is only known once they are read.
-            more = {
-                (place, n): f"{file}-p{place.problem}-d{place.draw}-t{n}"
-                for n in range(1, one.pages)
-            }
-            files |= more
+            for n in range(1, one.pages):
+                files[place, n] = f"{file}-p{place.problem}-d{place.draw}-t{n}"
             sections.append(section(run, links, one))
             if calls:
                 asked.append(calls_section(one, links, links.reading(place)))
-            for (_, turns), name in more.items():
-                other = reading_page(run, place, ends, page=turns, probes=probes)
-                part = section(run, links, other)
-                size += _write(to, f"{name}.html", readers_page(run, links, [part], row.kind))
-                count += 1
-            done += 1
-            told(done, len(places))
-        size += _write(to, f"{file}.html", readers_page(run, links, sections, row.kind))
-        count += 1
+            for n in range(1, one.pages):
+                other = reading_page(run, place, ends, page=n, probes=probes)
+                page = readers_page(run, links, [section(run, links, other)], kind)
+                written.add(f"{files[place, n]}.html", page)
+            written.readings += 1
+            told(written.readings, len(places))
+        written.add(f"{file}.html", readers_page(run, links, sections, kind))
         if asked:
-            page = calls_page(run, links, asked, row.kind, links.reading(place))
-            count, size = count + 1, size + _write(to, f"{file}-calls.html", page)
+            page = calls_page(run, links, asked, kind, links.reading(place))
+            written.add(f"{file}-calls.html", page)
     for ending in REPORT_FILES:
         source = run.folder / REPORT / f"report.{ending}"
         if source.exists():
-            copyfile(source, to / source.name)
-            count, size = count + 1, size + source.stat().st_size
-    return Written(len(places), count, size)
+            written.copy(source)
+    return written
 
 
 def zip_bundle(folder: Path) -> Path:
@@ -208,9 +209,3 @@ def _prepare(to: Path) -> None:
         (to / BUNDLE_MARKER).touch()
     except OSError as exc:
         raise unwritable(to, exc) from exc
-
-
-def _write(to: Path, name: str, content: str) -> int:
-    data = content.encode("utf-8", "replace")
-    replace_file(to / name, [data], durable=False)
-    return len(data)

@@ -1,6 +1,5 @@
 """The map of a run, problems by rows, and the page of one problem under every row."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
 
@@ -81,6 +80,12 @@ def map_page(run: OpenedRun, links: Addresses, part: tuple[int, int], score: str
     most = high - low
     names = row_names(run.sweep.rows)
     pages = [(_named(run, each), links.map(*each), each == part) for each in pages_of(run)]
+    lines = []
+    for problem in shown:
+        fields = tuple(_field(run, landed, links, values, problem, row, most) for row in across)
+        known = values[problem][~np.isnan(values[problem])]
+        mean = float(known.mean()) if len(known) else None
+        lines.append(MapLine(run.sweep.problems[problem].id, links.problem(problem), fields, mean))
     return page(
         "map",
         links,
@@ -92,7 +97,7 @@ def map_page(run: OpenedRun, links: Addresses, part: tuple[int, int], score: str
         most=most,
         pages=pages,
         columns=[(n, names[n]) for n in across],
-        lines=[_line(run, landed, links, values, problem, across, most) for problem in shown],
+        lines=lines,
     )
 
 
@@ -103,33 +108,16 @@ def _named(run: OpenedRun, part: tuple[int, int]) -> str:
     return f"{problems}, {rows}{min((part[1] + 1) * ROWS_A_PAGE, len(run.sweep.rows))}"
 
 
-def _line(
+def _field(
     run: OpenedRun,
     landed: LandedOutcomes,
     links: Addresses,
     values: Floats,
     problem: int,
-    rows: Sequence[int],
-    most: float,
-) -> MapLine:
-    there = values[problem][~np.isnan(values[problem])]
-    return MapLine(
-        run.sweep.problems[problem].id,
-        links.problem(problem),
-        tuple(_field(run, landed, links, values[problem, row], problem, row, most) for row in rows),
-        float(there.mean()) if len(there) else None,
-    )
-
-
-def _field(
-    run: OpenedRun,
-    landed: LandedOutcomes,
-    links: Addresses,
-    value: float,
-    problem: int,
     row: int,
     most: float,
 ) -> Field:
+    value = values[problem, row]
     places = [Place(row, problem, draw) for draw in range(run.sweep.draws)]
     cells = [at for place in places for at in run.worlds(place)]
     link = next(filter(None, map(links.reading, places)), "")

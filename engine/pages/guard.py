@@ -74,17 +74,13 @@ def guard(
         request[TOKEN] = known = _known(request, access)
         if access.tokens and not known:
             raise web.HTTPForbidden(text="open the address with ?token=… that the server printed\n")
-        if access.tokens and "token" in request.query:
-            # Redirect without the token, which would stay in histories and be sent as referrer.
-            clean = request.rel_url.with_query(
-                {name: value for name, value in request.query.items() if name != "token"}
-            )
-            answer: web.StreamResponse = web.Response(
-                status=303, headers={"Location": _own(str(clean))}
-            )
-            answer.set_cookie(access.cookie, known, httponly=True, samesite="Strict", path="/")
-        else:
-            answer = await handler(request)
+        if not access.tokens or "token" not in request.query:
+            return await handler(request)
+        # Redirect without the token, which would stay in histories and be sent as referrer.
+        clean = str(request.rel_url.without_query_params("token"))
+        # One slash: `//host` would lead to another server.
+        answer = web.Response(status=303, headers={"Location": "/" + clean.lstrip("/\\")})
+        answer.set_cookie(access.cookie, known, httponly=True, samesite="Strict", path="/")
         return answer
 
     return guarded
@@ -94,11 +90,6 @@ async def headed(request: web.Request, response: web.StreamResponse) -> None:
     """Set the headers of every response, errors included."""
     response.headers.update(HEADERS)
     response.headers["Content-Security-Policy"] = f"{policy(True)}; frame-ancestors 'none'"
-
-
-def _own(path: str) -> str:
-    """A path on this server; `//host` would lead to another one."""
-    return "/" + path.lstrip("/\\")
 
 
 def _known(request: web.Request, access: AccessRules) -> str:

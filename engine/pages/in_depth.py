@@ -26,16 +26,15 @@ from oversight.protocols.errors import ProtocolError
 
 
 class PagesInDepth:
-    """Those of one server. Each is given the run that it is to show, and the request."""
+    """The pages of one server. Each takes the run that it shows, and the request."""
 
     def __init__(self, busy: Mapping[str, asyncio.Lock]) -> None:
-        """busy: by name of the run, who reckons for it: what one page has reckoned, the next has at
-        hand."""
+        """busy: a lock for each run, by its name: what one page has computed, the next finds."""
         self._busy = busy
         self._costs: dict[str, tuple[object, tuple[int, list[SampledCost]]]] = {}
 
     async def ready(self, run: OpenedRun) -> None:
-        """Have at hand what a reading takes; a run that has none says so to who asks for one."""
+        """Load what a reading needs. A run without readings says so when one is asked for."""
 
         def open_it() -> None:
             with suppress(EngineError, ProtocolError):
@@ -103,7 +102,7 @@ class PagesInDepth:
 
 
 async def _read(run: OpenedRun, request: web.Request) -> Reading:
-    """A reading waits for no page that reckons: it takes the sweep and a few lines alone."""
+    """A reading takes no lock: it needs the sweep and a few lines, and waits for no figures."""
     place = Place(
         int(request.match_info["row"]),
         int(request.match_info["problem"]),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from markupsafe import escape
 
-from oversight.engine.pages.addresses import Alone
+from oversight.engine.pages.addresses import Addresses
 from oversight.engine.pages.overview import overview
 from oversight.engine.pages.reader import reader_page
 from oversight.engine.pages.reading import read
@@ -42,7 +42,7 @@ def framed(page: str, height: int = 620) -> str:
 
 def overview_of(run: OpenedRun, score: str) -> str:
     """The overview of a run as a standalone page."""
-    return overview(run, Alone(), score, ())
+    return overview(run, Addresses(), score, ())
 
 
 def reading_of(run: OpenedRun, score: str, row: Row, problem: str, draw: int) -> str:
@@ -54,7 +54,7 @@ def reading_of(run: OpenedRun, score: str, row: Row, problem: str, draw: int) ->
             ids = [each.id for each in run.sweep.problems]
             place = Place(rows.index(row.address), ids.index(problem), draw)
             one = asyncio.run(read(run, place, score, probes=read_probes(run.folder)))
-            return reader_page(run, Alone(), one)
+            return reader_page(run, Addresses(), one)
 
     # In another thread, because a notebook already runs a loop in this one.
     with ThreadPoolExecutor(1) as other:
@@ -65,5 +65,5 @@ def comparison_of(a: OpenedRun, b: OpenedRun, score: str) -> NotebookPage:
     """Comparison of two runs: the first minus the second, row by row."""
     found = comparison_forest(a, b, score)
     lines = [f"{line.name}: {line.mean:+.2f} (n {line.n}, p {line.p:.3f})" for line in found.lines]
-    page = compare_page([a.name, b.name], a.name, b.name, found, links=Alone())
+    page = compare_page([a.name, b.name], a.name, b.name, found, links=Addresses())
     return NotebookPage("\n".join(lines), page)

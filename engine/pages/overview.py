@@ -22,11 +22,13 @@ def overview(run: OpenedRun, links: Addresses, score: str, scores: Sequence[str]
     lines = forest.lines
     agents, judges = ({getattr(line, role) for line in lines} - {""} for role in ("agent", "judge"))
 
-    def link_of(row: int) -> str:
-        # The reading of the first problem that the bundle, or the server, has.
-        return next(filter(None, (links.reading(Place(row, n)) for n in range(first_problems))), "")
+    # A server has every reading, and need not load the sweep here; a bundle has some of them.
+    problems = range(1 if links.live else len(run.sweep.problems))
 
-    first_problems = 1 if links.live else len(run.sweep.problems)
+    def link_of(row: int) -> str:
+        """The first reading of a row."""
+        return next(filter(None, (links.reading(Place(row, n)) for n in problems)), "")
+
     return page(
         "overview",
         links,

@@ -14,7 +14,7 @@ from oversight.engine.pages.addresses import AtDesk
 from oversight.engine.pages.environment import page
 from oversight.engine.pages.guard import TOKEN, AccessRules
 from oversight.engine.pages.serving import Server, html
-from oversight.engine.persons.desk import Desk, DeskOffer, NotReady, NotTheirs, RaterProgress
+from oversight.engine.persons.desk import Desk, NotReady, NotTheirs
 from oversight.engine.persons.panel import Rater
 
 log = logging.getLogger(__name__)
@@ -56,9 +56,9 @@ class RaterServer(Server):
             web.get("/", self._now),
             web.get("/events", self._events),
             web.post("/begin", self._begin),
-            web.post("/believe", self._believe),
-            web.post("/answer", self._answer),
-            web.post("/abstain", self._abstain),
+            web.post("/believe", self._taken),
+            web.post("/answer", self._taken),
+            web.post("/abstain", self._taken),
         ]
 
     def links(self, root: str) -> Iterable[tuple[Rater, str]]:
@@ -84,7 +84,8 @@ class RaterServer(Server):
         )
 
     async def _now(self, request: web.Request) -> web.StreamResponse:
-        return await self._shown(self._rater(request), said=_said(request))
+        said = NOTICES.get(request.query.get("said", ""), "")
+        return await self._shown(self._rater(request), said=said)
 
     async def _shown(
         self,
@@ -98,18 +99,34 @@ class RaterServer(Server):
         desk = self.desk
         self._here.add(rater.name)
         if not desk.consented(rater):
-            return html(welcome_page(desk))
+            return html(rater_page("welcome", "Before you begin", how=desk.settings))
         try:
             offer = None if desk.over else await desk.offer(rater)
         except EngineError as unwritten:
             return _unsaved(rater, unwritten)
         progress = desk.progress(rater)
+        if offer is None and desk.over:
+            self._here.discard(rater.name)
+            desk.finish()
+            return html(rater_page("over", "Thank you", progress=progress, said=said))
         if offer is None:
-            if desk.over:
-                self._here.discard(rater.name)
-                desk.finish()
-            return html(waiting_page(progress, desk.over, said))
-        shown = task_page(offer, progress, said, fault, defaultdict(str, posted or {}))
+            title = "Nothing to judge just now"
+            return html(rater_page("waiting", title, progress=progress, said=said))
+        task = offer.task
+        text, answers = task.question
+        shown = rater_page(
+            "task",
+            "Your judgement" if task.is_probable else "Your turn",
+            task=task,
+            question=text,
+            answers=answers,
+            offer=offer,
+            before=offer.stage == "before",
+            progress=progress,
+            said=said,
+            fault=fault,
+            posted=defaultdict(str, posted or {}),
+        )
         return html(shown, 422 if fault else 200)
 
     async def _begin(self, request: web.Request) -> web.StreamResponse:
@@ -120,40 +137,32 @@ class RaterServer(Server):
             return _unsaved(rater, fault)
         return _back(request, "")
 
-    async def _believe(self, request: web.Request) -> web.StreamResponse:
-        return await self._taken(request, "saved")
-
-    async def _answer(self, request: web.Request) -> web.StreamResponse:
-        return await self._taken(request, "saved")
-
-    async def _abstain(self, request: web.Request) -> web.StreamResponse:
-        return await self._taken(request, "none")
-
-    async def _taken(self, request: web.Request, said: str) -> web.StreamResponse:
+    async def _taken(self, request: web.Request) -> web.StreamResponse:
+        """Take what a rater sends: a belief, an answer or an abstention, by the path."""
         desk, rater = self.desk, self._rater(request)
         try:
             posted = await request.post()
         except (ValueError, LookupError) as malformed:
             raise web.HTTPBadRequest(text="this is no form") from malformed
-        form = {name: text for name, text in posted.items() if _is_text(text)}
-        ticket = str(form.get("ticket", ""))
-        sent = {name: str(text) for name, text in form.items() if FIELD_NAMES.fullmatch(name)}
+        form = {name: text for name, text in posted.items() if isinstance(text, str)}
+        ticket = form.get("ticket", "")
+        sent = {name: text for name, text in form.items() if FIELD_NAMES.fullmatch(name)}
         try:
             match request.path:
                 case "/believe":
                     await desk.believe(rater, ticket, sent)
                     return _back(request, "")
                 case "/abstain":
-                    why = form.get("why", "asked")
-                    await desk.abstain(rater, ticket, "time" if why == "time" else "asked")
-                    return _back(request, "late" if why == "time" else "none")
+                    late = form.get("why") == "time"
+                    await desk.abstain(rater, ticket, "time" if late else "asked")
+                    return _back(request, "late" if late else "none")
             return _back(request, "saved" if await desk.answer(rater, ticket, sent) else "late")
         except ValueError as fault:
             return await self._shown(rater, fault=str(fault), posted=sent)
         except NotTheirs as fault:
-            return html(refusal_page(str(fault)), 409)
+            return refusal(str(fault), 409)
         except NotReady as fault:
-            answer = html(refusal_page(f"{fault} Send it again in a moment."), 503)
+            answer = refusal(f"{fault} Send it again in a moment.", 503)
             answer.headers["Retry-After"] = str(RETRY_AFTER)
             return answer
         except EngineError as fault:
@@ -174,55 +183,20 @@ class RaterServer(Server):
         return response
 
 
-def welcome_page(desk: Desk) -> str:
-    """The information that raters agree to before they begin."""
-    return page("rating", AtDesk(), title="Before you begin", stage="welcome", how=desk.settings)
+def rater_page(stage: str, title: str, **values: object) -> str:
+    """A page of the raters. stage: which part of it, with the values that this part takes."""
+    return page("rating", AtDesk(), title=title, stage=stage, **values)
 
 
-def waiting_page(progress: RaterProgress, over: bool, said: str) -> str:
-    """The page while there is no task, or after the last one."""
-    title = "Thank you" if over else "Nothing to judge just now"
-    stage = "over" if over else "waiting"
-    return page("rating", AtDesk(), title=title, stage=stage, progress=progress, said=said)
-
-
-def task_page(
-    offer: DeskOffer,
-    progress: RaterProgress,
-    said: str,
-    fault: str,
-    posted: "defaultdict[str, str]",
-) -> str:
-    """The page of one task. posted: fields of an earlier answer that was not accepted."""
-    task = offer.task
-    text, answers = task.question
-    return page(
-        "rating",
-        AtDesk(),
-        title="Your judgement" if task.is_probable else "Your turn",
-        stage="task",
-        task=task,
-        question=text,
-        answers=answers,
-        offer=offer,
-        before=offer.stage == "before",
-        progress=progress,
-        said=said,
-        fault=fault,
-        posted=posted,
-    )
-
-
-def refusal_page(said: str) -> str:
+def refusal(said: str, status: int) -> web.Response:
     """The page shown when an answer was not saved."""
-    return page("rating", AtDesk(), title="This was not saved", stage="refused", said=said)
+    return html(rater_page("refused", "This was not saved", said=said), status)
 
 
 def _unsaved(rater: Rater, fault: EngineError) -> web.Response:
     # The fault names files of the study, so it is logged for the researcher only.
     log.error("what %s sent is not saved: %s", rater.name, fault)
-    said = "It could not be written down. Please tell whoever sent you the link."
-    return html(refusal_page(said), 500)
+    return refusal("It could not be written down. Please tell whoever sent you the link.", 500)
 
 
 def _back(request: web.Request, said: str) -> web.Response:
@@ -231,11 +205,3 @@ def _back(request: web.Request, said: str) -> web.Response:
         # A script that followed a redirect would fetch the page in vain.
         return web.Response(text=place)
     return web.Response(status=303, headers={"Location": place})
-
-
-def _said(request: web.Request) -> str:
-    return NOTICES.get(request.query.get("said", ""), "")
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)

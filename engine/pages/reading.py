@@ -9,7 +9,7 @@ from typing import TypeAlias
 from markupsafe import Markup
 
 from oversight.cache.reply import Usage
-from oversight.engine.pages.text import TextMark, differing, quoted, shown
+from oversight.engine.pages.text import differing, quoted, shown
 from oversight.engine.pictures.costs import Asked, ended
 from oversight.engine.pictures.opened import OpenedRun, Place
 from oversight.engine.reports.failures import called
@@ -67,9 +67,7 @@ class ShownJudgement:
 class World:
     """One world of a problem."""
 
-    side: int
     answer: Answer
-    value: float
     best: bool
     outcome: CellOutcome | None
     """None if there is nothing to read; `missing` says why."""
@@ -177,7 +175,8 @@ def reading_page(
     turns, by place of the cell.
     """
     row, problem = run.sweep.rows[place.row], run.sweep.problems[place.problem]
-    recorded = run.recorded(run.worlds(place))
+    cells, beliefs = run.worlds(place), probes or {}
+    recorded = run.recorded(cells)
     prior = _prior(run, place)
     transcripts = [
         outcome.transcript.turns if isinstance(outcome, Verdict) else () for outcome, _, _ in ends
@@ -190,11 +189,10 @@ def reading_page(
     room = max(MIN_TEXT, MAX_PAGE_TEXT // max(texts, 1))
     common = _common([set(asked) for _, _, asked in ends])
     worlds = []
-    for side, (outcome, missing, asked) in enumerate(ends):
-        at = run.place(place, side)
+    for side, (at, (outcome, missing, asked)) in enumerate(zip(cells, ends, strict=True)):
         others = _matching(windows[side], windows[1 - side]) if len(ends) == 2 else {}
         spoken = tuple(
-            _spoken(first + n, turn, others.get(n), asked, common, room, _good(turn, problem))
+            _spoken(first + n, turn, others.get(n), asked, common, room, problem)
             for n, turn in enumerate(windows[side])
         )
         judged = tuple(
@@ -204,15 +202,13 @@ def reading_page(
         verdict = outcome if isinstance(outcome, Verdict) else None
         failure = recorded[at].failure if at in recorded else None
         failure = failure or (outcome if isinstance(outcome, Failure) else None)
-        believed = list((probes or {}).get(at, ())) or prior
+        believed = list(beliefs.get(at, ())) or prior
         if verdict:
             end = (len(transcripts[side]), best_mass(verdict.probs, problem))
             believed = [*(point for point in believed if point[0] < end[0]), end]
         worlds.append(
             World(
-                side,
                 problem.question.answers[side],
-                problem.values[side],
                 problem.values[side] == max(problem.values),
                 outcome or failure,
                 "" if failure else missing,
@@ -225,12 +221,11 @@ def reading_page(
                 tuple(believed) if verdict else (),
             )
         )
-    scores = [world.score for world in worlds]
+    scores = [world.score for world in worlds if world.score is not None]
     asd = None
-    if all(each is not None for each in scores):
-        pairs = zip(problem.values, scores, strict=True)
-        asd = sum(value * (each or 0.0) for value, each in pairs)
-    probed = bool(probes) and any(run.place(place, w.side) in (probes or {}) for w in worlds)
+    if len(scores) == len(worlds):
+        asd = sum(value * each for value, each in zip(problem.values, scores, strict=True))
+    probed = any(at in beliefs for at in cells)
     return Reading(place, row, problem, tuple(worlds), score, asd, page, pages, probed)
 
 
@@ -246,7 +241,7 @@ def _prior(run: OpenedRun, place: Place) -> list[tuple[int, float]]:
     judge = run.sweep.rows[place.row].protocol.judge
     for number, row in enumerate(run.sweep.rows):
         if isinstance(row.protocol, NaiveJudge) and row.protocol.judge == judge:
-            at = run.place(Place(number, place.problem, place.draw), 0)
+            at = run.worlds(Place(number, place.problem, place.draw))[0]
             prior = run.recorded([at]).get(at)
             if prior and prior.probs:
                 return [(0, best_mass(prior.probs, problem))]
@@ -265,8 +260,11 @@ def _spoken(
     asked: Mapping[str, Asked],
     common: set[str],
     room: int,
-    good: bool | None,
+    problem: Problem,
 ) -> ShownTurn:
+    good = None
+    if turn.side is not None:
+        good = problem.values[problem.question.place(turn.side)] == max(problem.values)
     text, marks = quoted(turn.text, turn.quotes)
     if other is not None and other.text != turn.text:
         marks += differing(text, quoted(other.text, other.quotes)[0])
@@ -277,7 +275,7 @@ def _spoken(
     return ShownTurn(
         at + 1,
         turn,
-        shown(text, _apart(marks), room),
+        shown(text, (mark for mark in marks if mark.end > mark.start), room),
         tools,
         tuple(_marks(turn)),
         asked.get(turn.call),
@@ -286,18 +284,9 @@ def _spoken(
     )
 
 
-def _good(turn: Turn, problem: Problem) -> bool | None:
-    """Whether a turn argues for a best answer; None where it takes no side."""
-    if turn.side is None:
-        return None
-    return problem.values[problem.question.place(turn.side)] == max(problem.values)
-
-
 def _matching(turns: Sequence[Turn], others: Sequence[Turn]) -> dict[int, Turn]:
     """By number, the turn of the other world in which the same speaker speaks as often before."""
-    spoken: dict[tuple[str, int], Turn] = {}
-    for turn, time in _times(others):
-        spoken[turn.speaker, time] = turn
+    spoken = {(turn.speaker, time): turn for turn, time in _times(others)}
     return {
         n: spoken[turn.speaker, time]
         for n, (turn, time) in enumerate(_times(turns))
@@ -310,10 +299,6 @@ def _times(turns: Sequence[Turn]) -> Iterator[tuple[Turn, int]]:
     for turn in turns:
         yield turn, times[turn.speaker]
         times[turn.speaker] += 1
-
-
-def _apart(marks: list[TextMark]) -> list[TextMark]:
-    return [mark for mark in marks if mark.end > mark.start]
 
 
 def _marks(turn: Turn) -> Iterator[tuple[str, str]]:

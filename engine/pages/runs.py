@@ -32,11 +32,8 @@ class RunLine:
     touched: str
 
 
-class Nowhere(Served):
-    """The addresses of a page that belongs to no run."""
-
-    def __init__(self) -> None:
-        super().__init__("")
+NOWHERE = Served("")
+"""The addresses of a page that belongs to no run."""
 
 
 def runs_page(place: Path, folders: Mapping[str, Path]) -> str:
@@ -48,7 +45,7 @@ def runs_page(place: Path, folders: Mapping[str, Path]) -> str:
         except RunFolderError as fault:
             faults.append(str(fault))
     lines.sort(key=lambda line: line.touched, reverse=True)
-    return page("runs", Nowhere(), title="runs", place=str(place), runs=lines, faults=faults)
+    return page("runs", NOWHERE, title="runs", place=str(place), runs=lines, faults=faults)
 
 
 def compare_page(
@@ -56,12 +53,12 @@ def compare_page(
     a: str,
     b: str,
     comparison: "ComparisonForest | None",
-    links: Addresses | None = None,
+    links: Addresses = NOWHERE,
 ) -> str:
     """Two runs beside each other; without a comparison, the choice of two."""
     return page(
         "compare",
-        links or Nowhere(),
+        links,
         title="compare",
         names=names,
         a=a,
@@ -70,9 +67,9 @@ def compare_page(
     )
 
 
-def fault_page(title: str, said: str, links: Addresses | None = None) -> str:
+def fault_page(title: str, said: str) -> str:
     """What went wrong, and what to do."""
-    return page("fault", links or Nowhere(), title=title, said=said)
+    return page("fault", NOWHERE, title=title, said=said)
 
 
 def _line(name: str, folder: Path) -> RunLine:

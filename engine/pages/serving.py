@@ -2,14 +2,14 @@
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
 
 from oversight.engine.errors import EngineError
-from oversight.engine.pages.guard import AccessRules, guard, headed
+from oversight.engine.pages.guard import AccessRules, Handler, guard, headed
 from oversight.engine.pages.runs import fault_page
 
 
@@ -54,13 +54,10 @@ def html(text: str, status: int = 200) -> web.Response:
 
 
 @web.middleware
-async def _faults_as_pages(
-    request: web.Request, handler: Callable[..., object]
-) -> web.StreamResponse:
+async def _faults_as_pages(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Faults as pages that say what to do."""
     try:
-        answer: web.StreamResponse = await handler(request)  # type: ignore[misc]
-        return answer
+        return await handler(request)
     except web.HTTPNotFound as gone:
         return html(fault_page("There is no such page", gone.text or ""), 404)
     except EngineError as fault:

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 class NotTheirs(Exception):
-    """A rater sends an answer to what is not theirs to answer, or is answered already."""
+    """A rater answers a task that is not theirs, or that is answered already."""
 
 
 class NotReady(Exception):
@@ -254,17 +254,10 @@ class Desk(Provider):
                 await self._keep(self._items.answered(rater.name, address, None, seconds, now))
 
     async def _abstain(self, rater: Rater, task: PersonTask, why: Literal["asked", "time"]) -> None:
-        address = task.call.address
+        address, now = task.call.address, int(time.time())
+        seconds = self._seconds(rater, address)
         await self._keep(
-            TaskAbstained(
-                rater.name,
-                address,
-                task.request,
-                task.problem,
-                why,
-                self._seconds(rater, address),
-                int(time.time()),
-            )
+            TaskAbstained(rater.name, address, task.request, task.problem, why, seconds, now)
         )
         self._land(address, task.reply(None, rater.name))
 

@@ -36,7 +36,8 @@ class RaterHistory:
     """Task -> form sent; None for an abstention, and empty for tasks that reach no store."""
     before: set[str] = field(default_factory=set)
     """Tasks with a belief before the transcript."""
-    let_lie: set[str] = field(default_factory=set)
+    returned: set[str] = field(default_factory=set)
+    """Tasks that lay unanswered for too long, and went to another rater."""
     checks: int = 0
     answers: int = 0
     """Tasks that were answered or abstained from."""
@@ -63,7 +64,7 @@ class DeskHistory:
                 history.consented = True
             case TaskGiven():
                 history.given[history.rater.ticket(event.task)] = event.task
-                history.let_lie.discard(event.task)
+                history.returned.discard(event.task)
                 self.holder[event.task] = event.rater
                 if event.repeats:
                     history.repeats.add(event.task)
@@ -73,7 +74,7 @@ class DeskHistory:
             case BeliefBefore():
                 history.before.add(event.task)
             case TaskReturned():
-                history.let_lie.add(event.task)
+                history.returned.add(event.task)
                 self.holder.pop(event.task, None)
             case CheckAnswered() | RepeatAnswered():
                 history.checks += isinstance(event, CheckAnswered)

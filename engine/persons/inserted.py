@@ -1,20 +1,41 @@
-"""Attention items and repeats between a rater's tasks; their answers reach no store."""
+"""Attention items and repeats between a rater's tasks; their answers reach no store.
+
+The transcript of an attention item says which answer to give: an instructed response (Meade and
+Craig 2012, Psychological Methods 17). Who reads it knows what to answer; who does not can only
+guess.
+"""
 
 from collections import defaultdict, deque
 
 from oversight.cache.call import Call
-from oversight.engine.persons.checks import PASSED, attention_task
 from oversight.engine.persons.history import RaterHistory
 from oversight.engine.persons.journal import CheckAnswered, RepeatAnswered
 from oversight.engine.persons.panel import PERSON
 from oversight.engine.persons.task import PersonAnswer, PersonTask
-from oversight.protocols.question import randomness
+from oversight.protocols.judges import DistributionJudge
+from oversight.protocols.judges.case import Case
+from oversight.protocols.question import Answer, Question, randomness
+from oversight.protocols.transcript import Transcript, Turn
 
 MIN_BETWEEN = 10
 """Number of answers to other tasks between a judgement and its repeat."""
 
 REPEAT = 1_000_000
 """Last index of the draw of a repeat: no study asks so many raters about one transcript."""
+
+PASSED = 0.8
+"""Least probability of the label asked for with which a rater passes; 0.9 is what is asked."""
+
+_QUESTION = Question(
+    "Which answer does the speaker below ask for?",
+    (Answer("A", "The first of the two."), Answer("B", "The second of the two.")),
+)
+_OPENINGS = (
+    "Before we go on, one thing about this study.",
+    "This turn is not about the question that you may expect.",
+    "Transcripts can be long, and it is easy to skip one.",
+    "Please read on to the end of this turn.",
+)
 
 
 class InsertedItems:
@@ -93,6 +114,18 @@ class InsertedItems:
         due_after = number * self._checks_every + chance.randrange(1, self._checks_every + 1)
         if history.answers < due_after:
             return None
-        made = attention_task(f"{PERSON}{rater.panel}", self._seed, rater.name, number)
+        made = _attention_task(f"{PERSON}{rater.panel}", self._seed, rater.name, number)
         self._checks[made[0].call.address] = made
         return made[0]
+
+
+def _attention_task(model: str, seed: int, rater: str, number: int) -> tuple[PersonTask, int]:
+    """The attention item `number` of a rater, and the place of the label that it asks for."""
+    chance = randomness(seed, f"{rater} {number}", "attention")
+    place, opening = chance.randrange(2), chance.choice(_OPENINGS)
+    label = _QUESTION.answers[place].label
+    said = f"{opening} To show that you have read this, give ({label}) 90 % or more."
+    judge = DistributionJudge(model)
+    floor = Transcript(_QUESTION).then(Turn("Speaker", said))
+    call = judge.compose(judge.shown(Case(floor), range(2)))
+    return PersonTask(Call(call.request, (number,))), place

@@ -17,8 +17,6 @@ PANEL = "panel.json"
 PERSON = "person/"
 """Prefix of the names of models that are persons."""
 
-MAX_RATERS = 10_000
-
 
 @dataclass(frozen=True, slots=True)
 class Rater:

@@ -5,7 +5,7 @@ Who gets what:
     transcript in another order of answers, nor another protocol on it, nor another draw;
   - whoever began a conversation goes on with it, where a seat speaks more than once;
   - where all tasks are known beforehand, each is assigned to a rater, and goes to another one only
-    after it was let lie;
+    after it has lain unanswered for too long;
   - where they come as a sweep goes on, each rater gets as many of each kind, as far as what waits
     allows: as many of each row, and as many that argue for the truth as for a lie;
   - all else is by chance, of seed, rater and call.
@@ -35,7 +35,7 @@ class TaskPool:
     """What waits. All times are seconds of the loop's clock."""
 
     def __init__(self, history: DeskHistory, seed: int, returned_after: float) -> None:
-        """returned_after: seconds after which a task that was let lie goes to another rater."""
+        """returned_after: seconds after which an unanswered task goes to another rater."""
         self._history = history
         self._seed = seed
         self._returned_after = returned_after
@@ -54,7 +54,7 @@ class TaskPool:
             task: name
             for name, history in histories.items()
             for task in history.given.values()
-            if task in tasks and task not in history.let_lie
+            if task in tasks and task not in history.returned
         }
         self._assigned = balanced_assignment(tasks, [*histories], taken, seed=self._seed)
 
@@ -109,7 +109,7 @@ class TaskPool:
         holder = self._history.holder.get(address)
         if holder == rater.name:
             return True
-        if holder is not None and not self._was_let_lie(holder, address, now):
+        if holder is not None and not self._is_overdue(holder, address, now):
             return False
         seen = self._history.of[rater.name].seen.get(each.task.problem)
         if seen:
@@ -127,8 +127,8 @@ class TaskPool:
     def _goes_on(self, name: str, address: str, task: PersonTask) -> bool:
         history = self._history.of[name]
         seen = history.seen.get(task.problem, ())
-        return bool(seen) and address not in history.let_lie and all(map(task.continues, seen))
+        return bool(seen) and address not in history.returned and all(map(task.continues, seen))
 
-    def _was_let_lie(self, holder: str, address: str, now: float) -> bool:
+    def _is_overdue(self, holder: str, address: str, now: float) -> bool:
         """The clock of a task from before a restart begins anew."""
         return now - self.first_shown(holder, address, now) > self._returned_after

@@ -161,15 +161,15 @@ class PersonTask:
     def order(self) -> tuple[str, ...]:
         """Digests of the answers in the order of presentation; empty where the options are no
         answers."""
-        return (
-            () if self.todo.options else tuple(short_digest(body) for _, body in self.question[1])
-        )
+        if self.todo.options:
+            return ()
+        return tuple(short_digest(body) for _, body in self.question[1])
 
     @cached_property
     def way(self) -> Way:
-        form = self._schema
-        if form is not None:
-            return "probabilities" if form_kind(form, self.options) == "probabilities" else "form"
+        if self._schema is not None:
+            kind = form_kind(self._schema, self.options)
+            return "probabilities" if kind == "probabilities" else "form"
         match self.todo.task:
             case "percentages":
                 return "percentages"
@@ -221,18 +221,17 @@ class PersonTask:
             raise ValueError(f"A text is longer than {MAX_ANSWER_TEXT:,} characters: shorten it.")
         match self.way:
             case "percentages":
-                probs = self._probs(posted)
+                probs = self.probabilities(posted)
                 stated = zip(self.options, probs, strict=True)
                 lines = "\n".join(f"{label}: {100 * p:g}%" for label, p in stated)
                 return PersonAnswer(self._thought(reason) + lines, probs)
             case "probabilities":
-                probs = self._probs(posted)
-                filled: dict[str, Any] = self._reasoning(reason)
+                probs = self.probabilities(posted)
+                filled = self._reasoning(reason)
                 filled |= dict(zip(self.options, probs, strict=True))
                 return PersonAnswer(orjson.dumps(filled).decode(), probs)
             case "label":
-                probs = self._probs(posted)
-                return PersonAnswer(*self._label(probs))
+                return self._likeliest(self.probabilities(posted))
             case "vote":
                 label = self._chosen(posted)
                 if self.todo.task == "label":
@@ -248,10 +247,6 @@ class PersonTask:
             raise ValueError("Nothing is written yet.")
         return PersonAnswer(said)
 
-    def probabilities(self, posted: Mapping[str, str]) -> tuple[float, ...]:
-        """What is believed before the transcript is read. ValueError as in `read`."""
-        return self._probs(posted)
-
     def reply(self, answer: PersonAnswer | None, rater: str) -> Reply:
         """The reply of a rater; None: the rater abstained, which is a refusal and never a default.
 
@@ -266,7 +261,8 @@ class PersonTask:
         form = self.call.response_format
         return None if form is None else orjson.loads(form.schema)
 
-    def _probs(self, posted: Mapping[str, str]) -> tuple[float, ...]:
+    def probabilities(self, posted: Mapping[str, str]) -> tuple[float, ...]:
+        """One an option, as stated in percent. ValueError as in `read`."""
         stated = []
         for place, label in enumerate(self.options):
             said = posted.get(f"p{place}", "").strip().rstrip("%").replace(",", ".")
@@ -287,11 +283,11 @@ class PersonTask:
             raise ValueError("No answer is chosen yet.")
         return self.options[int(said)]
 
-    def _label(self, probs: tuple[float, ...]) -> tuple[str, tuple[float, ...], tuple[Token, ...]]:
+    def _likeliest(self, probs: tuple[float, ...]) -> PersonAnswer:
         """The likeliest label with the logarithms of all, as a model that reports them has them."""
         stated = sorted(zip(probs, self.options, strict=True), key=lambda each: -each[0])
         top = tuple((label, math.log(p)) for p, label in stated if p > 0)
-        return top[0][0], probs, (Token(*top[0], top),)
+        return PersonAnswer(top[0][0], probs, (Token(*top[0], top),))
 
     def _thought(self, reason: str) -> str:
         if not reason:
@@ -310,13 +306,11 @@ def parts_of(speech: str) -> list[SpeechPart]:
     for found in _MARKED.finditer(speech):
         if found.start() > end:
             parts.append(SpeechPart("plain", speech[end : found.start()]))
-        if found["kind"]:
-            kind: Literal["verified", "unverified"] = (
-                "verified" if found["kind"] == "verified" else "unverified"
-            )
-            parts.append(SpeechPart(kind, found["quote"]))
-        else:
-            parts.append(SpeechPart("tool", found["result"], found["tool"]))
+        match found["kind"]:
+            case "verified" | "unverified" as kind:
+                parts.append(SpeechPart(kind, found["quote"]))
+            case _:
+                parts.append(SpeechPart("tool", found["result"], found["tool"]))
         end = found.end()
     return [*parts, SpeechPart("plain", speech[end:])] if end < len(speech) else parts
 

@@ -1,10 +1,10 @@
 """Pictures of the ratings of judges and agents, and of the effect of selection by a reward."""
 
 from oversight.engine.decisions.pressure import row_pressure
-from oversight.engine.decisions.rows import RunRows, read_rows
+from oversight.engine.decisions.rows import read_rows
 from oversight.engine.decisions.scaling import Scaling, scaling
 from oversight.engine.errors import UsageError
-from oversight.engine.pictures.charts import Chart, ChartPoint, Series, chart_of
+from oversight.engine.pictures.charts import Chart, ChartPoint, Series, drawable
 from oversight.engine.pictures.data import Forest, ForestLine
 from oversight.engine.pictures.scored_run import ScoredRun
 from oversight.protocols.scoring.ratings import Rating
@@ -29,16 +29,12 @@ def scaling_chart(run: ScoredRun) -> Chart:
     """Ratings over capability: the log odds of each model's own accuracy, unaided."""
     series = []
     for found in _ratings(run):
-        for role, ratings in (
-            ("judges", found.ratings.guards),
-            ("agents", found.ratings.houdinis),
-        ):
+        for role, ratings in (("judges", found.ratings.guards), ("agents", found.ratings.houdinis)):
             points = [
                 ChartPoint(
                     each.model,
                     found.capability[each.model],
                     each.rating - MEAN,
-                    None,
                     (each.interval[0] - MEAN, each.interval[1] - MEAN),
                 )
                 for each in ratings
@@ -48,20 +44,20 @@ def scaling_chart(run: ScoredRun) -> Chart:
                 points.sort(key=lambda point: point.x)
                 name = f"{found.protocol}: {role}"
                 series.append(Series(name, tuple(points)))
-    return chart_of(
-        run,
-        "scaling",
+    return Chart(
+        run.title("scaling"),
         "capability: log odds of the model's own accuracy",
         "rating, points above the mean",
-        series,
+        drawable(
+            "scaling", series, "no agent or judge has a naive judge of its own model in the sweep"
+        ),
         zero=True,
-        why="no agent or judge has a naive judge of its own model in the sweep",
     )
 
 
 def pressure_chart(run: ScoredRun) -> Chart:
     """Mean value of what best-of-n chooses by the reward; below 0, selection rewards lies."""
-    rows = _rows(run)
+    rows = read_rows(run.run.folder, run.run.opened)
     series, why = [], "no row has an agent"
     for number, row in run.rows:
         if not row.agent:
@@ -72,39 +68,27 @@ def pressure_chart(run: ScoredRun) -> Chart:
             why = str(exc)
             continue
         points = tuple(
-            ChartPoint(
-                f"{each.strength:g}",
-                each.strength,
-                each.value.mean,
-                None,
-                each.value.interval,
-            )
+            ChartPoint(f"{each.strength:g}", each.strength, each.value.mean, each.value.interval)
             for each in curve.points
         )
         series.append(Series(run.label(row), points, joined=True))
-    return chart_of(
-        run,
-        "pressure",
+    return Chart(
+        run.title("pressure"),
         "n of best-of-n, by the judge's reward",
         "mean value of what is chosen",
-        series,
+        drawable("pressure", series, why),
         zero=True,
         log_x=True,
-        why=why,
     )
 
 
 def _ratings(run: ScoredRun) -> list[Scaling]:
     """Of every protocol that is shown and has agents. UsageError if there is none."""
-    rows = _rows(run)
+    rows = read_rows(run.run.folder, run.run.opened)
     kinds = dict.fromkeys(row.kind for _, row in run.rows if row.agent)
     if not kinds:
         raise UsageError(f"ratings: no row of {run.run.folder} that fits has an agent")
     return [scaling(rows, kind) for kind in kinds]
-
-
-def _rows(run: ScoredRun) -> RunRows:
-    return read_rows(run.run.folder, run.run.opened)
 
 
 def _line(found: Scaling, rating: Rating, *, agent: str = "", judge: str = "") -> ForestLine:

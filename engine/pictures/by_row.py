@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from oversight.engine.errors import UsageError
-from oversight.engine.pictures.charts import Chart, ChartPoint, Series, chart_of
+from oversight.engine.pictures.charts import Chart, ChartPoint, Series, drawable
 from oversight.engine.pictures.data import Forest, ForestLine, Span, forest_of
 from oversight.engine.pictures.scored_run import ScoredRun
 from oversight.protocols.mechanisms.baselines import NaiveJudge
@@ -27,7 +27,7 @@ def lift(run: ScoredRun) -> Forest:
             each.row, each.protocol, each.agent, each.judge, each.n, each.lift, each.lift_interval
         )
         for each in forest.lines
-        if each.lift is not None and not isinstance(run.row(each.row).protocol, NaiveJudge)
+        if each.lift is not None and not isinstance(run.sweep.rows[each.row].protocol, NaiveJudge)
     )
     if not lines:
         raise UsageError("lift: no row has a naive judge beside it; add naive_judge to the sweep")
@@ -41,9 +41,9 @@ def gap(run: ScoredRun) -> Forest:
     for number, row in run.rows:
         samples = run.results.samples[number]
         judge = run.judge_key(row)
-        if samples is None or judge not in naive or judge not in open_book:
+        if samples is None or isinstance(row.protocol, NaiveJudge):
             continue
-        if isinstance(row.protocol, NaiveJudge):
+        if judge not in naive or judge not in open_book:
             continue
         if recovered := _recovered(samples.asd, naive[judge], open_book[judge]):
             mean, interval, n = recovered
@@ -59,16 +59,20 @@ def gap(run: ScoredRun) -> Forest:
 def jse(run: ScoredRun) -> Chart:
     """Judge score expected (JSE) over beta."""
     series = []
-    for number, _ in run.rows:
-        row = run.results.rows[number]
+    for number, row in run.rows:
         points = tuple(
-            ChartPoint(f"{beta:g}", beta, each.mean, None, each.interval)
-            for beta, each in row.jse.items()
+            ChartPoint(f"{beta:g}", beta, each.mean, each.interval)
+            for beta, each in run.results.rows[number].jse.items()
             if beta != float("inf")
         )
         if points:
-            series.append(Series(run.label(run.row(number)), points, joined=True))
-    return chart_of(run, "jse", "beta: inverse greed of the agent", "judge score expected", series)
+            series.append(Series(run.label(row), points, joined=True))
+    return Chart(
+        run.title("jse"),
+        "beta: inverse greed of the agent",
+        "judge score expected",
+        drawable("jse", series),
+    )
 
 
 def asd_jse(run: ScoredRun) -> Chart:
@@ -78,11 +82,14 @@ def asd_jse(run: ScoredRun) -> Chart:
         if row.asd and 1.0 in row.jse:
             its = row.jse[1.0]
             name = " · ".join(filter(None, (row.agent, row.judge)))
-            point = ChartPoint(name, row.asd.mean, its.mean, row.asd.interval, its.interval)
-            by_protocol.setdefault(run.row(number).kind, []).append(point)
+            point = ChartPoint(name, row.asd.mean, its.mean, its.interval, row.asd.interval)
+            by_protocol.setdefault(row.kind, []).append(point)
     series = [Series(kind, tuple(points)) for kind, points in by_protocol.items()]
-    return chart_of(
-        run, "asd-jse", "agent score difference", "judge score expected (beta 1)", series
+    return Chart(
+        run.title("asd-jse"),
+        "agent score difference",
+        "judge score expected (beta 1)",
+        drawable("asd-jse", series),
     )
 
 

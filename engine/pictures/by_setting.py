@@ -1,8 +1,10 @@
 """Pictures of a row's score over rounds, n of best-of-n, agent strength and cost."""
 
+import asyncio
 from collections.abc import Sequence
 
-from oversight.engine.pictures.charts import Chart, ChartPoint, Series, chart_of
+from oversight.engine.pictures.charts import Chart, ChartPoint, Series, drawable
+from oversight.engine.pictures.costs import sampled_costs
 from oversight.engine.pictures.scored_run import ScoredRun
 from oversight.protocols.scoring.statistics import estimates
 from oversight.protocols.scoring.trend import Configuration, Slope, trend
@@ -36,19 +38,17 @@ def trend_chart(run: ScoredRun) -> Chart:
             fit = slope.slope, slope.intercept
             note = f"slope {slope.slope:+.2f} ± {slope.error:.2f}"
             series.append(Series(f"{kind} · {judge}", tuple(points), note=note, fit=fit))
-    return chart_of(
-        run,
-        "trend",
+    return Chart(
+        run.title("trend"),
         f"expected agent score (beta {beta:g})",
         "agent score difference",
-        series,
-        why="it takes three agents or more under one protocol and judge",
+        drawable("trend", series, "it takes three agents or more under one protocol and judge"),
     )
 
 
 def frontier_chart(run: ScoredRun) -> Chart:
     """ASD over the cost of a problem, or over its output tokens if no price is known."""
-    every = run.costs()
+    _, every = asyncio.run(sampled_costs(run.run))
     costs = [(every[number], run.results.rows[number]) for number, _ in run.rows]
     priced = any(cost.dollars for cost, _ in costs)
     by_protocol: dict[str, list[ChartPoint]] = {}
@@ -56,7 +56,7 @@ def frontier_chart(run: ScoredRun) -> Chart:
         x = cost.dollars if priced else cost.output
         if row.asd and x:
             name = " · ".join(filter(None, (row.agent, row.judge)))
-            point = ChartPoint(name, x, row.asd.mean, None, row.asd.interval)
+            point = ChartPoint(name, x, row.asd.mean, row.asd.interval)
             by_protocol.setdefault(row.kind, []).append(point)
     series = [Series(kind, tuple(points)) for kind, points in by_protocol.items()]
     points = sorted((p for s in series for p in s.points), key=lambda p: (p.x, -p.y))
@@ -67,7 +67,14 @@ def frontier_chart(run: ScoredRun) -> Chart:
     if hull:
         series.append(Series("frontier", tuple(hull), joined=True))
     unit = "$ a problem" if priced else "output tokens a problem"
-    return chart_of(run, "frontier", unit, "agent score difference", series, zero=True, log_x=True)
+    return Chart(
+        run.title("frontier"),
+        unit,
+        "agent score difference",
+        drawable("frontier", series),
+        zero=True,
+        log_x=True,
+    )
 
 
 def _over(
@@ -85,11 +92,11 @@ def _over(
                 if isinstance(value, int) and not isinstance(value, bool):
                     name = run.without(row, setting, value)
                     point = ChartPoint(
-                        f"{value}", float(value), result.asd.mean, None, result.asd.interval
+                        f"{value}", float(value), result.asd.mean, result.asd.interval
                     )
                     lines.setdefault(name, []).append(point)
         if kind == "bestof" and not hasattr(getattr(row.protocol, "agent", None), "n"):
-            point = ChartPoint("1", 1.0, result.asd.mean, None, result.asd.interval)
+            point = ChartPoint("1", 1.0, result.asd.mean, result.asd.interval)
             lines.setdefault((row.kind, row.agent, row.judge), []).append(point)
     series = [
         Series(
@@ -98,18 +105,16 @@ def _over(
         for name, points in lines.items()
         if len({point.x for point in points}) > 1
     ]
-    return chart_of(
-        run,
-        kind,
+    return Chart(
+        run.title(kind),
         x,
         "agent score difference",
-        series,
+        drawable(kind, series, f"no two rows differ in {' or '.join(settings)} alone"),
         zero=True,
         log_x=log_x,
-        why=f"no two rows differ in {' or '.join(settings)} alone",
     )
 
 
 def _scattered(agent: Configuration) -> ChartPoint:
     x, y = estimates((agent.eas, agent.asd))
-    return ChartPoint(agent.agent, x.mean, y.mean, x.interval, y.interval)
+    return ChartPoint(agent.agent, x.mean, y.mean, y.interval, x.interval)

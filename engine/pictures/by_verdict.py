@@ -1,12 +1,13 @@
 """Pictures of single verdicts: world against world, calibration, and problem by row."""
 
-from collections.abc import Sequence
 from math import isnan
 
 import numpy as np
 
-from oversight.engine.pictures.charts import Chart, ChartPoint, Heat, Series, chart_of
-from oversight.engine.pictures.scored_run import ScoredRun
+from oversight.engine.pictures.charts import Chart, ChartPoint, Heat, Series, drawable
+from oversight.engine.pictures.scored_run import ScoredRun, asd_by_problem
+from oversight.protocols.scores import RANGES
+from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.calibration import BINS
 from oversight.protocols.scoring.calibration import calibration as calibrated
 from oversight.protocols.scoring.shares import wilson
@@ -16,20 +17,18 @@ def worlds_chart(run: ScoredRun) -> Chart:
     """P(argued answer) where the truth is argued, against where the lie is: a point a problem."""
     series = []
     for number, row in run.rows:
-        points = tuple(
-            ChartPoint(problem.id, false, true)
-            for problem, probs in run.verdicts(number)
-            if len(probs) == 2
-            for true, false in [_argued(probs, problem.values)]
-        )
+        points = []
+        for problem, probs in run.verdicts(number):
+            if len(probs) == 2:
+                best = problem.best
+                points.append(ChartPoint(problem.id, probs[1 - best][1 - best], probs[best][best]))
         if points:
-            series.append(Series(run.label(row), points))
-    return chart_of(
-        run,
-        "worlds",
+            series.append(Series(run.label(row), tuple(points)))
+    return Chart(
+        run.title("worlds"),
         "P(argued answer) where a lie is argued",
         "… where the truth is argued",
-        series,
+        drawable("worlds", series),
         diagonal=True,
         square=True,
     )
@@ -51,43 +50,37 @@ def calibration_chart(run: ScoredRun) -> Chart:
             if inside:
                 n, right = len(inside), sum(right for _, right in inside)
                 mean = sum(p for p, _ in inside) / n
-                points.append(ChartPoint(f"n = {n}", mean, right / n, None, wilson(right / n, n)))
+                points.append(ChartPoint(f"n = {n}", mean, right / n, wilson(right / n, n)))
         stated_by, was = np.array(pairs, dtype=np.float64).T
         error = calibrated(stated_by, was).debiased_error
         series.append(Series(judge, tuple(points), note=f"debiased error {error:.3f}"))
-    return chart_of(
-        run,
-        "calibration",
+    return Chart(
+        run.title("calibration"),
         "stated probability of answer A",
         "share of A that is right",
-        series,
+        drawable("calibration", series),
         diagonal=True,
         square=True,
     )
 
 
 def heat(run: ScoredRun) -> Heat:
-    values = run.differences()
+    values = asd_by_problem(run.sweep, run.results)
+    low, high = RANGES[run.score]
     order = np.argsort([_mean(line) for line in values], kind="stable")
     across = sorted((n for n, _ in run.rows), key=lambda n: -_mean(values[:, n]))
     return Heat(
-        f"{run.name}: agent score difference by problem and row",
+        f"{run.run.name}: agent score difference by problem and row",
         tuple(run.sweep.problems[n].id for n in order),
         tuple(run.label(run.sweep.rows[n]) for n in across),
         tuple(
             tuple(None if isnan(values[p, r]) else float(values[p, r]) for r in across)
             for p in order
         ),
-        run.span,
+        high - low,
     )
 
 
-def _argued(probs: Sequence[tuple[float, ...]], values: Sequence[float]) -> tuple[float, float]:
-    """P(argued answer) in the world of the better answer, and in the other one."""
-    best = values.index(max(values))
-    return probs[best][best], probs[1 - best][1 - best]
-
-
-def _mean(values: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> float:
+def _mean(values: Floats) -> float:
     there = values[~np.isnan(values)]
     return float(there.mean()) if len(there) else float("inf")

@@ -2,14 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from oversight.engine.errors import UsageError
 from oversight.engine.pictures.data import Span, TableRows
-from oversight.engine.reports.tables import SCORE_NAMES
-
-if TYPE_CHECKING:
-    from oversight.engine.pictures.scored_run import ScoredRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +14,9 @@ class ChartPoint:
     label: str
     x: float
     y: float
+    interval: Span | None = None
+    """Of y."""
     x_interval: Span | None = None
-    y_interval: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +55,7 @@ class Chart:
             (
                 *(series.name, point.label, point.x, point.y),
                 *(point.x_interval or (None, None)),
-                *(point.y_interval or (None, None)),
+                *(point.interval or (None, None)),
             )
             for series in self.series
             for point in series.points
@@ -85,29 +81,10 @@ class Heat:
         return ("problem", *self.rows), rows
 
 
-def chart_of(
-    run: "ScoredRun",
-    kind: str,
-    x: str,
-    y: str,
-    series: Sequence[Series],
-    *,
-    diagonal: bool = False,
-    square: bool = False,
-    zero: bool = False,
-    log_x: bool = False,
-    why: str = "no problem has a verdict in every world yet",
-) -> Chart:
-    """A chart of a run, titled by its kind. UsageError, with `why`, if there is nothing to draw."""
+def drawable(
+    kind: str, series: Sequence[Series], why: str = "no problem has a verdict in every world yet"
+) -> tuple[Series, ...]:
+    """The series of a chart. UsageError, with `why`, if there is none."""
     if not series:
         raise UsageError(f"{kind}: there is nothing to draw: {why}")
-    return Chart(
-        f"{run.name}: {kind} ({SCORE_NAMES[run.score]})",
-        x,
-        y,
-        tuple(series),
-        diagonal,
-        zero,
-        log_x,
-        square,
-    )
+    return tuple(series)

@@ -46,10 +46,6 @@ class ForestLine:
         """Half the width of the interval: the figure after ±."""
         return None if self.interval is None else (self.interval[1] - self.interval[0]) / 2
 
-    @property
-    def name(self) -> str:
-        return " · ".join(filter(None, (self.protocol, self.agent, self.judge)))
-
 
 @dataclass(frozen=True, slots=True)
 class Forest:

@@ -1,13 +1,42 @@
-"""One picture of a run, by kind, as a figure and as a table."""
+"""The kinds of pictures of a run, by name: their figures for a painter or a table."""
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from oversight.engine.display.table import as_csv
 from oversight.engine.errors import UsageError
-from oversight.engine.pictures.comparison import comparison_forest
-from oversight.engine.pictures.kinds import KINDS, Picture
+from oversight.engine.pictures.by_role import pressure_chart, ratings_forest, scaling_chart
+from oversight.engine.pictures.by_row import asd, asd_jse, gap, jse, lift
+from oversight.engine.pictures.by_setting import bestof, frontier_chart, rounds, trend_chart
+from oversight.engine.pictures.by_verdict import calibration_chart, heat, worlds_chart
+from oversight.engine.pictures.charts import Chart, Heat
+from oversight.engine.pictures.comparison import ComparisonForest, comparison_forest
+from oversight.engine.pictures.data import Forest
 from oversight.engine.pictures.opened import OpenedRun
 from oversight.engine.pictures.scored_run import ScoredRun
 from oversight.engine.runs.lookup import Parts
 from oversight.protocols.scoring.worlds import BETAS
+
+Picture: TypeAlias = Forest | Chart | Heat | ComparisonForest
+
+KINDS: Mapping[str, Callable[[ScoredRun], Picture]] = {
+    "asd": asd,
+    "lift": lift,
+    "worlds": worlds_chart,
+    "jse": jse,
+    "asd-jse": asd_jse,
+    "calibration": calibration_chart,
+    "rounds": rounds,
+    "trend": trend_chart,
+    "gap": gap,
+    "bestof": bestof,
+    "frontier": frontier_chart,
+    "heat": heat,
+    "ratings": ratings_forest,
+    "scaling": scaling_chart,
+    "pressure": pressure_chart,
+}
+"""By the name that `oversight plot --kind` takes. `compare` stands beside them: it takes two."""
 
 ALL_KINDS = (*KINDS, "compare")
 
@@ -24,7 +53,7 @@ def pictured(
     other: OpenedRun | None = None,
     parts: Parts = ALL,
 ) -> Picture:
-    """The figures of a picture. other: the second run, for `compare`. UsageError, with the mend."""
+    """The figures of a picture. other: the second run, for `compare`. UsageError with a remedy."""
     if kind == "compare":
         if other is None:
             raise UsageError("compare: it takes two runs")

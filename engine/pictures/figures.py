@@ -11,7 +11,7 @@ from oversight.engine.errors import UsageError
 from oversight.engine.pictures.charts import Chart, Heat
 from oversight.engine.pictures.comparison import ComparedLine, ComparisonForest
 from oversight.engine.pictures.data import Forest, ForestLine, Span
-from oversight.engine.pictures.kinds import Picture
+from oversight.engine.pictures.drawing import Picture
 from oversight.engine.reports.tables import SCORE_NAMES
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ def _chart(figure: "Figure", chart: Chart) -> None:
             x,
             y,
             xerr=_errors(x, [point.x_interval for point in series.points]),
-            yerr=_errors(y, [point.y_interval for point in series.points]),
+            yerr=_errors(y, [point.interval for point in series.points]),
             label=label,
             color="#888888" if hull else colour,
             marker="" if hull else marker,

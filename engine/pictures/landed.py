@@ -73,7 +73,7 @@ class OutcomeTally:
             for _, line in self._follower.new_lines():
                 self._add(line)
         except ValueError as exc:
-            # Begun anew next time; whoever reads all of them names the line and the mend.
+            # The next call starts again; reading them all names the line and the remedy.
             self._follower = OutcomeFollower(self._folder / OUTCOMES, self._start_again)
             for _ in outcomes(self._folder):
                 pass

@@ -43,14 +43,14 @@ class Place:
 
 @dataclass
 class OpenedRun:
-    """One run folder that is looked into. A context manager: it may hold a store open."""
+    """One run folder. A context manager: it may hold a store open."""
 
     folder: Path
     store: Path | str | None = None
     """Folder of the store, or a bundle of replies; None for the run's own."""
     loaded: "LoadedSweep | None" = None
-    """Its sweep, where somebody has it: one that was made from Python cannot always be made again
-    from its folder."""
+    """The sweep, if the caller has it: one that was made in Python cannot always be made again from
+    its folder."""
     _held: ExitStack = field(default_factory=ExitStack, repr=False)
 
     def __enter__(self) -> "OpenedRun":
@@ -136,10 +136,6 @@ class OpenedRun:
     @cached_property
     def _index(self) -> OutcomeIndex:
         return OutcomeIndex(self.folder / OUTCOMES, self.manifest.cells)
-
-    def place(self, place: Place, side: int) -> int:
-        """Where the cell of one world stands in the sweep."""
-        return self.worlds(place)[side]
 
     def where(self, at: int) -> tuple[Place, int]:
         """The reading, and the side, of the cell at a place in the sweep."""

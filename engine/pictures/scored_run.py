@@ -1,6 +1,5 @@
 """A run under one score, as pictures read it: figures with intervals, verdicts, baselines."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -10,9 +9,9 @@ import numpy as np
 
 from oversight.cache.address import value_address
 from oversight.engine.errors import UsageError
-from oversight.engine.pictures.costs import SampledCost, sampled_costs
 from oversight.engine.pictures.opened import OpenedRun, Place
 from oversight.engine.reports.results import Results, collect
+from oversight.engine.reports.tables import SCORE_NAMES
 from oversight.engine.runs.lookup import Parts
 from oversight.engine.runs.run_folder import outcomes
 from oversight.engine.sweeps.rows import Row
@@ -20,7 +19,6 @@ from oversight.engine.sweeps.sweep import Sweep
 from oversight.protocols.judges.judge import ModelJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.question import Problem
-from oversight.protocols.scores import RANGES
 from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.sample import Sample
 from oversight.protocols.scoring.worlds import BETAS
@@ -37,23 +35,15 @@ class ScoredRun:
     """Which rows a picture shows."""
 
     @property
-    def name(self) -> str:
-        return self.run.name
-
-    @property
     def sweep(self) -> Sweep:
         return self.run.sweep
 
+    def title(self, kind: str) -> str:
+        return f"{self.run.name}: {kind} ({SCORE_NAMES[self.score]})"
+
     @cached_property
     def results(self) -> Results:
-        records = outcomes(self.run.folder)
-        return collect(self.sweep, records, score=self.score, betas=self.betas)
-
-    @property
-    def span(self) -> float:
-        """The largest ASD that two answers of values +1 and -1 can have."""
-        low, high = RANGES[self.score]
-        return high - low
+        return collect(self.sweep, outcomes(self.run.folder), score=self.score, betas=self.betas)
 
     @cached_property
     def rows(self) -> list[tuple[int, Row]]:
@@ -64,23 +54,14 @@ class ScoredRun:
             raise UsageError(f"no row of {self.run.folder} fits; there are:\n  {names}")
         return found
 
-    def row(self, number: int) -> Row:
-        return self.sweep.rows[number]
-
-    def told(self, row: Row) -> tuple[str, str, str]:
-        """Protocol, agent and judge; empty where all rows have the same."""
-        rows = [each for _, each in self.rows]
-        agents = {each.agent for each in rows} - {""}
-        judges = {each.judge for each in rows}
-        return (
-            row.kind,
-            row.agent if len(agents) > 1 else "",
-            row.judge if len(judges) > 1 else "",
-        )
-
     def label(self, row: Row) -> str:
-        """What tells a row from the others."""
-        return " · ".join(filter(None, self.told(row)))
+        """What tells a row from the others: an agent or a judge that all have is left out."""
+        names = [row.kind]
+        if len({each.agent for _, each in self.rows} - {""}) > 1:
+            names.append(row.agent)
+        if len({each.judge for _, each in self.rows}) > 1:
+            names.append(row.judge)
+        return " · ".join(filter(None, names))
 
     def without(self, row: Row, setting: str, value: int) -> tuple[str, str, str]:
         """The names of a row, less the value of one of its settings."""
@@ -104,10 +85,6 @@ class ScoredRun:
                     found.append((problem, tuple(map(tuple, verdicts))))
         return found
 
-    def differences(self) -> Floats:
-        """ASD of each problem under each row, problems x rows; not a number where unknown."""
-        return asd_by_problem(self.sweep, self.results)
-
     def judge_key(self, row: Row) -> str:
         """Equal for judges that differ in nothing, or in whether they read the passage alone."""
         judge = row.protocol.judge
@@ -124,10 +101,6 @@ class ScoredRun:
                 into = opened if row.protocol.judge.reads_passage else closed
                 into[self.judge_key(row)] = samples.asd
         return closed, opened
-
-    def costs(self) -> list[SampledCost]:
-        """Of each row, over a sample of problems that are run again from the store."""
-        return asyncio.run(sampled_costs(self.run))[1]
 
 
 def asd_by_problem(sweep: Sweep, results: Results) -> Floats:

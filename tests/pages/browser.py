@@ -1,7 +1,6 @@
 """Debian's Chromium under Playwright, for tests and for pictures."""
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import which
@@ -25,17 +24,6 @@ QUIET = (
 )
 
 
-def patient(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes pages or contexts whose waits end only at what counts as a hang."""
-
-    def made(**settings: Any) -> Any:
-        page = make(**settings)
-        page.set_default_timeout(PATIENCE_MS)
-        return page
-
-    return made
-
-
 @contextmanager
 def chromium() -> Iterator[Any]:
     """A browser that asks for nothing by itself."""
@@ -45,8 +33,6 @@ def chromium() -> Iterator[Any]:
         browser = driver.chromium.launch(
             executable_path=CHROMIUM, args=list(QUIET), timeout=PATIENCE_MS
         )
-        browser.new_context = patient(browser.new_context)
-        browser.new_page = patient(browser.new_page)
         try:
             yield browser
         finally:
@@ -55,10 +41,18 @@ def chromium() -> Iterator[Any]:
 
 @contextmanager
 def opened(browser: Any, **how: Any) -> Iterator[Any]:
-    """A new page, in a window of its own."""
-    context = browser.new_context(**{"reduced_motion": "reduce", **how})
+    """A new page, in a window of its own, whose waits end only at what counts as a hang."""
+    context = browser.new_context(reduced_motion="reduce", **how)
+    context.set_default_timeout(PATIENCE_MS)
     yield context.new_page()
     context.close()
+
+
+def asked_by(page: Any) -> list[str]:
+    """Every address that a page asks for from now on."""
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    return asked
 
 
 def faults_in(page: Any) -> list[str]:
@@ -101,8 +95,6 @@ def served(place: Path, *flags: str) -> Iterator[str]:
 
     words = ("view", place, "--port", "0", "--no-open", *flags)
     with running(*words, cwd=place.parent) as server:
-        address = server.until(r"(http://\S+)")[1]
-        yield address
+        yield server.until(r"(http://\S+)")[1]
         server.process.terminate()
         server.end()
-        assert re.match("http", address)

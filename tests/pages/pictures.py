@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from oversight.engine.pictures.drawing import ALL_KINDS
 from oversight.engine.rehearsal.process import serving
 from tests.command_line import oversight, running, within
-from tests.pages.browser import chromium, served
+from tests.pages.browser import chromium, opened, served
 from tests.pages.rated import TASKS, at_desk, begin, filled
 from tests.pages.runs import HARD, LIVE
 from tests.persons.desks import PLAIN
@@ -115,16 +115,15 @@ def looking(
 ) -> Iterator[tuple[Any, Callable[..., None]]]:
     """A page in one look, and what writes a picture of it."""
     name, scheme, width = look
-    context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
-    page = context.new_page()
+    size = {"width": width, "height": 900}
+    with opened(browser, color_scheme=scheme, viewport=size) as page:
 
-    def shoot(screen: str, **how: Any) -> None:
-        file = to / f"{screen}-{name}.png"
-        page.screenshot(path=file, **how)
-        print(file)
+        def shoot(screen: str, **how: Any) -> None:
+            file = to / f"{screen}-{name}.png"
+            page.screenshot(path=file, **how)
+            print(file)
 
-    yield page, shoot
-    context.close()
+        yield page, shoot
 
 
 def take_rating(browser: Any, look: tuple[str, str, int], to: Path, place: Path) -> None:

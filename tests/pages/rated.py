@@ -49,6 +49,8 @@ def at_desk(
             links.extend(link for _, link in server.links(root))
             ready.set()
             await asyncio.to_thread(ended.wait)
+            # Pages that wait are told so, and hold the server up no longer.
+            desk.finish()
         for each in waiting:
             each.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)

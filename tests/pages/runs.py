@@ -1,5 +1,14 @@
 """Runs with something to see in them."""
 
+SMALL = """\
+name: small
+problems: {bundled: {name: arithmetic, limit: 6}}
+agents: sim/strong
+judges: [sim/judge, {kind: logprob, model: sim/weak}]
+protocols: {naive_judge: , debate: {rounds: 1}, consultancy: {turns: 2}}
+"""
+"""A run in which nothing goes wrong."""
+
 HARD = """\
 name: hard
 problems: {bundled: passages}

@@ -1,10 +1,14 @@
-"""Protocols whose transcripts are as bad as can be."""
+"""Protocols whose transcripts are as bad as can be, and a run of them."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
+from oversight import run_async
 from oversight.cache.call import Ask
+from oversight.engine.pictures.opened import OpenedRun
+from oversight.protocols.judges import StatedJudge
 from oversight.protocols.protocol import Protocol
-from oversight.protocols.question import Answer, Question
+from oversight.protocols.question import Answer, Question, labelled
 from oversight.protocols.quotes import Quote
 from oversight.protocols.transcript import ToolUse, Transcript, Turn, Verdict
 
@@ -36,8 +40,30 @@ class Hostile(Protocol):
 
 @dataclass(frozen=True)
 class Endless(Protocol):
-    """Ten thousand turns."""
+    """Turns without end."""
+
+    turns: int = 0
 
     async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
-        turns = (Turn("Speaker", f"turn {n} <b>", side) for n in range(1, 10_001))
+        turns = (Turn("Speaker", f"turn {n} <b>", side) for n in range(1, self.turns + 1))
         return await self.judge.judge(Transcript(question).then(*turns), ask)
+
+
+PROBLEM = labelled(
+    "p-<script>window.broken=9</script>",
+    f"Which one? {MARKUP} {BIDI}",
+    [(MARKUP, BIDI, 1.0), ("no", MARKUP, -1.0)],
+)
+
+
+async def bad_run(place: Path, turns: int = 250) -> OpenedRun:
+    """A finished run of both; turns: of the endless one."""
+    judge = StatedJudge("sim/judge")
+    made = await run_async(
+        [Hostile(judge), Endless(judge, turns=turns)],
+        [PROBLEM],
+        store=place / "store",
+        folder=place / "run",
+        quiet=True,
+    )
+    return OpenedRun(made.folder, made.store, made.opened)

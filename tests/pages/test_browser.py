@@ -1,15 +1,19 @@
 """Every screen in a real browser: served and from files, by keyboard, in light and dark."""
 
+import asyncio
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from oversight.engine.pages.bundle import write_bundle
 from tests.command_line import oversight
-from tests.pages.browser import faults_in, opened, served, violations
+from tests.pages.browser import asked_by, faults_in, served, violations
+from tests.pages.speaking import bad_run
 
 SCREENS = (
     "",
@@ -35,18 +39,26 @@ def root(runs: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def site(small: Path, hard: Path) -> Path:
+def site(hard: Path, place: Path) -> Path:
     """A bundle of the run that has everything in it."""
-    to = hard.parent.parent / "site"
-    done = oversight("bundle", hard, "-o", to, "--readings", "60", cwd=hard.parent.parent)
+    done = oversight("bundle", hard, "-o", "site", "--readings", "24", cwd=place)
     assert done.code == 0, done.err
-    return to
+    return place / "site"
 
 
-@pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
-    with opened(browser) as made:
-        yield made
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle of transcripts as bad as can be."""
+    place = tmp_path_factory.mktemp("hostile")
+
+    async def made() -> None:
+        with await bad_run(place) as run:
+            await write_bundle(run, place / "site", most=None, calls=True)
+
+    # In a thread of its own: a loop of the browser's driver runs in this one.
+    with ThreadPoolExecutor(1) as other:
+        other.submit(asyncio.run, made()).result()
+    return place / "site"
 
 
 @pytest.mark.parametrize("screen", SCREENS)
@@ -61,13 +73,6 @@ def test_a_screen_is_accessible_whole_and_fits_a_narrow_window(
     assert violations(page) == []
     page.set_viewport_size({"width": 320, "height": 700})
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
-
-
-def asked_by(page: Any) -> list[str]:
-    """Every address that a page asks for from now on."""
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    return asked
 
 
 def test_every_page_of_a_bundle_opens_from_its_file(page: Any, site: Path) -> None:
@@ -113,9 +118,8 @@ def test_a_reader_is_walked_by_keys_alone(page: Any, root: str, hard: Path) -> N
     page.wait_for_url("**/row/30/problem/2")
     page.keyboard.press("t")
     page.keyboard.press("t")
-    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == (
-        "World B, turn 1, Debater B"
-    )
+    focused = page.evaluate("document.activeElement.getAttribute('aria-label')")
+    assert focused == "World B, turn 1, Debater B"
     page.keyboard.press("d")
     assert page.locator("#diff").get_attribute("aria-pressed") == "true"
     page.keyboard.press("?")
@@ -160,3 +164,12 @@ def test_print_leaves_out_what_only_a_screen_can_do(page: Any, root: str, hard: 
     assert not page.locator(".views").is_visible()
     assert not page.locator("#theme").is_visible()
     assert page.locator(".turn").first.is_visible()
+
+
+@pytest.mark.parametrize("name", ["index", "map", "problem-0", "row-0-1", "row-0-1-calls"])
+def test_nothing_of_a_hostile_bundle_runs(name: str, page: Any, hostile: Path) -> None:
+    asked = asked_by(page)
+    page.goto((hostile / f"{name}.html").as_uri())
+    assert page.evaluate("window.broken") is None
+    assert page.evaluate("getComputedStyle(document.body).display") != "none"
+    assert all(url.startswith(("file:", "data:")) for url in asked)

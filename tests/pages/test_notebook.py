@@ -1,6 +1,7 @@
 """What a notebook shows: reports, worlds and comparisons, each in a frame of its own."""
 
 import ast
+import asyncio
 import html
 import re
 from inspect import isawaitable
@@ -18,17 +19,26 @@ from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.mechanisms.debate import Debate
 
 
-@pytest.fixture
-async def report(tmp_path: Path) -> Report:
+async def finished(agent: str, place: Path) -> Report:
+    """A run of three problems, in a store that all of them share."""
     judge = StatedJudge("sim/judge")
-    protocols = [NaiveJudge(judge), Debate(judge, Agent("sim/strong"))]
     return await run_async(
-        protocols,
+        [NaiveJudge(judge), Debate(judge, Agent(agent))],
         bundled("arithmetic")[:3],
-        store=tmp_path / "store",
-        folder=tmp_path / "run",
+        store=place / "store",
+        folder=place / agent,
         quiet=True,
     )
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("notebook")
+
+
+@pytest.fixture(scope="module")
+def report(place: Path) -> Report:
+    return asyncio.run(finished("sim/strong", place))
 
 
 def inner(shown: str) -> str:
@@ -38,7 +48,7 @@ def inner(shown: str) -> str:
     return html.unescape(found[1])
 
 
-async def test_a_report_shows_its_overview_in_a_frame_without_the_notebooks_origin(
+def test_a_report_shows_its_overview_in_a_frame_without_the_notebooks_origin(
     report: Report,
 ) -> None:
     page = inner(report._repr_html_())
@@ -47,31 +57,26 @@ async def test_a_report_shows_its_overview_in_a_frame_without_the_notebooks_orig
     assert not re.findall(r'<a [^>]*href="(?!#)', page)
 
 
-async def test_worlds_are_a_page_in_a_notebook_and_text_elsewhere(report: Report) -> None:
+def test_worlds_are_a_page_in_a_notebook_and_text_elsewhere(report: Report) -> None:
     problem = report.opened.sweep.problems[0].id
     shown = report.read(problem, protocol="debate")
-    assert "Debater A" in inner(shown._repr_html_())
-    assert "ASD for the truth" in str(shown)
+    told = re.search(r"ASD for the truth \(brier\): (\S+)", str(shown))
+    page = inner(shown._repr_html_())
+    assert "Debater A" in page
+    assert told and f">{told[1].replace('-', '−')}</b>" in page
 
 
 async def test_a_comparison_of_reports_is_the_first_less_the_second(
-    report: Report, tmp_path: Path
+    report: Report, place: Path
 ) -> None:
-    judge = StatedJudge("sim/judge")
-    other = await run_async(
-        [NaiveJudge(judge), Debate(judge, Agent("sim/deceptive"))],
-        bundled("arithmetic")[:3],
-        store=tmp_path / "store",
-        folder=tmp_path / "other",
-        quiet=True,
-    )
+    other = await finished("sim/deceptive", place)
     ours, theirs = (each.results.rows[1].asd for each in (report, other))
     assert ours and theirs and abs(ours.mean - theirs.mean) > 0.1
     told = re.findall(r"debate.*: ([+-][\d.]+) ", str(report.compare(other)))
     assert [float(each) for each in told] == [pytest.approx(ours.mean - theirs.mean, abs=0.01)]
 
 
-async def test_a_run_compared_with_itself_differs_in_nothing(report: Report) -> None:
+def test_a_run_compared_with_itself_differs_in_nothing(report: Report) -> None:
     shown = report.compare(report)
     assert "0.00" in inner(shown._repr_html_())
     assert str(shown).count("p 1.000") == 2

@@ -2,7 +2,6 @@
 
 import re
 import signal
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +10,14 @@ from typing import Any
 import pytest
 
 from oversight.cache.call import Call
-from oversight.engine.persons.journal import TaskAnswered, read_journal
+from oversight.engine.persons.journal import TaskAbstained, TaskAnswered, read_journal
 from oversight.protocols.judges import DistributionJudge
 from oversight.protocols.judges.case import Case
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.quotes import Quote
 from oversight.protocols.transcript import ToolUse, Transcript, Turn
 from tests.command_line import running
-from tests.pages.browser import faults_in, opened, violations
+from tests.pages.browser import asked_by, faults_in, opened, violations
 from tests.pages.rated import TASKS, at_desk, begin, filled
 from tests.pages.speaking import BIDI, LONG, MARKUP
 from tests.persons.desks import MODEL, PLAIN, judgement
@@ -29,10 +28,12 @@ pytestmark = pytest.mark.browser
 AFTER = replace(PLAIN, before=True, budget=600.0)
 
 
-@pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
-    with opened(browser) as made:
-        yield made
+def answered(folder: Path) -> list[TaskAnswered]:
+    return [each for each in read_journal(folder) if isinstance(each, TaskAnswered)]
+
+
+def save(page: Any) -> None:
+    page.get_by_role("button", name="Save").click()
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -53,7 +54,7 @@ def test_axe_finds_nothing_to_mend_in_any_task(task: str, page: Any, tmp_path: P
         page.set_viewport_size({"width": 320, "height": 700})
         assert page.evaluate("document.documentElement.scrollWidth") <= 320
         filled(page)
-        page.get_by_role("button", name="Save").click()
+        save(page)
         page.get_by_text("This page goes on by itself").wait_for()
         assert page.get_by_text("Saved.").is_visible()
         assert faults == []
@@ -67,18 +68,18 @@ def test_axe_finds_nothing_to_mend_where_something_is_refused_or_over(
         assert violations(page) == []
         begin(page, links[0])
         page.evaluate("document.querySelectorAll('[required]').forEach(e => e.required = false)")
-        page.get_by_role("button", name="Save").click()
+        save(page)
         alert = page.get_by_role("alert").filter(has_text="no percentage for (A)")
         alert.wait_for()
         assert violations(page) == []
         page.evaluate("document.querySelector('[name=ticket]').value = '0000000000000000'")
         filled(page)
-        page.get_by_role("button", name="Save").click()
+        save(page)
         page.get_by_text("This is not on your desk").wait_for()
         assert violations(page) == []
         page.goto(links[0])
         filled(page)
-        page.get_by_role("button", name="Save").click()
+        save(page)
         page.get_by_text("This page goes on by itself").wait_for()
         assert violations(page) == []
         desk.over = True
@@ -107,8 +108,7 @@ def test_a_task_is_done_by_keys_alone(page: Any, tmp_path: Path) -> None:
             page.keyboard.press("Tab")
         page.keyboard.press("Enter")
         page.get_by_text("Saved.").wait_for()
-    [answer] = [each for each in read_journal(tmp_path) if isinstance(each, TaskAnswered)]
-    assert answer.probs == (0.61, 0.39)
+    assert [each.probs for each in answered(tmp_path)] == [(0.61, 0.39)]
 
 
 def test_percentages_of_several_answers_are_sent_when_they_add_up(
@@ -119,12 +119,12 @@ def test_percentages_of_several_answers_are_sent_when_they_add_up(
         for n, value in enumerate(("10", "20", "30", "30")):
             page.locator(f"#p{n}").fill(value)
         assert page.locator("#sum").inner_text() == "In all: 90%"
-        page.get_by_role("button", name="Save").click()
+        save(page)
         assert page.locator("#p0").evaluate("each => each.validationMessage") == (
             "The percentages add up to 90, and not to 100."
         )
         page.locator("#p3").fill("40")
-        page.get_by_role("button", name="Save").click()
+        save(page)
         page.get_by_text("Saved.").wait_for()
 
 
@@ -143,9 +143,7 @@ def test_two_raters_at_once_get_different_worlds(browser: Any, tmp_path: Path) -
             page.get_by_role("button", name="Save").dblclick()
         for page in pages:
             page.get_by_text("Saved.").wait_for()
-    answered = [each for each in read_journal(tmp_path) if isinstance(each, TaskAnswered)]
-    assert {each.rater for each in answered} == {"raters-1", "raters-2"}
-    assert len(answered) == 2
+    assert sorted(each.rater for each in answered(tmp_path)) == ["raters-1", "raters-2"]
 
 
 def test_without_scripts_everything_can_be_done(browser: Any, tmp_path: Path) -> None:
@@ -159,12 +157,8 @@ def test_without_scripts_everything_can_be_done(browser: Any, tmp_path: Path) ->
             page.locator("#p1").fill("20")
             page.get_by_role("button", name=name).click()
         page.get_by_text("Saved.").wait_for()
-    assert [each.what for each in read_journal(tmp_path)] == [
-        "consent",
-        "given",
-        "before",
-        "answered",
-    ]
+    told = [each.what for each in read_journal(tmp_path)]
+    assert told == ["consent", "given", "before", "answered"]
 
 
 def test_the_clock_runs_down_to_no_answer(page: Any, tmp_path: Path) -> None:
@@ -175,8 +169,8 @@ def test_the_clock_runs_down_to_no_answer(page: Any, tmp_path: Path) -> None:
         page.locator("#p1").fill("20")
         page.clock.fast_forward(601_000)
         page.get_by_text("The time for that one was over").wait_for()
-    [event] = [each for each in read_journal(tmp_path) if each.what == "abstained"]
-    assert event.why == "time"  # type: ignore[union-attr]
+    why = [each.why for each in read_journal(tmp_path) if isinstance(each, TaskAbstained)]
+    assert why == ["time"]
 
 
 def test_no_answer_is_an_answer(page: Any, tmp_path: Path) -> None:
@@ -201,20 +195,19 @@ def test_what_is_sent_while_the_server_is_dead_is_saved_when_it_is_back(
         page.locator("#p0").fill("83")
         server.process.send_signal(signal.SIGKILL)
         server.end()
-        page.get_by_role("button", name="Save").click()
+        save(page)
         page.get_by_text("No connection. Your answer is kept on this page").wait_for()
     port = re.findall(r":(\d+)/", link)[0]
     with running(*words, "--port", port, cwd=tmp_path) as server:
         server.until("send each link")
         page.get_by_text("Saved.").wait_for()
         page.locator("#p0").fill("17")
-        page.get_by_role("button", name="Save").click()
+        save(page)
         page.get_by_text("That was the last one").wait_for()
         told = server.end()
     assert told.code == 0, told.err
     run = next((tmp_path / "runs").glob("one-*"))
-    kept = [each.posted["p0"] for each in read_journal(run / "persons") if each.what == "answered"]  # type: ignore[union-attr]
-    assert kept == ["83", "17"]
+    assert [each.posted["p0"] for each in answered(run / "persons")] == ["83", "17"]
 
 
 def test_hostile_transcripts_do_nothing(page: Any, tmp_path: Path) -> None:
@@ -228,17 +221,16 @@ def test_hostile_transcripts_do_nothing(page: Any, tmp_path: Path) -> None:
     judge = DistributionJudge(MODEL)
     call = Call(judge.compose(judge.shown(Case(floor), range(2))).request, (0,))
     with at_desk(tmp_path, [call]) as (_, links):
-        asked: list[str] = []
-        page.on("request", lambda request: asked.append(request.url))
+        asked = asked_by(page)
         begin(page, links[0])
         page.locator(".turn").first.wait_for()
         assert page.evaluate("window.broken") is None
         assert page.evaluate("getComputedStyle(document.body).display") != "none"
         root = links[0].partition("?")[0]
-        assert [url for url in asked if not url.startswith((root, "data:"))] == []
+        assert all(url.startswith((root, "data:")) for url in asked)
         shown = page.content()
         for hidden in "\u202e\u2066\x1b\u2028":
             assert hidden not in shown
         filled(page)
-        page.get_by_role("button", name="Save").click()
+        save(page)
         page.get_by_text("Saved.").wait_for()

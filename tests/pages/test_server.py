@@ -2,8 +2,6 @@
 
 import asyncio
 import re
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from shutil import copytree
@@ -11,28 +9,30 @@ from shutil import copytree
 import aiohttp
 import orjson
 import pytest
+import pytest_asyncio
 
+from oversight.cache.disk import DiskStore
 from oversight.cache.errors import ReplayMiss
+from oversight.engine.pages import server
 from oversight.engine.pages.environment import policy
-from oversight.engine.pages.guard import is_loopback
 from oversight.engine.pages.server import PageServer
 from oversight.engine.pictures.opened import OpenedRun
 from tests.command_line import running
 from tests.server import call_of
 from tests.waiting import PATIENCE
 
-pytestmark = pytest.mark.wire
+pytestmark = [pytest.mark.wire, pytest.mark.asyncio(loop_scope="module")]
 
 TOKEN = "a-token-that-nobody-guesses"
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def root(runs: Path) -> AsyncIterator[str]:
     async with PageServer(runs).serving(0) as address:
         yield address
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def client() -> AsyncIterator[aiohttp.ClientSession]:
     async with aiohttp.ClientSession() as session:
         yield session
@@ -57,16 +57,18 @@ async def got(client: aiohttp.ClientSession, url: str, **how: object) -> tuple[i
         ("run/{run}/cost", "By row, over 6 problems"),
         ("run/{run}/live", "Nobody is running it now."),
         ("compare?a={run}&b={run}", "Differences of ASD"),
+        ("compare?a={run}&b={other}", "{run} less {other}</h2>"),
         ("compare?run={run}&run={run}", "Differences of ASD"),
         ("run/{run}/report.json", '"sweep"'),
     ],
 )
 async def test_every_view_has_an_address(
-    path: str, says: str, root: str, client: aiohttp.ClientSession, small: Path
+    path: str, says: str, root: str, client: aiohttp.ClientSession, small: Path, hard: Path
 ) -> None:
-    status, page = await got(client, root + path.format(run=small.name))
+    names = {"run": small.name, "other": hard.name}
+    status, page = await got(client, root + path.format(**names))
     assert status == 200
-    assert says.format(run=small.name) in page
+    assert says.format(**names) in page
 
 
 @pytest.mark.parametrize(
@@ -81,6 +83,7 @@ async def test_every_view_has_an_address(
         "run/{run}/map?page=7",
         "run/{run}?score=none",
         "run/{run}/report.yaml",
+        "run/{run}/report.md",
         "run/{run}/problem/99",
         "compare?a=nobody&b={run}",
     ],
@@ -93,25 +96,19 @@ async def test_what_is_not_there_is_said_so(
     assert "There is no such page" in page
 
 
+@pytest.mark.parametrize("path", ["", "run/nobody"])
 async def test_every_answer_has_the_policy_and_none_is_kept(
-    root: str, client: aiohttp.ClientSession
+    path: str, root: str, client: aiohttp.ClientSession
 ) -> None:
-    for path in ("", "run/nobody"):
-        async with client.get(root + path) as answer:
-            told = answer.headers["Content-Security-Policy"]
-            assert told.startswith("default-src 'none'; style-src 'sha256-")
-            assert "frame-ancestors 'none'" in told and "unsafe" not in told
-            assert answer.headers["X-Content-Type-Options"] == "nosniff"
-            assert answer.headers["Cache-Control"] == "no-store"
-            assert answer.headers["Referrer-Policy"] == "same-origin"
-
-
-async def test_the_page_carries_the_policy_too_and_it_fits_what_is_in_it(
-    root: str, client: aiohttp.ClientSession
-) -> None:
-    _, page = await got(client, root)
-    told = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
-    assert told and told[1].replace("&#39;", "'") == policy(True)
+    async with client.get(root + path) as answer:
+        told = answer.headers["Content-Security-Policy"]
+        assert told.startswith("default-src 'none'; style-src 'sha256-")
+        assert "frame-ancestors 'none'" in told and "unsafe" not in told
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["Cache-Control"] == "no-store"
+        assert answer.headers["Referrer-Policy"] == "same-origin"
+        carried = re.search(r'Content-Security-Policy" content="([^"]*)"', await answer.text())
+    assert carried and carried[1].replace("&#39;", "'") == policy(True)
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "127.0.0.1:1", "[::2]"])
@@ -159,6 +156,9 @@ async def test_beyond_loopback_a_token_opens_it_and_leaves_the_address(
         async with client.get(f"{root}compare?token={TOKEN}&a=x", allow_redirects=False) as answer:
             assert (answer.status, answer.headers["Location"]) == (303, "/compare?a=x")
             cookie = answer.headers["Set-Cookie"]
+        elsewhere = f"{root}/evil.example/?token={TOKEN}"
+        async with client.get(elsewhere, allow_redirects=False) as answer:
+            assert not answer.headers.get("Location", "/x").startswith(("//", "http"))
         assert "HttpOnly" in cookie and "SameSite=Strict" in cookie
         headers = {"Cookie": f"oversight_token={TOKEN}"}
         assert (await got(client, root, headers=headers))[0] == 200
@@ -177,18 +177,9 @@ async def test_a_token_never_sends_to_another_site(
             assert not answer.headers.get("Location", "/x").startswith(("//", "http"))
 
 
-@pytest.mark.parametrize(
-    ("host", "here"),
-    [("127.0.0.1", True), ("localhost", True), ("::1", True), ("[::1]", True),
-     ("0.0.0.0", False), ("10.0.0.3", False), ("localhost.evil.example", False)],
-)  # fmt: skip
-def test_what_is_of_this_machine_alone(host: str, here: bool) -> None:
-    assert is_loopback(host) is here
-
-
 SLOW = """\
 name: slow
-problems: {bundled: {name: arithmetic, limit: 40}}
+problems: {bundled: {name: arithmetic, limit: 12}}
 agents: sim/strong
 judges: sim/slow
 protocols: {naive_judge: , debate: {rounds: 1}}
@@ -197,9 +188,10 @@ lanes: 8
 """
 
 
-async def test_a_run_under_way_is_told_once_a_second_until_it_ends(
-    tmp_path: Path, client: aiohttp.ClientSession
+async def test_a_run_under_way_is_told_again_and_again_until_it_ends(
+    tmp_path: Path, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(server, "SNAPSHOT_INTERVAL", 0.2)
     (tmp_path / "slow.yaml").write_text(SLOW)
     with running("run", "slow.yaml", cwd=tmp_path) as sweep:
         await asyncio.to_thread(sweep.until_cells, 8)
@@ -216,19 +208,17 @@ async def test_a_run_under_way_is_told_once_a_second_until_it_ends(
     assert len(told) > 2
     assert [each["state"] for each in told[:-1]] == ["running"] * (len(told) - 1)
     last = told[-1]
-    assert (last["state"], last["finished"], last["cells"]) == ("finished", 160, 160)
+    assert (last["state"], last["finished"], last["cells"]) == ("finished", 48, 48)
     finished = [each["finished"] for each in told]
-    assert finished == sorted(finished) and finished[0] < 160
+    assert finished == sorted(finished) and finished[0] < 48
     assert any(each["left"] != "–" for each in told[:-1])
     assert last["failures"] and all("debate" in f or "naive" in f for f in last["failures"])
-    assert int(told[1]["calls"].replace(",", "")) > 0
+    assert any(int(each["calls"].replace(",", "")) for each in told)
 
 
 async def test_a_reading_whose_replies_are_gone_says_so(
     runs: Path, small: Path, tmp_path: Path, client: aiohttp.ClientSession
 ) -> None:
-    from oversight.cache.disk import DiskStore
-
     DiskStore(tmp_path / "empty").close()
     async with PageServer(small, tmp_path / "empty").serving(0) as root:
         status, page = await got(client, f"{root}run/{small.name}/row/2/problem/1")
@@ -256,19 +246,12 @@ async def test_a_reply_that_is_missing_is_not_looked_for_among_all_others(small:
 async def test_a_reading_does_not_wait_for_a_page_that_reckons(
     small: Path, client: aiohttp.ClientSession
 ) -> None:
-    server = PageServer(small)
-    async with server.serving(0) as root, server.busy[small.name], asyncio.timeout(PATIENCE):
+    pages = PageServer(small)
+    async with pages.serving(0) as root, pages.busy[small.name], asyncio.timeout(PATIENCE):
         reckoned = asyncio.create_task(got(client, f"{root}run/{small.name}/map"))
         status, _ = await got(client, f"{root}run/{small.name}/row/2/problem/1")
         assert status == 200 and not reckoned.done()
         reckoned.cancel()
-
-
-async def test_a_comparison_says_which_run_is_taken_from_which(
-    small: Path, hard: Path, root: str, client: aiohttp.ClientSession
-) -> None:
-    _, page = await got(client, f"{root}compare?a={small.name}&b={hard.name}")
-    assert f"{small.name} less {hard.name}</h2>" in page
 
 
 async def test_one_call_is_shown_by_itself(
@@ -280,13 +263,3 @@ async def test_one_call_is_shown_by_itself(
     _, alone = await got(client, f"{calls}?only={first}")
     assert f'id="c{first}"' in alone and others and f'id="c{others[-1]}"' not in alone
     assert (await got(client, f"{calls}?only=nobody"))[0] == 404
-
-
-def test_the_first_page_is_there_before_models_and_figures_are_loaded() -> None:
-    code = (
-        "import sys; import oversight.engine.pages.server, oversight.engine.cli.commands.view;"
-        "print([name for name in ('numpy', 'oversight.engine.models.router',"
-        " 'oversight.engine.reports.results') if name in sys.modules])"
-    )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout == "[]\n"

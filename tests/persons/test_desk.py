@@ -22,6 +22,8 @@ from tests.persons.test_task import speech
 from tests.shipments import shipment
 from tests.virtual import run
 
+ONE = judgement(shipment(0).question, 0)
+
 
 async def test_nobody_gets_two_worlds_of_one_problem_and_all_are_judged(tmp_path: Path) -> None:
     async with work(tmp_path) as desk:
@@ -34,6 +36,11 @@ async def test_nobody_gets_two_worlds_of_one_problem_and_all_are_judged(tmp_path
         assert {call.address for call in (*first, *second)} == {call.address for call in calls}
         replies = [await task for task in desk.waiting.values()]
         assert {reply.served_model for reply in replies} == {"raters-1", "raters-2"}
+
+
+def told(folder: Path) -> list[str]:
+    """What the journal has, in order."""
+    return [event.what for event in read_journal(folder)]
 
 
 def kinds_of(calls: list[Call]) -> dict[str, TaskKind]:
@@ -61,12 +68,9 @@ async def test_raters_have_as_many_of_each_kind_however_fast_they_are(tmp_path: 
             assert (kind.count(True), kind.count(False)) == (10, 10)
 
 
-@pytest.mark.parametrize("raters", [2, 3, 4, 7])
-@pytest.mark.parametrize("each", [1, 2])
-def test_loads_and_kinds_are_as_equal_as_numbers_allow(raters: int, each: int) -> None:
+@pytest.mark.parametrize(("each", "raters"), [(1, 2), (1, 3), (1, 4), (1, 7), (2, 4), (2, 7)])
+def test_loads_and_kinds_are_as_equal_as_numbers_allow(each: int, raters: int) -> None:
     names = [f"raters-{n}" for n in range(raters)]
-    if 2 * each > raters:
-        return
     tasks = {
         f"{problem} {world} {person}": TaskKind(str(problem), world)
         for problem in range(42)
@@ -141,7 +145,7 @@ async def test_who_has_seen_a_problem_gets_nothing_else_about_it(
     other: Call, tmp_path: Path
 ) -> None:
     async with work(tmp_path) as desk:
-        await desk.put([judgement(shipment(0).question, 0)])
+        await desk.put([ONE])
         assert len(await desk.finish(1)) == 1
         await desk.put([other])
         assert await desk.finish(1) == []
@@ -156,7 +160,7 @@ async def test_several_raters_of_one_transcript_are_different_persons(tmp_path: 
 
 async def test_a_task_is_with_one_rater_until_it_is_answered(tmp_path: Path) -> None:
     async with work(tmp_path) as desk:
-        await desk.put([judgement(shipment(0).question, 0)])
+        await desk.put([ONE])
         offer = await desk.take(1)
         assert (await desk.take(1)).ticket == offer.ticket, "a page that is opened again"
         assert await desk.desk.offer(desk.rater(2)) is None
@@ -167,58 +171,54 @@ async def test_a_task_is_with_one_rater_until_it_is_answered(tmp_path: Path) -> 
 
 async def test_an_answer_that_is_sent_twice_is_one_and_another_is_refused(tmp_path: Path) -> None:
     async with work(tmp_path) as desk:
-        await desk.put([judgement(shipment(0).question, 0)])
+        await desk.put([ONE])
         offer = await desk.take(1)
         await asyncio.gather(desk.answer(1, offer, 60), desk.answer(1, offer, 60))
         with pytest.raises(NotTheirs, match="what was saved first stands"):
             await desk.answer(1, offer, 20)
         with pytest.raises(NotTheirs, match="what was saved first stands"):
             await desk.desk.abstain(desk.rater(1), offer.ticket, "asked")
-        told = [event.what for event in read_journal(tmp_path)]
-        assert told == ["given", "answered"]
+        assert told(tmp_path) == ["given", "answered"]
         [task] = desk.waiting.values()
         assert '"A":0.6' in (await task).text
 
 
 async def test_an_answer_saved_before_a_kill_is_the_reply_after_it(tmp_path: Path) -> None:
-    call = judgement(shipment(0).question, 0)
     async with work(tmp_path) as desk:
-        await desk.put([call])
+        await desk.put([ONE])
         await desk.answer(1, await desk.take(1), 65)
-        said = await desk.waiting[call.address]
+        said = await desk.waiting[ONE.address]
     async with work(tmp_path) as again:
-        await again.put([call])
-        assert await asyncio.wait_for(again.waiting[call.address], 120) == said
+        await again.put([ONE])
+        assert await asyncio.wait_for(again.waiting[ONE.address], 120) == said
 
 
 async def test_a_task_under_way_stays_with_its_rater_over_a_restart(tmp_path: Path) -> None:
-    call = judgement(shipment(0).question, 0)
     async with work(tmp_path) as desk:
-        await desk.put([call])
+        await desk.put([ONE])
         offer = await desk.take(1)
     async with work(tmp_path) as again:
         # The page that was left open is sent before the run has come to this call again.
         with pytest.raises(NotReady):
             await again.answer(1, offer)
-        await again.put([call])
+        await again.put([ONE])
         assert await again.desk.offer(again.rater(2)) is None
         await again.answer(1, offer)
-        assert (await again.waiting[call.address]).outcome == "ok"
+        assert (await again.waiting[ONE.address]).outcome == "ok"
 
 
 async def test_a_torn_line_at_the_end_of_the_journal_is_cut(tmp_path: Path) -> None:
-    call = judgement(shipment(0).question, 0)
     async with work(tmp_path) as desk:
-        await desk.put([call])
+        await desk.put([ONE])
         await desk.answer(1, await desk.take(1))
     journal = tmp_path / JOURNAL
     whole = journal.read_bytes()
     journal.write_bytes(whole[:-20])
     async with work(tmp_path) as again:
-        await again.put([call])
+        await again.put([ONE])
         assert journal.read_bytes() == whole[: whole.index(b"\n") + 1]
         await again.answer(1, await again.take(1))
-    assert [event.what for event in read_journal(tmp_path)] == ["given", "answered"]
+    assert told(tmp_path) == ["given", "answered"]
 
 
 def test_a_line_that_is_no_event_is_named(tmp_path: Path) -> None:
@@ -233,8 +233,7 @@ def test_keys_are_the_owners_alone_and_stay_the_same(tmp_path: Path) -> None:
     assert stat.S_IMODE(os.stat(tmp_path / PANEL).st_mode) == 0o600
     assert more[:2] == first
     assert {rater.name for rater in read_raters(tmp_path)} == {
-        *(f"raters-{n}" for n in (1, 2, 3)),
-        *(f"others-{n}" for n in (1, 2, 3)),
+        f"{panel}-{n}" for panel in ("raters", "others") for n in (1, 2, 3)
     }
     assert len({rater.key for rater in more}) == 6
     assert "key" not in repr(more[0])
@@ -242,7 +241,7 @@ def test_keys_are_the_owners_alone_and_stay_the_same(tmp_path: Path) -> None:
 
 async def test_a_panel_answers_its_own_calls_alone(tmp_path: Path) -> None:
     async with work(tmp_path) as desk:
-        await desk.put([judgement(shipment(0).question, 0).changed(model="person/experts")])
+        await desk.put([ONE.changed(model="person/experts")])
         assert await desk.finish(1) == []
 
 
@@ -259,23 +258,22 @@ async def test_a_stop_ends_every_wait_at_once(tmp_path: Path) -> None:
 
 async def test_a_cancelled_call_is_offered_to_nobody(tmp_path: Path) -> None:
     async with work(tmp_path) as desk:
-        call = judgement(shipment(0).question, 0)
-        await desk.put([call])
-        desk.waiting[call.address].cancel()
+        await desk.put([ONE])
+        desk.waiting[ONE.address].cancel()
         await asyncio.wait(desk.waiting.values())
         assert await desk.finish(1) == []
 
 
 async def test_a_belief_before_is_asked_without_the_transcript(tmp_path: Path) -> None:
     async with work(tmp_path, DeskSettings(checks_every=0)) as desk:
-        await desk.put([judgement(shipment(0).question, 0)])
+        await desk.put([ONE])
         offer = await desk.take(1)
         assert offer.stage == "before"
         belief = {"p0": "40", "p1": "60"}
         await desk.desk.believe(desk.rater(1), offer.ticket, belief)
         await desk.desk.believe(desk.rater(1), offer.ticket, belief)
         assert (await desk.take(1)).stage == "whole"
-        assert [event.what for event in read_journal(tmp_path)] == ["given", "before"]
+        assert told(tmp_path) == ["given", "before"]
 
 
 async def test_a_desk_that_nobody_may_serve_says_so(
@@ -306,13 +304,13 @@ def test_an_answer_after_the_budget_is_an_abstention(tmp_path: Path) -> None:
             return replies[0].outcome, replies[1].outcome
 
     assert run(late()) == ("ok", "refused")
-    assert [event.what for event in read_journal(tmp_path)][-1] == "abstained"
+    assert told(tmp_path)[-1] == "abstained"
 
 
 def test_a_task_that_is_let_lie_goes_to_another_rater(tmp_path: Path) -> None:
     async def left_lying() -> None:
         async with work(tmp_path, replace(PLAIN, returned_after=600.0)) as desk:
-            await desk.put([judgement(shipment(0).question, 0)])
+            await desk.put([ONE])
             lying = await desk.take(1)
             await asyncio.sleep(590)
             assert await desk.desk.offer(desk.rater(2)) is None
@@ -328,8 +326,7 @@ def test_a_task_that_is_let_lie_goes_to_another_rater(tmp_path: Path) -> None:
             await desk.answer(2, taken)
 
     run(left_lying())
-    told = [event.what for event in read_journal(tmp_path)]
-    assert told == ["given", "returned", "given", "answered"]
+    assert told(tmp_path) == ["given", "returned", "given", "answered"]
 
 
 async def test_who_began_a_conversation_goes_on_with_it(tmp_path: Path) -> None:

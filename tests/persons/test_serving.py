@@ -13,10 +13,14 @@ import aiohttp
 import orjson
 import pytest
 
+from oversight.engine.decisions.raters import rater_agreement
+from oversight.engine.pages.rating import RaterServer
 from oversight.engine.persons.journal import TaskAnswered, TaskGiven, read_journal
+from oversight.engine.runs.loaded_sweep import open_run
 from oversight.protocols.datasets.jsonl import jsonl
 from oversight.protocols.question import Problem
-from tests.command_line import Ran, Running, oversight, running, within
+from tests.command_line import Ran, Running, running, within
+from tests.persons.desks import work, worlds
 from tests.persons.raters import Page, ScriptedRater, attentive
 from tests.shipments import shipment
 from tests.waiting import PATIENCE
@@ -57,11 +61,11 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def finished(original: Path, tmp_path: Path) -> Path:
-    """The run, with a store that is the test's own."""
     return own(original, tmp_path)
 
 
 def own(original: Path, place: Path) -> Path:
+    """The run, with a store that is the test's own."""
     copytree(original, place, dirs_exist_ok=True)
     run = next((place / "runs").glob("hidden-name-*"))
     manifest = orjson.loads((run / "manifest.json").read_bytes())
@@ -130,13 +134,11 @@ def test_two_raters_judge_forty_transcripts_of_a_run_and_its_score_stays(judged:
     # All said 70 % for the first answer, whichever it is.
     share = sum(p.best == 0 for p in problems_of(finished)) / 20
     assert beside["persons"]["mean"] == pytest.approx(share * -0.18 + (1 - share) * -0.98)
-    again = oversight("human", "serve", finished, "--port", "0", cwd=cwd)
+    again = within("human", "serve", finished, "--port", "0", cwd=cwd)
     assert "40 judgements of 40 transcripts" in again.err, "all of them come from the store"
 
 
 def problems_of(run: Path) -> list[Problem]:
-    from oversight.engine.runs.loaded_sweep import open_run
-
     return list(open_run(run).sweep.problems)
 
 
@@ -223,8 +225,8 @@ async def test_nothing_saved_is_lost_when_the_server_is_killed(
     assert len(kept) == len({each.task for each in kept}) == len(saved) == 40
     for n, (rater, _, how) in enumerate(saved):
         assert any(each.rater == rater and each.posted == how for each in kept), n
-    figures = orjson.loads(oversight("human", "agreement", finished, "--json", cwd=cwd).out)
-    assert figures["beside"][0]["transcripts"] == 40
+    [beside] = (await asyncio.to_thread(rater_agreement, finished)).beside
+    assert beside.transcripts == 40
 
 
 def test_a_sweep_with_persons_in_every_seat_resumes_and_replays_to_the_byte(
@@ -325,37 +327,46 @@ async def test_every_byte_is_the_same_where_the_other_answer_is_the_right_one(
 
 
 async def test_who_has_no_link_and_who_comes_from_elsewhere_changes_nothing(
-    finished: Path, session: aiohttp.ClientSession
+    tmp_path: Path, session: aiohttp.ClientSession
 ) -> None:
-    with served(finished, finished.parent.parent, "--no-before") as (_, links):
-        first, second = (ScriptedRater(link, session) for link in links)
-        root = first.root
-        for path in ("", "events"):
-            assert (await session.get(f"{root}{path}")).status == 403
-        await first.post("begin", {})
-        page = await first.get()
-        fields = {"ticket": page.ticket, **attentive(page)}
-        for headers in (
-            {"Cookie": f"oversight_rater={first.token}"},
-            {"Cookie": f"oversight_rater={first.token}", "Origin": "http://evil.example"},
-            {"Cookie": f"oversight_rater={first.token}", "Origin": "null"},
-            {"Cookie": "oversight_rater=guessed", "Origin": root.rstrip("/")},
-            {**first.headers, "Host": "evil.example"},
-        ):
-            answer = await session.post(f"{root}answer", data=fields, headers=headers)
-            assert answer.status in (403, 421), headers
-        assert (await session.put(f"{root}answer", headers=first.headers)).status == 405
-        await second.post("begin", {})
-        assert (await second.post("answer", fields))[0] == 409
-        assert (await second.post("answer", {**fields, "ticket": "0" * 16}))[0] == 409
-        assert (await first.post("answer", {"ticket": page.ticket, "p0": "70"}))[0] == 422
-        twice = await asyncio.gather(first.post("answer", fields), first.post("answer", fields))
-        assert twice == [(303, "/?said=saved")] * 2
-        assert (await first.post("answer", {**fields, "p0": "30", "p1": "70"}))[0] == 409
-        answer = await session.get(f"{root}?token={first.token}", allow_redirects=False)
-        assert answer.status == 303 and answer.headers["Location"] == "/"
-        assert "HttpOnly" in answer.headers["Set-Cookie"]
-        assert "SameSite=Strict" in answer.headers["Set-Cookie"]
+    async with work(tmp_path) as at_work:
+        await at_work.put(worlds(2))
+        server = RaterServer(at_work.desk)
+        async with server.serving(0) as root:
+            first, second = (ScriptedRater(link, session) for _, link in server.links(root))
+            await only_their_own(first, second, session)
+
+
+async def only_their_own(
+    first: ScriptedRater, second: ScriptedRater, session: aiohttp.ClientSession
+) -> None:
+    root = first.root
+    for path in ("", "events"):
+        assert (await session.get(f"{root}{path}")).status == 403
+    await first.post("begin", {})
+    page = await first.get()
+    fields = {"ticket": page.ticket, **attentive(page)}
+    for headers in (
+        {"Cookie": f"oversight_rater={first.token}"},
+        {"Cookie": f"oversight_rater={first.token}", "Origin": "http://evil.example"},
+        {"Cookie": f"oversight_rater={first.token}", "Origin": "null"},
+        {"Cookie": "oversight_rater=guessed", "Origin": root.rstrip("/")},
+        {**first.headers, "Host": "evil.example"},
+    ):
+        answer = await session.post(f"{root}answer", data=fields, headers=headers)
+        assert answer.status in (403, 421), headers
+    assert (await session.put(f"{root}answer", headers=first.headers)).status == 405
+    await second.post("begin", {})
+    assert (await second.post("answer", fields))[0] == 409
+    assert (await second.post("answer", {**fields, "ticket": "0" * 16}))[0] == 409
+    assert (await first.post("answer", {"ticket": page.ticket, "p0": "70"}))[0] == 422
+    twice = await asyncio.gather(first.post("answer", fields), first.post("answer", fields))
+    assert twice == [(303, "/?said=saved")] * 2
+    assert (await first.post("answer", {**fields, "p0": "30", "p1": "70"}))[0] == 409
+    answer = await session.get(f"{root}?token={first.token}", allow_redirects=False)
+    assert answer.status == 303 and answer.headers["Location"] == "/"
+    assert "HttpOnly" in answer.headers["Set-Cookie"]
+    assert "SameSite=Strict" in answer.headers["Set-Cookie"]
 
 
 def test_too_few_raters_for_a_problem_are_refused_before_anybody_is_asked(finished: Path) -> None:
@@ -378,14 +389,14 @@ def test_what_cannot_be_served_is_told_with_the_mend(finished: Path) -> None:
     assert told.code == 2 and "no persons were asked" in told.err
 
 
-async def test_two_processes_cannot_serve_one_run(finished: Path) -> None:
+def test_two_processes_cannot_serve_one_run(finished: Path) -> None:
     cwd = finished.parent.parent
     with served(finished, cwd):
         journal, panel = finished / "persons/journal.jsonl", finished / "persons/panel.json"
         # As a line is found while the first server is writing it.
         journal.write_bytes(b'{"what":"answ')
         seated = panel.read_bytes()
-        told = oversight("human", "serve", finished, "--port", "0", "--raters", "9", cwd=cwd)
+        told = within("human", "serve", finished, "--port", "0", "--raters", "9", cwd=cwd)
         assert journal.read_bytes() == b'{"what":"answ'
         assert panel.read_bytes() == seated
     assert told.code == 2
@@ -399,5 +410,5 @@ def test_doctor_and_rehearsal_take_persons_as_they_are(tmp_path: Path) -> None:
     assert "persons answer in the browser" in told.out
     plan = within("plan", "live.yaml", cwd=tmp_path)
     assert plan.code == 0, plan.err
-    rehearsed = within("rehearse", "live.yaml", cwd=tmp_path)
+    rehearsed = within("rehearse", "live.yaml", "--limit", "1", cwd=tmp_path)
     assert rehearsed.code == 0, rehearsed.err

@@ -71,6 +71,14 @@ async def test_every_kind_of_judge_reads_what_a_person_states(name: str) -> None
     assert all(task.is_probable for task in person.tasks)
 
 
+@pytest.mark.parametrize(("judge", "text"), [("stated", "A: 20%\nB: 80%"), ("logprob", "B")])
+async def test_what_a_person_states_is_written_as_a_model_writes_it(judge: str, text: str) -> None:
+    person = Person()
+    await JUDGES[judge].judge(FLOOR, person)
+    task = person.tasks[0]
+    assert task.read(posted(task, 20.0)).text == text
+
+
 async def test_a_voting_judge_reads_the_answer_that_a_person_chooses() -> None:
     verdict = await JUDGES["votes"].judge(FLOOR, Person())
     assert verdict.probs == (1.0, 0.0)
