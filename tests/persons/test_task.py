@@ -15,7 +15,8 @@ from oversight.protocols.question import Question
 from oversight.protocols.quotes import Quote
 from oversight.protocols.transcript import ToolUse, Transcript, Turn
 from tests.fakes import CRATES
-from tests.protocols.judges.test_every_judge import JUDGES, built
+from tests.mechanisms import plain
+from tests.protocols.judges.test_every_judge import JUDGES
 from tests.shipments import shipment
 
 FLOOR = Transcript(CRATES).then(
@@ -92,7 +93,9 @@ async def test_a_person_takes_every_seat_of_every_mechanism(name: str, judge: st
         judge = "distribution"
     question = shipment(0).question
     person = Person()
-    verdict = await built(PROTOCOLS[name], JUDGES[judge]).run(question, question.answers[0], person)
+    verdict = await plain(PROTOCOLS[name], judge=JUDGES[judge]).run(
+        question, question.answers[0], person
+    )
     assert math.isclose(sum(verdict.probs), 1)
     assert {task.problem for task in person.tasks} == {answer_digests(question)[0]}
 
