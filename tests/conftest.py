@@ -1,6 +1,7 @@
 """Settings of the whole suite: how large the campaigns are, seconds in the normal suite and hours
 of trouble in the long form, and no test that a busy machine can fail."""
 
+import gc
 import signal
 import sys
 from collections.abc import Iterator
@@ -24,6 +25,8 @@ settings.register_profile("long", settings.get_profile("short"), max_examples=50
 
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile(config.getoption("--campaign"))
+    # Half of the time of a collection: thousands of tests are made, and none goes.
+    gc.disable()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # Jobs in the background of a script ignore Ctrl-C, and so would all that tests start.
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -82,6 +85,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "known truth" in (getattr(told, "__doc__", None) or "").lower():
             item.add_marker("known_truth")
     items.sort(key=lambda item: RINGS.index(ring(item)))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 _watching = False

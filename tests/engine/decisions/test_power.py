@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 from oversight.engine.decisions.noise import verdict_scores
 from oversight.engine.decisions.power import pilot_spread, worst_spread
@@ -63,7 +63,7 @@ def test_without_a_pilot_the_range_of_the_score_is_the_worst_case(
     out = command("plan", "small.yaml", *words).out
     assert "spread assumed, the worst case: the range of the score allows no more: w² 16.0" in out
     freedom = PILOT - 1
-    known = [freedom / chi2.ppf(tail, freedom) for tail in (0.975, 0.025)]
+    known = [freedom / chdtri(freedom, 1 - tail) for tail in (0.975, 0.025)]
     assert pytest.approx(known, abs=0.005) == PILOT_FACTORS
     assert "30 of them as a pilot (oversight run SWEEP --limit 30, then --pilot RUN)" in out
     assert "finds" in out and "(its MDE)" in out
