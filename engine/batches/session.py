@@ -116,7 +116,7 @@ class BatchSession(RunSession):
         live = [line for line in super().lines() if line.split()[0] not in batched]
         return (*told, *live)
 
-    async def _run(self, cells: Iterable[Cell]) -> None:
+    async def _attempt_all(self, cells: Iterable[Cell]) -> None:
         group = None if self._assignment.batches is None else tuple(cells)
         with self._halting():
             await self._dispatch.recover()
@@ -124,7 +124,7 @@ class BatchSession(RunSession):
                 await self._dispatch.poll()
             while True:
                 self._begin_walk()
-                await super()._run(self._missing(group))
+                await super()._attempt_all(self._missing(group))
                 # Attempts that ended as Pending leave their conversations in cycles of frames.
                 gc.collect()
                 if self._stop.halt is not None:

@@ -69,12 +69,12 @@ def run_in_terminal(
     """
     with Run.open(loaded, options) as run:
         try:
-            return _run(run, shown, executor, observers)
+            return _execute(run, shown, executor, observers)
         except MemoryError:
             return _stopped(OutOfMemory(), run, shown)
 
 
-def _run(
+def _execute(
     run: Run,
     shown: Presentation,
     executor: MakeExecutor,

@@ -4,7 +4,7 @@ A call does not say so, because nothing that it holds may differ between worlds 
 reader may know differs. So the cell that asks says it, beside the call and before it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Awaitable
 
 from oversight.cache.call import Ask, Call
 from oversight.cache.reply import Reply
@@ -13,7 +13,6 @@ from oversight.engine.persons.pool import TaskPool
 from oversight.engine.runs.executor import Assignment
 from oversight.engine.runs.scheduler import CellOutcome, attempt
 from oversight.engine.runs.session import RunSession
-from oversight.engine.runs.workers import run_workers
 from oversight.engine.sweeps.sweep import Cell
 
 
@@ -24,18 +23,8 @@ class PersonsSession(RunSession):
         super().__init__(assignment)
         self._pool = pool
 
-    async def _run(self, cells: Iterable[Cell]) -> None:
-        await run_workers(
-            cells,
-            self._attempt,
-            self._keep,
-            lanes=self._assignment.lanes,
-            stop_token=self._assignment.loaded.stop_token,
-            waits=lambda: self.cache.waits,
-        )
-
-    async def _attempt(self, cell: Cell) -> CellOutcome:
-        return await attempt(cell, expecting(cell, self._pool, self.cache))
+    def _attempt(self, cell: Cell) -> Awaitable[CellOutcome]:
+        return attempt(cell, expecting(cell, self._pool, self.cache))
 
 
 def expecting(cell: Cell, pool: TaskPool, ask: Ask) -> Ask:

@@ -1,6 +1,6 @@
 """Executors in this process: models behind a cache over the store."""
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 
 from oversight.cache.cache import Cache, CacheStatistics, Mode
 from oversight.cache.store import Store
@@ -10,7 +10,8 @@ from oversight.engine.models.router import Models
 from oversight.engine.runs.executor import Assignment, Executor
 from oversight.engine.runs.outcome import LandedCell, line
 from oversight.engine.runs.run_folder import RunFolder
-from oversight.engine.runs.scheduler import CellOutcome, run_cells
+from oversight.engine.runs.scheduler import CellOutcome, attempt
+from oversight.engine.runs.workers import run_workers
 from oversight.engine.sweeps.sweep import Cell
 from oversight.engine.system.garbage import YOUNG, gc_relaxed
 from oversight.protocols.transcript import Failure
@@ -75,20 +76,23 @@ class RunSession(LocalExecutor):
             async with self.cache:
                 batches = assignment.batches or self._all_missing
                 for cells in batches(folder):
-                    await self._run(cells)
+                    await self._attempt_all(cells)
                     if stop_token.halt is not None:
                         break
         return None if folder.complete else stop_token.halt
 
-    async def _run(self, cells: Iterable[Cell]) -> None:
-        await run_cells(
+    async def _attempt_all(self, cells: Iterable[Cell]) -> None:
+        await run_workers(
             cells,
-            self.cache,
+            self._attempt,
             self._keep,
             lanes=self._assignment.lanes,
             stop_token=self._assignment.loaded.stop_token,
             waits=lambda: self.cache.waits,
         )
+
+    def _attempt(self, cell: Cell) -> Awaitable[CellOutcome]:
+        return attempt(cell, self.cache)
 
     def _all_missing(self, folder: RunFolder) -> Iterable[Iterable[Cell]]:
         yield (c for c in self._assignment.loaded.sweep.cells() if not folder.has(c.place))
