@@ -224,7 +224,9 @@ def test_after_a_kill_the_other_run_goes_on_at_once_and_pays_what_was_in_flight_
         done = end(other)
         seen = counts(server)
         assert done.returncode == 0, done.stderr
-        assert seen["repeats"] <= CONCURRENCY * len(MODELS)
+        # A reply gives its slot back before it is stored: what was in flight, and as many again
+        # whose replies were on their way into the database.
+        assert seen["repeats"] <= 2 * CONCURRENCY * len(MODELS)
         # What is paid again is answered anew: what the store has stands for all.
         again = desk.sit("--store", url, "--run-folder", "again", "--cache", "replay")
     assert again.returncode == 0, again.stderr
