@@ -119,7 +119,7 @@ class DiskStore(RowReader, Store):
             self._kept = undo.pop_all()
 
     def put_many(self, entries: Iterable[tuple[str, bytes]]) -> None:
-        self._reads_ahead = False
+        self._ahead.stop()
         self._write(_PUT, _rows(entries))
 
     def keep_many(self, entries: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
@@ -135,7 +135,7 @@ class DiskStore(RowReader, Store):
         return older
 
     def delete_many(self, keys: Iterable[str]) -> int:
-        self._reads_ahead = False
+        self._ahead.stop()
         with self._transaction():
             return sum(map(self._disk.delete, keys))
 
@@ -212,7 +212,7 @@ class ReadOnlyStore(RowReader):
         if self._closed or (stamp := _stamp(self.file)) == self._seen:
             return False
         self._seen = stamp
-        self._blocks, self._ahead = {}, {}
+        self._ahead.forget()
         self._db.close()
         try:
             self._db = connect_safely(self.file, _access(self.file))

@@ -12,6 +12,7 @@ from typing import Any
 
 from oversight.cache.checksum import strip_checksum
 from oversight.cache.errors import DamagedEntry, StoreError, StoreFull
+from oversight.cache.read_ahead import ReadAhead, StoredRow
 from oversight.cache.store import Reader
 
 STORE_FILE = "cache.db"
@@ -26,18 +27,13 @@ _BATCH = 256
 _SMALLEST_ROW = 64
 """Bytes; no row that was written here is smaller."""
 
-_BLOCK = 64
-"""Neighbouring rows that are read together while replies are asked for about in the order in which
-they were stored."""
-_BLOCKS = 16
-"""Blocks in memory. Some streams of cells are under way at once, each at a place of its own."""
-_MAX_READ_AHEAD = 1 << 14
+_MAX_READ_AHEAD = 1 << 12
 """Bytes; a larger value is only read when it is asked for."""
 
 _GET = "SELECT rowid, mode, value FROM Cache WHERE key = ? AND raw = 1"
 _NEIGHBOURS = (
     "SELECT key, rowid, mode, value FROM Cache "
-    "WHERE rowid >= ? AND rowid < ? AND raw = 1 AND length(value) <= ?"
+    "WHERE rowid >= ? AND rowid < ? AND raw = 1 AND typeof(key) = 'text' AND length(value) <= ?"
 )
 # Keys are compared as the bytes that they are: a damaged one need not be UTF-8.
 _RANGE = "raw = 1 AND key {} CAST(? AS TEXT) AND key < CAST(? AS TEXT) ORDER BY key LIMIT ?"
@@ -59,13 +55,7 @@ class RowReader(Reader):
         """options: the query of SQLite's file URI."""
         self.file = file
         self._closed = False
-        self._reads_ahead = True
-        """Set to False, for good, before a row is replaced or deleted."""
-        self._blocks: dict[int, list[bytes]] = {}
-        """The keys of the blocks that were read, the oldest block first."""
-        self._ahead: dict[bytes, tuple[int, object, object]] = {}
-        """(rowid, mode, value) by key, of the rows in them that nobody has asked for yet."""
-        self._last_asked = 0
+        self._ahead = ReadAhead(self._neighbours)
         try:
             self._db = connect_safely(file, options)
         except FAULTS as exc:
@@ -91,7 +81,7 @@ class RowReader(Reader):
         return row[0].decode(errors="replace") if row and isinstance(row[0], bytes) else ""
 
     def get(self, key: str) -> bytes | None:
-        row = self._ahead.pop(key.encode(), None) if self._reads_ahead else None
+        row = self._ahead.take(key.encode())
         if row is None:
             try:
                 row = self._db.execute(_GET, (key,)).fetchone()
@@ -99,28 +89,16 @@ class RowReader(Reader):
                 raise fault(exc, self.file) from exc
             if row is None:
                 return None
-            if self._reads_ahead and abs(row[0] - self._last_asked) < _BLOCK * _BLOCKS:
-                self._read_neighbours(row[0] // _BLOCK)
-        self._last_asked, mode, value = row
+            self._ahead.looked_up(row[0])
+        _, mode, value = row
         return _value(key, mode, value)
 
-    def _read_neighbours(self, block: int) -> None:
-        """A rerun asks for replies about as its first run stored them; a row that is read with its
-        neighbours costs a tenth of one that is looked for."""
-        if block in self._blocks:
-            return
-        start = block * _BLOCK
+    def _neighbours(self, start: int, end: int) -> list[tuple[bytes, StoredRow]]:
         try:
-            rows = self._db.execute(
-                _NEIGHBOURS, (start, start + _BLOCK, _MAX_READ_AHEAD)
-            ).fetchall()
+            found = self._db.execute(_NEIGHBOURS, (start, end, _MAX_READ_AHEAD)).fetchall()
         except FAULTS:
-            rows = []  # the fault is raised when the damaged row itself is asked for
-        self._blocks[block] = [row[0] for row in rows]
-        self._ahead.update((key, (rowid, mode, value)) for key, rowid, mode, value in rows)
-        if len(self._blocks) > _BLOCKS:
-            for key in self._blocks.pop(next(iter(self._blocks))):
-                self._ahead.pop(key, None)
+            return []  # the fault is raised when the damaged row itself is asked for
+        return [(key, (rowid, mode, value)) for key, rowid, mode, value in found]
 
     def keys(self, prefix: str = "") -> Iterator[str]:
         for (key,) in self._batches(_KEYS, prefix):
@@ -168,7 +146,7 @@ class RowReader(Reader):
 
     def close(self) -> None:
         self._closed = True
-        self._reads_ahead = False
+        self._ahead.stop()
         self._db.close()
 
     def _batches(self, query: str, prefix: str) -> Iterator[tuple[Any, ...]]:
