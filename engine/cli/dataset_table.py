@@ -35,7 +35,7 @@ def _row(rule: RuleAccuracy) -> tuple[str, ...]:
         f"{rule.accuracy:.1%}",
         f"{rule.low:.1%} to {rule.high:.1%}",
         f"{rule.chance:.1%}",
-        "leaks" if rule.leaks else "fine",
+        "leaks" if rule.leaks else "fine" if rule.applicable else "does not apply",
     )
 
 
@@ -71,7 +71,7 @@ def _skipped(faults: Sequence[DatasetError]) -> Iterator[str]:
 
 def _power(gate: LeakGate) -> Iterator[str]:
     found = ", ".join(f"{power(gate.problems, tell / 100):.0%} of {tell}" for tell in TELLS)
-    yield f"power with n = {gate.problems:,}: of leaks by so many points the gate finds {found}"
+    yield f"power with n = {gate.problems:,}: chance of finding a leak: {found} points"
 
 
 def _mends(gate: LeakGate) -> Iterator[str]:

@@ -72,7 +72,7 @@ def read_condition(text: str) -> Condition:
     """Parse `A - B < X`. UsageError with an example if malformed."""
     if not (match := _CONDITION.fullmatch(text)):
         raise UsageError(
-            f"{text!r} is no condition; write it as 'debate - consultancy < 0.05', with spaces "
+            f"{text!r} is not a condition; write it as 'debate - consultancy < 0.05', with spaces "
             "around the minus"
         )
     return Condition(match["first"], match["second"], match["sign"], _number(text, match["number"]))
@@ -82,7 +82,7 @@ def read_precision(text: str) -> Aim:
     """Parse `A - B ± X`. UsageError with an example if malformed, or if X is not above 0."""
     if not (match := _PRECISION.fullmatch(text)):
         raise UsageError(
-            f"{text!r} is no precision; write it as 'debate - consultancy ± 0.05', or with +-"
+            f"{text!r} is not a precision; write it as 'debate - consultancy ± 0.05', or with +-"
         )
     precision = _number(text, match["number"])
     if precision <= 0:

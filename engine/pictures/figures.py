@@ -100,7 +100,7 @@ def save(figure: "Figure", path: Path, identity: str, style: str = "paper") -> N
     ending = path.suffix.removeprefix(".").lower()
     if ending not in FORMATS:
         raise UsageError(
-            f"{path}: {ending or 'no ending'!r} is no format; use {', '.join(FORMATS)}"
+            f"{path}: {ending or 'no ending'!r} is not a supported format; use {', '.join(FORMATS)}"
         )
     told = f"oversight-bench, sweep {identity}"
     metadata: dict[str, dict[str, Any]] = {

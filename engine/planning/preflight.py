@@ -249,7 +249,7 @@ async def _facts(settings: Settings, model: str, reach: Reach) -> Finding | None
     except EngineError as exc:
         if not settings.vendors_own:
             return None  # Proxies seldom describe their models.
-        return True, f"{model}: nothing is to be had of its vendor's Models endpoint: {exc}", ""
+        return True, f"{model}: its vendor's Models endpoint could not be read: {exc}", ""
     if facts.retired or (facts.ends and facts.ends <= today()):
         return False, f"{model}: its vendor says that it is no longer served", "name another model"
     able = reached_abilities(model, reach)

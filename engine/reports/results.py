@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 
 from oversight.cache.address import value_address
@@ -150,7 +151,9 @@ def score_rows(
     worlds = [table.worlds(number) for number in numbers]
     samples = [each.samples(score, betas) for each in worlds]
     lifts = _lifts(sweep.rows, samples)
-    choices = [table.secondary.by_choice(number, table.judged_right(number)) for number in numbers]
+    choices = [
+        table.secondary.by_choice(number, partial(table.judged_right, number)) for number in numbers
+    ]
     secondary = [table.secondary.by_world(number, table.probs) for number in numbers]
     resampled = [row.asd for row in samples if row]
     resampled += [each for each in (*lifts, *chain(*choices)) if each]

@@ -65,7 +65,7 @@ def scored_tables(
     tables = []
     if lines:
         most = max((line.estimate for line in lines), key=lambda each: each.n)
-        worth = f" (worth {most.effective:.1f} of one size)" if most.clusters < most.n else ""
+        worth = f" (worth {most.effective:.1f} equal ones)" if most.clusters < most.n else ""
         notes = (
             f"± half the 95% interval, {most.method or 'bootstrap'} over "
             f"{counted(most.clusters, 'question')} or groups of them{worth}.",

@@ -1,6 +1,6 @@
 """Secondary measures of a run: answers chosen, what protocols measured, counts, captured mass."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -85,15 +85,18 @@ class SecondaryMeasures:
         right = (places != UNKNOWN_ANSWER) & self.cells.best[self.cells.problem[cells], places]
         return float(right.mean())
 
-    def by_choice(self, row: int, right: Floats) -> tuple[Sample | None, Sample | None]:
+    def by_choice(
+        self, row: int, judged_right: Callable[[], Floats]
+    ) -> tuple[Sample | None, Sample | None]:
         """How often the judge was right where the agent chose right, and wrong where it chose
         wrong, in the worlds of the answers chosen: problem by problem, the mean over its draws.
 
-        right: accuracy of the judge in each cell of the row, NaN without a verdict.
+        judged_right: the accuracy of the judge in each cell of the row, NaN without a verdict.
         """
         chosen = self._columns[row].get(("choice", "chose"))
         if chosen is None:
             return None, None
+        right = judged_right()
         ran = (chosen == self.cells.side) & ~np.isnan(right)
         return (
             self._sample(right, ran & self.cells.truth, SHARE),

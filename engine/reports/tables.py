@@ -63,8 +63,8 @@ def _notes(results: Results, words: Sequence[str]) -> Iterable[str]:
     )
     if rough and rough.effective < FEW_CLUSTERS:
         yield (
-            f"only {rough.clusters} problems or groups of them, worth {rough.effective:.1f} of one "
-            "size: intervals are wide, and rough."
+            f"only {rough.clusters} problems or groups of them, worth {rough.effective:.1f} equal "
+            "ones: intervals are wide, and rough."
         )
     if any(row.lift is not None for row in results.rows):
         yield "lift = ASD - naive judge's, same problems and judge."
@@ -128,7 +128,7 @@ def _precision(results: Results) -> Iterable[str]:
             row.mde and row.lift and (row.lift.half_width or 0.0) > row.mde for row in results.rows
         )
         seen = ", by the spread that they show; ± allows for more than that" if wider else ""
-        yield f"MDE: with power .8 so many problems find a lift of {span}{seen}."
+        yield f"MDE: this many problems detect a lift of {span} with power .8{seen}."
     if len(found) > 1:
         yield (
             f"{len(found)} lifts were looked at, each ± by itself; all together: oversight compare."

@@ -16,8 +16,8 @@ adversarial: for the agent's answer, in secret."""
 class Assisted(Protocol):
     """A protocol with helpers, whose setting `aux` says whose side they are on.
 
-    Its section of the prompt set has a block for each kind of helper, and one with what everybody
-    is told of them, such as `honest` and `honest_conduct`.
+    Its section of the prompt set has a block for each kind of helper that it allows, and one with
+    what everybody is told of them, such as `honest` and `honest_conduct`.
     """
 
     aux: Aux

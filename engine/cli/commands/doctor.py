@@ -69,7 +69,7 @@ async def _sweep(opened: LoadedSweep, variables: Mapping[str, str]) -> list[Pref
     needs: Iterable[Call] = ()
     try:
         needs = await require_abilities(sweep, models.simulated, models.reach)
-        able = PreflightResult(sweep.name, True, "its models take all that it asks them for")
+        able = PreflightResult(sweep.name, True, "its models support all that it asks for")
     except UsageError as exc:
         able = PreflightResult(sweep.name, False, str(exc))
     tight = [PreflightResult(sweep.name, False, note) for note in cramped(sweep)]

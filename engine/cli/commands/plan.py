@@ -185,7 +185,7 @@ def _row(model: ModelPlan) -> tuple[str, ...]:
 def _notes(sweep: Path, plan: Plan, ending: Iterable[str]) -> list[str]:
     notes = []
     if plan.walked < plan.problems:
-        notes.append(f"{plan.walked:,} of {plan.problems:,} problems were walked, with all cells")
+        notes.append(f"{plan.walked:,} of {plan.problems:,} problems were sampled, with all cells")
     if plan.unread:
         notes.append(f"{plan.unread:.0%} of these cells had no verdict: calls may be missing")
     if all(model.model.startswith(PREFIX) for model in plan.models):

@@ -82,7 +82,7 @@ def test_half_of_a_question_about_power_is_refused(place: Path, command: Command
 def test_a_report_says_what_its_problems_could_have_found(kept: Kept, command: Command) -> None:
     run = kept()
     told = command("report", run).out
-    assert "MDE: with power .8 so many problems find a lift of" in told
+    assert "MDE: this many problems detect a lift of" in told
     assert "4 lifts were looked at, each ± by itself; all together: oversight compare." in told
     rows = json.loads(command("report", run, "--json").out)["rows"]
     compared = json.loads(command("compare", run, "--json").out)["contrasts"]

@@ -101,5 +101,5 @@ def test_an_aim_that_means_several_contrasts_is_refused(place: Path, command: Co
     assert "means 2 contrasts; name one with parts of agents and judges:" in refused.err
     both = command("run", "small.yaml", *STOP, "--until", "debate - consultancy ± 1")
     assert (both.code, "one aim decides" in both.err) == (2, True)
-    with pytest.raises(UsageError, match="no precision"):
+    with pytest.raises(UsageError, match="not a precision"):
         read_precision("debate")

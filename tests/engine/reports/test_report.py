@@ -57,7 +57,7 @@ def test_the_report_reads_as_a_table_with_what_is_alike_below_it() -> None:
         "  judge: sim/judge stated\n"
         "  ± 95%, range-aware bootstrap over problems. "
         "n: problems with a verdict in every world.\n"
-        "  only 2 problems or groups of them, worth 2.0 of one size: "
+        "  only 2 problems or groups of them, worth 2.0 equal ones: "
         "intervals are wide, and rough.\n"
         "  lift = ASD - naive judge's, same problems and judge.\n"
         f"  prompts {FOUND.prompts}: what every seat read (oversight prompts show)\n"
