@@ -14,6 +14,7 @@ import diskcache
 from oversight.cache.checksum import add_checksum, strip_checksum
 from oversight.cache.errors import NO_ROOM, DamagedEntry, StoreError, StoreFull, StoreGone
 from oversight.cache.lock import share_lock
+from oversight.cache.read_ahead import ReadAhead
 from oversight.cache.rows import FAULTS, STORE_FILE, RowReader, connect_safely, fault, log_of
 from oversight.cache.store import Store, checked_key
 
@@ -212,7 +213,7 @@ class ReadOnlyStore(RowReader):
         if self._closed or (stamp := _stamp(self.file)) == self._seen:
             return False
         self._seen = stamp
-        self._ahead.forget()
+        self._ahead = ReadAhead(self._neighbours)
         self._db.close()
         try:
             self._db = connect_safely(self.file, _access(self.file))

@@ -21,13 +21,13 @@ def fast_init(kind: _Kind) -> _Kind:
     TypeError if the class has slots, or a field that `__init__` does not take by its name and place
     or whose default is made anew each time.
     """
+    if "__slots__" in vars(kind):
+        raise TypeError(f"{kind.__name__} has slots, and keeps no field in a __dict__")
     parameters, defaults = ["self"], {}
     lines = ["own = self.__dict__"]
     for field in fields(kind):
         if not field.init or field.kw_only or field.default_factory is not MISSING:
             raise TypeError(f"{kind.__name__}.{field.name} is not a plain field")
-        if "__slots__" in vars(kind):
-            raise TypeError(f"{kind.__name__} has slots, and keeps no field in a __dict__")
         if field.default is MISSING:
             parameters.append(field.name)
         else:

@@ -10,9 +10,9 @@ from threading import Lock
 from time import monotonic
 from typing import TypeAlias
 
-BLOCK = 64
-"""Rows of a block, by rowid."""
-BLOCKS = 16
+BLOCK_ROWS = 64
+"""Rowids of a block."""
+MAX_BLOCKS = 16
 """Blocks in memory: one for each stream, and some to spare."""
 KEPT_SECONDS = 0.05
 """How long rows are kept, since another process may replace or delete them."""
@@ -43,9 +43,6 @@ class ReadAhead:
         self._credit = float(MAX_CREDIT)
         self._stopped = False
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
     def take(self, key: bytes) -> StoredRow | None:
         """The row of a key, if it was read a moment ago."""
         if not self._rows or monotonic() - self._since >= KEPT_SECONDS:
@@ -58,7 +55,7 @@ class ReadAhead:
 
     def looked_up(self, rowid: int) -> None:
         """Read the block of a row that had to be looked up, if that promises to pay."""
-        near = abs(rowid - self._last) < BLOCK * BLOCKS
+        near = abs(rowid - self._last) < BLOCK_ROWS * MAX_BLOCKS
         self._last = rowid
         if not near:
             return
@@ -66,17 +63,17 @@ class ReadAhead:
             now = monotonic()
             if now - self._since >= KEPT_SECONDS:
                 self._blocks, self._rows, self._since = {}, {}, now
-            block = rowid // BLOCK
+            block = rowid // BLOCK_ROWS
             if self._stopped or block in self._blocks:
                 return
             if self._credit < BLOCK_COST:
                 self._credit += BLOCK_COST / MAX_CREDIT  # tried again now and then
                 return
             self._credit = min(self._credit, MAX_CREDIT) - BLOCK_COST
-            rows = self._read(block * BLOCK, (block + 1) * BLOCK)
+            rows = self._read(block * BLOCK_ROWS, (block + 1) * BLOCK_ROWS)
             self._blocks[block] = [key for key, _ in rows]
             self._rows.update(rows)
-            if len(self._blocks) > BLOCKS:
+            if len(self._blocks) > MAX_BLOCKS:
                 for key in self._blocks.pop(next(iter(self._blocks))):
                     self._rows.pop(key, None)
 
@@ -84,9 +81,4 @@ class ReadAhead:
         """Forget all rows, and read no more of them: what is in the store is about to change."""
         with self._lock:
             self._stopped = True
-            self._blocks, self._rows = {}, {}
-
-    def forget(self) -> None:
-        """Forget all rows."""
-        with self._lock:
             self._blocks, self._rows = {}, {}

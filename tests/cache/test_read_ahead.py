@@ -11,7 +11,7 @@ import pytest
 from oversight.cache.checksum import add_checksum
 from oversight.cache.disk import DiskStore, ReadOnlyStore
 from oversight.cache.errors import DamagedEntry
-from oversight.cache.read_ahead import BLOCK, BLOCKS, KEPT_SECONDS
+from oversight.cache.read_ahead import BLOCK_ROWS, KEPT_SECONDS, MAX_BLOCKS
 from oversight.cache.rows import STORE_FILE
 from tests.stores import filled
 
@@ -154,4 +154,4 @@ def test_memory_stays_bounded_however_much_is_read(folder):
     with closing(DiskStore(folder)) as store:
         for n in range(0, 5000, 10):
             store.get(f"more {n}")
-        assert len(store._ahead) <= BLOCK * BLOCKS
+        assert len(store._ahead._rows) <= BLOCK_ROWS * MAX_BLOCKS
