@@ -96,6 +96,12 @@ def within(*words: str | Path, cwd: Path, **variables: str) -> Ran:
     return Ran(int(left.value.code or 0), *told)
 
 
+def run_in(place: Path, name: str, sweep: str, *flags: str) -> Ran:
+    """Write a sweep file into a folder, and run it there; its store is beside it."""
+    (place / name).write_text(sweep)
+    return within("run", name, *flags, cwd=place, OVERSIGHT_STORE=str(place / "store"))
+
+
 class Running:
     """A command that runs under a terminal of its own, whose stderr is read as it comes."""
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.command_line import Command, Ran, within
+from tests.command_line import Command, Ran, run_in, within
 from tests.run_folders import only_run
 
 SWEEP = """\
@@ -50,8 +50,7 @@ class Finished(NamedTuple):
 def finished_once(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """The one run that `finished` copies."""
     place = tmp_path_factory.mktemp("finished")
-    (place / "small.yaml").write_text(SWEEP)
-    told = within("run", "small.yaml", cwd=place, OVERSIGHT_STORE=str(place / "store"))
+    told = run_in(place, "small.yaml", SWEEP)
     assert told.code == 0, told.err
     return Finished(only_run(place), told)
 

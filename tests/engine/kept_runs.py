@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import pytest
 
-from tests.command_line import within
+from tests.command_line import run_in
 from tests.engine.conftest import SWEEP
 
 Kept: TypeAlias = Callable[..., Path]
@@ -25,11 +25,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
     @cache
     def run(sweep: str = SWEEP, *flags: str) -> Path:
         place = tmp_path_factory.mktemp("kept")
-        (place / "sweep.yaml").write_text(sweep)
-        ran = within(
-            "run", "sweep.yaml", "--run-folder", place.name, *flags,
-            cwd=place, OVERSIGHT_STORE=str(place / "store"),
-        )  # fmt: skip
+        ran = run_in(place, "sweep.yaml", sweep, "--run-folder", place.name, *flags)
         assert ran.code in (0, 1), ran.err
         return place / place.name
 

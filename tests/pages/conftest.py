@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.command_line import within
+from tests.command_line import run_in
 from tests.pages.browser import CHROMIUM, chromium, opened
 from tests.pages.runs import HARD, SMALL
 
@@ -29,9 +29,8 @@ def hard(place: Path) -> Path:
 
 def ran(sweep: str, place: Path) -> Path:
     """The run folder of a sweep."""
-    (place / "sweep.yaml").write_text(sweep)
     name = sweep.partition("\n")[0].removeprefix("name: ")
-    done = within("run", "sweep.yaml", cwd=place, OVERSIGHT_STORE=str(place / "store"))
+    done = run_in(place, "sweep.yaml", sweep)
     assert done.code in (0, 1), done.err
     return next((place / "runs").glob(f"{name}-*"))
 

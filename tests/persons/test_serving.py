@@ -19,7 +19,7 @@ from oversight.engine.persons.journal import TaskAnswered, TaskGiven, read_journ
 from oversight.engine.runs.loaded_sweep import open_run
 from oversight.protocols.datasets.jsonl import jsonl
 from oversight.protocols.question import Problem
-from tests.command_line import Ran, Running, running, within
+from tests.command_line import Ran, Running, run_in, running, within
 from tests.persons.desks import work, worlds
 from tests.persons.raters import Page, ScriptedRater, attentive
 from tests.shipments import shipment
@@ -53,8 +53,7 @@ async def session() -> AsyncIterator[aiohttp.ClientSession]:
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A working folder with a run of 40 worlds, whose judge is a model."""
     place = tmp_path_factory.mktemp("finished")
-    (place / "finished.yaml").write_text(FINISHED)
-    ran = within("run", "finished.yaml", cwd=place, OVERSIGHT_STORE=str(place / "store"))
+    ran = run_in(place, "finished.yaml", FINISHED)
     assert ran.code == 0, ran.err
     return place
 

@@ -8,7 +8,7 @@ import pytest
 from oversight.engine.simulation.simulated_call import REASONED
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.question import Answer, Problem, Question
-from tests.command_line import within
+from tests.command_line import run_in, within
 from tests.engine.conftest import Command
 
 SWEEP = """\
@@ -28,8 +28,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         values = (1.0, *[-1.0] * (count - 1))
         problem = Problem("q", Question("How many?", answers), values)
         write_jsonl([problem], place / f"{count}.jsonl")
-        (place / f"{count}.yaml").write_text(SWEEP.format(count=count))
-        ran = within("run", f"{count}.yaml", cwd=place, OVERSIGHT_STORE=str(place / "store"))
+        ran = run_in(place, f"{count}.yaml", SWEEP.format(count=count))
         assert ran.code == 0
     return place
 
