@@ -93,11 +93,11 @@ class LazyGroup(click.Group):
                 formatter.write_dl(rows)
 
 
-SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
+CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
 """For all commands."""
 
 
-@click.group(cls=LazyGroup, context_settings=SETTINGS)
+@click.group(cls=LazyGroup, context_settings=CONTEXT_SETTINGS)
 @click.version_option(package_name="oversight-bench", prog_name="oversight")
 def oversight() -> None:
     """Benchmark oversight protocols: how well can a weak judge check a strong agent?

@@ -10,7 +10,7 @@ from oversight.engine.display.columns import Column, as_table, plain_line
 from oversight.engine.display.table import Table
 from oversight.engine.reports.tables import SCORE_NAMES
 
-COLUMNS: tuple[Column[RowGame], ...] = (
+GAME_COLUMNS: tuple[Column[RowGame], ...] = (
     Column("row", lambda game: game.name, ("name",), attrgetter("name"), words=True),
     Column(key=("pool",), value=attrgetter("pool")),
     Column(
@@ -27,7 +27,7 @@ COLUMNS: tuple[Column[RowGame], ...] = (
 
 def games_json(games: Sequence[RowGame]) -> list[dict[str, Any]]:
     """`[{"name", "pool", "problems", "equilibrium": {"mean", "low", "high"}, …}]`."""
-    return [plain_line(COLUMNS, game) for game in games]
+    return [plain_line(GAME_COLUMNS, game) for game in games]
 
 
 def games_tables(games: Sequence[RowGame], score: str) -> list[Table]:
@@ -41,4 +41,4 @@ def games_tables(games: Sequence[RowGame], score: str) -> list[Table]:
         "drafts while the other side speaks at random.",
     )
     title = f"debate as a game: ASD by the {SCORE_NAMES[score]} score when both sides choose"
-    return [as_table(title, COLUMNS, games, notes)]
+    return [as_table(title, GAME_COLUMNS, games, notes)]

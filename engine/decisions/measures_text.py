@@ -20,7 +20,7 @@ class Versus(NamedTuple):
     naive: AgainstNaive
 
 
-OWN: tuple[Column[VerdictMeasures], ...] = (
+OWN_COLUMNS: tuple[Column[VerdictMeasures], ...] = (
     Column("row", lambda row: row.name, words=True),
     Column("verdicts", lambda row: str(row.verdicts), spare=1),
     Column("slope", lambda row: signed(row.slope, 3)),
@@ -59,7 +59,7 @@ def measures_tables(rows: Sequence[VerdictMeasures]) -> list[Table]:
     """Tables of each row's own measures, and of those relative to the naive judge."""
     alone = as_table(
         "verdicts: order, calibration and bias",
-        OWN,
+        OWN_COLUMNS,
         rows,
         (
             "slope: ASD for each unit of value. concordance: pairs of answers that rewards order "
