@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from oversight.cache.errors import AddressError
+from .errors import AddressError
 
 MAX_EXACT_INTEGER = 2**53
 """Whole numbers beyond this are not the same in every program."""

@@ -24,9 +24,9 @@ from pathlib import Path
 
 import zstandard
 
-from oversight.cache.errors import BundleError, DamagedEntry, StoreError
-from oversight.cache.record import MAX_UNPACKED_BYTES, read_record
-from oversight.cache.store import Reader
+from .errors import BundleError, DamagedEntry, StoreError
+from .record import MAX_UNPACKED_BYTES, read_record
+from .store import Reader
 
 MAGIC = b"OVSIGHT\x01"
 

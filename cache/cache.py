@@ -9,15 +9,15 @@ from functools import partial
 from types import TracebackType
 from typing import Literal, Self, TypeAlias
 
-from oversight.cache.address import store_key
-from oversight.cache.call import Ask, Call, Identity
-from oversight.cache.errors import DamagedEntry, ReplayMiss, StoreError
-from oversight.cache.explain import nearest_recorded
-from oversight.cache.lookups import GroupedLookups
-from oversight.cache.record import make_ready, new_record, read_record, stored_reply
-from oversight.cache.reply import Reply
-from oversight.cache.store import Reader, Store
-from oversight.cache.writer import Writer
+from .address import store_key
+from .call import Ask, Call, Identity
+from .errors import DamagedEntry, ReplayMiss, StoreError
+from .explain import nearest_recorded
+from .lookups import GroupedLookups
+from .record import make_ready, new_record, read_record, stored_reply
+from .reply import Reply
+from .store import Reader, Store
+from .writer import Writer
 
 Mode: TypeAlias = Literal["use", "refresh", "replay", "off"]
 """`use` what is stored and ask for the rest; `refresh` asks for each call once more; `replay`

@@ -8,11 +8,11 @@ from typing import Any, Literal, TypeAlias
 
 import orjson
 
-from oversight.cache.address import unaddressable
-from oversight.cache.errors import AddressError
-from oversight.cache.frozen import fast_init
-from oversight.cache.memo import computed_once
-from oversight.cache.reply import Reply, ToolCall
+from .address import unaddressable
+from .errors import AddressError
+from .frozen import fast_init
+from .memo import computed_once
+from .reply import Reply, ToolCall
 
 SCHEMA = 1
 """Version of what an address covers: raised when a field of `Request` or `Call` is added or changes

@@ -6,7 +6,7 @@ under another entry's key; only a checksum that knows the key tells.
 
 import hashlib
 
-from oversight.cache.errors import DamagedEntry
+from .errors import DamagedEntry
 
 SIZE = 32
 """Bytes of the sha256 in front of a value."""

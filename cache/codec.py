@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import orjson
 
-from oversight.cache.address import plain
-from oversight.cache.call import SCHEMA, Call, Message, Request, ResponseFormat, ToolSpec
-from oversight.cache.errors import AddressError, DamagedEntry, StoreError
-from oversight.cache.reply import Reply, ToolCall
+from .address import plain
+from .call import SCHEMA, Call, Message, Request, ResponseFormat, ToolSpec
+from .errors import AddressError, DamagedEntry, StoreError
+from .reply import Reply, ToolCall
 
 _replies = msgspec.json.Decoder(Reply)
 

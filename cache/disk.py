@@ -11,12 +11,12 @@ from uuid import uuid4
 
 import diskcache
 
-from oversight.cache.checksum import add_checksum, strip_checksum
-from oversight.cache.errors import NO_ROOM, DamagedEntry, StoreError, StoreFull, StoreGone
-from oversight.cache.lock import share_lock
-from oversight.cache.read_ahead import ReadAhead
-from oversight.cache.rows import FAULTS, STORE_FILE, RowReader, connect_safely, fault, log_of
-from oversight.cache.store import Store, checked_key
+from .checksum import add_checksum, strip_checksum
+from .errors import NO_ROOM, DamagedEntry, StoreError, StoreFull, StoreGone
+from .lock import share_lock
+from .read_ahead import ReadAhead
+from .rows import FAULTS, STORE_FILE, RowReader, connect_safely, fault, log_of
+from .store import Store, checked_key
 
 SETTINGS: dict[str, str | int] = {
     # Nothing is ever evicted: a reply that was paid stays until somebody prunes it.

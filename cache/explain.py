@@ -6,10 +6,10 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from itertools import islice, zip_longest
 
-from oversight.cache.call import Call, Message, Request
-from oversight.cache.errors import DamagedEntry
-from oversight.cache.record import Record, records
-from oversight.cache.store import Reader
+from .call import Call, Message, Request
+from .errors import DamagedEntry
+from .record import Record, records
+from .store import Reader
 
 MAX_READ = 100_000
 """Maximum number of entries that a search for the nearest call reads."""

@@ -10,7 +10,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from oversight.cache.errors import StoreError
+from .errors import StoreError
 
 _MAX_TRIES = 100
 """Attempts to lock a folder that other processes keep replacing."""

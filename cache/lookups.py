@@ -3,8 +3,8 @@
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
-from oversight.cache.errors import DamagedEntry
-from oversight.cache.store import Reader
+from .errors import DamagedEntry
+from .store import Reader
 
 MAX_KEYS = 512
 """Maximum number of keys in one round trip."""

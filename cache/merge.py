@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from oversight.cache.errors import DamagedEntry
-from oversight.cache.record import checked_records, read_record
-from oversight.cache.reply import Reply
-from oversight.cache.store import Store
+from .errors import DamagedEntry
+from .record import checked_records, read_record
+from .reply import Reply
+from .store import Store
 
 _BATCH = 512
 """Entries in one transaction."""

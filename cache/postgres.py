@@ -16,9 +16,9 @@ from threading import Lock
 from typing import Any, ClassVar, TypeVar
 from uuid import uuid4
 
-from oversight.cache.checksum import add_checksum, strip_checksum
-from oversight.cache.errors import DamagedEntry, StoreError, StoreFull, StoreGone
-from oversight.cache.store import Store, checked_key
+from .checksum import add_checksum, strip_checksum
+from .errors import DamagedEntry, StoreError, StoreFull, StoreGone
+from .store import Store, checked_key
 
 try:
     import psycopg

@@ -19,11 +19,11 @@ from typing import Any, get_args
 
 import zstandard
 
-from oversight.cache.address import store_key
-from oversight.cache.call import Call
-from oversight.cache.codec import read_call, read_reply, write_reply
-from oversight.cache.errors import DamagedEntry
-from oversight.cache.reply import Outcome, Reply
+from .address import store_key
+from .call import Call
+from .codec import read_call, read_reply, write_reply
+from .errors import DamagedEntry
+from .reply import Outcome, Reply
 
 PACKED = 1
 """Form of a record as stores keep it: reply and call are compressed, each by itself, with a

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from oversight.cache.checksum import strip_checksum
-from oversight.cache.errors import DamagedEntry, StoreError, StoreFull
-from oversight.cache.read_ahead import ReadAhead, StoredRow
-from oversight.cache.store import Reader
+from .checksum import strip_checksum
+from .errors import DamagedEntry, StoreError, StoreFull
+from .read_ahead import ReadAhead, StoredRow
+from .store import Reader
 
 STORE_FILE = "cache.db"
 

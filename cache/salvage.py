@@ -11,9 +11,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from oversight.cache.disk import DiskStore, ReadOnlyStore
-from oversight.cache.errors import StoreError
-from oversight.cache.rows import STORE_FILE, RowReader
+from .disk import DiskStore, ReadOnlyStore
+from .errors import StoreError
+from .rows import STORE_FILE, RowReader
 
 _PAGE = 4096
 """Page size of SQLite, in bytes; a damaged header may not have it."""

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from oversight.cache.errors import DamagedEntry
-from oversight.cache.record import Record
-from oversight.cache.reply import Outcome
+from .errors import DamagedEntry
+from .record import Record
+from .reply import Outcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
-from oversight.cache.errors import DamagedEntry
+from .errors import DamagedEntry
 
 
 class Reader(ABC):

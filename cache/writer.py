@@ -5,8 +5,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias
 
-from oversight.cache.errors import StoreError
-from oversight.cache.store import Store
+from .errors import StoreError
+from .store import Store
 
 MAX_COMMIT_ENTRIES = 1024
 """Maximum number of entries in one commit."""

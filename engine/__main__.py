@@ -4,7 +4,7 @@ import os
 import signal
 from types import FrameType
 
-from oversight.engine.cli.exit_codes import ExitCode
+from .cli.exit_codes import ExitCode
 
 
 def main() -> None:
@@ -14,7 +14,7 @@ def main() -> None:
     # Read when numpy is imported. The matrices here are small: further threads spin beside the
     # event loop, and the last digit of a sum would depend on the number of cores.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from oversight.engine.cli.group import main
+    from .cli.group import main
 
     try:
         if signal.getsignal(signal.SIGINT) is _gone:

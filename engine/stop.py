@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from oversight.engine.errors import Halt
+from .errors import Halt
 
 T = TypeVar("T")
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from oversight.cache.call import Call
-from oversight.cache.reply import Usage
-from oversight.engine.throughput import Resource
+from ..cache.call import Call
+from ..cache.reply import Usage
+from .throughput import Resource
 
 BYTES_A_TOKEN = 4.0
 """For English prose and today's tokenizers; code and other languages have fewer."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from oversight.protocols.judges import (
+from .judges import (
     DistributionJudge,
     Ensemble,
     Judge,
@@ -13,25 +13,25 @@ from oversight.protocols.judges import (
     StatedJudge,
     VotesJudge,
 )
-from oversight.protocols.mechanisms.adversarial_propaganda import AdversarialPropaganda
-from oversight.protocols.mechanisms.amplification import Amplification
-from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust, Propaganda
-from oversight.protocols.mechanisms.consultancy import Consultancy
-from oversight.protocols.mechanisms.critique import Critique
-from oversight.protocols.mechanisms.cross_examination import CrossExamination
-from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
-from oversight.protocols.mechanisms.debate_game import DebateGame
-from oversight.protocols.mechanisms.double_consultancy import DoubleConsultancy
-from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
-from oversight.protocols.mechanisms.interactive_debate import InteractiveDebate
-from oversight.protocols.mechanisms.market_making import MarketMaking
-from oversight.protocols.mechanisms.open_protocols import OpenConsultancy, OpenDebate
-from oversight.protocols.mechanisms.proposer_critic import ProposerCritic
-from oversight.protocols.mechanisms.prover_estimator_debate import ProverEstimatorDebate
-from oversight.protocols.mechanisms.recursive_reward_modelling import RecursiveRewardModelling
-from oversight.protocols.mechanisms.weak_to_strong import WeakToStrong
-from oversight.protocols.protocol import Protocol
+from .mechanisms.adversarial_propaganda import AdversarialPropaganda
+from .mechanisms.amplification import Amplification
+from .mechanisms.baselines import NaiveJudge, OpenTrust, Propaganda
+from .mechanisms.consultancy import Consultancy
+from .mechanisms.critique import Critique
+from .mechanisms.cross_examination import CrossExamination
+from .mechanisms.debate import Debate
+from .mechanisms.debate_feedback import DebateFeedback
+from .mechanisms.debate_game import DebateGame
+from .mechanisms.double_consultancy import DoubleConsultancy
+from .mechanisms.doubly_efficient_debate import DoublyEfficientDebate
+from .mechanisms.interactive_debate import InteractiveDebate
+from .mechanisms.market_making import MarketMaking
+from .mechanisms.open_protocols import OpenConsultancy, OpenDebate
+from .mechanisms.proposer_critic import ProposerCritic
+from .mechanisms.prover_estimator_debate import ProverEstimatorDebate
+from .mechanisms.recursive_reward_modelling import RecursiveRewardModelling
+from .mechanisms.weak_to_strong import WeakToStrong
+from .protocol import Protocol
 
 PROTOCOLS: Mapping[str, type[Protocol]] = MappingProxyType(
     {

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 
-from oversight.protocols.transcript import Turn, Verdict
+from .transcript import Turn, Verdict
 
 
 @dataclass(frozen=True, slots=True)

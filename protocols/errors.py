@@ -5,7 +5,7 @@ ProtocolError
 └── DatasetError    a row of a data set is wrong; names the file, the line and the remedy
 """
 
-from oversight.cache.reply import Reply
+from ..cache.reply import Reply
 
 
 class ProtocolError(Exception):

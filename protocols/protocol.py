@@ -7,16 +7,16 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from typing import Any, ClassVar, Self
 
-from oversight.cache.call import Ask
-from oversight.cache.memo import memoized
-from oversight.protocols.agents.agent import Brief, Speaker
-from oversight.protocols.gather import gather_in_order
-from oversight.protocols.judges.judge import Judge
-from oversight.protocols.prompts.prompt_set import PromptSet, default_prompts
-from oversight.protocols.question import Answer, Problem, Question
-from oversight.protocols.scores import SCORES
-from oversight.protocols.seat import Role, Seat
-from oversight.protocols.transcript import NamedMeasures, Transcript, Verdict
+from ..cache.call import Ask
+from ..cache.memo import memoized
+from .agents.agent import Brief, Speaker
+from .gather import gather_in_order
+from .judges.judge import Judge
+from .prompts.prompt_set import PromptSet, default_prompts
+from .question import Answer, Problem, Question
+from .scores import SCORES
+from .seat import Role, Seat
+from .transcript import NamedMeasures, Transcript, Verdict
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,14 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
-from oversight.cache.call import Ask
-from oversight.protocols.agents.agent import Brief, Speaker
-from oversight.protocols.errors import Unreadable
-from oversight.protocols.gather import gather_in_order
-from oversight.protocols.prompts.escape import escape_and_count
-from oversight.protocols.prompts.forms import Filled, Form
-from oversight.protocols.question import Answer
-from oversight.protocols.transcript import Transcript, Turn
+from ..cache.call import Ask
+from .agents.agent import Brief, Speaker
+from .errors import Unreadable
+from .gather import gather_in_order
+from .prompts.escape import escape_and_count
+from .prompts.forms import Filled, Form
+from .question import Answer
+from .transcript import Transcript, Turn
 
 _T = TypeVar("_T")
 

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from oversight.cache.frozen import fast_init
-from oversight.cache.reply import Outcome
-from oversight.protocols.question import Answer, Question
-from oversight.protocols.quotes import Quote
+from ..cache.frozen import fast_init
+from ..cache.reply import Outcome
+from .question import Answer, Question
+from .quotes import Quote
 
 Scalar: TypeAlias = str | int | float | bool
 NamedMeasures: TypeAlias = tuple[tuple[str, Scalar], ...]

@@ -4,6 +4,7 @@ of trouble in the long form, and no test that a busy machine can fail."""
 import gc
 import signal
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -83,6 +84,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "known truth" in (getattr(told, "__doc__", None) or "").lower():
             item.add_marker("known_truth")
     items.sort(key=lambda item: RINGS.index(ring(item)))
+    if items and items[0].config.getoption("--skipped-before"):
+        before = items[0].config.cache.get(SKIPPED, {})
+        items[:] = [item for item in items if item.nodeid in before]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -135,7 +139,34 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         return (yield)
 
 
+SKIPPED = "oversight/skipped"
+"""Where pytest's cache keeps the tests that the last session skipped, each with its reason."""
+_skipped: dict[str, str] = {}
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.skipped and isinstance(report.longrepr, tuple):
+        _skipped[report.nodeid] = report.longrepr[2].removeprefix("Skipped: ")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if session.config.cache is not None and not hasattr(session.config, "workerinput"):
+        session.config.cache.set(SKIPPED, _skipped)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What was not tested, as the last lines: a reason, and for how many tests it holds."""
+    for reason, times in sorted(Counter(_skipped.values()).items()):
+        tests = "1 test" if times == 1 else f"{times} tests"
+        terminalreporter.line(f"· not tested: {reason} ({tests})")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--skipped-before",
+        action="store_true",
+        help="only the tests that the last session in this folder skipped",
+    )
     parser.addoption("--campaign", choices=("short", "long"), default="short")
     parser.addoption("--campaign-seed", type=int, default=SEED)
 

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Callable
 
-from oversight.cache.reply import Usage
-from oversight.engine.accounting.prices import Price
-from oversight.engine.tokens import TokenEstimate
+from ...cache.reply import Usage
+from ..tokens import TokenEstimate
+from .prices import Price
 
 
 class Budget:

@@ -16,10 +16,10 @@ from pathlib import Path
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from oversight.engine.accounting.ledger import FIGURES, Page, UsageTotals, sum_usage, written_down
-from oversight.engine.errors import StoreFailed
-from oversight.engine.stop import StopToken
-from oversight.engine.system.files import unwritable
+from ..errors import StoreFailed
+from ..stop import StopToken
+from ..system.files import unwritable
+from .ledger import FIGURES, Page, UsageTotals, sum_usage, written_down
 
 FILE = "ledger.journal"
 

@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, get_args
 
-from oversight.cache.call import Ask, Call
-from oversight.cache.reply import Outcome, Reply, Usage
-from oversight.engine.accounting.latency import Latency, Stopwatch, sum_latency
-from oversight.engine.accounting.prices import Price
-from oversight.engine.accounting.quarantine import Quarantine
-from oversight.engine.errors import (
+from ...cache.call import Ask, Call
+from ...cache.reply import Outcome, Reply, Usage
+from ..errors import (
     EngineError,
     KeyRepeated,
     Malformed,
     OutcomeUnknown,
     UnrecognizedReply,
 )
-from oversight.engine.tokens import CAUTION, prompt_tokens
+from ..tokens import CAUTION, prompt_tokens
+from .latency import Latency, Stopwatch, sum_latency
+from .prices import Price
+from .quarantine import Quarantine
 
 RequestOutcome: TypeAlias = Literal["failed", "ambiguous", "unsent"]
 """How a request without a reply ended. failed: answered with an error, not billed; ambiguous: sent,

@@ -10,9 +10,12 @@ from typing import get_args
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from oversight.engine.accounting.journal import Journal, journalled
-from oversight.engine.accounting.latency import Latency
-from oversight.engine.accounting.ledger import (
+from ..errors import RunFolderError, StoreFailed
+from ..stop import StopToken
+from ..system.files import replace_file
+from .journal import Journal, journalled
+from .latency import Latency
+from .ledger import (
     ABANDONED,
     CUT_OFF,
     Ledger,
@@ -20,9 +23,6 @@ from oversight.engine.accounting.ledger import (
     UsageTotals,
     sum_usage,
 )
-from oversight.engine.errors import RunFolderError, StoreFailed
-from oversight.engine.stop import StopToken
-from oversight.engine.system.files import replace_file
 
 LEDGER_FILE = "ledger.json"
 

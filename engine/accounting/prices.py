@@ -19,8 +19,8 @@ from pydantic import (
     model_validator,
 )
 
-from oversight.cache.reply import Usage
-from oversight.engine.errors import UsageError
+from ...cache.reply import Usage
+from ..errors import UsageError
 
 MILLION = 1_000_000
 

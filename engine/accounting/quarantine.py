@@ -4,8 +4,8 @@ import logging
 import re
 from pathlib import Path
 
-from oversight.cache.call import Call
-from oversight.engine.errors import Malformed
+from ...cache.call import Call
+from ..errors import Malformed
 
 log = logging.getLogger(__name__)
 

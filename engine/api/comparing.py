@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from oversight.engine.api.library import Report
-from oversight.engine.decisions.comparison import Comparison, compare_rows
-from oversight.engine.decisions.rows import RunRows, read_rows
-from oversight.protocols.scoring.families import Family
+from ...protocols.scoring.families import Family
+from ..decisions.comparison import Comparison, compare_rows
+from ..decisions.rows import RunRows, read_rows
+from .library import Report
 
 Compares: TypeAlias = Report | Path | str
 """A run: the Report that `run` returned, or the run folder."""

@@ -5,12 +5,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 
-from oversight.cache.call import Ask
-from oversight.protocols.errors import Unreadable
-from oversight.protocols.gather import gather_in_order
-from oversight.protocols.protocol import Protocol
-from oversight.protocols.question import Problem
-from oversight.protocols.scoring.sample import Sample
+from ...cache.call import Ask
+from ...protocols.errors import Unreadable
+from ...protocols.gather import gather_in_order
+from ...protocols.protocol import Protocol
+from ...protocols.question import Problem
+from ...protocols.scoring.sample import Sample
 
 
 @dataclass(frozen=True, slots=True)

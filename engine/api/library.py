@@ -12,37 +12,37 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Console
 
-from oversight.cache.cache import Mode
-from oversight.engine.accounting.prices import load_prices
-from oversight.engine.batches.terms import BatchTerms
-from oversight.engine.display.progress import console as stderr
-from oversight.engine.errors import Halt
-from oversight.engine.fleet.executor_choice import Workers, executor_for
-from oversight.engine.pages.notebook import (
+from ...cache.cache import Mode
+from ...protocols.protocol import Protocol
+from ...protocols.question import Problem
+from ..accounting.prices import load_prices
+from ..batches.terms import BatchTerms
+from ..display.progress import console as stderr
+from ..errors import Halt
+from ..fleet.executor_choice import Workers, executor_for
+from ..pages.notebook import (
     NotebookPage,
     comparison_of,
     framed,
     overview_of,
     reading_of,
 )
-from oversight.engine.pictures.opened import OpenedRun
-from oversight.engine.reports.frame_files import arrow_frames
-from oversight.engine.reports.frames import FrameSource
-from oversight.engine.reports.report import report, save_report
-from oversight.engine.reports.results import Results, collect
-from oversight.engine.reports.side_by_side import side_by_side
-from oversight.engine.runs.loaded_sweep import LoadedSweep, load_sweep
-from oversight.engine.runs.lookup import Parts, ShownWorld, fullest, locate
-from oversight.engine.runs.observer import ProgressDisplay
-from oversight.engine.runs.replay import replay_cache
-from oversight.engine.runs.run import Run, RunOptions
-from oversight.engine.runs.stores import open_for_reading, store_name
-from oversight.engine.sweeps.in_python import python_sweep
-from oversight.engine.sweeps.rows import Row
-from oversight.engine.sweeps.sweepfile import Top, check_fit
-from oversight.engine.system.loop import event_loop
-from oversight.protocols.protocol import Protocol
-from oversight.protocols.question import Problem
+from ..pictures.opened import OpenedRun
+from ..reports.frame_files import arrow_frames
+from ..reports.frames import FrameSource
+from ..reports.report import report, save_report
+from ..reports.results import Results, collect
+from ..reports.side_by_side import side_by_side
+from ..runs.loaded_sweep import LoadedSweep, load_sweep
+from ..runs.lookup import Parts, ShownWorld, fullest, locate
+from ..runs.observer import ProgressDisplay
+from ..runs.replay import replay_cache
+from ..runs.run import Run, RunOptions
+from ..runs.stores import open_for_reading, store_name
+from ..sweeps.in_python import python_sweep
+from ..sweeps.rows import Row
+from ..sweeps.sweepfile import Top, check_fit
+from ..system.loop import event_loop
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from oversight.engine.api.library import Report
-from oversight.engine.pictures.drawing import pictured
-from oversight.engine.pictures.opened import OpenedRun
-from oversight.engine.runs.listing import folder_named
-from oversight.engine.runs.lookup import Parts
+from ..pictures.drawing import pictured
+from ..pictures.opened import OpenedRun
+from ..runs.listing import folder_named
+from ..runs.lookup import Parts
+from .library import Report
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,7 +33,7 @@ def plot(
     rows to show. store: where the replies are, if not in the run's own store; only `frontier` reads
     it. Raises: UsageError, with the remedy, for a picture that cannot be drawn.
     """
-    from oversight.engine.pictures.figures import draw
+    from ..pictures.figures import draw
 
     parts = Parts(protocol, agent, judge)
 

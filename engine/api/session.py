@@ -5,19 +5,19 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from oversight.cache.cache import Cache, Mode
-from oversight.cache.call import Call
-from oversight.cache.reply import Reply
-from oversight.engine.accounting.prices import listed
-from oversight.engine.errors import UsageError
-from oversight.engine.models.router import Models, RunPolicy
-from oversight.engine.providers.keys import environment, missing_key
-from oversight.engine.runs.stores import open_store, store_name
-from oversight.engine.simulation.model import PREFIX
-from oversight.engine.stop import StopToken
-from oversight.engine.sweeps.document import Document
-from oversight.engine.sweeps.named import check_names
-from oversight.protocols.question import Problem
+from ...cache.cache import Cache, Mode
+from ...cache.call import Call
+from ...cache.reply import Reply
+from ...protocols.question import Problem
+from ..accounting.prices import listed
+from ..errors import UsageError
+from ..models.router import Models, RunPolicy
+from ..providers.keys import environment, missing_key
+from ..runs.stores import open_store, store_name
+from ..simulation.model import PREFIX
+from ..stop import StopToken
+from ..sweeps.document import Document
+from ..sweeps.named import check_names
 
 
 class Asking(Cache):

@@ -7,7 +7,8 @@ from typing import BinaryIO
 
 import orjson
 
-from oversight.engine.batches.endpoint import (
+from ..providers.payload import text
+from .endpoint import (
     BatchEndpoint,
     BatchState,
     Caps,
@@ -15,7 +16,6 @@ from oversight.engine.batches.endpoint import (
     Lost,
     Submission,
 )
-from oversight.engine.providers.payload import text
 
 PATH = "/v1/messages/batches"
 MAX_CLOCK_SKEW = 3600.0

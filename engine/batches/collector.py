@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from oversight.cache.call import Ask, Call
-from oversight.cache.codec import read_call
-from oversight.cache.reply import Reply
-from oversight.engine.batches.journal import BatchJournal
-from oversight.engine.errors import Pending, StoreFailed
-from oversight.engine.providers.wire import Wire
-from oversight.engine.system.files import unwritable
+from ...cache.call import Ask, Call
+from ...cache.codec import read_call
+from ...cache.reply import Reply
+from ..errors import Pending, StoreFailed
+from ..providers.wire import Wire
+from ..system.files import unwritable
+from .journal import BatchJournal
 
 
 class Collector:

@@ -9,19 +9,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from oversight.cache.cache import Cache
-from oversight.cache.call import Call
-from oversight.cache.errors import StoreError
-from oversight.engine.accounting.prices import Price, PriceList
-from oversight.engine.batches.anthropic_endpoint import AnthropicEndpoint
-from oversight.engine.batches.collector import Collector, calls_in
-from oversight.engine.batches.endpoint import BatchEndpoint, BatchState, Submission
-from oversight.engine.batches.journal import BatchJournal
-from oversight.engine.batches.openai_endpoint import OpenAIEndpoint
-from oversight.engine.batches.packing import BODY, BatchPacker
-from oversight.engine.batches.results import BatchResults
-from oversight.engine.batches.retrying import INCONCLUSIVE, T, backoff, retried
-from oversight.engine.errors import (
+from ...cache.cache import Cache
+from ...cache.call import Call
+from ...cache.errors import StoreError
+from ..accounting.prices import Price, PriceList
+from ..errors import (
     BatchRefused,
     BudgetReached,
     Halt,
@@ -32,11 +24,19 @@ from oversight.engine.errors import (
     StoreFailed,
     Unreachable,
 )
-from oversight.engine.limits.breaker import GIVE_UP
-from oversight.engine.models.router import Models
-from oversight.engine.providers.catalogue import batch_wire
-from oversight.engine.providers.fault import ErrorAnswer
-from oversight.engine.stop import StopToken
+from ..limits.breaker import GIVE_UP
+from ..models.router import Models
+from ..providers.catalogue import batch_wire
+from ..providers.fault import ErrorAnswer
+from ..stop import StopToken
+from .anthropic_endpoint import AnthropicEndpoint
+from .collector import Collector, calls_in
+from .endpoint import BatchEndpoint, BatchState, Submission
+from .journal import BatchJournal
+from .openai_endpoint import OpenAIEndpoint
+from .packing import BODY, BatchPacker
+from .results import BatchResults
+from .retrying import INCONCLUSIVE, T, backoff, retried
 
 ENDPOINTS: dict[str, type[BatchEndpoint]] = {
     "openai": OpenAIEndpoint,

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, ClassVar, Literal, TypeAlias
 
-from oversight.engine.batches.vendor_http import VendorHttp
-from oversight.engine.providers.fault import ErrorAnswer
-from oversight.engine.providers.settings import Settings
-from oversight.engine.providers.wire import Wire
+from ..providers.fault import ErrorAnswer
+from ..providers.settings import Settings
+from ..providers.wire import Wire
+from .vendor_http import VendorHttp
 
 Lost: TypeAlias = Literal["Expired", "Cancelled", "Missing"]
 """Why a line has no result. Expired and cancelled lines are not billed; missing ones may be."""

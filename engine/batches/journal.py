@@ -24,10 +24,10 @@ from typing import Any
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from oversight.engine.accounting.ledger import UsageTotals
-from oversight.engine.batches.endpoint import Submission
-from oversight.engine.errors import RunFolderError
-from oversight.engine.system.files import append_line, unwritable, whole_lines
+from ..accounting.ledger import UsageTotals
+from ..errors import RunFolderError
+from ..system.files import append_line, unwritable, whole_lines
+from .endpoint import Submission
 
 FOLDER, JOURNAL = "batches", "book.jsonl"
 

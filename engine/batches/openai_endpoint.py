@@ -6,7 +6,9 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from oversight.engine.batches.endpoint import (
+from ..providers.fault import ErrorAnswer
+from ..providers.payload import text
+from .endpoint import (
     BatchEndpoint,
     BatchState,
     Caps,
@@ -14,8 +16,6 @@ from oversight.engine.batches.endpoint import (
     Lost,
     Submission,
 )
-from oversight.engine.providers.fault import ErrorAnswer
-from oversight.engine.providers.payload import text
 
 MARK = "oversight"
 """Metadata key for our mark."""

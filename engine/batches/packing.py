@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 
-from oversight.cache.call import Call
-from oversight.engine.accounting.budget import Budget
-from oversight.engine.accounting.prices import Price
-from oversight.engine.batches.endpoint import BatchEndpoint, Caps, Submission
-from oversight.engine.system.files import sync_folder, unwritable
-from oversight.engine.tokens import CAUTION, prompt_tokens
+from ...cache.call import Call
+from ..accounting.budget import Budget
+from ..accounting.prices import Price
+from ..system.files import sync_folder, unwritable
+from ..tokens import CAUTION, prompt_tokens
+from .endpoint import BatchEndpoint, Caps, Submission
 
 BODY = ".body"
 """Suffix of the file that is uploaded."""

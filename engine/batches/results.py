@@ -9,18 +9,15 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from oversight.cache.cache import Cache
-from oversight.cache.call import Call
-from oversight.cache.codec import read_call
-from oversight.cache.errors import StoreError
-from oversight.cache.reply import Reply
-from oversight.engine.accounting.ledger import Page, fate
-from oversight.engine.accounting.prices import Price
-from oversight.engine.accounting.quarantine import Quarantine
-from oversight.engine.batches.collector import lines_at, offsets
-from oversight.engine.batches.endpoint import BatchEndpoint, BatchState, LineResult, Submission
-from oversight.engine.batches.packing import worst_case
-from oversight.engine.errors import (
+from ...cache.cache import Cache
+from ...cache.call import Call
+from ...cache.codec import read_call
+from ...cache.errors import StoreError
+from ...cache.reply import Reply
+from ..accounting.ledger import Page, fate
+from ..accounting.prices import Price
+from ..accounting.quarantine import Quarantine
+from ..errors import (
     AllRefused,
     Halt,
     InvalidRequest,
@@ -28,8 +25,11 @@ from oversight.engine.errors import (
     StoreFailed,
     TransientError,
 )
-from oversight.engine.limits.halts import MAX_ALIKE
-from oversight.engine.providers.provider import keyless
+from ..limits.halts import MAX_ALIKE
+from ..providers.provider import keyless
+from .collector import lines_at, offsets
+from .endpoint import BatchEndpoint, BatchState, LineResult, Submission
+from .packing import worst_case
 
 STORED_TOGETHER = 256
 """Lines whose replies are stored together."""

@@ -4,9 +4,9 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from oversight.engine.errors import ProviderDown, TransientError
-from oversight.engine.limits.breaker import GIVE_UP
-from oversight.engine.stop import StopToken
+from ..errors import ProviderDown, TransientError
+from ..limits.breaker import GIVE_UP
+from ..stop import StopToken
 
 MAX_WAIT = 60.0
 """Seconds between two tries at most."""

@@ -12,17 +12,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from oversight.cache.cache import CacheStatistics
-from oversight.engine.batches.collector import Collector
-from oversight.engine.batches.dispatch import Dispatch
-from oversight.engine.batches.journal import FOLDER, JOURNAL, BatchJournal
-from oversight.engine.batches.terms import LIVE, MAX_TRIES, BatchTerms
-from oversight.engine.display.quantity import counted
-from oversight.engine.errors import BatchesOut, Halt, RunFolderError, StoreFailed, UsageError
-from oversight.engine.runs.executor import Assignment
-from oversight.engine.runs.session import RunSession
-from oversight.engine.sweeps.sweep import Cell
-from oversight.engine.throughput import clipped
+from ...cache.cache import CacheStatistics
+from ..display.quantity import counted
+from ..errors import BatchesOut, Halt, RunFolderError, StoreFailed, UsageError
+from ..runs.executor import Assignment
+from ..runs.session import RunSession
+from ..sweeps.sweep import Cell
+from ..throughput import clipped
+from .collector import Collector
+from .dispatch import Dispatch
+from .journal import FOLDER, JOURNAL, BatchJournal
+from .terms import LIVE, MAX_TRIES, BatchTerms
 
 MIN_POLL, MAX_POLL = 0.5, 60.0
 """Seconds between two polls of batches."""

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from oversight.engine.errors import EngineError, OutcomeUnknown, ProviderDown, Unreachable
-from oversight.engine.providers.fault import read_fault
-from oversight.engine.providers.payload import text, tree
-from oversight.engine.providers.secret import Secret
-from oversight.engine.providers.settings import Settings
-from oversight.engine.providers.wire import Wire
-from oversight.engine.system.files import unwritable
+from ..errors import EngineError, OutcomeUnknown, ProviderDown, Unreachable
+from ..providers.fault import read_fault
+from ..providers.payload import text, tree
+from ..providers.secret import Secret
+from ..providers.settings import Settings
+from ..providers.wire import Wire
+from ..system.files import unwritable
 
 if TYPE_CHECKING:
     import aiohttp

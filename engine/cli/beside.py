@@ -4,22 +4,22 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
-from oversight.cache.cache import Cache
-from oversight.cache.call import Ask
-from oversight.cache.store import Store
-from oversight.engine.accounting.ledger import UsageTotals
-from oversight.engine.accounting.ledger_file import LedgerFile
-from oversight.engine.accounting.prices import listed
-from oversight.engine.cli.signals import obey_signals
-from oversight.engine.display.progress import Snapshot
-from oversight.engine.errors import Halt, UsageError
-from oversight.engine.models.router import RunPolicy
-from oversight.engine.runs.loaded_sweep import LoadedSweep
-from oversight.engine.runs.manifest import read_manifest
-from oversight.engine.runs.run_folder import QUARANTINE
-from oversight.engine.runs.stores import open_store, store_name
-from oversight.engine.system.loop import event_loop
-from oversight.engine.system.settings import is_url
+from ...cache.cache import Cache
+from ...cache.call import Ask
+from ...cache.store import Store
+from ..accounting.ledger import UsageTotals
+from ..accounting.ledger_file import LedgerFile
+from ..accounting.prices import listed
+from ..display.progress import Snapshot
+from ..errors import Halt, UsageError
+from ..models.router import RunPolicy
+from ..runs.loaded_sweep import LoadedSweep
+from ..runs.manifest import read_manifest
+from ..runs.run_folder import QUARANTINE
+from ..runs.stores import open_store, store_name
+from ..system.loop import event_loop
+from ..system.settings import is_url
+from .signals import obey_signals
 
 
 def store_of(run: Path, given: str | None) -> Store:

@@ -9,12 +9,12 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from oversight.cache.call import Call, Request
-from oversight.cache.record import Record
-from oversight.cache.reply import Reply, ToolCall
-from oversight.cache.stats import ReplyCounts, StoreStatistics
-from oversight.engine.display.printable import printable
-from oversight.engine.display.quantity import counted
+from ...cache.call import Call, Request
+from ...cache.record import Record
+from ...cache.reply import Reply, ToolCall
+from ...cache.stats import ReplyCounts, StoreStatistics
+from ..display.printable import printable
+from ..display.quantity import counted
 
 ADDRESS = 12
 """Digits of an address that are shown; enough to distinguish a million calls."""

@@ -12,11 +12,11 @@ import click
 import orjson
 from click.shell_completion import CompletionItem
 
-from oversight.engine.display.quantity import counted
-from oversight.engine.errors import EngineError
-from oversight.engine.runs.listing import RUNS, folder_named, is_run, newest_first, run_folders
-from oversight.engine.runs.manifest import read_manifest
-from oversight.engine.runs.run_folder import PROBLEMS, outcomes
+from ..display.quantity import counted
+from ..errors import EngineError
+from ..runs.listing import RUNS, folder_named, is_run, newest_first, run_folders
+from ..runs.manifest import read_manifest
+from ..runs.run_folder import PROBLEMS, outcomes
 
 MAX_CELLS_OFFERED = 100
 """Maximum number of cells offered; a run may have a million."""

@@ -2,10 +2,10 @@
 
 import click
 
-from oversight.cache.errors import NO_ROOM, CacheError, ReplayMiss, StoreFull
-from oversight.engine.cli.exit_codes import ExitCode
-from oversight.engine.display.printable import printable
-from oversight.engine.errors import (
+from ...cache.errors import NO_ROOM, CacheError, ReplayMiss, StoreFull
+from ...protocols.errors import ProtocolError
+from ..display.printable import printable
+from ..errors import (
     BudgetReached,
     DiskFull,
     EngineError,
@@ -14,7 +14,7 @@ from oversight.engine.errors import (
     OutOfMemory,
     StoreFailed,
 )
-from oversight.protocols.errors import ProtocolError
+from .exit_codes import ExitCode
 
 
 def report_fault(fault: Exception) -> ExitCode:

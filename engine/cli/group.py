@@ -4,7 +4,7 @@ import importlib
 
 import click
 
-from oversight.engine.cli.exit_codes import ExitCode
+from .exit_codes import ExitCode
 
 SECTIONS = {
     "Start": {
@@ -112,6 +112,6 @@ def main() -> None:
     try:
         oversight.main(prog_name="oversight")
     except Exception as exc:
-        from oversight.engine.cli.faults import report_fault
+        from .faults import report_fault
 
         raise SystemExit(report_fault(exc)) from None

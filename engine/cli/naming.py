@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from oversight.engine.cli.completing import run_names
-from oversight.engine.cli.output import say
-from oversight.engine.errors import RunFolderError
-from oversight.engine.runs.listing import RUNS, folder_named, is_run, newest_first, run_folders
-from oversight.engine.runs.manifest import read_manifest
+from ..errors import RunFolderError
+from ..runs.listing import RUNS, folder_named, is_run, newest_first, run_folders
+from ..runs.manifest import read_manifest
+from .completing import run_names
+from .output import say
 
 
 def run_argument(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -40,7 +40,7 @@ def run_named(word: str, overrides: Sequence[str] = ()) -> Path:
 
 
 def _run_of(file: Path, overrides: Sequence[str]) -> Path:
-    from oversight.engine.runs.loaded_sweep import folder_of, open_sweep
+    from ..runs.loaded_sweep import folder_of, open_sweep
 
     sweep = open_sweep(file, overrides).sweep
     if is_run(folder_of(sweep)):

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import click
 
-from oversight.engine.system.settings import is_url
-from oversight.protocols.scores import ALL_SCORES
+from ...protocols.scores import ALL_SCORES
+from ..system.settings import is_url
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -127,14 +127,14 @@ def port_option(default: int) -> Decorator:
 
 def format_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--format`, and `--json` as a short form of one of them."""
-    from oversight.engine.reports.report import FORMATS  # numpy is for reports alone
+    from ..reports.report import FORMATS  # numpy is for reports alone
 
     return _formats(FORMATS, command)
 
 
 def tables_format_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """The same for results that are several tables: they are not one CSV file."""
-    from oversight.engine.reports.report import FORMATS
+    from ..reports.report import FORMATS
 
     return _formats([format for format in FORMATS if format != "csv"], command)
 
@@ -187,7 +187,7 @@ def row_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @_row_option("judge")
     @wraps(command)
     def on_rows(protocol: str, agent: str, judge: str, **others: Any) -> Any:
-        from oversight.engine.runs.lookup import Parts  # not only for `--help`
+        from ..runs.lookup import Parts  # not only for `--help`
 
         return command(parts=Parts(protocol, agent, judge), **others)
 

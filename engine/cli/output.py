@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import click
 import orjson
 
-from oversight.engine.cli.exit_codes import ExitCode
-from oversight.engine.display.printable import printable
-from oversight.engine.display.quantity import counted
+from ..display.printable import printable
+from ..display.quantity import counted
+from .exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from oversight.engine.accounting.ledger import UsageTotals
+    from ..accounting.ledger import UsageTotals
 
 
 def width() -> int | None:

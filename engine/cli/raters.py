@@ -4,15 +4,15 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from oversight.engine.cli.output import say
-from oversight.engine.display.progress import Snapshot
-from oversight.engine.errors import UsageError
-from oversight.engine.models.router import Models
-from oversight.engine.pages.rating import RaterServer
-from oversight.engine.persons.desk import Desk, DeskSettings
-from oversight.engine.persons.journal import RaterJournal
-from oversight.engine.persons.panel import seated_raters
-from oversight.engine.runs.observer import Observer
+from ..display.progress import Snapshot
+from ..errors import UsageError
+from ..models.router import Models
+from ..pages.rating import RaterServer
+from ..persons.desk import Desk, DeskSettings
+from ..persons.journal import RaterJournal
+from ..persons.panel import seated_raters
+from ..runs.observer import Observer
+from .output import say
 
 LINGER = 5.0
 """Seconds for which waiting pages can still be told that the work is over."""

@@ -15,20 +15,20 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, Literal, Union, get_args, get_origin
 
-from oversight.cache.call import Request
-from oversight.engine.limits.limits import Limits
-from oversight.engine.providers.catalogue import PROVIDERS
-from oversight.engine.providers.provider_settings import ProviderSettings
-from oversight.engine.simulation.model import PRESETS, SimModel
-from oversight.engine.sweeps.fields import fields_of
-from oversight.engine.sweeps.roles import SWEEP_AXES, AgentSettings
-from oversight.engine.sweeps.sweepfile import Top
-from oversight.protocols.agents.agent import Agent, Speaker
-from oversight.protocols.catalogue import JUDGES, PROTOCOLS
-from oversight.protocols.datasets.catalogue import LOADERS
-from oversight.protocols.datasets.loader import Loader
-from oversight.protocols.judges.judge import Judge
-from oversight.protocols.judges.shots import Shot
+from ...cache.call import Request
+from ...protocols.agents.agent import Agent, Speaker
+from ...protocols.catalogue import JUDGES, PROTOCOLS
+from ...protocols.datasets.catalogue import LOADERS
+from ...protocols.datasets.loader import Loader
+from ...protocols.judges.judge import Judge
+from ...protocols.judges.shots import Shot
+from ..limits.limits import Limits
+from ..providers.catalogue import PROVIDERS
+from ..providers.provider_settings import ProviderSettings
+from ..simulation.model import PRESETS, SimModel
+from ..sweeps.fields import fields_of
+from ..sweeps.roles import SWEEP_AXES, AgentSettings
+from ..sweeps.sweepfile import Top
 
 HEAD = """\
 # The sweep file

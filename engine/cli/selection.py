@@ -11,9 +11,9 @@ from typing import Any, get_args
 
 import click
 
-from oversight.cache.record import Record, read_record, records
-from oversight.cache.reply import Outcome
-from oversight.cache.store import Reader
+from ...cache.record import Record, read_record, records
+from ...cache.reply import Outcome
+from ...cache.store import Reader
 
 MAX_MATCHES = 8
 """Maximum number of candidates listed for an ambiguous address."""

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from types import FrameType
 
-from oversight.engine.cli.output import say
-from oversight.engine.display.progress import Snapshot
-from oversight.engine.display.quantity import counted
-from oversight.engine.errors import Interrupted
-from oversight.engine.stop import StopToken
+from ..display.progress import Snapshot
+from ..display.quantity import counted
+from ..errors import Interrupted
+from ..stop import StopToken
+from .output import say
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -6,16 +6,13 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from oversight.engine.accounting.ledger import sum_usage
-from oversight.engine.accounting.ledger_file import read_ledger
-from oversight.engine.cli.exit_codes import ExitCode
-from oversight.engine.cli.faults import halt_code
-from oversight.engine.cli.output import asked, say, say_latency, show, width
-from oversight.engine.cli.signals import obey_signals
-from oversight.engine.decisions.sequential import SequentialDesign, save_decision
-from oversight.engine.display.progress import Snapshot, console
-from oversight.engine.display.quantity import counted
-from oversight.engine.errors import (
+from ...protocols.datasets.leak import leak_gate
+from ..accounting.ledger import sum_usage
+from ..accounting.ledger_file import read_ledger
+from ..decisions.sequential import SequentialDesign, save_decision
+from ..display.progress import Snapshot, console
+from ..display.quantity import counted
+from ..errors import (
     AllRefused,
     AuthenticationFailed,
     BatchesOut,
@@ -28,19 +25,22 @@ from oversight.engine.errors import (
     RunFolderError,
     StoreFailed,
 )
-from oversight.engine.reports.failures import failure_lines, passing
-from oversight.engine.reports.report import is_saved, report, save_report
-from oversight.engine.reports.results import collect
-from oversight.engine.runs.executor import MakeExecutor
-from oversight.engine.runs.loaded_sweep import LoadedSweep
-from oversight.engine.runs.observer import Observer, ProgressDisplay
-from oversight.engine.runs.run import Run, RunOptions
-from oversight.engine.runs.session import RunSession
-from oversight.engine.runs.stores import shown_name, store_name
-from oversight.engine.simulation.model import PREFIX
-from oversight.engine.stop import StopToken
-from oversight.engine.system.loop import event_loop
-from oversight.protocols.datasets.leak import leak_gate
+from ..reports.failures import failure_lines, passing
+from ..reports.report import is_saved, report, save_report
+from ..reports.results import collect
+from ..runs.executor import MakeExecutor
+from ..runs.loaded_sweep import LoadedSweep
+from ..runs.observer import Observer, ProgressDisplay
+from ..runs.run import Run, RunOptions
+from ..runs.session import RunSession
+from ..runs.stores import shown_name, store_name
+from ..simulation.model import PREFIX
+from ..stop import StopToken
+from ..system.loop import event_loop
+from .exit_codes import ExitCode
+from .faults import halt_code
+from .output import asked, say, say_latency, show, width
+from .signals import obey_signals
 
 
 @dataclass(frozen=True, slots=True)

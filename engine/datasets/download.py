@@ -15,8 +15,8 @@ from typing import TypeAlias
 
 import aiohttp
 
-from oversight.engine.errors import DownloadError
-from oversight.engine.system.files import sync_folder
+from ..errors import DownloadError
+from ..system.files import sync_folder
 
 See: TypeAlias = Callable[[int, int | None], None]
 """Called with the bytes so far, and the total if the server states it."""

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from oversight.cache.cache import Cache
-from oversight.cache.call import Call
-from oversight.engine.datasets.production import Production
-from oversight.protocols.datasets.generation import Draft, Generator, picked
-from oversight.protocols.datasets.known import Known
-from oversight.protocols.datasets.rewriting import Rewriter
-from oversight.protocols.prompts.forms import solution_form
-from oversight.protocols.question import Problem
+from ...cache.cache import Cache
+from ...cache.call import Call
+from ...protocols.datasets.generation import Draft, Generator, picked
+from ...protocols.datasets.known import Known
+from ...protocols.datasets.rewriting import Rewriter
+from ...protocols.prompts.forms import solution_form
+from ...protocols.question import Problem
+from .production import Production
 
 
 class Generation(Production[Known, tuple[Draft, ...]]):

@@ -4,22 +4,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
-from oversight.cache.cache import Cache
-from oversight.cache.call import Call
-from oversight.cache.store import Store
-from oversight.engine.accounting.ledger import sum_usage
-from oversight.engine.display.progress import Snapshot
-from oversight.engine.errors import Halt, UsageError
-from oversight.engine.models.router import Models
-from oversight.engine.providers.capabilities import missing_abilities
-from oversight.engine.runs.observer import Observer
-from oversight.engine.runs.session import LocalExecutor
-from oversight.engine.runs.workers import failure, run_workers
-from oversight.engine.simulation.model import PREFIX
-from oversight.engine.stop import StopToken
-from oversight.protocols.datasets.known import Known
-from oversight.protocols.question import Problem
-from oversight.protocols.transcript import Failure
+from ...cache.cache import Cache
+from ...cache.call import Call
+from ...cache.store import Store
+from ...protocols.datasets.known import Known
+from ...protocols.question import Problem
+from ...protocols.transcript import Failure
+from ..accounting.ledger import sum_usage
+from ..display.progress import Snapshot
+from ..errors import Halt, UsageError
+from ..models.router import Models
+from ..providers.capabilities import missing_abilities
+from ..runs.observer import Observer
+from ..runs.session import LocalExecutor
+from ..runs.workers import failure, run_workers
+from ..simulation.model import PREFIX
+from ..stop import StopToken
 
 Item = TypeVar("Item", Known, Problem)
 _Made = TypeVar("_Made")

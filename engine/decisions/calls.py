@@ -3,14 +3,14 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from oversight.cache.reply import Usage
-from oversight.cache.store import Reader
-from oversight.engine.reports.replayed import replayed_cells
-from oversight.engine.runs.loaded_sweep import LoadedSweep
-from oversight.engine.runs.run_folder import outcomes
-from oversight.engine.sweeps.sweep import Sweep
-from oversight.engine.system.garbage import gc_relaxed
-from oversight.protocols.transcript import Verdict
+from ...cache.reply import Usage
+from ...cache.store import Reader
+from ...protocols.transcript import Verdict
+from ..reports.replayed import replayed_cells
+from ..runs.loaded_sweep import LoadedSweep
+from ..runs.run_folder import outcomes
+from ..sweeps.sweep import Sweep
+from ..system.garbage import gc_relaxed
 
 MOST_PROBLEMS, READ = 10, 300
 """Limits of a sample: problems, and rows times problems."""

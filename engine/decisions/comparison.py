@@ -12,9 +12,19 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from oversight.engine.decisions.instruments import instrument_notes
-from oversight.engine.decisions.row_verdicts import DifferenceBounds, RowVerdicts
-from oversight.engine.decisions.rows import (
+from ...protocols.scores import TIE
+from ...protocols.scoring.clustered import by_cluster, codes, few_clusters
+from ...protocols.scoring.contrasts import Contrast, contrasts
+from ...protocols.scoring.families import Family
+from ...protocols.scoring.ranks import RankSet, rank_sets
+from ...protocols.scoring.resamples import resampled_means, together
+from ...protocols.scoring.sample import Sample, paired
+from ...protocols.scoring.scarce import Powered, prediction_powered
+from ...protocols.scoring.verdict_measures import Flips
+from ..errors import UsageError
+from .instruments import instrument_notes
+from .row_verdicts import DifferenceBounds, RowVerdicts
+from .rows import (
     RunRows,
     against_naive,
     distinct,
@@ -23,17 +33,7 @@ from oversight.engine.decisions.rows import (
     rows_meant,
     same_roles,
 )
-from oversight.engine.decisions.statement import read_pair
-from oversight.engine.errors import UsageError
-from oversight.protocols.scores import TIE
-from oversight.protocols.scoring.clustered import by_cluster, codes, few_clusters
-from oversight.protocols.scoring.contrasts import Contrast, contrasts
-from oversight.protocols.scoring.families import Family
-from oversight.protocols.scoring.ranks import RankSet, rank_sets
-from oversight.protocols.scoring.resamples import resampled_means, together
-from oversight.protocols.scoring.sample import Sample, paired
-from oversight.protocols.scoring.scarce import Powered, prediction_powered
-from oversight.protocols.scoring.verdict_measures import Flips
+from .statement import read_pair
 
 RowPlace: TypeAlias = tuple[int, int]
 """A row: the index of its run, and its index in that run."""
@@ -90,13 +90,13 @@ class Comparison:
 
     def __str__(self) -> str:
         """The tables that `oversight compare` prints."""
-        from oversight.engine.decisions.comparison_text import comparison_text
+        from .comparison_text import comparison_text
 
         return comparison_text(self, "text")
 
     def _repr_markdown_(self) -> str:
         """Notebook display."""
-        from oversight.engine.decisions.comparison_text import comparison_text
+        from .comparison_text import comparison_text
 
         return comparison_text(self, "markdown")
 

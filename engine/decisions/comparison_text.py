@@ -7,14 +7,14 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from oversight.engine.decisions.comparison import Compared, Comparison
-from oversight.engine.display.columns import Column, as_table, lines_csv, plain_line
-from oversight.engine.display.quantity import signed
-from oversight.engine.display.table import Table, formatted
-from oversight.engine.reports.figure_text import percent, span
-from oversight.engine.reports.tables import SCORE_NAMES
-from oversight.protocols.scoring.clustered import FEW_CLUSTERS
-from oversight.protocols.scoring.verdict_measures import Flips
+from ...protocols.scoring.clustered import FEW_CLUSTERS
+from ...protocols.scoring.verdict_measures import Flips
+from ..display.columns import Column, as_table, lines_csv, plain_line
+from ..display.quantity import signed
+from ..display.table import Table, formatted
+from ..reports.figure_text import percent, span
+from ..reports.tables import SCORE_NAMES
+from .comparison import Compared, Comparison
 
 NAMED = 5
 """Most contrasts for which the notes list the questions that differ most."""

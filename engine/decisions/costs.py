@@ -11,15 +11,15 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from oversight.engine.accounting.prices import PriceList
-from oversight.engine.decisions.calls import PaidCall, RunCalls
-from oversight.engine.decisions.rows import RunRows, against_naive
-from oversight.engine.errors import UsageError
-from oversight.protocols.mechanisms.baselines import NaiveJudge
-from oversight.protocols.scoring.arrays import Flags, Floats
-from oversight.protocols.scoring.resamples import Rows, resampled_means, together
-from oversight.protocols.scoring.sample import Sample
-from oversight.protocols.scoring.statistics import Estimate, estimates
+from ...protocols.mechanisms.baselines import NaiveJudge
+from ...protocols.scoring.arrays import Flags, Floats
+from ...protocols.scoring.resamples import Rows, resampled_means, together
+from ...protocols.scoring.sample import Sample
+from ...protocols.scoring.statistics import Estimate, estimates
+from ..accounting.prices import PriceList
+from ..errors import UsageError
+from .calls import PaidCall, RunCalls
+from .rows import RunRows, against_naive
 
 CostAxis: TypeAlias = Literal["dollars", "tokens"]
 

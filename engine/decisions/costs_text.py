@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from oversight.engine.decisions.costs import Costs, Frontier, FrontierPoint, RowCost, Spent
-from oversight.engine.display.columns import Column, as_table
-from oversight.engine.display.table import Table
-from oversight.engine.reports.figure_text import estimated, percent
-from oversight.engine.reports.tables import SCORE_NAMES
+from ..display.columns import Column, as_table
+from ..display.table import Table
+from ..reports.figure_text import estimated, percent
+from ..reports.tables import SCORE_NAMES
+from .costs import Costs, Frontier, FrontierPoint, RowCost, Spent
 
 
 def costs_json(costs: Costs, frontier: Frontier, ledger: float | None) -> dict[str, Any]:

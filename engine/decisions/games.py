@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from oversight.engine.decisions.rows import RunRows
-from oversight.engine.errors import UsageError
-from oversight.engine.reports.aggregate import OutcomeTable
-from oversight.engine.runs.run_folder import outcomes
-from oversight.protocols.mechanisms.debate_game import AGENT_GAIN, DRAWN, DebateGame
-from oversight.protocols.scoring.sample import Sample, paired
-from oversight.protocols.scoring.statistics import Estimate, estimate, estimates
+from ...protocols.mechanisms.debate_game import AGENT_GAIN, DRAWN, DebateGame
+from ...protocols.scoring.sample import Sample, paired
+from ...protocols.scoring.statistics import Estimate, estimate, estimates
+from ..errors import UsageError
+from ..reports.aggregate import OutcomeTable
+from ..runs.run_folder import outcomes
+from .rows import RunRows
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from oversight.engine.decisions.games import RowGame
-from oversight.engine.decisions.pressure_text import figure_column
-from oversight.engine.display.columns import Column, as_table, plain_line
-from oversight.engine.display.table import Table
-from oversight.engine.reports.tables import SCORE_NAMES
+from ..display.columns import Column, as_table, plain_line
+from ..display.table import Table
+from ..reports.tables import SCORE_NAMES
+from .games import RowGame
+from .pressure_text import figure_column
 
 GAME_COLUMNS: tuple[Column[RowGame], ...] = (
     Column("row", lambda game: game.name, ("name",), attrgetter("name"), words=True),

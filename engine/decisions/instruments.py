@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from oversight.cache.address import value_address
-from oversight.engine.decisions.rows import RunRows
-from oversight.engine.errors import UsageError
+from ...cache.address import value_address
+from ..errors import UsageError
+from .rows import RunRows
 
 
 def instrument_notes(

@@ -8,20 +8,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oversight.engine.decisions.rows import RunRows, against_naive
-from oversight.protocols.scores import RANGES, applicable
-from oversight.protocols.scoring.arrays import Flags, Floats
-from oversight.protocols.scoring.calibration import (
+from ...protocols.scores import RANGES, applicable
+from ...protocols.scoring.arrays import Flags, Floats
+from ...protocols.scoring.calibration import (
     Auroc,
     Calibration,
     accuracy_at,
     calibration,
     fails_loudly,
 )
-from oversight.protocols.scoring.clustered import Codes, degrees
-from oversight.protocols.scoring.ratios import Ratio, gap_recovered
-from oversight.protocols.scoring.resamples import resampled_means, together
-from oversight.protocols.scoring.verdict_measures import (
+from ...protocols.scoring.clustered import Codes, degrees
+from ...protocols.scoring.ratios import Ratio, gap_recovered
+from ...protocols.scoring.resamples import resampled_means, together
+from ...protocols.scoring.verdict_measures import (
     Apart,
     Concordance,
     Flips,
@@ -31,7 +30,8 @@ from oversight.protocols.scoring.verdict_measures import (
     lift_by_naive,
     logit_moves,
 )
-from oversight.protocols.scoring.worlds import asd_ends, asd_weights
+from ...protocols.scoring.worlds import asd_ends, asd_weights
+from .rows import RunRows, against_naive
 
 COVERAGE = 0.8
 """Share of verdicts, the most confident first, over which `accuracy_when_sure` is taken."""

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from oversight.engine.decisions.measures import COVERAGE, AgainstNaive, VerdictMeasures
-from oversight.engine.display.columns import Column, as_table
-from oversight.engine.display.quantity import signed
-from oversight.engine.display.table import Table, error_text
-from oversight.engine.reports.figure_text import percent
-from oversight.protocols.scoring.ratios import Ratio
-from oversight.protocols.scoring.verdict_measures import Apart
+from ...protocols.scoring.ratios import Ratio
+from ...protocols.scoring.verdict_measures import Apart
+from ..display.columns import Column, as_table
+from ..display.quantity import signed
+from ..display.table import Table, error_text
+from ..reports.figure_text import percent
+from .measures import COVERAGE, AgainstNaive, VerdictMeasures
 
 
 class Versus(NamedTuple):

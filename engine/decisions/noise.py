@@ -7,17 +7,17 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from oversight.engine.decisions.costs import Costs, RowCost
-from oversight.engine.decisions.rows import RunRows
-from oversight.protocols.scores import applicable
-from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.clustered import design_effect
-from oversight.protocols.scoring.components import (
+from ...protocols.scores import applicable
+from ...protocols.scoring.arrays import Floats
+from ...protocols.scoring.clustered import design_effect
+from ...protocols.scoring.components import (
     Components,
     component_intervals,
     components,
 )
-from oversight.protocols.scoring.worlds import Worlds
+from ...protocols.scoring.worlds import Worlds
+from .costs import Costs, RowCost
+from .rows import RunRows
 
 Ware: TypeAlias = Literal["questions", "debates", "verdicts"]
 

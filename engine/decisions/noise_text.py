@@ -4,10 +4,10 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from oversight.engine.decisions.noise import TARGET_RATIO, Noise, RowNoise, Ware
-from oversight.engine.display.columns import Column, as_table
-from oversight.engine.display.table import Table
-from oversight.engine.reports.tables import SCORE_NAMES
+from ..display.columns import Column, as_table
+from ..display.table import Table
+from ..reports.tables import SCORE_NAMES
+from .noise import TARGET_RATIO, Noise, RowNoise, Ware
 
 COMPONENTS: tuple[Column[RowNoise], ...] = (
     Column("row", lambda row: row.name, words=True),

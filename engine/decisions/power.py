@@ -12,23 +12,23 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from oversight.cache.address import value_address
-from oversight.cache.store import Reader
-from oversight.engine.accounting.prices import PriceList
-from oversight.engine.decisions.noise import verdict_scores
-from oversight.engine.decisions.rows import RunRows, cluster, pairs_meant, row_names
-from oversight.engine.errors import UsageError
-from oversight.engine.planning.estimate import Cost, plan_sweep
-from oversight.engine.runs.loaded_sweep import LoadedSweep
-from oversight.engine.sweeps.rows import Row
-from oversight.engine.sweeps.sweep import Sweep
-from oversight.protocols.judges.redrawn import Redrawn
-from oversight.protocols.scores import RANGES
-from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.clustered import design_effect
-from oversight.protocols.scoring.components import Components, components
-from oversight.protocols.scoring.power import Spread, mde, questions_needed
-from oversight.protocols.scoring.worlds import asd_ends
+from ...cache.address import value_address
+from ...cache.store import Reader
+from ...protocols.judges.redrawn import Redrawn
+from ...protocols.scores import RANGES
+from ...protocols.scoring.arrays import Floats
+from ...protocols.scoring.clustered import design_effect
+from ...protocols.scoring.components import Components, components
+from ...protocols.scoring.power import Spread, mde, questions_needed
+from ...protocols.scoring.worlds import asd_ends
+from ..accounting.prices import PriceList
+from ..errors import UsageError
+from ..planning.estimate import Cost, plan_sweep
+from ..runs.loaded_sweep import LoadedSweep
+from ..sweeps.rows import Row
+from ..sweeps.sweep import Sweep
+from .noise import verdict_scores
+from .rows import RunRows, cluster, pairs_meant, row_names
 
 SpreadSource: TypeAlias = Literal["pilot", "worst case"]
 

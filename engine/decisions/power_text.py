@@ -3,10 +3,10 @@
 from dataclasses import asdict
 from typing import Any
 
-from oversight.engine.decisions.power import PowerPlan, Purchase
-from oversight.engine.display.columns import Column, as_table
-from oversight.engine.display.table import Table
-from oversight.engine.reports.tables import SCORE_NAMES
+from ..display.columns import Column, as_table
+from ..display.table import Table
+from ..reports.tables import SCORE_NAMES
+from .power import PowerPlan, Purchase
 
 PILOT, PILOT_FACTORS = 30, (0.63, 1.81)
 """Problems in a recommended pilot, and the 95 % interval of the true variance of normal differences

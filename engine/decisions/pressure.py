@@ -6,16 +6,16 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from oversight.engine.decisions.rows import RunRows
-from oversight.engine.errors import UsageError
-from oversight.protocols.scoring.crossing import Crossing, crossing
-from oversight.protocols.scoring.pressure import (
+from ...protocols.scoring.crossing import Crossing, crossing
+from ...protocols.scoring.pressure import (
     Point,
     Pools,
     best_of_n,
     tilt,
     value_curves,
 )
+from ..errors import UsageError
+from .rows import RunRows
 
 SelectionMethod: TypeAlias = Literal["bon", "tilt"]
 

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from oversight.engine.decisions.pressure import RowPressure, SelectionMethod
-from oversight.engine.display.columns import Column, as_table, plain_line
-from oversight.engine.display.quantity import signed
-from oversight.engine.display.table import Table
-from oversight.engine.reports.figure_text import estimated
-from oversight.engine.reports.tables import SCORE_NAMES
-from oversight.protocols.scoring.crossing import Crossing
-from oversight.protocols.scoring.pressure import Point, best_of_divergence
-from oversight.protocols.scoring.statistics import Estimate
+from ...protocols.scoring.crossing import Crossing
+from ...protocols.scoring.pressure import Point, best_of_divergence
+from ...protocols.scoring.statistics import Estimate
+from ..display.columns import Column, as_table, plain_line
+from ..display.quantity import signed
+from ..display.table import Table
+from ..reports.figure_text import estimated
+from ..reports.tables import SCORE_NAMES
+from .pressure import RowPressure, SelectionMethod
 
 DETAILED = 3
 """Most rows whose curves are shown point by point."""

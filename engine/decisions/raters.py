@@ -9,9 +9,15 @@ from statistics import fmean, median
 
 import numpy as np
 
-from oversight.cache.call import Call
-from oversight.engine.errors import UsageError
-from oversight.engine.persons.journal import (
+from ...cache.call import Call
+from ...protocols.question import Problem
+from ...protocols.scores import RANGES, TIE, accuracy, brier
+from ...protocols.scoring.agreement import Agreement, krippendorff_alpha
+from ...protocols.scoring.calibration import Calibration, calibration
+from ...protocols.scoring.sample import Sample
+from ...protocols.scoring.statistics import Estimate, estimate
+from ..errors import UsageError
+from ..persons.journal import (
     PERSONS,
     BeliefBefore,
     CheckAnswered,
@@ -23,20 +29,14 @@ from oversight.engine.persons.journal import (
     TaskReturned,
     read_journal,
 )
-from oversight.engine.persons.judging import JudgedCase, judged_cases
-from oversight.engine.persons.panel import PERSON, read_raters
-from oversight.engine.persons.task import answer_digests
-from oversight.engine.runs.loaded_sweep import LoadedSweep, open_run
-from oversight.engine.runs.lookup import Parts, cells_with_verdict
-from oversight.engine.runs.recorded import recorded
-from oversight.engine.runs.replay import replay_cache
-from oversight.engine.sweeps.sweep import Sweep
-from oversight.protocols.question import Problem
-from oversight.protocols.scores import RANGES, TIE, accuracy, brier
-from oversight.protocols.scoring.agreement import Agreement, krippendorff_alpha
-from oversight.protocols.scoring.calibration import Calibration, calibration
-from oversight.protocols.scoring.sample import Sample
-from oversight.protocols.scoring.statistics import Estimate, estimate
+from ..persons.judging import JudgedCase, judged_cases
+from ..persons.panel import PERSON, read_raters
+from ..persons.task import answer_digests
+from ..runs.loaded_sweep import LoadedSweep, open_run
+from ..runs.lookup import Parts, cells_with_verdict
+from ..runs.recorded import recorded
+from ..runs.replay import replay_cache
+from ..sweeps.sweep import Sweep
 
 Probs = tuple[float, ...]
 

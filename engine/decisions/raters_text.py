@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from oversight.engine.decisions.raters import (
+from ...protocols.scoring.agreement import Agreement
+from ..display.columns import Column, as_table
+from ..display.quantity import signed
+from ..display.table import Table, as_text
+from ..reports.figure_text import estimated, percent
+from .raters import (
     JudgeBeside,
     RaterAgreement,
     RaterQuality,
     RaterStanding,
     SelfAgreement,
 )
-from oversight.engine.display.columns import Column, as_table
-from oversight.engine.display.quantity import signed
-from oversight.engine.display.table import Table, as_text
-from oversight.engine.reports.figure_text import estimated, percent
-from oversight.protocols.scoring.agreement import Agreement
 
 NO_PAIRS = (
     "no task has probabilities of two raters, or all are one: oversight human serve RUN --each 2"

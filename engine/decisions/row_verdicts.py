@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oversight.engine.decisions.rows import RunRows
-from oversight.protocols.scores import applicable
-from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.bounds import world_bounds
-from oversight.protocols.scoring.verdict_measures import Flips
+from ...protocols.scores import applicable
+from ...protocols.scoring.arrays import Floats
+from ...protocols.scoring.bounds import world_bounds
+from ...protocols.scoring.verdict_measures import Flips
+from .rows import RunRows
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from oversight.engine.errors import UsageError
-from oversight.engine.reports.aggregate import OutcomeTable
-from oversight.engine.runs.loaded_sweep import LoadedSweep, open_run
-from oversight.engine.runs.run_folder import outcomes
-from oversight.engine.sweeps.rows import Row
-from oversight.engine.sweeps.sweep import Sweep
-from oversight.protocols.mechanisms.baselines import NaiveJudge
-from oversight.protocols.protocol import kind
-from oversight.protocols.question import Problem
-from oversight.protocols.scoring.clustered import Codes, codes
-from oversight.protocols.scoring.sample import Sample
+from ...protocols.mechanisms.baselines import NaiveJudge
+from ...protocols.protocol import kind
+from ...protocols.question import Problem
+from ...protocols.scoring.clustered import Codes, codes
+from ...protocols.scoring.sample import Sample
+from ..errors import UsageError
+from ..reports.aggregate import OutcomeTable
+from ..runs.loaded_sweep import LoadedSweep, open_run
+from ..runs.run_folder import outcomes
+from ..sweeps.rows import Row
+from ..sweeps.sweep import Sweep
 
 MAX_LISTED = 12
 """Most row names listed in an error message."""

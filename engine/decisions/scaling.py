@@ -11,26 +11,26 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from oversight.engine.decisions.rows import RunRows, against_naive, rows_meant
-from oversight.engine.errors import UsageError
-from oversight.engine.reports.axes import axes
-from oversight.protocols.agents.agent import Speaker
-from oversight.protocols.judges.judge import Judge
-from oversight.protocols.mechanisms.baselines import NaiveJudge
-from oversight.protocols.protocol import kind
-from oversight.protocols.scoring.clipped_lines import ClippedLine, clipped_lines
-from oversight.protocols.scoring.clustered import codes
-from oversight.protocols.scoring.crossing import Crossing
-from oversight.protocols.scoring.nested_oversight import NestedEstimate, nested_from_ratings
-from oversight.protocols.scoring.ratings import (
+from ...protocols.agents.agent import Speaker
+from ...protocols.judges.judge import Judge
+from ...protocols.mechanisms.baselines import NaiveJudge
+from ...protocols.protocol import kind
+from ...protocols.scoring.clipped_lines import ClippedLine, clipped_lines
+from ...protocols.scoring.clustered import codes
+from ...protocols.scoring.crossing import Crossing
+from ...protocols.scoring.nested_oversight import NestedEstimate, nested_from_ratings
+from ...protocols.scoring.ratings import (
     Games,
     Rating,
     Ratings,
     ratings,
     ratings_with_difficulty,
 )
-from oversight.protocols.scoring.resamples import together
-from oversight.protocols.scoring.surface import Surface, breakdown_gap, own_axis, surface
+from ...protocols.scoring.resamples import together
+from ...protocols.scoring.surface import Surface, breakdown_gap, own_axis, surface
+from ..errors import UsageError
+from ..reports.axes import axes
+from .rows import RunRows, against_naive, rows_meant
 
 RatedRole: TypeAlias = Literal["guard", "houdini"]
 

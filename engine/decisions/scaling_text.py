@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from oversight.engine.decisions.scaling import Scaling
-from oversight.engine.display.quantity import counted
-from oversight.engine.display.table import Table
-from oversight.protocols.scoring.surface import TERMS
+from ...protocols.scoring.surface import TERMS
+from ..display.quantity import counted
+from ..display.table import Table
+from .scaling import Scaling
 
 
 def scaling_json(found: Scaling) -> dict[str, Any]:

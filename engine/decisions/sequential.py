@@ -13,21 +13,13 @@ from pathlib import Path
 import numpy as np
 import orjson
 
-from oversight.engine.decisions.rows import pairs_meant, row_names
-from oversight.engine.decisions.statement import Aim
-from oversight.engine.display.quantity import signed
-from oversight.engine.errors import RunFolderError, UsageError
-from oversight.engine.reports.aggregate import OutcomeTable
-from oversight.engine.runs.run_folder import RunFolder, outcomes
-from oversight.engine.sweeps.sweep import Cell, Sweep
-from oversight.engine.system.files import replace_file
-from oversight.protocols.question import Problem
-from oversight.protocols.scores import applicable
-from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.power import Spread, questions_needed
-from oversight.protocols.scoring.quantiles import NORMAL
-from oversight.protocols.scoring.sample import Sample, paired
-from oversight.protocols.scoring.sequential import (
+from ...protocols.question import Problem
+from ...protocols.scores import applicable
+from ...protocols.scoring.arrays import Floats
+from ...protocols.scoring.power import Spread, questions_needed
+from ...protocols.scoring.quantiles import NORMAL
+from ...protocols.scoring.sample import Sample, paired
+from ...protocols.scoring.sequential import (
     FIRST_LOOK,
     Decision,
     Rule,
@@ -36,6 +28,14 @@ from oversight.protocols.scoring.sequential import (
     decide,
     order,
 )
+from ..display.quantity import signed
+from ..errors import RunFolderError, UsageError
+from ..reports.aggregate import OutcomeTable
+from ..runs.run_folder import RunFolder, outcomes
+from ..sweeps.sweep import Cell, Sweep
+from ..system.files import replace_file
+from .rows import pairs_meant, row_names
+from .statement import Aim
 
 DECISION_FILE = "decision.json"
 

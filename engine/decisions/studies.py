@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oversight.engine.decisions.comparison import compare_rows
-from oversight.engine.decisions.rows import RunRows
-from oversight.engine.errors import UsageError
-from oversight.protocols.scoring.contrasts import Contrast
-from oversight.protocols.scoring.meta import Pooled, pooled_estimate
+from ...protocols.scoring.contrasts import Contrast
+from ...protocols.scoring.meta import Pooled, pooled_estimate
+from ..errors import UsageError
+from .comparison import compare_rows
+from .rows import RunRows
 
 
 @dataclass(frozen=True, slots=True)

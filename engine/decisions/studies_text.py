@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from oversight.engine.decisions.studies import Studies
-from oversight.engine.display.quantity import signed
-from oversight.engine.display.table import Table
-from oversight.engine.reports.figure_text import span
-from oversight.engine.reports.tables import SCORE_NAMES
+from ..display.quantity import signed
+from ..display.table import Table
+from ..reports.figure_text import span
+from ..reports.tables import SCORE_NAMES
+from .studies import Studies
 
 
 def studies_json(found: Studies) -> dict[str, Any]:

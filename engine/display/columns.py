@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from oversight.engine.display.table import Table, as_csv
+from .table import Table, as_csv
 
 _Line = TypeVar("_Line")
 

@@ -13,9 +13,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from oversight.engine.display.printable import printable
-from oversight.engine.display.quantity import counted, duration
-from oversight.engine.display.terminal_writer import TerminalWriter
+from .printable import printable
+from .quantity import counted, duration
+from .terminal_writer import TerminalWriter
 
 FRAME = 0.125
 """Seconds between frames on a terminal, whatever the number of calls."""

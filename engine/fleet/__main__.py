@@ -10,10 +10,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from oversight.engine.errors import ProviderDown
-from oversight.engine.fleet.process_worker import FRAME_HEADER
-from oversight.engine.fleet.worker import Worker
-from oversight.engine.system.loop import event_loop
+from ..errors import ProviderDown
+from ..system.loop import event_loop
+from .process_worker import FRAME_HEADER
+from .worker import Worker
 
 DRAIN_TIMEOUT = 30.0
 """Seconds that calls in flight have to land once the fleet is gone."""

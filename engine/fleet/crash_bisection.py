@@ -4,7 +4,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from oversight.engine.fleet.messages import Job
+from .messages import Job
 
 CellIndexes: TypeAlias = tuple[int, ...]
 """Cells by their index in the sweep."""

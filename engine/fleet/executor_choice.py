@@ -4,17 +4,17 @@ import os
 from functools import partial
 from typing import Literal, TypeAlias
 
-from oversight.engine.batches.session import BatchSession, has_batches
-from oversight.engine.batches.terms import LIVE, BatchTerms
-from oversight.engine.errors import UsageError
-from oversight.engine.fleet.fleet import Fleet
-from oversight.engine.providers.catalogue import entry, provider_of
-from oversight.engine.runs.executor import Assignment, Executor, MakeExecutor
-from oversight.engine.runs.loaded_sweep import LoadedSweep
-from oversight.engine.runs.session import RunSession
-from oversight.engine.simulation.model import PREFIX
-from oversight.engine.sweeps.sweep import Sweep
-from oversight.engine.system.settings import is_url
+from ..batches.session import BatchSession, has_batches
+from ..batches.terms import LIVE, BatchTerms
+from ..errors import UsageError
+from ..providers.catalogue import entry, provider_of
+from ..runs.executor import Assignment, Executor, MakeExecutor
+from ..runs.loaded_sweep import LoadedSweep
+from ..runs.session import RunSession
+from ..simulation.model import PREFIX
+from ..sweeps.sweep import Sweep
+from ..system.settings import is_url
+from .fleet import Fleet
 
 Workers: TypeAlias = int | Literal["auto"]
 """`auto`: one per core where this machine is the bottleneck, else one."""
@@ -57,7 +57,7 @@ def executor_for(
     count = min(count, len(sweep.problems))
     fleet: MakeExecutor | None = None
     if ray:
-        from oversight.engine.fleet.ray_fleet import RayFleet  # an extra: only imported where used
+        from .ray_fleet import RayFleet  # an extra: only imported where used
 
         fleet = partial(RayFleet, address=ray, workers=count, store=store, quota=quota)
     elif count > 1 or quota:

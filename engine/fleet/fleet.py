@@ -13,11 +13,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from oversight.cache.cache import CacheStatistics
-from oversight.cache.errors import StoreError
-from oversight.engine.accounting.budget import Budget
-from oversight.engine.accounting.ledger import UsageTotals, sum_usage
-from oversight.engine.errors import (
+from ...cache.cache import CacheStatistics
+from ...cache.errors import StoreError
+from ...protocols.transcript import Failure
+from ..accounting.budget import Budget
+from ..accounting.ledger import UsageTotals, sum_usage
+from ..errors import (
     BudgetReached,
     Halt,
     ProviderDown,
@@ -25,19 +26,18 @@ from oversight.engine.errors import (
     StoreFailed,
     UsageError,
 )
-from oversight.engine.fleet.governor import Governor
-from oversight.engine.fleet.job_queue import JobQueue
-from oversight.engine.fleet.messages import Orders, WorkerReport, WorkerSetup
-from oversight.engine.fleet.process_worker import ProcessWorker
-from oversight.engine.fleet.quota import Quota, quota_accounts, renew_forever
-from oversight.engine.fleet.usage import FleetUsage
-from oversight.engine.fleet.worker_handle import SpawnWorker, WorkerHandle, WorkerLost
-from oversight.engine.limits.limits import Limits
-from oversight.engine.runs.executor import Assignment, Executor
-from oversight.engine.runs.outcome import LandedCell, line
-from oversight.engine.runs.workers import CRASH
-from oversight.engine.simulation.model import PREFIX
-from oversight.protocols.transcript import Failure
+from ..limits.limits import Limits
+from ..runs.executor import Assignment, Executor
+from ..runs.outcome import LandedCell, line
+from ..runs.workers import CRASH
+from ..simulation.model import PREFIX
+from .governor import Governor
+from .job_queue import JobQueue
+from .messages import Orders, WorkerReport, WorkerSetup
+from .process_worker import ProcessWorker
+from .quota import Quota, quota_accounts, renew_forever
+from .usage import FleetUsage
+from .worker_handle import SpawnWorker, WorkerHandle, WorkerLost
 
 log = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ arrive.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from oversight.engine.fleet.messages import Acknowledgement, Grant, WorkerReport
-from oversight.engine.limits.limits import Limits
-from oversight.engine.throughput import LimitStatistics
+from ..limits.limits import Limits
+from ..throughput import LimitStatistics
+from .messages import Acknowledgement, Grant, WorkerReport
 
 MIN_WORKER_SHARE = 0.01
 """Minimum share of an idle worker, so that its first call need not wait for a message."""

@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from oversight.engine.fleet.crash_bisection import CellIndexes, CrashBisection
-from oversight.engine.fleet.messages import Job, WorkerReport
-from oversight.engine.runs.executor import Assignment
+from ..runs.executor import Assignment
+from .crash_bisection import CellIndexes, CrashBisection
+from .messages import Job, WorkerReport
 
 PREFETCH = 1.0
 """Seconds of work queued at a worker, beside the cells that it has in progress."""

@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from oversight.cache.cache import CacheStatistics, Mode
-from oversight.engine.accounting.ledger import UsageTotals
-from oversight.engine.accounting.prices import PriceList
-from oversight.engine.errors import Halt
-from oversight.engine.providers.local_server import LocalServer
-from oversight.engine.runs.outcome import LandedCell
-from oversight.engine.sweeps.sweepfile import SweepFile
-from oversight.engine.throughput import LimitStatistics
+from ...cache.cache import CacheStatistics, Mode
+from ..accounting.ledger import UsageTotals
+from ..accounting.prices import PriceList
+from ..errors import Halt
+from ..providers.local_server import LocalServer
+from ..runs.outcome import LandedCell
+from ..sweeps.sweepfile import SweepFile
+from ..throughput import LimitStatistics
 
 
 @dataclass(frozen=True, slots=True)

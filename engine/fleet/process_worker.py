@@ -9,10 +9,10 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from oversight.engine.errors import UsageError
-from oversight.engine.fleet.messages import Acknowledgement, Orders, WorkerReport, WorkerSetup
-from oversight.engine.fleet.worker_handle import WorkerHandle, WorkerLost
-from oversight.engine.sweeps.elsewhere import code_files
+from ..errors import UsageError
+from ..sweeps.elsewhere import code_files
+from .messages import Acknowledgement, Orders, WorkerReport, WorkerSetup
+from .worker_handle import WorkerHandle, WorkerLost
 
 FRAME_HEADER = struct.Struct("<QI")
 """Before each frame: the number of the request, and the size of the frame in bytes."""

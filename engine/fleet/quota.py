@@ -13,9 +13,9 @@ from dataclasses import dataclass, fields
 from typing import Any
 from uuid import uuid4
 
-from oversight.cache.errors import StoreError
-from oversight.engine.limits.limits import Limits
-from oversight.engine.models.router import Models
+from ...cache.errors import StoreError
+from ..limits.limits import Limits
+from ..models.router import Models
 
 RENEWAL_INTERVAL, RETRY_INTERVAL = 0.25, 0.05
 """Seconds between two renewals; and where less was granted than is wanted."""
@@ -78,7 +78,7 @@ class Quota:
 
     def __init__(self, url: str, accounts: Mapping[str, QuotaAccount], run: str = "") -> None:
         """accounts: by model. run: its name, as others see it. StoreError."""
-        from oversight.cache.postgres import checked_url
+        from ...cache.postgres import checked_url
 
         self._url = checked_url(url)
         self._accounts = dict(sorted(accounts.items(), key=lambda each: each[1].name))
@@ -203,7 +203,7 @@ def quota_shares(url: str) -> list[tuple[str, str, float, float, float]]:
     """All shares: (account, run, demand, share, seconds since its renewal). StoreError."""
     import psycopg
 
-    from oversight.cache.postgres import checked_url
+    from ...cache.postgres import checked_url
 
     try:
         with psycopg.connect(checked_url(url), autocommit=True, connect_timeout=5) as db:

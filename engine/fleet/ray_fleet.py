@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from oversight.engine.errors import UsageError
-from oversight.engine.fleet.fleet import Fleet
-from oversight.engine.fleet.messages import Acknowledgement, Orders, WorkerReport, WorkerSetup
-from oversight.engine.fleet.worker import Worker
-from oversight.engine.fleet.worker_handle import WorkerHandle, WorkerLost
-from oversight.engine.runs.executor import Assignment
-from oversight.engine.sweeps.elsewhere import CodeFile, code_files
-from oversight.engine.system.settings import is_url
+from ..errors import UsageError
+from ..runs.executor import Assignment
+from ..sweeps.elsewhere import CodeFile, code_files
+from ..system.settings import is_url
+from .fleet import Fleet
+from .messages import Acknowledgement, Orders, WorkerReport, WorkerSetup
+from .worker import Worker
+from .worker_handle import WorkerHandle, WorkerLost
 
 try:
     import ray

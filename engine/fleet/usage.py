@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import fields
 
-from oversight.cache.cache import CacheStatistics
-from oversight.engine.accounting.ledger import UsageTotals, sum_usage
-from oversight.engine.fleet.messages import WorkerReport
-from oversight.engine.throughput import LimitStatistics, clipped
+from ...cache.cache import CacheStatistics
+from ..accounting.ledger import UsageTotals, sum_usage
+from ..throughput import LimitStatistics, clipped
+from .messages import WorkerReport
 
 
 class FleetUsage:

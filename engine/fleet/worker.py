@@ -10,10 +10,19 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from oversight.cache.cache import Cache
-from oversight.engine.accounting.budget import LeasedBudget
-from oversight.engine.errors import UsageError
-from oversight.engine.fleet.messages import (
+from ...cache.cache import Cache
+from ...protocols.transcript import Failure
+from ..accounting.budget import LeasedBudget
+from ..errors import UsageError
+from ..models.router import RunPolicy
+from ..runs.loaded_sweep import load_sweep
+from ..runs.outcome import LandedCell, line
+from ..runs.scheduler import CellOutcome, run_cells
+from ..runs.stores import open_store
+from ..simulation.model import PREFIX
+from ..sweeps.sweep import Cell, Sweep
+from ..system.garbage import gc_relaxed
+from .messages import (
     Acknowledgement,
     Job,
     Orders,
@@ -21,15 +30,6 @@ from oversight.engine.fleet.messages import (
     WorkerReport,
     WorkerSetup,
 )
-from oversight.engine.models.router import RunPolicy
-from oversight.engine.runs.loaded_sweep import load_sweep
-from oversight.engine.runs.outcome import LandedCell, line
-from oversight.engine.runs.scheduler import CellOutcome, run_cells
-from oversight.engine.runs.stores import open_store
-from oversight.engine.simulation.model import PREFIX
-from oversight.engine.sweeps.sweep import Cell, Sweep
-from oversight.engine.system.garbage import gc_relaxed
-from oversight.protocols.transcript import Failure
 
 MAX_UNREPORTED = 512
 """Outcomes after which a report goes out before its time."""

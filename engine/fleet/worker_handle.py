@@ -4,8 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from oversight.engine.errors import EngineError
-from oversight.engine.fleet.messages import Acknowledgement, Orders, WorkerReport, WorkerSetup
+from ..errors import EngineError
+from .messages import Acknowledgement, Orders, WorkerReport, WorkerSetup
 
 
 class WorkerLost(EngineError):

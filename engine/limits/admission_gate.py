@@ -3,15 +3,15 @@
 import asyncio
 import math
 
-from oversight.engine.accounting.budget import ModelBudget
-from oversight.engine.errors import BudgetReached
-from oversight.engine.limits.breaker import Breaker
-from oversight.engine.limits.bucket import Bucket
-from oversight.engine.limits.concurrency import AdaptiveConcurrency
-from oversight.engine.limits.lease import Lease
-from oversight.engine.limits.throttle import Throttle
-from oversight.engine.stop import StopToken
-from oversight.engine.throughput import Resource
+from ..accounting.budget import ModelBudget
+from ..errors import BudgetReached
+from ..stop import StopToken
+from ..throughput import Resource
+from .breaker import Breaker
+from .bucket import Bucket
+from .concurrency import AdaptiveConcurrency
+from .lease import Lease
+from .throttle import Throttle
 
 
 class AdmissionGate:

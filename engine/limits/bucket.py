@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from aiolimiter import AsyncLimiter
 
-from oversight.engine.stop import StopToken
-from oversight.engine.throughput import ThroughputMeter
+from ..stop import StopToken
+from ..throughput import ThroughputMeter
 
 BURST_WINDOW = 0.1
 """Seconds of budget that may be spent at one moment. A window of a minute would admit twice the

@@ -1,6 +1,6 @@
 """Concurrency for the user's own server: doubled for as long as throughput grows with it."""
 
-from oversight.engine.limits.concurrency import AdaptiveConcurrency
+from .concurrency import AdaptiveConcurrency
 
 OWN_SERVER_START = 4
 """Calls in flight to begin with: what such servers serve at once unless they are told otherwise."""

@@ -3,7 +3,7 @@
 import re
 from datetime import datetime, timedelta
 
-from oversight.engine.errors import AllRefused, Halt, ProviderDown, TransientError
+from ..errors import AllRefused, Halt, ProviderDown, TransientError
 
 MAX_DELAY = 900.0
 """Seconds: a server that asks for a longer wait stops the run, which can be resumed."""

@@ -6,10 +6,10 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from oversight.cache.call import Ask, Call
-from oversight.cache.reply import Reply, Usage
-from oversight.engine.accounting.budget import ModelBudget
-from oversight.engine.errors import (
+from ...cache.call import Ask, Call
+from ...cache.reply import Reply, Usage
+from ..accounting.budget import ModelBudget
+from ..errors import (
     AuthenticationFailed,
     Crowded,
     EngineError,
@@ -25,19 +25,19 @@ from oversight.engine.errors import (
     Unreachable,
     UnrecognizedReply,
 )
-from oversight.engine.limits.admission_gate import AdmissionGate
-from oversight.engine.limits.breaker import GIVE_UP, Breaker
-from oversight.engine.limits.bucket import Bucket
-from oversight.engine.limits.climb import Climb
-from oversight.engine.limits.concurrency import MIN_VENDOR_WIDTH, AdaptiveConcurrency
-from oversight.engine.limits.halts import EqualFailures, overlong_delay
-from oversight.engine.limits.lease import Lease
-from oversight.engine.limits.limits import Limits
-from oversight.engine.limits.throttle import Throttle
-from oversight.engine.limits.token_buckets import TokenBuckets, TokenReservation
-from oversight.engine.stop import StopToken
-from oversight.engine.throughput import Bottleneck, LimitStatistics, ThroughputMeter
-from oversight.engine.tokens import TokenEstimate, TokenEstimator
+from ..stop import StopToken
+from ..throughput import Bottleneck, LimitStatistics, ThroughputMeter
+from ..tokens import TokenEstimate, TokenEstimator
+from .admission_gate import AdmissionGate
+from .breaker import GIVE_UP, Breaker
+from .bucket import Bucket
+from .climb import Climb
+from .concurrency import MIN_VENDOR_WIDTH, AdaptiveConcurrency
+from .halts import EqualFailures, overlong_delay
+from .lease import Lease
+from .limits import Limits
+from .throttle import Throttle
+from .token_buckets import TokenBuckets, TokenReservation
 
 PAUSE_GROWTH = 0.1
 """The part of itself by which a pause must outlast the one that other processes know of, before it

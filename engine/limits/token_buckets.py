@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from oversight.cache.reply import Usage
-from oversight.engine.errors import ExceedsRateLimit
-from oversight.engine.limits.bucket import Bucket
-from oversight.engine.limits.limits import Limits
-from oversight.engine.stop import StopToken
-from oversight.engine.throughput import Bottleneck
-from oversight.engine.tokens import COMBINED, INPUT, OUTPUT, TokenEstimate, TokenLimit
+from ...cache.reply import Usage
+from ..errors import ExceedsRateLimit
+from ..stop import StopToken
+from ..throughput import Bottleneck
+from ..tokens import COMBINED, INPUT, OUTPUT, TokenEstimate, TokenLimit
+from .bucket import Bucket
+from .limits import Limits
 
 LOOKAHEAD = 16
 """Calls that may gather their tokens at once. With one, a call that waits for output tokens leaves

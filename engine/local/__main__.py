@@ -8,7 +8,7 @@ import threading
 
 import click
 
-from oversight.engine.local.weights import MODEL, weights
+from .weights import MODEL, weights
 
 
 @click.command()

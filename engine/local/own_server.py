@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import orjson
 
-from oversight.engine.errors import UsageError
+from ..errors import UsageError
 
 REQUEST_TIMEOUT = 20.0
 """Timeout (s) of the requests; a server that is still loading a model answers slowly."""

@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 from pathlib import Path
 
-from oversight.engine.errors import UsageError
+from ..errors import UsageError
 
 MODEL = "smollm2"
 """The model's name after `local/`."""

@@ -4,21 +4,21 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from oversight.cache.call import Call
-from oversight.cache.reply import Reply
-from oversight.engine.accounting.budget import Budget, ModelBudget
-from oversight.engine.accounting.ledger import Ledger, Metered
-from oversight.engine.accounting.prices import PriceList
-from oversight.engine.accounting.quarantine import Quarantine
-from oversight.engine.limits.lease import Lease
-from oversight.engine.limits.limits import Limits
-from oversight.engine.limits.rate_limiter import RateLimiter
-from oversight.engine.models.prefix_warmup import PrefixWarmup
-from oversight.engine.models.retry import Retry
-from oversight.engine.providers.limit_headers import HeaderLimits
-from oversight.engine.providers.prompt_cache import kept_prefix
-from oversight.engine.providers.provider import Provider
-from oversight.engine.stop import StopToken
+from ...cache.call import Call
+from ...cache.reply import Reply
+from ..accounting.budget import Budget, ModelBudget
+from ..accounting.ledger import Ledger, Metered
+from ..accounting.prices import PriceList
+from ..accounting.quarantine import Quarantine
+from ..limits.lease import Lease
+from ..limits.limits import Limits
+from ..limits.rate_limiter import RateLimiter
+from ..providers.limit_headers import HeaderLimits
+from ..providers.prompt_cache import kept_prefix
+from ..providers.provider import Provider
+from ..stop import StopToken
+from .prefix_warmup import PrefixWarmup
+from .retry import Retry
 
 
 @dataclass(frozen=True, slots=True)

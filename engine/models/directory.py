@@ -5,14 +5,27 @@ from typing import Any
 
 import orjson
 
-from oversight.cache.address import store_key
-from oversight.cache.call import Call, Effort, Identity
-from oversight.cache.errors import DamagedEntry
-from oversight.cache.store import Reader
-from oversight.engine.accounting.prices import PriceList
-from oversight.engine.errors import UsageError
-from oversight.engine.limits.limits import Limits
-from oversight.engine.models.sections import (
+from ...cache.address import store_key
+from ...cache.call import Call, Effort, Identity
+from ...cache.errors import DamagedEntry
+from ...cache.store import Reader
+from ...protocols.question import Problem
+from ..accounting.prices import PriceList
+from ..errors import UsageError
+from ..limits.limits import Limits
+from ..providers.capabilities import Api, Reach, abilities
+from ..providers.catalogue import entry, provider_of
+from ..providers.keys import settings_of
+from ..providers.provider_settings import ProviderSettings
+from ..providers.retirements import Retirement, retirement
+from ..providers.settings import Settings
+from ..simulation import PRESETS, GroundTruth, SimModel, SimProvider
+from ..simulation.model import PREFIX
+from ..sweeps.document import Document
+from ..sweeps.fields import filled
+from ..sweeps.named import naming
+from ..sweeps.node import Node
+from .sections import (
     ABOUT,
     BATCHED,
     CAPABILITY,
@@ -23,19 +36,6 @@ from oversight.engine.models.sections import (
     no_batches,
     provider_settings,
 )
-from oversight.engine.providers.capabilities import Api, Reach, abilities
-from oversight.engine.providers.catalogue import entry, provider_of
-from oversight.engine.providers.keys import settings_of
-from oversight.engine.providers.provider_settings import ProviderSettings
-from oversight.engine.providers.retirements import Retirement, retirement
-from oversight.engine.providers.settings import Settings
-from oversight.engine.simulation import PRESETS, GroundTruth, SimModel, SimProvider
-from oversight.engine.simulation.model import PREFIX
-from oversight.engine.sweeps.document import Document
-from oversight.engine.sweeps.fields import filled
-from oversight.engine.sweeps.named import naming
-from oversight.engine.sweeps.node import Node
-from oversight.protocols.question import Problem
 
 
 class ModelDirectory:

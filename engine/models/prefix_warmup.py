@@ -4,8 +4,8 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
-from oversight.cache.call import Ask, Call
-from oversight.cache.reply import Reply
+from ...cache.call import Ask, Call
+from ...cache.reply import Reply
 
 WARM = 240.0
 """Seconds after its last use for which a prefix counts as cached; vendors keep it for 300."""

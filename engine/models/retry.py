@@ -4,9 +4,9 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from oversight.cache.call import Ask, Call
-from oversight.cache.reply import Reply
-from oversight.engine.errors import (
+from ...cache.call import Ask, Call
+from ...cache.reply import Reply
+from ..errors import (
     AuthenticationFailed,
     Crowded,
     OutcomeUnknown,
@@ -14,8 +14,8 @@ from oversight.engine.errors import (
     RateLimited,
     Unreachable,
 )
-from oversight.engine.limits.breaker import Breaker
-from oversight.engine.stop import StopToken
+from ..limits.breaker import Breaker
+from ..stop import StopToken
 
 MAX_UNBILLED = 6
 """Retries after faults for which nothing was billed."""

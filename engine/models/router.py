@@ -7,31 +7,31 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from oversight.cache.call import Ask, Call
-from oversight.cache.reply import Reply
-from oversight.engine.accounting.budget import Budget, LeasedBudget
-from oversight.engine.accounting.ledger import Ledger, UsageTotals
-from oversight.engine.accounting.prices import PriceList, listed
-from oversight.engine.accounting.quarantine import Quarantine
-from oversight.engine.errors import ContextLengthExceeded
-from oversight.engine.limits.lease import Lease
-from oversight.engine.limits.limits import Limits
-from oversight.engine.limits.rate_limiter import RateLimiter
-from oversight.engine.models.client import Accounting, ModelClient
-from oversight.engine.models.directory import ModelDirectory
-from oversight.engine.providers.catalogue import connect, entry, provider_of
-from oversight.engine.providers.keys import require_keys
-from oversight.engine.providers.limit_headers import HeaderLimits
-from oversight.engine.providers.local_server import LocalServer, local_server
-from oversight.engine.providers.provider import Provider
-from oversight.engine.providers.settings import Settings
-from oversight.engine.simulation.model import PREFIX
-from oversight.engine.stop import StopToken
-from oversight.engine.sweeps.document import Document
-from oversight.engine.system.descriptors import left, raise_limit, require_room
-from oversight.engine.throughput import LimitStatistics, clipped
-from oversight.engine.tokens import prompt_tokens
-from oversight.protocols.question import Problem
+from ...cache.call import Ask, Call
+from ...cache.reply import Reply
+from ...protocols.question import Problem
+from ..accounting.budget import Budget, LeasedBudget
+from ..accounting.ledger import Ledger, UsageTotals
+from ..accounting.prices import PriceList, listed
+from ..accounting.quarantine import Quarantine
+from ..errors import ContextLengthExceeded
+from ..limits.lease import Lease
+from ..limits.limits import Limits
+from ..limits.rate_limiter import RateLimiter
+from ..providers.catalogue import connect, entry, provider_of
+from ..providers.keys import require_keys
+from ..providers.limit_headers import HeaderLimits
+from ..providers.local_server import LocalServer, local_server
+from ..providers.provider import Provider
+from ..providers.settings import Settings
+from ..simulation.model import PREFIX
+from ..stop import StopToken
+from ..sweeps.document import Document
+from ..system.descriptors import left, raise_limit, require_room
+from ..throughput import LimitStatistics, clipped
+from ..tokens import prompt_tokens
+from .client import Accounting, ModelClient
+from .directory import ModelDirectory
 
 log = logging.getLogger(__name__)
 

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from oversight.engine.errors import UsageError
-from oversight.engine.providers.catalogue import PROVIDERS, entry, provider_of
-from oversight.engine.providers.provider_settings import ROUTING, ProviderSettings
-from oversight.engine.sweeps.fields import checked_value, filled
-from oversight.engine.sweeps.node import Node
+from ..errors import UsageError
+from ..providers.catalogue import PROVIDERS, entry, provider_of
+from ..providers.provider_settings import ROUTING, ProviderSettings
+from ..sweeps.fields import checked_value, filled
+from ..sweeps.node import Node
 
 MEANING = "is"
 """The setting that names the underlying model of a name of the user's."""

@@ -10,20 +10,20 @@ from shutil import copyfile
 
 from markupsafe import Markup
 
-from oversight.engine.errors import UsageError
-from oversight.engine.pages.addresses import Addresses, BundleAddresses, Shelf
-from oversight.engine.pages.cost import cost_page
-from oversight.engine.pages.failures import failures_page
-from oversight.engine.pages.grid import map_page, pages_of, problem_page
-from oversight.engine.pages.overview import REPORT_FILES, overview
-from oversight.engine.pages.reader import calls_page, calls_section, readers_page, section
-from oversight.engine.pages.reading import ends_of, reading_page
-from oversight.engine.pictures.costs import sampled_costs
-from oversight.engine.pictures.opened import MARKS, OpenedRun, Place
-from oversight.engine.pictures.scored_run import asd_by_problem
-from oversight.engine.runs.probing import read_probes
-from oversight.engine.runs.run_folder import REPORT
-from oversight.engine.system.files import replace_file, unwritable
+from ..errors import UsageError
+from ..pictures.costs import sampled_costs
+from ..pictures.opened import MARKS, OpenedRun, Place
+from ..pictures.scored_run import asd_by_problem
+from ..runs.probing import read_probes
+from ..runs.run_folder import REPORT
+from ..system.files import replace_file, unwritable
+from .addresses import Addresses, BundleAddresses, Shelf
+from .cost import cost_page
+from .failures import failures_page
+from .grid import map_page, pages_of, problem_page
+from .overview import REPORT_FILES, overview
+from .reader import calls_page, calls_section, readers_page, section
+from .reading import ends_of, reading_page
 
 READINGS_A_FILE = 50
 

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-from oversight.engine.accounting.latency import QUANTILES, Latency
-from oversight.engine.accounting.ledger import UsageTotals, sum_usage
-from oversight.engine.accounting.ledger_file import read_ledger
-from oversight.engine.errors import RateLimited
-from oversight.engine.pages.addresses import Addresses
-from oversight.engine.pages.environment import page
-from oversight.engine.pictures.costs import SampledCost
-from oversight.engine.pictures.opened import OpenedRun
+from ..accounting.latency import QUANTILES, Latency
+from ..accounting.ledger import UsageTotals, sum_usage
+from ..accounting.ledger_file import read_ledger
+from ..errors import RateLimited
+from ..pictures.costs import SampledCost
+from ..pictures.opened import OpenedRun
+from .addresses import Addresses
+from .environment import page
 
 
 @dataclass(frozen=True, slots=True)

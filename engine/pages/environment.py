@@ -9,9 +9,9 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from oversight.engine.display.quantity import short, signed
-from oversight.engine.pages.addresses import Addresses
-from oversight.engine.pages.text import shown
+from ..display.quantity import short, signed
+from .addresses import Addresses
+from .text import shown
 
 PACKAGE = "oversight.engine.pages"
 

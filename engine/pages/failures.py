@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from oversight.engine.pages.addresses import Addresses
-from oversight.engine.pages.environment import page
-from oversight.engine.pictures.opened import MARKS, OpenedRun
-from oversight.engine.reports.failures import called, failure_lines
-from oversight.engine.runs.run_folder import outcomes
+from ..pictures.opened import MARKS, OpenedRun
+from ..reports.failures import called, failure_lines
+from ..runs.run_folder import outcomes
+from .addresses import Addresses
+from .environment import page
 
 MAX_LISTED = 500
 """Maximum number of cells in a list on the page."""

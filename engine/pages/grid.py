@@ -5,16 +5,16 @@ from math import isnan
 
 import numpy as np
 
-from oversight.engine.decisions.rows import row_names
-from oversight.engine.pages.addresses import Addresses
-from oversight.engine.pages.environment import SHADE_STEPS, page, shade, typeset
-from oversight.engine.pictures.landed import LandedOutcomes
-from oversight.engine.pictures.opened import MARKS, OpenedRun, Place
-from oversight.engine.pictures.scored_run import asd_by_problem
-from oversight.engine.reports.failures import called
-from oversight.engine.sweeps.rows import Row
-from oversight.protocols.scores import RANGES
-from oversight.protocols.scoring.arrays import Floats
+from ...protocols.scores import RANGES
+from ...protocols.scoring.arrays import Floats
+from ..decisions.rows import row_names
+from ..pictures.landed import LandedOutcomes
+from ..pictures.opened import MARKS, OpenedRun, Place
+from ..pictures.scored_run import asd_by_problem
+from ..reports.failures import called
+from ..sweeps.rows import Row
+from .addresses import Addresses
+from .environment import SHADE_STEPS, page, shade, typeset
 
 PROBLEMS_A_PAGE, ROWS_A_PAGE = 100, 60
 

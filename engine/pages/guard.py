@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from aiohttp import web
 
-from oversight.engine.pages.environment import policy
+from .environment import policy
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

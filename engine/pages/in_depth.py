@@ -9,20 +9,20 @@ from contextlib import suppress
 
 from aiohttp import web
 
-from oversight.engine.errors import EngineError
-from oversight.engine.pages.addresses import Served
-from oversight.engine.pages.cost import cost_page
-from oversight.engine.pages.failures import failures_page
-from oversight.engine.pages.grid import map_page, pages_of, problem_page
-from oversight.engine.pages.queries import asked_number, asked_score
-from oversight.engine.pages.reader import calls_page, calls_section, reader_page
-from oversight.engine.pages.reading import Reading, read
-from oversight.engine.pages.runs import compare_page
-from oversight.engine.pictures.comparison import comparison_forest
-from oversight.engine.pictures.costs import SampledCost, sampled_costs
-from oversight.engine.pictures.opened import OpenedRun, Place
-from oversight.engine.runs.probing import read_probes
-from oversight.protocols.errors import ProtocolError
+from ...protocols.errors import ProtocolError
+from ..errors import EngineError
+from ..pictures.comparison import comparison_forest
+from ..pictures.costs import SampledCost, sampled_costs
+from ..pictures.opened import OpenedRun, Place
+from ..runs.probing import read_probes
+from .addresses import Served
+from .cost import cost_page
+from .failures import failures_page
+from .grid import map_page, pages_of, problem_page
+from .queries import asked_number, asked_score
+from .reader import calls_page, calls_section, reader_page
+from .reading import Reading, read
+from .runs import compare_page
 
 
 class PagesInDepth:

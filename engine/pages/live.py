@@ -6,23 +6,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from oversight.engine.accounting.latency import QUANTILES
-from oversight.engine.accounting.ledger import UsageTotals, sum_usage
-from oversight.engine.accounting.ledger_file import read_ledger
-from oversight.engine.display.printable import printable
-from oversight.engine.display.quantity import duration, short
-from oversight.engine.errors import RateLimited
-from oversight.engine.pages.addresses import Addresses
-from oversight.engine.pages.environment import page, price
-from oversight.engine.pictures.opened import OpenedRun
-from oversight.engine.reports.failures import called
-from oversight.engine.runs.listing import state_of
-from oversight.engine.runs.lock import holder
-from oversight.engine.runs.outcome import FAILURE_MARK, read_outcome
-from oversight.engine.runs.outcome_index import OutcomeFollower
-from oversight.engine.runs.progress_file import read_progress
-from oversight.engine.runs.run_folder import OUTCOMES
-from oversight.engine.throughput import clipped
+from ..accounting.latency import QUANTILES
+from ..accounting.ledger import UsageTotals, sum_usage
+from ..accounting.ledger_file import read_ledger
+from ..display.printable import printable
+from ..display.quantity import duration, short
+from ..errors import RateLimited
+from ..pictures.opened import OpenedRun
+from ..reports.failures import called
+from ..runs.listing import state_of
+from ..runs.lock import holder
+from ..runs.outcome import FAILURE_MARK, read_outcome
+from ..runs.outcome_index import OutcomeFollower
+from ..runs.progress_file import read_progress
+from ..runs.run_folder import OUTCOMES
+from ..throughput import clipped
+from .addresses import Addresses
+from .environment import page, price
 
 PANELS = (
     (

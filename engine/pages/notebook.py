@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 
 from markupsafe import escape
 
-from oversight.engine.pages.addresses import Addresses
-from oversight.engine.pages.overview import overview
-from oversight.engine.pages.reader import reader_page
-from oversight.engine.pages.reading import read
-from oversight.engine.pages.runs import compare_page
-from oversight.engine.pictures.comparison import comparison_forest
-from oversight.engine.pictures.opened import OpenedRun, Place
-from oversight.engine.runs.probing import read_probes
-from oversight.engine.sweeps.rows import Row
+from ..pictures.comparison import comparison_forest
+from ..pictures.opened import OpenedRun, Place
+from ..runs.probing import read_probes
+from ..sweeps.rows import Row
+from .addresses import Addresses
+from .overview import overview
+from .reader import reader_page
+from .reading import read
+from .runs import compare_page
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ from datetime import datetime
 
 import orjson
 
-from oversight.engine.pages.addresses import Addresses
-from oversight.engine.pages.environment import page
-from oversight.engine.pictures.data import Forest, forest_of, saved_forest
-from oversight.engine.pictures.opened import OpenedRun, Place
-from oversight.engine.runs.listing import state_of, touched
-from oversight.engine.runs.lock import holder
-from oversight.engine.runs.run_folder import OUTCOMES, REPORT
+from ..pictures.data import Forest, forest_of, saved_forest
+from ..pictures.opened import OpenedRun, Place
+from ..runs.listing import state_of, touched
+from ..runs.lock import holder
+from ..runs.run_folder import OUTCOMES, REPORT
+from .addresses import Addresses
+from .environment import page
 
 REPORT_FILES = ("csv", "tex", "json")
 

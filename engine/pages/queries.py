@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from oversight.protocols.scores import SCORES
+from ...protocols.scores import SCORES
 
 
 def asked_score(request: web.Request) -> str:

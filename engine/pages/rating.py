@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 
 from aiohttp import web
 
-from oversight.engine.errors import EngineError
-from oversight.engine.pages.addresses import AtDesk
-from oversight.engine.pages.environment import page
-from oversight.engine.pages.guard import TOKEN, AccessRules
-from oversight.engine.pages.serving import Server, html
-from oversight.engine.persons.desk import Desk, NotReady, NotTheirs
-from oversight.engine.persons.panel import Rater
+from ..errors import EngineError
+from ..persons.desk import Desk, NotReady, NotTheirs
+from ..persons.panel import Rater
+from .addresses import AtDesk
+from .environment import page
+from .guard import TOKEN, AccessRules
+from .serving import Server, html
 
 log = logging.getLogger(__name__)
 

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from oversight.cache.call import Call
-from oversight.engine.pages.addresses import Addresses, anchor
-from oversight.engine.pages.environment import page, part
-from oversight.engine.pages.reading import TURNS_A_PAGE, Reading
-from oversight.engine.pictures.costs import Asked
-from oversight.engine.pictures.opened import OpenedRun, Place
+from ...cache.call import Call
+from ..pictures.costs import Asked
+from ..pictures.opened import OpenedRun, Place
+from .addresses import Addresses, anchor
+from .environment import page, part
+from .reading import TURNS_A_PAGE, Reading
 
 MAX_CALLS_TEXT, MIN_CALL_TEXT = 180_000, 2_000
 """Bytes of markup that the texts of a page of calls may take together, and each in any case."""

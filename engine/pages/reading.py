@@ -8,18 +8,18 @@ from typing import TypeAlias
 
 from markupsafe import Markup
 
-from oversight.cache.reply import Usage
-from oversight.engine.pages.text import differing, quoted, shown
-from oversight.engine.pictures.costs import Asked, ended
-from oversight.engine.pictures.opened import OpenedRun, Place
-from oversight.engine.reports.failures import called
-from oversight.engine.runs.probing import best_mass
-from oversight.engine.runs.scheduler import CellOutcome
-from oversight.engine.sweeps.rows import Row
-from oversight.protocols.mechanisms.baselines import NaiveJudge
-from oversight.protocols.question import Answer, Problem
-from oversight.protocols.scores import SCORES
-from oversight.protocols.transcript import Failure, Judgement, Turn, Verdict
+from ...cache.reply import Usage
+from ...protocols.mechanisms.baselines import NaiveJudge
+from ...protocols.question import Answer, Problem
+from ...protocols.scores import SCORES
+from ...protocols.transcript import Failure, Judgement, Turn, Verdict
+from ..pictures.costs import Asked, ended
+from ..pictures.opened import OpenedRun, Place
+from ..reports.failures import called
+from ..runs.probing import best_mass
+from ..runs.scheduler import CellOutcome
+from ..sweeps.rows import Row
+from .text import differing, quoted, shown
 
 Beliefs: TypeAlias = Mapping[int, Sequence[tuple[int, float]]]
 End: TypeAlias = tuple[CellOutcome | None, str, dict[str, Asked]]

@@ -6,15 +6,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from oversight.engine.accounting.ledger import sum_usage
-from oversight.engine.accounting.ledger_file import read_ledger
-from oversight.engine.errors import RunFolderError
-from oversight.engine.pages.addresses import Addresses, Served
-from oversight.engine.pages.environment import page
-from oversight.engine.runs.listing import summarize
+from ..accounting.ledger import sum_usage
+from ..accounting.ledger_file import read_ledger
+from ..errors import RunFolderError
+from ..runs.listing import summarize
+from .addresses import Addresses, Served
+from .environment import page
 
 if TYPE_CHECKING:
-    from oversight.engine.pictures.comparison import ComparisonForest
+    from ..pictures.comparison import ComparisonForest
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 import orjson
 from aiohttp import web
 
-from oversight.engine.pages.addresses import Served
-from oversight.engine.pages.guard import AccessRules
-from oversight.engine.pages.live import Watcher, live_page
-from oversight.engine.pages.overview import REPORT_FILES, overview
-from oversight.engine.pages.queries import asked_score
-from oversight.engine.pages.runs import compare_page, runs_page
-from oversight.engine.pages.serving import Server, html
-from oversight.engine.pictures.opened import OpenedRun
-from oversight.engine.runs.listing import is_run, run_folders
-from oversight.engine.runs.run_folder import REPORT
+from ..pictures.opened import OpenedRun
+from ..runs.listing import is_run, run_folders
+from ..runs.run_folder import REPORT
+from .addresses import Served
+from .guard import AccessRules
+from .live import Watcher, live_page
+from .overview import REPORT_FILES, overview
+from .queries import asked_score
+from .runs import compare_page, runs_page
+from .serving import Server, html
 
 if TYPE_CHECKING:
-    from oversight.engine.pages.in_depth import PagesInDepth
+    from .in_depth import PagesInDepth
 
 SNAPSHOT_INTERVAL = 1.0
 """Seconds between two snapshots of a run on the live page."""
@@ -140,7 +140,7 @@ class PageServer(Server):
         return await asyncio.shield(self._loading)
 
     def _load(self) -> "PagesInDepth":
-        from oversight.engine.pages.in_depth import PagesInDepth
+        from .in_depth import PagesInDepth
 
         return PagesInDepth(self.busy)
 

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
 
-from oversight.engine.errors import EngineError
-from oversight.engine.pages.guard import AccessRules, Handler, guard, headed
-from oversight.engine.pages.runs import fault_page
+from ..errors import EngineError
+from .guard import AccessRules, Handler, guard, headed
+from .runs import fault_page
 
 
 class Server(ABC):

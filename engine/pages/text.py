@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
-from oversight.engine.display.printable import CONTROL, printable
-from oversight.protocols.quotes import Quote, marked
+from ...protocols.quotes import Quote, marked
+from ..display.printable import CONTROL, printable
 
 MAX_DIFF_WORDS = 2_500
 """Longest speech, in words, that is compared with the other world's."""

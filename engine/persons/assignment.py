@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oversight.protocols.question import randomness
+from ...protocols.question import randomness
 
 FORBIDDEN_COST = 1e9
 """Cost of giving a rater a second transcript of one problem; it exceeds all other costs."""

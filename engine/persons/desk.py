@@ -7,11 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from oversight.cache.call import Call
-from oversight.cache.reply import Reply
-from oversight.engine.persons.history import DeskHistory, RaterHistory
-from oversight.engine.persons.inserted import InsertedItems
-from oversight.engine.persons.journal import (
+from ...cache.call import Call
+from ...cache.reply import Reply
+from ..providers.provider import Provider
+from ..stop import StopToken
+from .history import DeskHistory, RaterHistory
+from .inserted import InsertedItems
+from .journal import (
     BeliefBefore,
     ConsentGiven,
     RaterEvent,
@@ -22,11 +24,9 @@ from oversight.engine.persons.journal import (
     TaskReturned,
     read_journal,
 )
-from oversight.engine.persons.panel import Rater
-from oversight.engine.persons.pool import TaskPool, WaitingTask
-from oversight.engine.persons.task import PersonTask
-from oversight.engine.providers.provider import Provider
-from oversight.engine.stop import StopToken
+from .panel import Rater
+from .pool import TaskPool, WaitingTask
+from .task import PersonTask
 
 GRACE = 5.0
 """Seconds beyond the budget in which an answer that was sent in time may still arrive."""

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from oversight.engine.persons.journal import (
+from .journal import (
     BeliefBefore,
     CheckAnswered,
     ConsentGiven,
@@ -15,8 +15,8 @@ from oversight.engine.persons.journal import (
     TaskGiven,
     TaskReturned,
 )
-from oversight.engine.persons.panel import Rater
-from oversight.engine.persons.task import Moment
+from .panel import Rater
+from .task import Moment
 
 
 @dataclass

@@ -7,15 +7,15 @@ guess.
 
 from collections import defaultdict, deque
 
-from oversight.cache.call import Call
-from oversight.engine.persons.history import RaterHistory
-from oversight.engine.persons.journal import CheckAnswered, RepeatAnswered
-from oversight.engine.persons.panel import PERSON
-from oversight.engine.persons.task import PersonAnswer, PersonTask
-from oversight.protocols.judges import DistributionJudge
-from oversight.protocols.judges.case import Case
-from oversight.protocols.question import Answer, Question, randomness
-from oversight.protocols.transcript import Transcript, Turn
+from ...cache.call import Call
+from ...protocols.judges import DistributionJudge
+from ...protocols.judges.case import Case
+from ...protocols.question import Answer, Question, randomness
+from ...protocols.transcript import Transcript, Turn
+from .history import RaterHistory
+from .journal import CheckAnswered, RepeatAnswered
+from .panel import PERSON
+from .task import PersonAnswer, PersonTask
 
 MIN_BETWEEN = 10
 """Number of answers to other tasks between a judgement and its repeat."""

@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import orjson
 
-from oversight.engine.errors import RunFolderError
-from oversight.engine.persons.task import Moment
-from oversight.engine.system.files import append_line, unwritable, whole_lines
+from ..errors import RunFolderError
+from ..system.files import append_line, unwritable, whole_lines
+from .task import Moment
 
 PERSONS = "persons"
 """Folder of the raters' files in a run folder."""

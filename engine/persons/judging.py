@@ -8,19 +8,19 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
 
-from oversight.cache.call import Ask, Call
-from oversight.cache.reply import Reply
-from oversight.engine.persons.assignment import TaskKind
-from oversight.engine.persons.task import PersonTask
-from oversight.engine.runs.scheduler import attempt
-from oversight.engine.runs.workers import failure, run_workers
-from oversight.engine.stop import StopToken
-from oversight.engine.sweeps.sweep import Cell
-from oversight.protocols.agents.agent import Agent
-from oversight.protocols.judges import DistributionJudge
-from oversight.protocols.judges.case import Case
-from oversight.protocols.judges.judge import Judge
-from oversight.protocols.transcript import Failure, Verdict
+from ...cache.call import Ask, Call
+from ...cache.reply import Reply
+from ...protocols.agents.agent import Agent
+from ...protocols.judges import DistributionJudge
+from ...protocols.judges.case import Case
+from ...protocols.judges.judge import Judge
+from ...protocols.transcript import Failure, Verdict
+from ..runs.scheduler import attempt
+from ..runs.workers import failure, run_workers
+from ..stop import StopToken
+from ..sweeps.sweep import Cell
+from .assignment import TaskKind
+from .task import PersonTask
 
 
 class CaseRecorder(Judge):

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import orjson
 
-from oversight.engine.errors import RunFolderError
-from oversight.engine.persons.task import short_digest
-from oversight.engine.providers.catalogue import entry, provider_of
-from oversight.engine.system.files import replace_file, unwritable
+from ..errors import RunFolderError
+from ..providers.catalogue import entry, provider_of
+from ..system.files import replace_file, unwritable
+from .task import short_digest
 
 PANEL = "panel.json"
 PERSON = "person/"

@@ -15,12 +15,12 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from oversight.cache.reply import Reply
-from oversight.engine.persons.assignment import TaskKind, balanced_assignment
-from oversight.engine.persons.history import DeskHistory
-from oversight.engine.persons.panel import PERSON, Rater
-from oversight.engine.persons.task import PersonTask
-from oversight.protocols.question import randomness
+from ...cache.reply import Reply
+from ...protocols.question import randomness
+from .assignment import TaskKind, balanced_assignment
+from .history import DeskHistory
+from .panel import PERSON, Rater
+from .task import PersonTask
 
 
 @dataclass(slots=True)

@@ -6,14 +6,14 @@ reader may know differs. So the cell that asks says it, beside the call and befo
 
 from collections.abc import Awaitable
 
-from oversight.cache.call import Ask, Call
-from oversight.cache.reply import Reply
-from oversight.engine.persons.panel import PERSON
-from oversight.engine.persons.pool import TaskPool
-from oversight.engine.runs.executor import Assignment
-from oversight.engine.runs.scheduler import CellOutcome, attempt
-from oversight.engine.runs.session import RunSession
-from oversight.engine.sweeps.sweep import Cell
+from ...cache.call import Ask, Call
+from ...cache.reply import Reply
+from ..runs.executor import Assignment
+from ..runs.scheduler import CellOutcome, attempt
+from ..runs.session import RunSession
+from ..sweeps.sweep import Cell
+from .panel import PERSON
+from .pool import TaskPool
 
 
 class PersonsSession(RunSession):

@@ -15,12 +15,11 @@ from typing import Any, Literal, TypeAlias
 
 import orjson
 
-from oversight.cache.call import Call
-from oversight.cache.reply import Reply, Token
-from oversight.engine.simulation.form import form_kind
-from oversight.protocols.prompts.escape import escape_tags
-from oversight.protocols.prompts.forms import REASONING
-from oversight.protocols.prompts.parse import (
+from ...cache.call import Call
+from ...cache.reply import Reply, Token
+from ...protocols.prompts.escape import escape_tags
+from ...protocols.prompts.forms import REASONING
+from ...protocols.prompts.parse import (
     Todo,
     find_question,
     read_instructions,
@@ -28,8 +27,9 @@ from oversight.protocols.prompts.parse import (
     read_question,
     read_rules,
 )
-from oversight.protocols.prompts.render import answer_body
-from oversight.protocols.question import Question
+from ...protocols.prompts.render import answer_body
+from ...protocols.question import Question
+from ..simulation.form import form_kind
 
 Way: TypeAlias = Literal["percentages", "probabilities", "label", "vote", "form", "text"]
 """Form of the answer; the first three are probabilities of the options."""

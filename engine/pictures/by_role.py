@@ -1,13 +1,13 @@
 """Pictures of the ratings of judges and agents, and of the effect of selection by a reward."""
 
-from oversight.engine.decisions.pressure import row_pressure
-from oversight.engine.decisions.rows import read_rows
-from oversight.engine.decisions.scaling import Scaling, scaling
-from oversight.engine.errors import UsageError
-from oversight.engine.pictures.charts import Chart, ChartPoint, Series, drawable
-from oversight.engine.pictures.data import Forest, ForestLine
-from oversight.engine.pictures.scored_run import ScoredRun
-from oversight.protocols.scoring.ratings import Rating
+from ...protocols.scoring.ratings import Rating
+from ..decisions.pressure import row_pressure
+from ..decisions.rows import read_rows
+from ..decisions.scaling import Scaling, scaling
+from ..errors import UsageError
+from .charts import Chart, ChartPoint, Series, drawable
+from .data import Forest, ForestLine
+from .scored_run import ScoredRun
 
 MEAN = 1_000.0
 """Of all ratings of a protocol: they are relative to each other."""

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from oversight.engine.errors import UsageError
-from oversight.engine.pictures.charts import Chart, ChartPoint, Series, drawable
-from oversight.engine.pictures.data import Forest, ForestLine, Span, forest_of
-from oversight.engine.pictures.scored_run import ScoredRun
-from oversight.protocols.mechanisms.baselines import NaiveJudge
-from oversight.protocols.scoring.ratios import fieller
-from oversight.protocols.scoring.sample import Sample
-from oversight.protocols.scoring.statistics import RESAMPLES
+from ...protocols.mechanisms.baselines import NaiveJudge
+from ...protocols.scoring.ratios import fieller
+from ...protocols.scoring.sample import Sample
+from ...protocols.scoring.statistics import RESAMPLES
+from ..errors import UsageError
+from .charts import Chart, ChartPoint, Series, drawable
+from .data import Forest, ForestLine, Span, forest_of
+from .scored_run import ScoredRun
 
 
 def asd(run: ScoredRun) -> Forest:

@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Sequence
 
-from oversight.engine.pictures.charts import Chart, ChartPoint, Series, drawable
-from oversight.engine.pictures.costs import sampled_costs
-from oversight.engine.pictures.scored_run import ScoredRun
-from oversight.protocols.scoring.statistics import estimates
-from oversight.protocols.scoring.trend import Configuration, Slope, trend
+from ...protocols.scoring.statistics import estimates
+from ...protocols.scoring.trend import Configuration, Slope, trend
+from .charts import Chart, ChartPoint, Series, drawable
+from .costs import sampled_costs
+from .scored_run import ScoredRun
 
 
 def rounds(run: ScoredRun) -> Chart:

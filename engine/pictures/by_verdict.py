@@ -4,13 +4,13 @@ from math import isnan
 
 import numpy as np
 
-from oversight.engine.pictures.charts import Chart, ChartPoint, Heat, Series, drawable
-from oversight.engine.pictures.scored_run import ScoredRun, asd_by_problem
-from oversight.protocols.scores import RANGES
-from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.calibration import BINS
-from oversight.protocols.scoring.calibration import calibration as calibrated
-from oversight.protocols.scoring.shares import wilson
+from ...protocols.scores import RANGES
+from ...protocols.scoring.arrays import Floats
+from ...protocols.scoring.calibration import BINS
+from ...protocols.scoring.calibration import calibration as calibrated
+from ...protocols.scoring.shares import wilson
+from .charts import Chart, ChartPoint, Heat, Series, drawable
+from .scored_run import ScoredRun, asd_by_problem
 
 
 def worlds_chart(run: ScoredRun) -> Chart:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from oversight.engine.errors import UsageError
-from oversight.engine.pictures.data import Span, TableRows
+from ..errors import UsageError
+from .data import Span, TableRows
 
 
 @dataclass(frozen=True, slots=True)

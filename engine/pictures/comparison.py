@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from oversight.engine.decisions.comparison import comparable
-from oversight.engine.decisions.rows import matched
-from oversight.engine.pictures.data import Axis, Span
-from oversight.engine.pictures.opened import OpenedRun
-from oversight.engine.sweeps.rows import Names, Row
-from oversight.protocols.scoring.contrasts import contrasts
-from oversight.protocols.scoring.sample import Sample
+from ...protocols.scoring.contrasts import contrasts
+from ...protocols.scoring.sample import Sample
+from ..decisions.comparison import comparable
+from ..decisions.rows import matched
+from ..sweeps.rows import Names, Row
+from .data import Axis, Span
+from .opened import OpenedRun
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,18 +2,18 @@
 
 from dataclasses import dataclass, field
 
-from oversight.cache.call import Ask, Call
-from oversight.cache.errors import ReplayMiss
-from oversight.cache.reply import Reply
-from oversight.engine.accounting.prices import PriceList
-from oversight.engine.decisions.calls import calls_of_run, sample_of
-from oversight.engine.decisions.costs import spent_by_row
-from oversight.engine.errors import StoreFailed
-from oversight.engine.pictures.opened import OpenedRun, Place
-from oversight.engine.runs.scheduler import CellOutcome, attempt
-from oversight.engine.sweeps.rows import Row
-from oversight.engine.sweeps.sweep import Cell
-from oversight.protocols.question import Problem
+from ...cache.call import Ask, Call
+from ...cache.errors import ReplayMiss
+from ...cache.reply import Reply
+from ...protocols.question import Problem
+from ..accounting.prices import PriceList
+from ..decisions.calls import calls_of_run, sample_of
+from ..decisions.costs import spent_by_row
+from ..errors import StoreFailed
+from ..runs.scheduler import CellOutcome, attempt
+from ..sweeps.rows import Row
+from ..sweeps.sweep import Cell
+from .opened import OpenedRun, Place
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import orjson
 
 if TYPE_CHECKING:
-    from oversight.engine.reports.results import Results
+    from ..reports.results import Results
 
 TableRows: TypeAlias = list[tuple[object, ...]]
 Span: TypeAlias = tuple[float, float]
@@ -116,7 +116,7 @@ class Axis:
 
 def forest_of(results: "Results") -> Forest:
     """ASD by row, with lift and bounds."""
-    from oversight.engine.reports.report import report
+    from ..reports.report import report
 
     return saved_forest(orjson.loads(report(results, "json")))
 

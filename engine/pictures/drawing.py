@@ -3,19 +3,19 @@
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from oversight.engine.display.table import as_csv
-from oversight.engine.errors import UsageError
-from oversight.engine.pictures.by_role import pressure_chart, ratings_forest, scaling_chart
-from oversight.engine.pictures.by_row import asd, asd_jse, gap, jse, lift
-from oversight.engine.pictures.by_setting import bestof, frontier_chart, rounds, trend_chart
-from oversight.engine.pictures.by_verdict import calibration_chart, heat, worlds_chart
-from oversight.engine.pictures.charts import Chart, Heat
-from oversight.engine.pictures.comparison import ComparisonForest, comparison_forest
-from oversight.engine.pictures.data import Forest
-from oversight.engine.pictures.opened import OpenedRun
-from oversight.engine.pictures.scored_run import ScoredRun
-from oversight.engine.runs.lookup import Parts
-from oversight.protocols.scoring.worlds import BETAS
+from ...protocols.scoring.worlds import BETAS
+from ..display.table import as_csv
+from ..errors import UsageError
+from ..runs.lookup import Parts
+from .by_role import pressure_chart, ratings_forest, scaling_chart
+from .by_row import asd, asd_jse, gap, jse, lift
+from .by_setting import bestof, frontier_chart, rounds, trend_chart
+from .by_verdict import calibration_chart, heat, worlds_chart
+from .charts import Chart, Heat
+from .comparison import ComparisonForest, comparison_forest
+from .data import Forest
+from .opened import OpenedRun
+from .scored_run import ScoredRun
 
 Picture: TypeAlias = Forest | Chart | Heat | ComparisonForest
 

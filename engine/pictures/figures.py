@@ -7,12 +7,12 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oversight.engine.errors import UsageError
-from oversight.engine.pictures.charts import Chart, Heat
-from oversight.engine.pictures.comparison import ComparedLine, ComparisonForest
-from oversight.engine.pictures.data import Forest, ForestLine, Span
-from oversight.engine.pictures.drawing import Picture
-from oversight.engine.reports.tables import SCORE_NAMES
+from ..errors import UsageError
+from ..reports.tables import SCORE_NAMES
+from .charts import Chart, Heat
+from .comparison import ComparedLine, ComparisonForest
+from .data import Forest, ForestLine, Span
+from .drawing import Picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

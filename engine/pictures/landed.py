@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-from oversight.engine.errors import RunFolderError
-from oversight.engine.reports.aggregate import OutcomeTable
-from oversight.engine.reports.health import HealthCheck
-from oversight.engine.reports.results import Results, score_rows
-from oversight.engine.runs.outcome import read_outcome
-from oversight.engine.runs.outcome_index import OutcomeFollower
-from oversight.engine.runs.run_folder import OUTCOMES, outcomes
-from oversight.engine.sweeps.sweep import Sweep
-from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.transcript import Failure
+from ...protocols.scoring.arrays import Floats
+from ...protocols.transcript import Failure
+from ..errors import RunFolderError
+from ..reports.aggregate import OutcomeTable
+from ..reports.health import HealthCheck
+from ..reports.results import Results, score_rows
+from ..runs.outcome import read_outcome
+from ..runs.outcome_index import OutcomeFollower
+from ..runs.run_folder import OUTCOMES, outcomes
+from ..sweeps.sweep import Sweep
 
 
 @dataclass(frozen=True, slots=True)

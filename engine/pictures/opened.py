@@ -11,20 +11,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from oversight.engine.runs.manifest import Manifest, read_manifest
-from oversight.engine.runs.outcome import OutcomeRecord
-from oversight.engine.runs.outcome_index import OutcomeIndex
-from oversight.engine.runs.run_folder import OUTCOMES, read_problems
-from oversight.engine.sweeps.sweep import Sweep
-from oversight.protocols.question import Problem
-from oversight.protocols.scores import applicable
+from ...protocols.question import Problem
+from ...protocols.scores import applicable
+from ..runs.manifest import Manifest, read_manifest
+from ..runs.outcome import OutcomeRecord
+from ..runs.outcome_index import OutcomeIndex
+from ..runs.run_folder import OUTCOMES, read_problems
+from ..sweeps.sweep import Sweep
 
 if TYPE_CHECKING:
-    from oversight.cache.cache import Cache
-    from oversight.cache.store import Reader
-    from oversight.engine.accounting.prices import PriceList
-    from oversight.engine.pictures.landed import LandedOutcomes, OutcomeTally
-    from oversight.engine.runs.loaded_sweep import LoadedSweep
+    from ...cache.cache import Cache
+    from ...cache.store import Reader
+    from ..accounting.prices import PriceList
+    from ..runs.loaded_sweep import LoadedSweep
+    from .landed import LandedOutcomes, OutcomeTally
 
 MARKS = ("refused", "conceded", "off_side", "forged", "truncated")
 """Counts that speak against a cell, as outcomes name them; the gravest first."""
@@ -69,14 +69,14 @@ class OpenedRun:
 
     @cached_property
     def opened(self) -> "LoadedSweep":
-        from oversight.engine.runs.loaded_sweep import open_run
+        from ..runs.loaded_sweep import open_run
 
         return self.loaded or open_run(self.folder)
 
     @property
     def prices(self) -> "PriceList":
         """The listed prices, also under the names that the sweep gives to public models."""
-        from oversight.engine.accounting.prices import listed
+        from ..accounting.prices import listed
 
         return self.opened.models.priced(listed())
 
@@ -97,7 +97,7 @@ class OpenedRun:
     @cached_property
     def cache(self) -> "Cache":
         """Answers from the recorded replies alone. RunFolderError where there is no store."""
-        from oversight.engine.runs.replay import replay_cache
+        from ..runs.replay import replay_cache
 
         # A page says that a reply is missing; nobody reads there which other one is like it.
         identity = self.opened.models.identity_in(self.replies)
@@ -106,7 +106,7 @@ class OpenedRun:
     @cached_property
     def replies(self) -> "Reader":
         """Where the recorded replies are. RunFolderError where there is no store."""
-        from oversight.engine.runs.recorded import recorded
+        from ..runs.recorded import recorded
 
         return self._held.enter_context(recorded(self.folder, self.store))
 
@@ -125,7 +125,7 @@ class OpenedRun:
 
     @cached_property
     def _tally(self) -> "OutcomeTally":
-        from oversight.engine.pictures.landed import OutcomeTally
+        from .landed import OutcomeTally
 
         return OutcomeTally(self.folder, self.sweep)
 

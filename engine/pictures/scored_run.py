@@ -7,21 +7,21 @@ from math import isnan
 
 import numpy as np
 
-from oversight.cache.address import value_address
-from oversight.engine.errors import UsageError
-from oversight.engine.pictures.opened import OpenedRun, Place
-from oversight.engine.reports.results import Results, collect
-from oversight.engine.reports.tables import SCORE_NAMES
-from oversight.engine.runs.lookup import Parts
-from oversight.engine.runs.run_folder import outcomes
-from oversight.engine.sweeps.rows import Row
-from oversight.engine.sweeps.sweep import Sweep
-from oversight.protocols.judges.judge import ModelJudge
-from oversight.protocols.mechanisms.baselines import NaiveJudge
-from oversight.protocols.question import Problem
-from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.sample import Sample
-from oversight.protocols.scoring.worlds import BETAS
+from ...cache.address import value_address
+from ...protocols.judges.judge import ModelJudge
+from ...protocols.mechanisms.baselines import NaiveJudge
+from ...protocols.question import Problem
+from ...protocols.scoring.arrays import Floats
+from ...protocols.scoring.sample import Sample
+from ...protocols.scoring.worlds import BETAS
+from ..errors import UsageError
+from ..reports.results import Results, collect
+from ..reports.tables import SCORE_NAMES
+from ..runs.lookup import Parts
+from ..runs.run_folder import outcomes
+from ..sweeps.rows import Row
+from ..sweeps.sweep import Sweep
+from .opened import OpenedRun, Place
 
 
 @dataclass

@@ -6,17 +6,17 @@ from dataclasses import dataclass, fields
 from datetime import date
 from typing import Literal
 
-from oversight.cache.reply import Usage
-from oversight.cache.store import Reader
-from oversight.engine.accounting.prices import Price, PriceList
-from oversight.engine.limits.limits import Limits
-from oversight.engine.planning.reply_statistics import ReplyStatistics
-from oversight.engine.planning.survey import Amounts, Elsewhere, Stratum, Survey
-from oversight.engine.runs.loaded_sweep import LoadedSweep
-from oversight.engine.runs.walk import require_distinct
-from oversight.engine.simulation.model import PREFIX
-from oversight.engine.throughput import Resource
-from oversight.protocols.question import Problem
+from ...cache.reply import Usage
+from ...cache.store import Reader
+from ...protocols.question import Problem
+from ..accounting.prices import Price, PriceList
+from ..limits.limits import Limits
+from ..runs.loaded_sweep import LoadedSweep
+from ..runs.walk import require_distinct
+from ..simulation.model import PREFIX
+from ..throughput import Resource
+from .reply_statistics import ReplyStatistics
+from .survey import Amounts, Elsewhere, Stratum, Survey
 
 MAX_WALKED_CELLS = 3_000
 """Maximum number of cells walked, which takes seconds; larger sweeps are sampled by problem."""

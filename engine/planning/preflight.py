@@ -9,8 +9,8 @@ from datetime import UTC, date, datetime
 from functools import partial
 from typing import TypeAlias
 
-from oversight.cache.call import Call, Message, Request
-from oversight.engine.errors import (
+from ...cache.call import Call, Message, Request
+from ..errors import (
     EngineError,
     InvalidRequest,
     OutcomeUnknown,
@@ -19,8 +19,7 @@ from oversight.engine.errors import (
     RateLimited,
     Unreachable,
 )
-from oversight.engine.planning.probe import Probe, probes_of
-from oversight.engine.providers.capabilities import (
+from ..providers.capabilities import (
     RESPONSES_LEAST,
     Api,
     Reach,
@@ -28,14 +27,15 @@ from oversight.engine.providers.capabilities import (
     plain_reach,
     reached_abilities,
 )
-from oversight.engine.providers.catalogue import connect, entry, provider_of
-from oversight.engine.providers.limit_headers import HeaderLimits
-from oversight.engine.providers.local_server import local_server
-from oversight.engine.providers.model_facts import model_facts
-from oversight.engine.providers.provider import Provider
-from oversight.engine.providers.retirements import Retirement, retirement, today
-from oversight.engine.providers.sdk_clients import load_clients
-from oversight.engine.providers.settings import Settings
+from ..providers.catalogue import connect, entry, provider_of
+from ..providers.limit_headers import HeaderLimits
+from ..providers.local_server import local_server
+from ..providers.model_facts import model_facts
+from ..providers.provider import Provider
+from ..providers.retirements import Retirement, retirement, today
+from ..providers.sdk_clients import load_clients
+from ..providers.settings import Settings
+from .probe import Probe, probes_of
 
 ANSWER_SECONDS = 60.0
 """Timeout of one answer, in seconds."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-from oversight.cache.call import Call, Message
-from oversight.cache.reply import Reply
+from ...cache.call import Call, Message
+from ...cache.reply import Reply
 
 
 @dataclass(frozen=True, slots=True)

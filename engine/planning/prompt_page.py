@@ -6,17 +6,17 @@ Run it with: make docs
 import asyncio
 import sys
 
-from oversight.engine.planning.prompts import Prompted, prompts_read
-from oversight.engine.sweeps.rows import report_rows
-from oversight.engine.sweeps.sweep import Sweep
-from oversight.protocols.agents.agent import Agent
-from oversight.protocols.datasets import bundled
-from oversight.protocols.judges import StatedJudge
-from oversight.protocols.mechanisms.consultancy import Consultancy
-from oversight.protocols.mechanisms.critique import Critique
-from oversight.protocols.mechanisms.cross_examination import CrossExamination
-from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.prompts.prompt_set import default_prompts
+from ...protocols.agents.agent import Agent
+from ...protocols.datasets import bundled
+from ...protocols.judges import StatedJudge
+from ...protocols.mechanisms.consultancy import Consultancy
+from ...protocols.mechanisms.critique import Critique
+from ...protocols.mechanisms.cross_examination import CrossExamination
+from ...protocols.mechanisms.debate import Debate
+from ...protocols.prompts.prompt_set import default_prompts
+from ..sweeps.rows import report_rows
+from ..sweeps.sweep import Sweep
+from .prompts import Prompted, prompts_read
 
 HEAD = """\
 # What every seat reads

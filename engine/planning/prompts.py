@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from oversight.cache.call import Call
-from oversight.cache.reply import Reply
-from oversight.engine.runs.walk import STAND_IN, Walker, world_of
-from oversight.engine.simulation import SimProvider
-from oversight.engine.sweeps.sweep import Sweep
-from oversight.protocols.prompts.parse import read_instructions
+from ...cache.call import Call
+from ...cache.reply import Reply
+from ...protocols.prompts.parse import read_instructions
+from ..runs.walk import STAND_IN, Walker, world_of
+from ..simulation import SimProvider
+from ..sweeps.sweep import Sweep
 
 
 @dataclass(frozen=True, slots=True)

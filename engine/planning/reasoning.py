@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from oversight.engine.providers.capabilities import abilities
-from oversight.engine.simulation.model import PREFIX
-from oversight.engine.sweeps.sweep import Sweep
-from oversight.protocols.agents.agent import Agent
-from oversight.protocols.judges.judge import ModelJudge
+from ...protocols.agents.agent import Agent
+from ...protocols.judges.judge import ModelJudge
+from ..providers.capabilities import abilities
+from ..simulation.model import PREFIX
+from ..sweeps.sweep import Sweep
 
 
 def cramped(sweep: Sweep) -> tuple[str, ...]:

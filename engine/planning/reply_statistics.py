@@ -5,11 +5,11 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from oversight.cache.call import Call, Effort
-from oversight.cache.reply import Reply
-from oversight.engine.providers.capabilities import abilities
-from oversight.engine.tokens import BYTES_A_TOKEN, prompt_tokens
-from oversight.protocols.prompts.parse import read_instructions
+from ...cache.call import Call, Effort
+from ...cache.reply import Reply
+from ...protocols.prompts.parse import read_instructions
+from ..providers.capabilities import abilities
+from ..tokens import BYTES_A_TOKEN, prompt_tokens
 
 MIN_KNOWN_REPLIES = 12
 """Minimum number of replies to one kind of call for their statistics to be used."""

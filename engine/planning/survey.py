@@ -6,20 +6,20 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TypeAlias
 
-from oversight.cache.address import store_key
-from oversight.cache.call import Call, Identity
-from oversight.cache.errors import DamagedEntry
-from oversight.cache.record import Record, records, stored_reply
-from oversight.cache.reply import Reply
-from oversight.cache.store import Reader
-from oversight.engine.errors import InvalidRequest, Pending
-from oversight.engine.planning.reply_statistics import ReplyStatistics
-from oversight.engine.runs.scheduler import attempt
-from oversight.engine.runs.walk import Walker, stand_ins, world_of
-from oversight.engine.simulation import SimModel, SimProvider
-from oversight.engine.simulation.model import PREFIX
-from oversight.engine.sweeps.sweep import Sweep
-from oversight.protocols.question import Problem
+from ...cache.address import store_key
+from ...cache.call import Call, Identity
+from ...cache.errors import DamagedEntry
+from ...cache.record import Record, records, stored_reply
+from ...cache.reply import Reply
+from ...cache.store import Reader
+from ...protocols.question import Problem
+from ..errors import InvalidRequest, Pending
+from ..runs.scheduler import attempt
+from ..runs.walk import Walker, stand_ins, world_of
+from ..simulation import SimModel, SimProvider
+from ..simulation.model import PREFIX
+from ..sweeps.sweep import Sweep
+from .reply_statistics import ReplyStatistics
 
 
 @dataclass(slots=True)

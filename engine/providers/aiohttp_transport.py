@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 from yarl import URL
 
-from oversight.engine.errors import OutcomeUnknown, Unreachable
-from oversight.engine.providers.deadline import within
-from oversight.engine.providers.exchange import Sending
-from oversight.engine.providers.pool import ConnectionPool
-from oversight.engine.providers.transport import Response, Transport
+from ..errors import OutcomeUnknown, Unreachable
+from .deadline import within
+from .exchange import Sending
+from .pool import ConnectionPool
+from .transport import Response, Transport
 
 
 class AiohttpTransport(Transport):

@@ -5,14 +5,14 @@ from typing import Any
 
 import orjson
 
-from oversight.cache.call import Call, Effort, Message
-from oversight.cache.reply import Outcome, Reply, ToolCall, Usage
-from oversight.engine.errors import ModelNotFound
-from oversight.engine.providers.capabilities import Abilities, abilities
-from oversight.engine.providers.limit_headers import HeaderLimits, instant_limits
-from oversight.engine.providers.payload import brief, compact, count, foreign, given_json, text
-from oversight.engine.providers.prompt_cache import kept_prefix, leading
-from oversight.engine.providers.wire import Headers, Wire
+from ...cache.call import Call, Effort, Message
+from ...cache.reply import Outcome, Reply, ToolCall, Usage
+from ..errors import ModelNotFound
+from .capabilities import Abilities, abilities
+from .limit_headers import HeaderLimits, instant_limits
+from .payload import brief, compact, count, foreign, given_json, text
+from .prompt_cache import kept_prefix, leading
+from .wire import Headers, Wire
 
 _OUTCOMES: dict[str, Outcome] = {
     "end_turn": "ok",

@@ -8,7 +8,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Literal, TypeAlias
 
-from oversight.cache.call import Call, Effort
+from ...cache.call import Call, Effort
 
 Api: TypeAlias = Literal["chat", "responses"]
 """Which of OpenAI's two endpoints answers: chat completions, or responses."""

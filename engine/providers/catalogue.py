@@ -7,18 +7,18 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
-from oversight.engine.errors import UsageError
-from oversight.engine.local.weights import IDENTITY, MODEL, SLOTS, weights
-from oversight.engine.providers import sdk_clients
-from oversight.engine.providers.anthropic_wire import AnthropicWire
-from oversight.engine.providers.openai_wire import OpenAIWire
-from oversight.engine.providers.person import AbsentPersons
-from oversight.engine.providers.provider import Hear, HttpProvider, Provider
-from oversight.engine.providers.responses_wire import ResponsesWire
-from oversight.engine.providers.settings import Settings
-from oversight.engine.providers.transport import Deferred, Transport
-from oversight.engine.providers.wire import Wire
-from oversight.engine.system.entry_points import PROVIDERS_GROUP, load_registered, registered
+from ..errors import UsageError
+from ..local.weights import IDENTITY, MODEL, SLOTS, weights
+from ..system.entry_points import PROVIDERS_GROUP, load_registered, registered
+from . import sdk_clients
+from .anthropic_wire import AnthropicWire
+from .openai_wire import OpenAIWire
+from .person import AbsentPersons
+from .provider import Hear, HttpProvider, Provider
+from .responses_wire import ResponsesWire
+from .settings import Settings
+from .transport import Deferred, Transport
+from .wire import Wire
 
 WireOf: TypeAlias = Callable[[Settings], Wire]
 
@@ -161,8 +161,8 @@ def _plain(write: WireOf, settings: Settings, hear: Hear | None) -> Provider:
 
 
 def _aiohttp(settings: Settings, base_url: str, auth: dict[str, str]) -> Transport:
-    from oversight.engine.providers.aiohttp_transport import AiohttpTransport
-    from oversight.engine.providers.pool import ConnectionPool
+    from .aiohttp_transport import AiohttpTransport
+    from .pool import ConnectionPool
 
     # Short of the five seconds after which uvicorn, under most such servers, hangs up.
     pool = ConnectionPool(settings, keep_alive=4.0)
@@ -182,8 +182,8 @@ def _sdk(
     def transport() -> Transport:
         import httpx2
 
-        from oversight.engine.providers.pool import ConnectionPool
-        from oversight.engine.providers.sdk_transport import SdkTransport
+        from .pool import ConnectionPool
+        from .sdk_transport import SdkTransport
 
         pool = ConnectionPool(settings, keep_alive=30.0, tls=httpx2.create_ssl_context())
         return SdkTransport(settings.provider, partial(client, settings), pool, as_tree=as_tree)
@@ -195,7 +195,7 @@ def _local(settings: Settings, hear: Hear | None) -> Provider:
     """The small model that this program itself serves."""
 
     def transport() -> Transport:
-        from oversight.engine.providers.local_transport import LocalTransport
+        from .local_transport import LocalTransport
 
         return LocalTransport(lambda url: _aiohttp(settings, url, {}), SLOTS)
 

@@ -22,8 +22,8 @@ from aiohttp.connector import Connection
 from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
-from oversight.engine.errors import Malformed
-from oversight.engine.providers.transport import Response
+from ..errors import Malformed
+from .transport import Response
 
 _CONNECT = aiohttp.ClientTimeout(total=None, sock_connect=60.0)
 """Connect timeout (s), long since the handshakes of a thousand connections queue for the CPU."""

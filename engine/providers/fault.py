@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from oversight.cache.reply import Reply
-from oversight.engine.errors import (
+from ...cache.reply import Reply
+from ..errors import (
     AuthenticationFailed,
     ContextLengthExceeded,
     EngineError,
@@ -19,9 +19,9 @@ from oversight.engine.errors import (
     QuotaExhausted,
     RateLimited,
 )
-from oversight.engine.providers.limit_headers import HeaderLimits, delay
-from oversight.engine.providers.payload import body_start, loaded
-from oversight.engine.providers.transport import PROXY_MEND
+from .limit_headers import HeaderLimits, delay
+from .payload import body_start, loaded
+from .transport import PROXY_MEND
 
 _QUOTA_CODES = {
     "insufficient_quota",

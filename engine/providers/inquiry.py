@@ -7,10 +7,10 @@ from typing import Any
 
 import orjson
 
-from oversight.engine.errors import EngineError, Unreachable
-from oversight.engine.providers.catalogue import entry
-from oversight.engine.providers.secret import Secret
-from oversight.engine.providers.settings import Settings
+from ..errors import EngineError, Unreachable
+from .catalogue import entry
+from .secret import Secret
+from .settings import Settings
 
 INQUIRY_TIMEOUT = 20.0
 """Timeout of one request, in seconds."""

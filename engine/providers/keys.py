@@ -9,12 +9,12 @@ from urllib.parse import SplitResult, urlsplit
 import orjson
 from dotenv import dotenv_values
 
-from oversight.engine.errors import UsageError
-from oversight.engine.providers.capabilities import Api
-from oversight.engine.providers.catalogue import entry, provider_of
-from oversight.engine.providers.provider_settings import ProviderSettings
-from oversight.engine.providers.settings import Settings
-from oversight.engine.providers.transport import DEADLINE
+from ..errors import UsageError
+from .capabilities import Api
+from .catalogue import entry, provider_of
+from .provider_settings import ProviderSettings
+from .settings import Settings
+from .transport import DEADLINE
 
 UNROUTED = orjson.dumps(ProviderSettings().routing()).decode()
 """The default routing as JSON; it does not affect the identity, since every call has it."""

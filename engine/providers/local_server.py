@@ -4,10 +4,10 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from oversight.engine.errors import Unreachable
-from oversight.engine.providers.catalogue import entry
-from oversight.engine.providers.inquiry import Unanswered, inquire
-from oversight.engine.providers.settings import Settings
+from ..errors import Unreachable
+from .catalogue import entry
+from .inquiry import Unanswered, inquire
+from .settings import Settings
 
 OLLAMA_CONTEXT = 4_096
 """Ollama's default context, in tokens."""

@@ -5,9 +5,9 @@ import sys
 from asyncio.subprocess import Process
 from collections.abc import Callable, Mapping
 
-from oversight.engine.errors import ProviderDown
-from oversight.engine.local.weights import weights
-from oversight.engine.providers.transport import Response, Transport
+from ..errors import ProviderDown
+from ..local.weights import weights
+from .transport import Response, Transport
 
 START_TIMEOUT = 60.0
 """Timeout (s) of the server's start, in which it loads its model."""

@@ -6,10 +6,10 @@ from datetime import date
 from typing import Any
 from urllib.parse import quote
 
-from oversight.engine.providers.capabilities import Abilities
-from oversight.engine.providers.inquiry import inquire
-from oversight.engine.providers.retirements import Retirement
-from oversight.engine.providers.settings import Settings
+from .capabilities import Abilities
+from .inquiry import inquire
+from .retirements import Retirement
+from .settings import Settings
 
 _EFFORTS = ("low", "medium", "high", "xhigh", "max")
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import orjson
 
-from oversight.cache.call import Call, Effort, Message
-from oversight.cache.reply import Outcome, Reply, Token, ToolCall, Usage
-from oversight.engine.errors import OutcomeUnknown
-from oversight.engine.providers.capabilities import Abilities, abilities
-from oversight.engine.providers.payload import (
+from ...cache.call import Call, Effort, Message
+from ...cache.reply import Outcome, Reply, Token, ToolCall, Usage
+from ..errors import OutcomeUnknown
+from .capabilities import Abilities, abilities
+from .payload import (
     brief,
     compact,
     count,
@@ -19,7 +19,7 @@ from oversight.engine.providers.payload import (
     parts,
     text,
 )
-from oversight.engine.providers.wire import Wire
+from .wire import Wire
 
 _OUTCOMES: dict[str, Outcome] = {
     "stop": "ok",

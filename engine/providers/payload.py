@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from oversight.engine.errors import InvalidRequest, Malformed
+from ..errors import InvalidRequest, Malformed
 
 _SHOWN = 200
 _HALF = re.compile("[\ud800-\udfff]")

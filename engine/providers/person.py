@@ -1,9 +1,9 @@
 """The provider of persons while no pages are served: only stored replies can be used."""
 
-from oversight.cache.call import Call
-from oversight.cache.reply import Reply
-from oversight.engine.errors import ProviderDown
-from oversight.engine.providers.provider import Provider
+from ...cache.call import Call
+from ...cache.reply import Reply
+from ..errors import ProviderDown
+from .provider import Provider
 
 
 class AbsentPersons(Provider):

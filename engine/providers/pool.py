@@ -9,9 +9,9 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from oversight.engine.errors import Malformed, OutcomeUnknown, ProviderDown, Unreachable
-from oversight.engine.providers.diagnosis import distrust, mix_up
-from oversight.engine.providers.exchange import (
+from ..errors import Malformed, OutcomeUnknown, ProviderDown, Unreachable
+from .diagnosis import distrust, mix_up
+from .exchange import (
     FAILURES,
     Exchange,
     Overflow,
@@ -20,10 +20,10 @@ from oversight.engine.providers.exchange import (
     Sending,
     Straight,
 )
-from oversight.engine.providers.secret import Secret
-from oversight.engine.providers.settings import Settings
-from oversight.engine.providers.traces import chain, forget
-from oversight.engine.providers.transport import BODY_CAP, PROXY_MEND, Response
+from .secret import Secret
+from .settings import Settings
+from .traces import chain, forget
+from .transport import BODY_CAP, PROXY_MEND, Response
 
 
 class ConnectionPool:

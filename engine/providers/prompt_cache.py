@@ -2,8 +2,8 @@
 
 from itertools import takewhile
 
-from oversight.cache.call import Call, Message, ToolSpec
-from oversight.engine.providers.capabilities import abilities
+from ...cache.call import Call, Message, ToolSpec
+from .capabilities import abilities
 
 _CHARACTERS_A_TOKEN = 4
 

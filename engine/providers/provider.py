@@ -4,14 +4,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TypeAlias
 
-from oversight.cache.call import Call
-from oversight.cache.reply import Reply
-from oversight.engine.errors import EngineError, KeyRepeated, OutcomeUnknown
-from oversight.engine.providers.limit_headers import HeaderLimits
-from oversight.engine.providers.secret import HIDDEN
-from oversight.engine.providers.traces import forget
-from oversight.engine.providers.transport import DEADLINE, Response, Transport
-from oversight.engine.providers.wire import Wire
+from ...cache.call import Call
+from ...cache.reply import Reply
+from ..errors import EngineError, KeyRepeated, OutcomeUnknown
+from .limit_headers import HeaderLimits
+from .secret import HIDDEN
+from .traces import forget
+from .transport import DEADLINE, Response, Transport
+from .wire import Wire
 
 Hear: TypeAlias = Callable[[str, HeaderLimits], None]
 """Callback after each answer: the model, and the rate limits that its server states."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from oversight.engine.providers.transport import DEADLINE
+from .transport import DEADLINE
 
 LONGEST = 86_400.0
 """Maximum deadline of one exchange, in seconds: a day."""

@@ -6,13 +6,13 @@ from typing import Any
 
 import orjson
 
-from oversight.cache.call import Call, Message
-from oversight.cache.reply import Outcome, Reply, Token, ToolCall, Usage
-from oversight.engine.errors import ModelNotFound
-from oversight.engine.providers.capabilities import abilities
-from oversight.engine.providers.openai_wire import tokens
-from oversight.engine.providers.payload import brief, compact, count, foreign, given_json, text
-from oversight.engine.providers.wire import Wire
+from ...cache.call import Call, Message
+from ...cache.reply import Outcome, Reply, Token, ToolCall, Usage
+from ..errors import ModelNotFound
+from .capabilities import abilities
+from .openai_wire import tokens
+from .payload import brief, compact, count, foreign, given_json, text
+from .wire import Wire
 
 _OUTCOMES: dict[str, Outcome] = {
     "completed": "ok",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     )
     from openai import AsyncAzureOpenAI, AsyncOpenAI
 
-    from oversight.engine.providers.settings import Settings
+    from .settings import Settings
 
 
 def load_clients() -> None:

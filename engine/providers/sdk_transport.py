@@ -15,12 +15,12 @@ import httpx2
 import orjson
 from yarl import URL
 
-from oversight.engine.errors import AuthenticationFailed, EngineError
-from oversight.engine.providers.aiohttp_transport import overdue
-from oversight.engine.providers.deadline import within
-from oversight.engine.providers.exchange import Sending
-from oversight.engine.providers.pool import ConnectionPool
-from oversight.engine.providers.transport import Response, Transport
+from ..errors import AuthenticationFailed, EngineError
+from .aiohttp_transport import overdue
+from .deadline import within
+from .exchange import Sending
+from .pool import ConnectionPool
+from .transport import Response, Transport
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic, AsyncAnthropicBedrock, AsyncAnthropicVertex

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from oversight.engine.providers.capabilities import Api
-from oversight.engine.providers.transport import DEADLINE
+from .capabilities import Api
+from .transport import DEADLINE
 
 
 @dataclass(frozen=True, slots=True)

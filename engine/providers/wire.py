@@ -4,12 +4,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from oversight.cache.call import Call
-from oversight.cache.reply import Reply
-from oversight.engine.errors import Malformed, UnrecognizedReply
-from oversight.engine.providers.fault import inside_200, read_fault
-from oversight.engine.providers.limit_headers import HeaderLimits, duration_limits
-from oversight.engine.providers.payload import body_start, brief, tree
+from ...cache.call import Call
+from ...cache.reply import Reply
+from ..errors import Malformed, UnrecognizedReply
+from .fault import inside_200, read_fault
+from .limit_headers import HeaderLimits, duration_limits
+from .payload import body_start, brief, tree
 
 Headers: TypeAlias = Mapping[str, str]
 """HTTP headers, looked up by lower-case name."""

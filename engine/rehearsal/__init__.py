@@ -1,7 +1,7 @@
 """A local mock server that behaves like the vendors' servers, faults included."""
 
-from oversight.engine.rehearsal.answers import Responder, filler
-from oversight.engine.rehearsal.profile import (
+from .answers import Responder, filler
+from .profile import (
     FAULT_KINDS,
     PROFILES,
     FaultKind,
@@ -9,7 +9,7 @@ from oversight.engine.rehearsal.profile import (
     Profile,
     load_profile,
 )
-from oversight.engine.rehearsal.server import MockServer
+from .server import MockServer
 
 __all__ = [
     "FAULT_KINDS",

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import click
 
-from oversight.engine.errors import UsageError
-from oversight.engine.rehearsal.answers import Responder, filler
-from oversight.engine.rehearsal.clock import FastLoop
-from oversight.engine.rehearsal.profile import Profile, load_profile
-from oversight.engine.rehearsal.server import MockServer
-from oversight.engine.system.loop import event_loop
+from ..errors import UsageError
+from ..system.loop import event_loop
+from .answers import Responder, filler
+from .clock import FastLoop
+from .profile import Profile, load_profile
+from .server import MockServer
 
 
 @click.command()
@@ -73,8 +73,8 @@ async def _serve(profile: Profile, answer: Responder, port: int, attached: bool)
 
 def _actors(sweep: Path, overrides: tuple[str, ...], limit: int | None) -> Responder:
     """A responder of simulated models in place of the sweep's models."""
-    from oversight.engine.rehearsal.rehearsed import actors
-    from oversight.engine.runs.loaded_sweep import open_sweep
+    from ..runs.loaded_sweep import open_sweep
+    from .rehearsed import actors
 
     return actors(open_sweep(sweep, overrides, limit))
 

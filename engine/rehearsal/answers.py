@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 import orjson
 
-from oversight.cache.call import Call
-from oversight.cache.reply import Reply, Token, ToolCall, Usage
-from oversight.engine.simulation import SimProvider
-from oversight.engine.simulation.form import Contents, fill_form
+from ...cache.call import Call
+from ...cache.reply import Reply, Token, ToolCall, Usage
+from ..simulation import SimProvider
+from ..simulation.form import Contents, fill_form
 
 Responder: TypeAlias = Callable[[Call], Reply]
 """Produces the model's reply to a call. The call's model has no provider prefix, and its draw is

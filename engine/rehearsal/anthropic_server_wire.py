@@ -6,11 +6,11 @@ from typing import Any
 
 import orjson
 
-from oversight.cache.call import Call, Effort, Message, Request
-from oversight.cache.reply import Outcome, Reply, ToolCall
-from oversight.engine.rehearsal.meter import MeterReading
-from oversight.engine.rehearsal.profile import FaultKind
-from oversight.engine.rehearsal.server_wire import (
+from ...cache.call import Call, Effort, Message, Request
+from ...cache.reply import Outcome, Reply, ToolCall
+from .meter import MeterReading
+from .profile import FaultKind
+from .server_wire import (
     ServerWire,
     input_tokens,
     json_text,

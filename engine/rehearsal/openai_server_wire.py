@@ -4,11 +4,11 @@ from typing import Any
 
 import orjson
 
-from oversight.cache.call import Call, Message, Request
-from oversight.cache.reply import Outcome, Reply, ToolCall
-from oversight.engine.rehearsal.meter import MeterReading
-from oversight.engine.rehearsal.profile import FaultKind
-from oversight.engine.rehearsal.server_wire import (
+from ...cache.call import Call, Message, Request
+from ...cache.reply import Outcome, Reply, ToolCall
+from .meter import MeterReading
+from .profile import FaultKind
+from .server_wire import (
     REFUSAL,
     ServerWire,
     input_tokens,
@@ -16,7 +16,7 @@ from oversight.engine.rehearsal.server_wire import (
     response_format,
     tool_spec,
 )
-from oversight.engine.rehearsal.vendor_rules import Endpoint, thought_signature
+from .vendor_rules import Endpoint, thought_signature
 
 _COMPLAINTS: dict[str, tuple[int, str, str | int, str]] = {
     # status, type, code, message

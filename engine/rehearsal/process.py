@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from oversight.engine.errors import UsageError
+from ..errors import UsageError
 
 
 @contextmanager

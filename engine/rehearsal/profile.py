@@ -8,7 +8,7 @@ from typing import Annotated, Literal, TypeAlias, get_args
 import yaml
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from oversight.engine.errors import UsageError
+from ..errors import UsageError
 
 FaultKind: TypeAlias = Literal[
     # Instead of an answer, and free:

@@ -11,17 +11,17 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from oversight.engine.accounting.ledger import UsageTotals, sum_usage
-from oversight.engine.models.router import Models
-from oversight.engine.planning.estimate import Plan
-from oversight.engine.providers.catalogue import entry, provider_of
-from oversight.engine.rehearsal.answers import Responder, simulated
-from oversight.engine.runs.loaded_sweep import LoadedSweep, load_sweep
-from oversight.engine.runs.walk import stand_ins, world_of
-from oversight.engine.simulation import SimProvider
-from oversight.engine.simulation.model import PREFIX
-from oversight.engine.sweeps.sweepfile import SweepFile
-from oversight.engine.throughput import Resource
+from ..accounting.ledger import UsageTotals, sum_usage
+from ..models.router import Models
+from ..planning.estimate import Plan
+from ..providers.catalogue import entry, provider_of
+from ..runs.loaded_sweep import LoadedSweep, load_sweep
+from ..runs.walk import stand_ins, world_of
+from ..simulation import SimProvider
+from ..simulation.model import PREFIX
+from ..sweeps.sweepfile import SweepFile
+from ..throughput import Resource
+from .answers import Responder, simulated
 
 REHEARSAL_KEY = "rehearsal"
 """Dummy value of every key, region and project."""

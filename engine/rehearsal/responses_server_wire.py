@@ -6,17 +6,17 @@ from typing import Any
 
 import orjson
 
-from oversight.cache.call import Call, Message, MessageRole, Request
-from oversight.cache.reply import Reply, ToolCall
-from oversight.engine.rehearsal.openai_server_wire import OpenAIServerWire, scored_tokens
-from oversight.engine.rehearsal.server_wire import (
+from ...cache.call import Call, Message, MessageRole, Request
+from ...cache.reply import Reply, ToolCall
+from .openai_server_wire import OpenAIServerWire, scored_tokens
+from .server_wire import (
     REFUSAL,
     input_tokens,
     output_tokens,
     response_format,
     tool_spec,
 )
-from oversight.engine.rehearsal.vendor_rules import Endpoint
+from .vendor_rules import Endpoint
 
 _STOPS = {"truncated": "max_output_tokens"}
 

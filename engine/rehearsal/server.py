@@ -17,20 +17,20 @@ from urllib.parse import unquote
 
 import orjson
 
-from oversight.cache.call import Call
-from oversight.cache.reply import Reply
-from oversight.engine.errors import EngineError
-from oversight.engine.rehearsal.answers import Responder, filler
-from oversight.engine.rehearsal.anthropic_server_wire import AnthropicServerWire
-from oversight.engine.rehearsal.connection import Connection, ServerRequest
-from oversight.engine.rehearsal.meter import ServerBudgets
-from oversight.engine.rehearsal.openai_server_wire import OpenAIServerWire
-from oversight.engine.rehearsal.profile import PROFILES, FaultKind, Profile
-from oversight.engine.rehearsal.responses_server_wire import ResponsesServerWire
-from oversight.engine.rehearsal.server_desk import ServerDesk
-from oversight.engine.rehearsal.server_wire import ServerWire, input_tokens, output_tokens
-from oversight.engine.rehearsal.trouble import refuse, spoil
-from oversight.engine.rehearsal.vendor_rules import VendorRefusal, vendor_model, vendor_refusal
+from ...cache.call import Call
+from ...cache.reply import Reply
+from ..errors import EngineError
+from .answers import Responder, filler
+from .anthropic_server_wire import AnthropicServerWire
+from .connection import Connection, ServerRequest
+from .meter import ServerBudgets
+from .openai_server_wire import OpenAIServerWire
+from .profile import PROFILES, FaultKind, Profile
+from .responses_server_wire import ResponsesServerWire
+from .server_desk import ServerDesk
+from .server_wire import ServerWire, input_tokens, output_tokens
+from .trouble import refuse, spoil
+from .vendor_rules import VendorRefusal, vendor_model, vendor_refusal
 
 _OPENAI, _ANTHROPIC, _RESPONSES = OpenAIServerWire(), AnthropicServerWire(), ResponsesServerWire()
 

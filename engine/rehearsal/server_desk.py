@@ -12,9 +12,9 @@ from urllib.parse import parse_qs
 
 import orjson
 
-from oversight.engine.rehearsal.connection import Connection, ServerRequest
-from oversight.engine.rehearsal.profile import BatchProfile
-from oversight.engine.rehearsal.server_wire import ServerWire
+from .connection import Connection, ServerRequest
+from .profile import BatchProfile
+from .server_wire import ServerWire
 
 Vendor: TypeAlias = Literal["openai", "anthropic"]
 LineFate: TypeAlias = Literal[

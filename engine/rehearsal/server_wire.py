@@ -6,11 +6,11 @@ from typing import Any
 
 import orjson
 
-from oversight.cache.call import Call, ResponseFormat, ToolSpec
-from oversight.cache.reply import Reply
-from oversight.engine.rehearsal.meter import MeterReading
-from oversight.engine.rehearsal.profile import FaultKind
-from oversight.engine.rehearsal.vendor_rules import Endpoint
+from ...cache.call import Call, ResponseFormat, ToolSpec
+from ...cache.reply import Reply
+from .meter import MeterReading
+from .profile import FaultKind
+from .vendor_rules import Endpoint
 
 REFUSAL = "I cannot help with that."
 """Text of a refusal if the model gave none."""

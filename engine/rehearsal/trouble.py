@@ -4,9 +4,9 @@ import asyncio
 import gzip
 from functools import lru_cache
 
-from oversight.engine.rehearsal.connection import Connection
-from oversight.engine.rehearsal.profile import FaultKind, Profile
-from oversight.engine.rehearsal.server_wire import ServerWire
+from .connection import Connection
+from .profile import FaultKind, Profile
+from .server_wire import ServerWire
 
 _DRIP_INTERVAL = 0.4
 """Seconds between the bytes of a dripping answer; a read timeout longer than this never fires."""

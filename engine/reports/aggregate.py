@@ -4,16 +4,16 @@ from collections import Counter
 
 import numpy as np
 
-from oversight.engine.reports.cell_index import CellIndex
-from oversight.engine.reports.failures import called
-from oversight.engine.reports.secondary import SecondaryMeasures
-from oversight.engine.runs.outcome import OutcomeRecord
-from oversight.engine.sweeps.sweep import Sweep
-from oversight.protocols.judges.logprob import ENOUGH
-from oversight.protocols.scores import TIE
-from oversight.protocols.scoring.arrays import Flags, Floats
-from oversight.protocols.scoring.world_table import WorldBlock, WorldTable
-from oversight.protocols.scoring.worlds import Worlds
+from ...protocols.judges.logprob import ENOUGH
+from ...protocols.scores import TIE
+from ...protocols.scoring.arrays import Flags, Floats
+from ...protocols.scoring.world_table import WorldBlock, WorldTable
+from ...protocols.scoring.worlds import Worlds
+from ..runs.outcome import OutcomeRecord
+from ..sweeps.sweep import Sweep
+from .cell_index import CellIndex
+from .failures import called
+from .secondary import SecondaryMeasures
 
 DOUBTS = ("refused", "conceded", "off_side")
 """What puts a verdict in doubt, by the names under which it is counted."""

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from oversight.engine.sweeps.rows import Row
-from oversight.protocols.agents.agent import Speaker
-from oversight.protocols.drafting.best_of import BestOf
+from ...protocols.agents.agent import Speaker
+from ...protocols.drafting.best_of import BestOf
+from ..sweeps.rows import Row
 
 
 @dataclass(frozen=True, slots=True)

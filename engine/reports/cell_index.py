@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from oversight.engine.sweeps.sweep import Sweep
-from oversight.protocols.scoring.arrays import Flags, Floats, Places
+from ...protocols.scoring.arrays import Flags, Floats, Places
+from ..sweeps.sweep import Sweep
 
 
 @dataclass(frozen=True, slots=True, eq=False)

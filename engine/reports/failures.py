@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from oversight.engine.runs.outcome import OutcomeRecord
-from oversight.engine.sweeps.sweep import Sweep
-from oversight.protocols.judges import DistributionJudge, LogprobJudge
-from oversight.protocols.transcript import Failure
+from ...protocols.judges import DistributionJudge, LogprobJudge
+from ...protocols.transcript import Failure
+from ..runs.outcome import OutcomeRecord
+from ..sweeps.sweep import Sweep
 
 WORDS = {
     "BadCall": "refused by the server",

@@ -1,8 +1,8 @@
 """Figures as tables show them; – where there is none."""
 
-from oversight.engine.display.quantity import signed
-from oversight.engine.display.table import error_text
-from oversight.protocols.scoring.statistics import Estimate
+from ...protocols.scoring.statistics import Estimate
+from ..display.quantity import signed
+from ..display.table import error_text
 
 
 def estimated(figure: Estimate | None, digits: int = 2, *, sign: bool = True) -> str:

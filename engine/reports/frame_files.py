@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import orjson
 
-from oversight.engine.display.table import inert
-from oversight.engine.errors import UsageError
-from oversight.engine.reports.frame_pool import encoded_chunks
-from oversight.engine.reports.frame_tables import TABLES, Columns, Kind
-from oversight.engine.reports.frames import FrameReader, FrameSource, TableLines
+from ..display.table import inert
+from ..errors import UsageError
+from .frame_pool import encoded_chunks
+from .frame_tables import TABLES, Columns, Kind
+from .frames import FrameReader, FrameSource, TableLines
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any, Self, TypeAlias
 
-from oversight.engine.reports.frame_tables import TABLES, Columns
-from oversight.engine.reports.frames import FrameReader, FrameSource, TableLines
-from oversight.engine.system.garbage import gc_relaxed
-from oversight.engine.system.loop import event_loop
+from ..system.garbage import gc_relaxed
+from ..system.loop import event_loop
+from .frame_tables import TABLES, Columns
+from .frames import FrameReader, FrameSource, TableLines
 
 Encode: TypeAlias = Callable[[Columns, TableLines], Any]
 """Lines of a table in the form in which its file takes them."""

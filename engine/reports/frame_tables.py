@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from oversight.protocols.scores import SCORES
-from oversight.protocols.scoring.worlds import BETAS, beta_name
+from ...protocols.scores import SCORES
+from ...protocols.scoring.worlds import BETAS, beta_name
 
 Kind: TypeAlias = Literal["text", "word", "int", "float", "flag", "floats", "time", "json"]
 """Of a column: free text; text of few values; …; JSON in a text."""

@@ -17,21 +17,21 @@ from typing import Any, Self, TypeAlias
 
 import orjson
 
-from oversight.cache.errors import ReplayMiss
-from oversight.cache.store import Reader
-from oversight.engine.accounting.prices import PriceList
-from oversight.engine.reports.axes import axes
-from oversight.engine.reports.frame_tables import FROM_OUTCOMES, SPENT, TABLES
-from oversight.engine.reports.replayed import Recorded, ReplayedCell, replayed_cells
-from oversight.engine.reports.results import collect
-from oversight.engine.runs.loaded_sweep import LoadedSweep
-from oversight.engine.runs.outcome import OutcomeRecord
-from oversight.engine.runs.outcome_index import OutcomeIndex
-from oversight.engine.runs.run_folder import OUTCOMES, outcomes
-from oversight.engine.sweeps.sweep import Cell
-from oversight.protocols.scores import SCORES, applicable
-from oversight.protocols.scoring.worlds import BETAS
-from oversight.protocols.transcript import Verdict
+from ...cache.errors import ReplayMiss
+from ...cache.store import Reader
+from ...protocols.scores import SCORES, applicable
+from ...protocols.scoring.worlds import BETAS
+from ...protocols.transcript import Verdict
+from ..accounting.prices import PriceList
+from ..runs.loaded_sweep import LoadedSweep
+from ..runs.outcome import OutcomeRecord
+from ..runs.outcome_index import OutcomeIndex
+from ..runs.run_folder import OUTCOMES, outcomes
+from ..sweeps.sweep import Cell
+from .axes import axes
+from .frame_tables import FROM_OUTCOMES, SPENT, TABLES
+from .replayed import Recorded, ReplayedCell, replayed_cells
+from .results import collect
 
 TableLines: TypeAlias = Sequence[tuple[Any, ...]]
 """Some lines of a table; one value a column, None where there is nothing."""

@@ -8,8 +8,8 @@ something is off there is one example and one advice.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from oversight.engine.display.quantity import counted
-from oversight.engine.runs.outcome import OutcomeRecord
+from ..display.quantity import counted
+from ..runs.outcome import OutcomeRecord
 
 OFF = 0.01
 """Share of cells from which on a trouble is worth a word."""

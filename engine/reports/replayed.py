@@ -3,15 +3,15 @@
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
-from oversight.cache.address import store_key
-from oversight.cache.call import Call, Identity
-from oversight.cache.errors import ReplayMiss
-from oversight.cache.record import stored_at, stored_reply
-from oversight.cache.reply import Reply
-from oversight.cache.store import Reader
-from oversight.engine.runs.loaded_sweep import LoadedSweep
-from oversight.engine.runs.scheduler import CellOutcome, attempt
-from oversight.engine.sweeps.sweep import Cell
+from ...cache.address import store_key
+from ...cache.call import Call, Identity
+from ...cache.errors import ReplayMiss
+from ...cache.record import stored_at, stored_reply
+from ...cache.reply import Reply
+from ...cache.store import Reader
+from ..runs.loaded_sweep import LoadedSweep
+from ..runs.scheduler import CellOutcome, attempt
+from ..sweeps.sweep import Cell
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,14 @@ from typing import Any
 
 import orjson
 
-from oversight.engine.display.columns import lines_csv, plain_line
-from oversight.engine.display.table import Table, formatted
-from oversight.engine.errors import RunFolderError
-from oversight.engine.reports.results import Results
-from oversight.engine.reports.row_columns import columns
-from oversight.engine.reports.tables import tables
-from oversight.engine.runs.run_folder import REPORT
-from oversight.engine.system.files import replace_file
+from ..display.columns import lines_csv, plain_line
+from ..display.table import Table, formatted
+from ..errors import RunFolderError
+from ..runs.run_folder import REPORT
+from ..system.files import replace_file
+from .results import Results
+from .row_columns import columns
+from .tables import tables
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,27 +6,27 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
-from oversight.cache.address import value_address
-from oversight.engine.reports.aggregate import OutcomeTable
-from oversight.engine.reports.axes import Axes, axes
-from oversight.engine.reports.health import Health, HealthCheck
-from oversight.engine.reports.secondary import ByWorld, MeasureKind
-from oversight.engine.runs.outcome import OutcomeRecord
-from oversight.engine.sweeps.rows import Row
-from oversight.engine.sweeps.sweep import Sweep
-from oversight.protocols.mechanisms.baselines import NaiveJudge
-from oversight.protocols.scoring.bounds import Bounds
-from oversight.protocols.scoring.clustered import by_cluster, codes, cr3, degrees
-from oversight.protocols.scoring.power import reach
-from oversight.protocols.scoring.sample import Sample, paired
-from oversight.protocols.scoring.statistics import (
+from ...cache.address import value_address
+from ...protocols.mechanisms.baselines import NaiveJudge
+from ...protocols.scoring.bounds import Bounds
+from ...protocols.scoring.clustered import by_cluster, codes, cr3, degrees
+from ...protocols.scoring.power import reach
+from ...protocols.scoring.sample import Sample, paired
+from ...protocols.scoring.statistics import (
     Estimate,
     estimates,
     exact_at_the_ends,
     unresampled,
 )
-from oversight.protocols.scoring.world_table import RowSamples
-from oversight.protocols.scoring.worlds import BETAS
+from ...protocols.scoring.world_table import RowSamples
+from ...protocols.scoring.worlds import BETAS
+from ..runs.outcome import OutcomeRecord
+from ..sweeps.rows import Row
+from ..sweeps.sweep import Sweep
+from .aggregate import OutcomeTable
+from .axes import Axes, axes
+from .health import Health, HealthCheck
+from .secondary import ByWorld, MeasureKind
 
 
 @dataclass(frozen=True, slots=True)

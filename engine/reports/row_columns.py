@@ -7,14 +7,14 @@ from itertools import product
 from operator import attrgetter
 from typing import Any
 
-from oversight.engine.display.columns import Column
-from oversight.engine.display.quantity import signed
-from oversight.engine.reports.axes import Axes
-from oversight.engine.reports.figure_text import estimated, percent
-from oversight.engine.reports.results import ByChoice, Mean, Results, RowResult
-from oversight.protocols.scoring.bounds import Bounds
-from oversight.protocols.scoring.statistics import Estimate
-from oversight.protocols.scoring.worlds import BETAS, beta_name
+from ...protocols.scoring.bounds import Bounds
+from ...protocols.scoring.statistics import Estimate
+from ...protocols.scoring.worlds import BETAS, beta_name
+from ..display.columns import Column
+from ..display.quantity import signed
+from .axes import Axes
+from .figure_text import estimated, percent
+from .results import ByChoice, Mean, Results, RowResult
 
 PARTS = (
     "mean",

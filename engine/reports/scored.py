@@ -5,12 +5,12 @@ from itertools import chain
 
 import numpy as np
 
-from oversight.engine.reports.axes import Axes
-from oversight.engine.reports.results import Figures, Results, RowResult
-from oversight.engine.reports.verdicts import Verdicts
-from oversight.protocols.scores import SCORES, Compat
-from oversight.protocols.scoring.world_table import WorldBlock, WorldTable
-from oversight.protocols.scoring.worlds import Worlds
+from ...protocols.scores import SCORES, Compat
+from ...protocols.scoring.world_table import WorldBlock, WorldTable
+from ...protocols.scoring.worlds import Worlds
+from .axes import Axes
+from .results import Figures, Results, RowResult
+from .verdicts import Verdicts
 
 
 def world_table(questions: Sequence[Verdicts], compat: Compat = "none") -> WorldTable:

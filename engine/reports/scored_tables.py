@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from oversight.engine.display.columns import Column, as_table
-from oversight.engine.display.quantity import counted, signed
-from oversight.engine.display.table import Table, error_text
-from oversight.engine.reports.results import Results
-from oversight.protocols.scores import Compat
-from oversight.protocols.scoring.bounds import Bounds
-from oversight.protocols.scoring.statistics import Estimate
-from oversight.protocols.scoring.worlds import beta_name
+from ...protocols.scores import Compat
+from ...protocols.scoring.bounds import Bounds
+from ...protocols.scoring.statistics import Estimate
+from ...protocols.scoring.worlds import beta_name
+from ..display.columns import Column, as_table
+from ..display.quantity import counted, signed
+from ..display.table import Table, error_text
+from .results import Results
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from oversight.engine.reports.cell_index import CellIndex
-from oversight.engine.runs.outcome import OutcomeRecord
-from oversight.engine.sweeps.sweep import Sweep
-from oversight.protocols.scoring.arrays import Flags, Floats
-from oversight.protocols.scoring.sample import Sample
+from ...protocols.scoring.arrays import Flags, Floats
+from ...protocols.scoring.sample import Sample
+from ..runs.outcome import OutcomeRecord
+from ..sweeps.sweep import Sweep
+from .cell_index import CellIndex
 
 MeasureKind: TypeAlias = Literal["choice", "measures", "counts", "captured"]
 """The answer that an open protocol's agent chose, by its place; what the protocol measured; what

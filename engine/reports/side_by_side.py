@@ -8,17 +8,17 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from oversight.engine.display.printable import controls, printable
-from oversight.engine.display.quantity import signed
-from oversight.engine.reports.failures import called
-from oversight.engine.runs.lookup import ShownWorld
-from oversight.engine.runs.scheduler import CellOutcome
-from oversight.engine.sweeps.rows import Row
-from oversight.protocols.question import Problem
-from oversight.protocols.quotes import marked
-from oversight.protocols.scores import ALL_SCORES
-from oversight.protocols.scoring.worlds import asd_weights
-from oversight.protocols.transcript import Failure, Turn, Verdict
+from ...protocols.question import Problem
+from ...protocols.quotes import marked
+from ...protocols.scores import ALL_SCORES
+from ...protocols.scoring.worlds import asd_weights
+from ...protocols.transcript import Failure, Turn, Verdict
+from ..display.printable import controls, printable
+from ..display.quantity import signed
+from ..runs.lookup import ShownWorld
+from ..runs.scheduler import CellOutcome
+from ..sweeps.rows import Row
+from .failures import called
 
 COLUMN, GAP = 38, 4
 """Characters: the least width of a world that reads well, and the space between two."""

@@ -3,24 +3,24 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from oversight.engine.display.columns import as_table
-from oversight.engine.display.quantity import signed
-from oversight.engine.display.table import Table, error_text
-from oversight.engine.reports.failures import OFTEN
-from oversight.engine.reports.figure_text import estimated
-from oversight.engine.reports.results import Results, RowResult
-from oversight.engine.reports.row_columns import (
+from ...protocols.judges.logprob import ENOUGH
+from ...protocols.scoring.clustered import FEW_CLUSTERS
+from ...protocols.scoring.statistics import Estimate
+from ...protocols.scoring.trend import Configuration, NoSlope, Slope, split_half_trend, trend
+from ...protocols.scoring.worlds import beta_name
+from ..display.columns import as_table
+from ..display.quantity import signed
+from ..display.table import Table, error_text
+from .failures import OFTEN
+from .figure_text import estimated
+from .results import Results, RowResult
+from .row_columns import (
     CHOICE_COLUMNS,
     columns,
     n_text,
     naming_columns,
     naming_words,
 )
-from oversight.protocols.judges.logprob import ENOUGH
-from oversight.protocols.scoring.clustered import FEW_CLUSTERS
-from oversight.protocols.scoring.statistics import Estimate
-from oversight.protocols.scoring.trend import Configuration, NoSlope, Slope, split_half_trend, trend
-from oversight.protocols.scoring.worlds import beta_name
 
 SCORE_NAMES = {
     "brier": "Brier",

@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from oversight.engine.errors import UsageError
+from ..errors import UsageError
 
 SUM_TOLERANCE = 1e-6
 """How far the probabilities of a world may be from 1 in sum. They are scored as given."""

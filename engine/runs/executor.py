@@ -5,16 +5,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from oversight.cache.cache import CacheStatistics, Mode
-from oversight.cache.store import Store
-from oversight.engine.accounting.ledger import Ledger, UsageTotals, sum_usage
-from oversight.engine.display.progress import Snapshot
-from oversight.engine.errors import Halt
-from oversight.engine.models.router import RunPolicy
-from oversight.engine.runs.loaded_sweep import LoadedSweep
-from oversight.engine.runs.outcome import LandedCell
-from oversight.engine.runs.run_folder import RunFolder
-from oversight.engine.sweeps.sweep import Cell
+from ...cache.cache import CacheStatistics, Mode
+from ...cache.store import Store
+from ..accounting.ledger import Ledger, UsageTotals, sum_usage
+from ..display.progress import Snapshot
+from ..errors import Halt
+from ..models.router import RunPolicy
+from ..sweeps.sweep import Cell
+from .loaded_sweep import LoadedSweep
+from .outcome import LandedCell
+from .run_folder import RunFolder
 
 Batches: TypeAlias = Callable[[RunFolder], Iterable[Iterable[Cell]]]
 

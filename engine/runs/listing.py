@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from oversight.engine.errors import RunFolderError
-from oversight.engine.runs.lock import holder
-from oversight.engine.runs.manifest import MANIFEST_FILE, read_manifest
-from oversight.engine.runs.run_folder import OUTCOMES, count_outcomes
+from ..errors import RunFolderError
+from .lock import holder
+from .manifest import MANIFEST_FILE, read_manifest
+from .run_folder import OUTCOMES, count_outcomes
 
 RUNS = Path("runs")
 """Where run folders are made, in the working folder."""

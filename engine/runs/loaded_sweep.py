@@ -6,22 +6,22 @@ from importlib.metadata import version
 from os.path import relpath
 from pathlib import Path
 
-from oversight.engine.errors import RunFolderError, UsageError
-from oversight.engine.models.router import Models
-from oversight.engine.providers.capabilities import Api
-from oversight.engine.providers.keys import environment
-from oversight.engine.runs.listing import RUNS
-from oversight.engine.runs.manifest import Manifest, read_manifest
-from oversight.engine.runs.run_folder import REPORT, SWEEP, RunFolder, read_problems
-from oversight.engine.stop import StopToken
-from oversight.engine.sweeps.document import Document
-from oversight.engine.sweeps.elsewhere import names_files
-from oversight.engine.sweeps.examples import problems_of
-from oversight.engine.sweeps.in_python import PYTHON_MARK, read_python_sweep
-from oversight.engine.sweeps.named import check_names, check_use
-from oversight.engine.sweeps.sweep import Sweep, tool_users
-from oversight.engine.sweeps.sweepfile import SweepFile, checked_sweep, read_sweep_file
-from oversight.protocols.question import Problem
+from ...protocols.question import Problem
+from ..errors import RunFolderError, UsageError
+from ..models.router import Models
+from ..providers.capabilities import Api
+from ..providers.keys import environment
+from ..stop import StopToken
+from ..sweeps.document import Document
+from ..sweeps.elsewhere import names_files
+from ..sweeps.examples import problems_of
+from ..sweeps.in_python import PYTHON_MARK, read_python_sweep
+from ..sweeps.named import check_names, check_use
+from ..sweeps.sweep import Sweep, tool_users
+from ..sweeps.sweepfile import SweepFile, checked_sweep, read_sweep_file
+from .listing import RUNS
+from .manifest import Manifest, read_manifest
+from .run_folder import REPORT, SWEEP, RunFolder, read_problems
 
 DISTRIBUTION_NAME = "oversight-bench"
 

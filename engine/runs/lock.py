@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from oversight.engine.errors import RunFolderError
+from ..errors import RunFolderError
 
 LOCK_FILE = "lock"
 

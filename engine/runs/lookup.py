@@ -6,16 +6,16 @@ from pathlib import Path
 
 import orjson
 
-from oversight.cache.call import Ask, Call
-from oversight.cache.reply import Reply
-from oversight.engine.errors import UsageError
-from oversight.engine.runs.run_folder import outcomes
-from oversight.engine.runs.scheduler import CellOutcome, attempt
-from oversight.engine.sweeps.rows import Row
-from oversight.engine.sweeps.sweep import Cell, Sweep
-from oversight.protocols.prompts.forms import REASONING, last_object
-from oversight.protocols.question import Problem
-from oversight.protocols.transcript import Verdict
+from ...cache.call import Ask, Call
+from ...cache.reply import Reply
+from ...protocols.prompts.forms import REASONING, last_object
+from ...protocols.question import Problem
+from ...protocols.transcript import Verdict
+from ..errors import UsageError
+from ..sweeps.rows import Row
+from ..sweeps.sweep import Cell, Sweep
+from .run_folder import outcomes
+from .scheduler import CellOutcome, attempt
 
 MAX_ROWS_COMPARED = 40
 """Maximum number of rows compared to find the one with the most turns."""

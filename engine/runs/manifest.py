@@ -6,9 +6,9 @@ from pathlib import Path
 
 import orjson
 
-from oversight.engine.errors import RunFolderError
-from oversight.engine.providers.capabilities import Api
-from oversight.engine.system.files import replace_file
+from ..errors import RunFolderError
+from ..providers.capabilities import Api
+from ..system.files import replace_file
 
 FORMAT = 1
 """Version of the run folder's layout."""

@@ -5,8 +5,8 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 
 from rich.console import Console
 
-from oversight.engine.display.progress import Snapshot, progress
-from oversight.engine.runs.outcome import LandedCell
+from ..display.progress import Snapshot, progress
+from .outcome import LandedCell
 
 
 class Observer:

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import msgspec
 import orjson
 
-from oversight.engine.runs.scheduler import are_probabilities
-from oversight.engine.sweeps.sweep import Cell
-from oversight.protocols.counts import Counts
-from oversight.protocols.transcript import Failure, Scalar, Verdict
+from ...protocols.counts import Counts
+from ...protocols.transcript import Failure, Scalar, Verdict
+from ..sweeps.sweep import Cell
+from .scheduler import are_probabilities
 
 FAILURE_MARK = b',"failure":{'
 """Occurs in the lines of failures only: within a text the quotes would be escaped."""

@@ -5,7 +5,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from oversight.engine.runs.outcome import OutcomeRecord, read_outcome
+from .outcome import OutcomeRecord, read_outcome
 
 LINE_START = b'{"place":'
 """How every outcome line begins."""

@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from oversight.engine.errors import RunFolderError, UsageError
-from oversight.engine.runs.listing import run_folders
-from oversight.engine.runs.loaded_sweep import LoadedSweep, load_sweep, open_run
-from oversight.engine.runs.manifest import Manifest, read_manifest
-from oversight.engine.runs.outcome import LandedCell, read_outcome
-from oversight.engine.runs.run_folder import lines
-from oversight.engine.sweeps.sweep import Sweep
-from oversight.engine.sweeps.sweepfile import SweepFile
-from oversight.protocols.question import Problem
+from ...protocols.question import Problem
+from ..errors import RunFolderError, UsageError
+from ..sweeps.sweep import Sweep
+from ..sweeps.sweepfile import SweepFile
+from .listing import run_folders
+from .loaded_sweep import LoadedSweep, load_sweep, open_run
+from .manifest import Manifest, read_manifest
+from .outcome import LandedCell, read_outcome
+from .run_folder import lines
 
 
 @dataclass(frozen=True, slots=True)

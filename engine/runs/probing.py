@@ -8,15 +8,15 @@ from typing import Any
 
 import orjson
 
-from oversight.cache.call import Ask, nth
-from oversight.engine.errors import RunFolderError
-from oversight.engine.runs.scheduler import attempt
-from oversight.engine.runs.workers import failure, run_workers
-from oversight.engine.stop import StopToken
-from oversight.engine.sweeps.sweep import Cell
-from oversight.engine.system.files import append_line, unwritable, whole_lines
-from oversight.protocols.question import Problem
-from oversight.protocols.transcript import Failure, Transcript, Verdict
+from ...cache.call import Ask, nth
+from ...protocols.question import Problem
+from ...protocols.transcript import Failure, Transcript, Verdict
+from ..errors import RunFolderError
+from ..stop import StopToken
+from ..sweeps.sweep import Cell
+from ..system.files import append_line, unwritable, whole_lines
+from .scheduler import attempt
+from .workers import failure, run_workers
 
 PROBES = "probes"
 """The folder of a run's probes, with a ledger of its own: they are no part of the run."""

@@ -9,10 +9,10 @@ from typing import Any
 
 import orjson
 
-from oversight.engine.display.progress import Snapshot
-from oversight.engine.errors import RunFolderError
-from oversight.engine.runs.observer import Observer
-from oversight.engine.system.files import replace_file
+from ..display.progress import Snapshot
+from ..errors import RunFolderError
+from ..system.files import replace_file
+from .observer import Observer
 
 PROGRESS_FILE = "progress.json"
 

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from oversight.cache.bundle import BundleStore
-from oversight.cache.disk import ReadOnlyStore
-from oversight.cache.store import Reader
-from oversight.engine.errors import RunFolderError
-from oversight.engine.runs.manifest import read_manifest
-from oversight.engine.runs.stores import open_for_reading
-from oversight.engine.system.settings import is_url, store_path
+from ...cache.bundle import BundleStore
+from ...cache.disk import ReadOnlyStore
+from ...cache.store import Reader
+from ..errors import RunFolderError
+from ..system.settings import is_url, store_path
+from .manifest import read_manifest
+from .stores import open_for_reading
 
 
 @contextmanager

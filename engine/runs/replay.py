@@ -3,16 +3,16 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from oversight.cache.address import store_key
-from oversight.cache.cache import EXPLAINED_MISSES, Cache
-from oversight.cache.call import Ask, Call, Identity
-from oversight.cache.errors import ReplayMiss
-from oversight.cache.reply import Reply
-from oversight.cache.store import Reader
-from oversight.engine.runs.outcome import line
-from oversight.engine.runs.scheduler import CellOutcome, attempt, run_cells
-from oversight.engine.stop import StopToken
-from oversight.engine.sweeps.sweep import Cell
+from ...cache.address import store_key
+from ...cache.cache import EXPLAINED_MISSES, Cache
+from ...cache.call import Ask, Call, Identity
+from ...cache.errors import ReplayMiss
+from ...cache.reply import Reply
+from ...cache.store import Reader
+from ..stop import StopToken
+from ..sweeps.sweep import Cell
+from .outcome import line
+from .scheduler import CellOutcome, attempt, run_cells
 
 REPLAY_LANES = 1
 """Nothing waits in a replay, and one cell after the other meets the same first miss each time."""

@@ -7,28 +7,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from oversight.cache.cache import CacheStatistics, Mode
-from oversight.cache.store import Store
-from oversight.engine.accounting.budget import dollars
-from oversight.engine.accounting.ledger import UsageTotals, sum_usage
-from oversight.engine.accounting.ledger_file import LedgerFile
-from oversight.engine.accounting.prices import PriceList, listed
-from oversight.engine.display.progress import Snapshot
-from oversight.engine.errors import Halt, RunFolderError, StoreFailed
-from oversight.engine.models.router import RunPolicy
-from oversight.engine.providers.retirements import today
-from oversight.engine.runs.executor import Assignment, Batches, Executor, MakeExecutor
-from oversight.engine.runs.loaded_sweep import LoadedSweep, run_folder
-from oversight.engine.runs.observer import Observer
-from oversight.engine.runs.outcome import LandedCell, OutcomeRecord
-from oversight.engine.runs.progress_file import ProgressNotes
-from oversight.engine.runs.replay import REPLAY_LANES
-from oversight.engine.runs.run_folder import QUARANTINE, RunFolder, outcomes
-from oversight.engine.runs.session import RunSession
-from oversight.engine.runs.stores import open_store, shown_name, store_name
-from oversight.engine.runs.walk import require_abilities, require_service
-from oversight.engine.runs.watermark import store_watermark
-from oversight.engine.runs.workers import RETRIED_KINDS
+from ...cache.cache import CacheStatistics, Mode
+from ...cache.store import Store
+from ..accounting.budget import dollars
+from ..accounting.ledger import UsageTotals, sum_usage
+from ..accounting.ledger_file import LedgerFile
+from ..accounting.prices import PriceList, listed
+from ..display.progress import Snapshot
+from ..errors import Halt, RunFolderError, StoreFailed
+from ..models.router import RunPolicy
+from ..providers.retirements import today
+from .executor import Assignment, Batches, Executor, MakeExecutor
+from .loaded_sweep import LoadedSweep, run_folder
+from .observer import Observer
+from .outcome import LandedCell, OutcomeRecord
+from .progress_file import ProgressNotes
+from .replay import REPLAY_LANES
+from .run_folder import QUARANTINE, RunFolder, outcomes
+from .session import RunSession
+from .stores import open_store, shown_name, store_name
+from .walk import require_abilities, require_service
+from .watermark import store_watermark
+from .workers import RETRIED_KINDS
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from oversight.engine.errors import RunFolderError
-from oversight.engine.runs import lock
-from oversight.engine.runs.lock import take_lock
-from oversight.engine.runs.manifest import MANIFEST_FILE, Manifest, read_manifest, write_manifest
-from oversight.engine.runs.outcome import FAILURE_MARK, LandedCell, OutcomeRecord, read_outcome
-from oversight.engine.system.files import replace_file, unwritable, whole_lines
-from oversight.protocols.datasets.jsonl import JsonLines, jsonl
-from oversight.protocols.question import Problem
+from ...protocols.datasets.jsonl import JsonLines, jsonl
+from ...protocols.question import Problem
+from ..errors import RunFolderError
+from ..system.files import replace_file, unwritable, whole_lines
+from . import lock
+from .lock import take_lock
+from .manifest import MANIFEST_FILE, Manifest, read_manifest, write_manifest
+from .outcome import FAILURE_MARK, LandedCell, OutcomeRecord, read_outcome
 
 SWEEP, PROBLEMS, OUTCOMES = "sweep.yaml", "problems.jsonl", "outcomes.jsonl"
 REPORT, QUARANTINE = "report", "quarantine"

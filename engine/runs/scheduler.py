@@ -5,13 +5,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
-from oversight.cache.address import value_address
-from oversight.cache.call import Ask, nth
-from oversight.engine.runs.workers import failure, run_workers
-from oversight.engine.stop import StopToken
-from oversight.engine.sweeps.sweep import Cell
-from oversight.protocols.question import Question
-from oversight.protocols.transcript import Failure, Verdict
+from ...cache.address import value_address
+from ...cache.call import Ask, nth
+from ...protocols.question import Question
+from ...protocols.transcript import Failure, Verdict
+from ..stop import StopToken
+from ..sweeps.sweep import Cell
+from .workers import failure, run_workers
 
 CellOutcome: TypeAlias = Verdict | Failure
 Keep: TypeAlias = Callable[[Cell, CellOutcome], None]

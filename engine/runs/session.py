@@ -2,19 +2,19 @@
 
 from collections.abc import Awaitable, Iterable
 
-from oversight.cache.cache import Cache, CacheStatistics, Mode
-from oversight.cache.store import Store
-from oversight.engine.accounting.ledger import Ledger, UsageTotals
-from oversight.engine.errors import Halt
-from oversight.engine.models.router import Models
-from oversight.engine.runs.executor import Assignment, Executor
-from oversight.engine.runs.outcome import LandedCell, line
-from oversight.engine.runs.run_folder import RunFolder
-from oversight.engine.runs.scheduler import CellOutcome, attempt
-from oversight.engine.runs.workers import run_workers
-from oversight.engine.sweeps.sweep import Cell
-from oversight.engine.system.garbage import YOUNG, gc_relaxed
-from oversight.protocols.transcript import Failure
+from ...cache.cache import Cache, CacheStatistics, Mode
+from ...cache.store import Store
+from ...protocols.transcript import Failure
+from ..accounting.ledger import Ledger, UsageTotals
+from ..errors import Halt
+from ..models.router import Models
+from ..sweeps.sweep import Cell
+from ..system.garbage import YOUNG, gc_relaxed
+from .executor import Assignment, Executor
+from .outcome import LandedCell, line
+from .run_folder import RunFolder
+from .scheduler import CellOutcome, attempt
+from .workers import run_workers
 
 
 class LocalExecutor(Executor):

@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
-from oversight.cache.disk import DiskStore, ReadOnlyStore
-from oversight.cache.store import Reader, Store
-from oversight.engine.system.settings import STORE_VARIABLE, homely, is_url, store_path
+from ...cache.disk import DiskStore, ReadOnlyStore
+from ...cache.store import Reader, Store
+from ..system.settings import STORE_VARIABLE, homely, is_url, store_path
 
 
 def store_name(given: Path | str | None) -> str:
@@ -32,7 +32,7 @@ def open_store(named: str, id: str = "") -> Store:
     """
     if is_url(named):
         # An extra.
-        from oversight.cache.postgres import PostgresStore
+        from ...cache.postgres import PostgresStore
 
         return PostgresStore(named, id)
     return DiskStore(Path(named), id)

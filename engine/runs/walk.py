@@ -8,24 +8,24 @@ from typing import Any
 
 import orjson
 
-from oversight.cache.address import value_address
-from oversight.cache.call import Call
-from oversight.cache.reply import Reply
-from oversight.engine.errors import UsageError
-from oversight.engine.providers.capabilities import Lack, Reach, missing_abilities, plain_reach
-from oversight.engine.providers.retirements import Retirement
-from oversight.engine.runs.scheduler import attempt
-from oversight.engine.simulation import GroundTruth, SimModel, SimProvider
-from oversight.engine.simulation.chance import chance_of, share
-from oversight.engine.simulation.form import Contents, fill_form
-from oversight.engine.simulation.model import PREFIX
-from oversight.engine.sweeps.examples import problems_of
-from oversight.engine.sweeps.rows import Row
-from oversight.engine.sweeps.sweep import Cell, Sweep
-from oversight.protocols.agents.agent import Agent
-from oversight.protocols.judges import StatedJudge
-from oversight.protocols.protocol import Protocol
-from oversight.protocols.transcript import Failure
+from ...cache.address import value_address
+from ...cache.call import Call
+from ...cache.reply import Reply
+from ...protocols.agents.agent import Agent
+from ...protocols.judges import StatedJudge
+from ...protocols.protocol import Protocol
+from ...protocols.transcript import Failure
+from ..errors import UsageError
+from ..providers.capabilities import Lack, Reach, missing_abilities, plain_reach
+from ..providers.retirements import Retirement
+from ..simulation import GroundTruth, SimModel, SimProvider
+from ..simulation.chance import chance_of, share
+from ..simulation.form import Contents, fill_form
+from ..simulation.model import PREFIX
+from ..sweeps.examples import problems_of
+from ..sweeps.rows import Row
+from ..sweeps.sweep import Cell, Sweep
+from .scheduler import attempt
 
 STAND_IN = SimModel(tool_use=0.6)
 """Stands in for a model that is not simulated: its speeches are about as long, and it uses tools

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from oversight.cache.errors import StoreGone
-from oversight.cache.store import Store
-from oversight.engine.errors import RunFolderError, StoreFailed
-from oversight.engine.runs.run_folder import RunFolder
-from oversight.engine.stop import StopToken
+from ...cache.errors import StoreGone
+from ...cache.store import Store
+from ..errors import RunFolderError, StoreFailed
+from ..stop import StopToken
+from .run_folder import RunFolder
 
 NOTE_EVERY = 10.0
 """Seconds."""

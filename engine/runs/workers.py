@@ -5,8 +5,10 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
-from oversight.cache.errors import DamagedEntry, ReplayMiss, StoreError, StoreGone
-from oversight.engine.errors import (
+from ...cache.errors import DamagedEntry, ReplayMiss, StoreError, StoreGone
+from ...protocols.errors import Declined, Unreadable
+from ...protocols.transcript import Failure
+from ..errors import (
     Halt,
     NeverAnswered,
     OutOfMemory,
@@ -15,9 +17,7 @@ from oversight.engine.errors import (
     RunFolderError,
     StoreFailed,
 )
-from oversight.engine.stop import StopToken
-from oversight.protocols.errors import Declined, Unreadable
-from oversight.protocols.transcript import Failure
+from ..stop import StopToken
 
 Work = TypeVar("Work")
 Landed = TypeVar("Landed")

@@ -1,8 +1,8 @@
 """Simulated models: a provider without a wire, and their expected scores."""
 
-from oversight.engine.simulation.expected import ExpectedScores, expected_scores
-from oversight.engine.simulation.ground_truth import GroundTruth
-from oversight.engine.simulation.model import PRESETS, SimModel
-from oversight.engine.simulation.provider import SimProvider
+from .expected import ExpectedScores, expected_scores
+from .ground_truth import GroundTruth
+from .model import PRESETS, SimModel
+from .provider import SimProvider
 
 __all__ = ["PRESETS", "ExpectedScores", "GroundTruth", "SimModel", "SimProvider", "expected_scores"]

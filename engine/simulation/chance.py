@@ -3,7 +3,7 @@
 import struct
 from typing import NamedTuple
 
-from oversight.engine.simulation.model import Shift
+from .model import Shift
 
 
 class Chance(NamedTuple):

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from itertools import cycle, islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from oversight.engine.simulation.speech import in_sentences
-from oversight.protocols.prompts.forms import REASONING
+from ...protocols.prompts.forms import REASONING
+from .speech import in_sentences
 
 FormKind: TypeAlias = Literal["probabilities", "choice", "side", "rating", "other"]
 

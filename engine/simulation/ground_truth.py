@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
-from oversight.engine.errors import InvalidRequest
-from oversight.protocols.prompts.escape import escape_tags
-from oversight.protocols.prompts.render import answer_body
-from oversight.protocols.question import Problem
+from ...protocols.prompts.escape import escape_tags
+from ...protocols.prompts.render import answer_body
+from ...protocols.question import Problem
+from ..errors import InvalidRequest
 
 
 class GroundTruth:

@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 
-from oversight.cache.reply import Token
-from oversight.engine.simulation.chance import Chance, share
+from ...cache.reply import Token
+from .chance import Chance, share
 
 VARIANTS = (("{label}", 0.9), (" {label}", 0.07), ("({label}", 0.03))
 """(form, share): ways to write a label as one token, and their shares of its probability."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from oversight.cache.address import value_address
+from ...cache.address import value_address
 
 PREFIX = "sim/"
 """Prefix of the names of simulated models."""

@@ -3,11 +3,11 @@
 import re
 from functools import cached_property
 
-from oversight.engine.simulation.chance import Chance
-from oversight.engine.simulation.ground_truth import GroundTruth
-from oversight.engine.simulation.model import nats_summed
-from oversight.engine.simulation.speech import SideCase, stated_strength
-from oversight.protocols.prompts.parse import read_question, read_turns
+from ...protocols.prompts.parse import read_question, read_turns
+from .chance import Chance
+from .ground_truth import GroundTruth
+from .model import nats_summed
+from .speech import SideCase, stated_strength
 
 
 class ParsedQuestion:

@@ -10,15 +10,15 @@ import asyncio
 from collections.abc import Mapping
 from functools import lru_cache
 
-from oversight.cache.call import Call
-from oversight.cache.reply import Outcome, Reply, Token, ToolCall, Usage
-from oversight.engine.errors import InvalidRequest, ModelNotFound
-from oversight.engine.simulation.chance import chance_of, share
-from oversight.engine.simulation.ground_truth import GroundTruth
-from oversight.engine.simulation.model import PRESETS, SimModel
-from oversight.engine.simulation.parsed_question import ParsedQuestion
-from oversight.engine.simulation.simulated_call import SimulatedCall, system_of
-from oversight.protocols.prompts.parse import find_question
+from ...cache.call import Call
+from ...cache.reply import Outcome, Reply, Token, ToolCall, Usage
+from ...protocols.prompts.parse import find_question
+from ..errors import InvalidRequest, ModelNotFound
+from .chance import chance_of, share
+from .ground_truth import GroundTruth
+from .model import PRESETS, SimModel
+from .parsed_question import ParsedQuestion
+from .simulated_call import SimulatedCall, system_of
 
 VERSION = 1
 """Version of simulated replies; increment it if a model would answer the same call differently."""

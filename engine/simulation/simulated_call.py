@@ -6,17 +6,17 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from oversight.cache.call import Call
-from oversight.cache.reply import Token, ToolCall
-from oversight.engine.simulation import judgement
-from oversight.engine.simulation.chance import Chance, share
-from oversight.engine.simulation.form import Contents, fill_form, form_kind
-from oversight.engine.simulation.model import SimModel
-from oversight.engine.simulation.parsed_question import ParsedQuestion
-from oversight.engine.simulation.speech import excerpt, neutral
-from oversight.protocols.drafting.side_check import NO_SIDE
-from oversight.protocols.prompts.forms import REASONING
-from oversight.protocols.prompts.parse import Todo, find_question, read_instructions
+from ...cache.call import Call
+from ...cache.reply import Token, ToolCall
+from ...protocols.drafting.side_check import NO_SIDE
+from ...protocols.prompts.forms import REASONING
+from ...protocols.prompts.parse import Todo, find_question, read_instructions
+from . import judgement
+from .chance import Chance, share
+from .form import Contents, fill_form, form_kind
+from .model import SimModel
+from .parsed_question import ParsedQuestion
+from .speech import excerpt, neutral
 
 Said: TypeAlias = tuple[str, tuple[Token, ...]]
 """A text, and its tokens with their logprobs if the call asks for them."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
-from oversight.engine.simulation.chance import Chance
-from oversight.engine.simulation.model import DECIMALS
+from .chance import Chance
+from .model import DECIMALS
 
 OPENING = "({label}){strength:+.{decimals}f} nats is the weight of this simulated case."
 """The first word holds side and strength, so that no word limit cuts them off."""

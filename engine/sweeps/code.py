@@ -9,9 +9,9 @@ from functools import cache
 from importlib.util import decode_source, find_spec, resolve_name
 from pathlib import Path
 
-from oversight.engine.sweeps.elsewhere import CodeFileLoader
-from oversight.engine.sweeps.sweep import dataclasses_in
-from oversight.protocols.protocol import Protocol
+from ...protocols.protocol import Protocol
+from .elsewhere import CodeFileLoader
+from .sweep import dataclasses_in
 
 HOME = "oversight.protocols."
 """Prefix of the modules with the built-in protocols, agents and judges."""
@@ -21,6 +21,7 @@ UNCOUNTED = ("oversight.protocols.scoring", "oversight.protocols.datasets")
 Scores are counted: a jury pools by one, and market making asks by one."""
 
 _IMPORTED = re.compile(rf"^[ \t]*(?:from|import)[ \t]+({re.escape(HOME)}[\w.]+)", re.MULTILINE)
+_RELATIVE = re.compile(r"^[ \t]*from[ \t]+(\.+[\w.]*)[ \t]+import", re.MULTILINE)
 
 
 def code_digest(protocols: Iterable[Protocol]) -> str:
@@ -125,4 +126,8 @@ def _read(module: str) -> tuple[str, tuple[str, ...]]:
     if file is None:
         raise ModuleNotFoundError(f"{module} has no source file")
     source = file.read_bytes()
-    return hashlib.sha256(source).hexdigest(), tuple(_IMPORTED.findall(source.decode()))
+    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
+    text = source.decode()
+    reached = [resolve_name(name, package) for name in _RELATIVE.findall(text)]
+    ours = tuple(name for name in reached if name.startswith(HOME))
+    return hashlib.sha256(source).hexdigest(), (*_IMPORTED.findall(text), *ours)

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from oversight.engine.errors import UsageError
+from ..errors import UsageError
 
 Key: TypeAlias = tuple[str | int, ...]
 """The path from the top of a document to a value: mapping keys and list indices."""

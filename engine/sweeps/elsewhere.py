@@ -17,9 +17,9 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import NamedTuple, TypeVar
 
-from oversight.engine.errors import UsageError
-from oversight.engine.sweeps.node import Node
-from oversight.engine.system.entry_points import load_registered, registered
+from ..errors import UsageError
+from ..system.entry_points import load_registered, registered
+from .node import Node
 
 Base = TypeVar("Base")
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from oversight.engine.sweeps.loading import load_named
-from oversight.engine.sweeps.node import Node
-from oversight.engine.sweeps.sweep import dataclasses_in
-from oversight.protocols.judges.shots import Shot
-from oversight.protocols.question import Problem
+from ...protocols.judges.shots import Shot
+from ...protocols.question import Problem
+from .loading import load_named
+from .node import Node
+from .sweep import dataclasses_in
 
 
 def shots(node: Node) -> tuple[Shot, ...]:

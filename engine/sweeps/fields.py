@@ -8,8 +8,8 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from oversight.cache.address import MAX_EXACT_INTEGER
-from oversight.engine.sweeps.node import Node
+from ...cache.address import MAX_EXACT_INTEGER
+from .node import Node
 
 _Filled = TypeVar("_Filled")
 

@@ -6,12 +6,12 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from oversight import protocols
-from oversight.engine.errors import RunFolderError
-from oversight.engine.sweeps.document import Document
-from oversight.engine.sweeps.sweepfile import SweepFile, Top
-from oversight.protocols.protocol import Protocol
-from oversight.protocols.question import Problem
+from ... import protocols
+from ...protocols.protocol import Protocol
+from ...protocols.question import Problem
+from ..errors import RunFolderError
+from .document import Document
+from .sweepfile import SweepFile, Top
 
 PYTHON_MARK = "# This run was started from Python"
 """First line of the file that stands in for the sweep file in runs started from Python."""

@@ -3,15 +3,15 @@
 from dataclasses import replace
 from pathlib import Path
 
-from oversight.engine.sweeps.elsewhere import class_named
-from oversight.engine.sweeps.fields import fields_of
-from oversight.engine.sweeps.node import Node
-from oversight.engine.sweeps.originals import missing_file_hint
-from oversight.engine.system.entry_points import DATASETS_GROUP
-from oversight.protocols.datasets.catalogue import LOADERS, loader
-from oversight.protocols.datasets.loader import Loader
-from oversight.protocols.errors import DatasetError
-from oversight.protocols.question import Problem
+from ...protocols.datasets.catalogue import LOADERS, loader
+from ...protocols.datasets.loader import Loader
+from ...protocols.errors import DatasetError
+from ...protocols.question import Problem
+from ..system.entry_points import DATASETS_GROUP
+from .elsewhere import class_named
+from .fields import fields_of
+from .node import Node
+from .originals import missing_file_hint
 
 RELATIVE = "; a relative path starts at the folder of the sweep file"
 

@@ -7,11 +7,11 @@ a vendor's default address instead of the intended one.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from oversight.engine.errors import UsageError
-from oversight.engine.providers.catalogue import PROVIDERS, provider_of
-from oversight.engine.simulation.model import PREFIX
-from oversight.engine.sweeps.document import Document, Key
-from oversight.engine.system.entry_points import PROVIDERS_GROUP, registered
+from ..errors import UsageError
+from ..providers.catalogue import PROVIDERS, provider_of
+from ..simulation.model import PREFIX
+from ..system.entry_points import PROVIDERS_GROUP, registered
+from .document import Document, Key
 
 ROLE_SECTIONS = ("agents", "judges", "protocols")
 """The sections in which models are named."""

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from oversight.engine.errors import UsageError
-from oversight.engine.sweeps.document import Document, Key
+from ..errors import UsageError
+from .document import Document, Key
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from pydantic import TypeAdapter
 
-from oversight.engine.errors import UsageError
-from oversight.protocols.errors import DatasetError
+from ...protocols.errors import DatasetError
+from ..errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)

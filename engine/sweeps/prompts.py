@@ -4,16 +4,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from oversight.engine.sweeps.document import Document, Key
-from oversight.engine.sweeps.node import Node
-from oversight.protocols.prompts.prompt_set import (
+from ...protocols.prompts.prompt_set import (
     PromptError,
     PromptSet,
     check,
     default_prompts,
     read_blocks,
 )
-from oversight.protocols.prompts.published import PUBLISHED
+from ...protocols.prompts.published import PUBLISHED
+from .document import Document, Key
+from .node import Node
 
 Changes: TypeAlias = Mapping[str, Mapping[str, str]]
 """Path of a prompt set -> text of each of its blocks."""

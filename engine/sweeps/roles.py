@@ -7,29 +7,29 @@ from functools import partial
 from itertools import product
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 
-from oversight.cache.call import Effort, Request
-from oversight.engine.errors import UsageError
-from oversight.engine.providers.capabilities import Reach, takes_temperature
-from oversight.engine.providers.catalogue import entry, provider_of
-from oversight.engine.simulation.model import PREFIX, PRESETS
-from oversight.engine.sweeps.document import Document
-from oversight.engine.sweeps.elsewhere import class_named
-from oversight.engine.sweeps.examples import shots
-from oversight.engine.sweeps.fields import checked_value, fields_of, made_of, required_of
-from oversight.engine.sweeps.node import Node
-from oversight.engine.sweeps.prompts import used
-from oversight.engine.system.entry_points import AGENTS_GROUP, JUDGES_GROUP, PROTOCOLS_GROUP
-from oversight.protocols.agents.agent import Agent, Speaker
-from oversight.protocols.catalogue import JUDGES, PROTOCOLS
-from oversight.protocols.datasets.catalogue import LOADERS
-from oversight.protocols.drafting.best_of import BestOf
-from oversight.protocols.drafting.refine import Refine
-from oversight.protocols.drafting.side_check import SideCheck
-from oversight.protocols.judges.judge import Judge
-from oversight.protocols.judges.redrawn import Redrawn
-from oversight.protocols.judges.shots import Shot
-from oversight.protocols.prompts.prompt_set import PromptSet, default_prompts
-from oversight.protocols.protocol import Protocol
+from ...cache.call import Effort, Request
+from ...protocols.agents.agent import Agent, Speaker
+from ...protocols.catalogue import JUDGES, PROTOCOLS
+from ...protocols.datasets.catalogue import LOADERS
+from ...protocols.drafting.best_of import BestOf
+from ...protocols.drafting.refine import Refine
+from ...protocols.drafting.side_check import SideCheck
+from ...protocols.judges.judge import Judge
+from ...protocols.judges.redrawn import Redrawn
+from ...protocols.judges.shots import Shot
+from ...protocols.prompts.prompt_set import PromptSet, default_prompts
+from ...protocols.protocol import Protocol
+from ..errors import UsageError
+from ..providers.capabilities import Reach, takes_temperature
+from ..providers.catalogue import entry, provider_of
+from ..simulation.model import PREFIX, PRESETS
+from ..system.entry_points import AGENTS_GROUP, JUDGES_GROUP, PROTOCOLS_GROUP
+from .document import Document
+from .elsewhere import class_named
+from .examples import shots
+from .fields import checked_value, fields_of, made_of, required_of
+from .node import Node
+from .prompts import used
 
 RoleSettings: TypeAlias = dict[str, Any]
 CALL_SETTINGS = ("temperature", "max_tokens", "top_logprobs")

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeAlias
 
-from oversight.cache.address import value_address
-from oversight.protocols.agents.agent import Speaker
-from oversight.protocols.judges.judge import Judge
-from oversight.protocols.protocol import Protocol
+from ...cache.address import value_address
+from ...protocols.agents.agent import Speaker
+from ...protocols.judges.judge import Judge
+from ...protocols.protocol import Protocol
 
 Names: TypeAlias = tuple[str, str, str]
 """Names of a protocol, its agent (empty if it has none) and its judge."""

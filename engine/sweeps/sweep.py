@@ -9,10 +9,10 @@ from functools import cached_property
 from itertools import accumulate
 from types import MappingProxyType
 
-from oversight.cache.address import value_address
-from oversight.cache.call import Effort
-from oversight.engine.sweeps.rows import Row
-from oversight.protocols.question import Problem
+from ...cache.address import value_address
+from ...cache.call import Effort
+from ...protocols.question import Problem
+from .rows import Row
 
 
 @dataclass(frozen=True, slots=True)

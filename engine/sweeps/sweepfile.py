@@ -6,19 +6,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from oversight.engine.sweeps.code import code_digest
-from oversight.engine.sweeps.document import Document
-from oversight.engine.sweeps.examples import problems_of
-from oversight.engine.sweeps.fields import filled
-from oversight.engine.sweeps.loading import load_problems
-from oversight.engine.sweeps.node import Node
-from oversight.engine.sweeps.prompts import Changes, prompt_sets
-from oversight.engine.sweeps.roles import agents, judges, protocols
-from oversight.engine.sweeps.rows import report_rows
-from oversight.engine.sweeps.sweep import Sweep
-from oversight.protocols.datasets.overlap import overlap
-from oversight.protocols.protocol import Protocol
-from oversight.protocols.question import Problem
+from ...protocols.datasets.overlap import overlap
+from ...protocols.protocol import Protocol
+from ...protocols.question import Problem
+from .code import code_digest
+from .document import Document
+from .examples import problems_of
+from .fields import filled
+from .loading import load_problems
+from .node import Node
+from .prompts import Changes, prompt_sets
+from .roles import agents, judges, protocols
+from .rows import report_rows
+from .sweep import Sweep
 
 MAX_LANES = 100_000
 """Maximum number of cells under way at once; each takes some kilobytes."""

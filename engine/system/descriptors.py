@@ -3,7 +3,7 @@
 import os
 import resource
 
-from oversight.engine.errors import UsageError
+from ..errors import UsageError
 
 KEPT = 32
 """Descriptors that connections never take: those of the store and its threads (a database has

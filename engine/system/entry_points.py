@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
-from oversight.engine.errors import UsageError
+from ..errors import UsageError
 
 PROTOCOLS_GROUP = "oversight.protocols"
 JUDGES_GROUP = "oversight.judges"

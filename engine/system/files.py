@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from oversight.cache.errors import NO_ROOM
-from oversight.engine.errors import DiskFull, RunFolderError
+from ...cache.errors import NO_ROOM
+from ..errors import DiskFull, RunFolderError
 
 
 def replace_file(path: Path, parts: Iterable[bytes], *, durable: bool = True) -> None:

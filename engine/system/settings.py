@@ -5,7 +5,7 @@ from pathlib import Path
 
 import platformdirs
 
-from oversight.engine.errors import UsageError
+from ..errors import UsageError
 
 STORE_VARIABLE = "OVERSIGHT_STORE"
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from oversight.engine.training.recipes import Example
+from .recipes import Example
 
 COLUMN_SHAPES: Mapping[str, str] = {
     "sft": "`prompt` and `completion`: speeches that the judge came to believe",

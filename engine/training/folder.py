@@ -6,12 +6,12 @@ from typing import Any
 
 import orjson
 
-from oversight.engine.errors import UsageError
-from oversight.engine.system.files import replace_file
-from oversight.engine.training.data_card import TrainingExport, TrainingSource, card
-from oversight.engine.training.recipes import Example
-from oversight.engine.training.split import SharedText, held_out, leaks, questions_shown, signs
-from oversight.protocols.question import Problem
+from ...protocols.question import Problem
+from ..errors import UsageError
+from ..system.files import replace_file
+from .data_card import TrainingExport, TrainingSource, card
+from .recipes import Example
+from .split import SharedText, held_out, leaks, questions_shown, signs
 
 TRAIN, EVAL = "train", "eval"
 PROVENANCE, CARD = "provenance.jsonl", "README.md"

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from oversight.cache.call import Message
-from oversight.engine.training.speeches import RecordedWorld, Speech
-from oversight.protocols.prompts.render import question_block
-from oversight.protocols.question import Problem
+from ...cache.call import Message
+from ...protocols.prompts.render import question_block
+from ...protocols.question import Problem
+from .speeches import RecordedWorld, Speech
 
 MIN_DIFFERENCE = 1e-9
 """Smallest difference of beliefs that counts; less is rounding."""

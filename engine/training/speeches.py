@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from oversight.cache.call import Ask, Call
-from oversight.cache.reply import Reply
-from oversight.engine.runs.replay import CallRecorder
-from oversight.engine.runs.scheduler import attempt
-from oversight.engine.sweeps.sweep import Cell
-from oversight.protocols.agents.agent import Speaker
-from oversight.protocols.transcript import Failure, Verdict
+from ...cache.call import Ask, Call
+from ...cache.reply import Reply
+from ...protocols.agents.agent import Speaker
+from ...protocols.transcript import Failure, Verdict
+from ..runs.replay import CallRecorder
+from ..runs.scheduler import attempt
+from ..sweeps.sweep import Cell
 
 
 @dataclass(frozen=True, slots=True)

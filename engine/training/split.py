@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from oversight.engine.errors import UsageError
-from oversight.protocols.question import Problem, randomness
+from ...protocols.question import Problem, randomness
+from ..errors import UsageError
 
 SharedText = tuple[str, str]
 """Content that must not be on both sides: (`question`, `passage` or `group`; folded text)."""

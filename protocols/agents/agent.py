@@ -6,19 +6,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from oversight.cache.call import Ask, Call, Effort, Request, ResponseFormat
-from oversight.cache.memo import memoized
-from oversight.cache.reply import Reply
-from oversight.protocols.agents.tool_loop import ask_with_tools
-from oversight.protocols.agents.tools import TOOLS
-from oversight.protocols.prompts.escape import escape_and_count, escape_tags
-from oversight.protocols.prompts.forms import REASONING_ROOM, Reason, check_reason, with_reasoning
-from oversight.protocols.prompts.prompt_set import PromptSet, default_prompts, for_side
-from oversight.protocols.prompts.render import instructions, messages
-from oversight.protocols.question import Answer, Question
-from oversight.protocols.quotes import MAX_QUOTE_WORDS, find_quotes
-from oversight.protocols.settings import require_positive, unusual
-from oversight.protocols.transcript import ToolUse, Transcript, Turn
+from ...cache.call import Ask, Call, Effort, Request, ResponseFormat
+from ...cache.memo import memoized
+from ...cache.reply import Reply
+from ..prompts.escape import escape_and_count, escape_tags
+from ..prompts.forms import REASONING_ROOM, Reason, check_reason, with_reasoning
+from ..prompts.prompt_set import PromptSet, default_prompts, for_side
+from ..prompts.render import instructions, messages
+from ..question import Answer, Question
+from ..quotes import MAX_QUOTE_WORDS, find_quotes
+from ..settings import require_positive, unusual
+from ..transcript import ToolUse, Transcript, Turn
+from .tool_loop import ask_with_tools
+from .tools import TOOLS
 
 PRIVATE, SPEECH = "<private>", "<speech>"
 """Tags that a prompt may ask for: around what nobody else reads, and around the speech."""

@@ -1,9 +1,9 @@
 """The tool loop: runs a model's tool calls until it gives its speech."""
 
-from oversight.cache.call import Ask, Call, Message
-from oversight.cache.reply import Reply
-from oversight.protocols.agents.tools import use
-from oversight.protocols.transcript import ToolUse
+from ...cache.call import Ask, Call, Message
+from ...cache.reply import Reply
+from ..transcript import ToolUse
+from .tools import use
 
 MAX_TOOL_ROUNDS = 8
 """Maximum number of replies with tool calls; after the last, the speaker must give its speech."""

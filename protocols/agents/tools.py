@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import orjson
 
-from oversight.cache.call import ToolSpec
-from oversight.cache.reply import ToolCall
-from oversight.protocols.transcript import ToolUse
+from ...cache.call import ToolSpec
+from ...cache.reply import ToolCall
+from ..transcript import ToolUse
 
 MAX_EXPRESSION = 200
 """Maximum length of an expression, in characters."""

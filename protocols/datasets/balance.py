@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from oversight.protocols.datasets.leak import FEATURES
-from oversight.protocols.question import Answer
+from ..question import Answer
+from .leak import FEATURES
 
 
 class Balance:

@@ -10,9 +10,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import ClassVar
 
-from oversight.protocols.datasets.jsonl import problems
-from oversight.protocols.datasets.loader import Loader
-from oversight.protocols.question import Problem
+from ..question import Problem
+from .jsonl import problems
+from .loader import Loader
 
 BUNDLED = ("arithmetic", "passages")
 

@@ -13,15 +13,15 @@ from typing import get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from oversight.protocols.datasets.bundled import Bundled
-from oversight.protocols.datasets.choices import Gpqa, TruthfulQa
-from oversight.protocols.datasets.gsm8k import Gsm8k
-from oversight.protocols.datasets.jsonl import JsonLines
-from oversight.protocols.datasets.loader import Loader
-from oversight.protocols.datasets.mmlu import Mmlu
-from oversight.protocols.datasets.passages import BoolQ, Quality
-from oversight.protocols.datasets.prontoqa import ProntoQa
-from oversight.protocols.datasets.solib import Solib
+from .bundled import Bundled
+from .choices import Gpqa, TruthfulQa
+from .gsm8k import Gsm8k
+from .jsonl import JsonLines
+from .loader import Loader
+from .mmlu import Mmlu
+from .passages import BoolQ, Quality
+from .prontoqa import ProntoQa
+from .solib import Solib
 
 LOADERS: dict[str, type[Loader]] = {
     "boolq": BoolQ,

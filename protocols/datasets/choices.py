@@ -11,12 +11,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from oversight.protocols.datasets.loader import FileLoader
-from oversight.protocols.datasets.rows import DataRow, Text, json_rows, read_bytes
-from oversight.protocols.datasets.solution import sense
-from oversight.protocols.datasets.tabular import csv_rows
-from oversight.protocols.errors import DatasetError
-from oversight.protocols.question import LABELS, Problem, labelled, randomness
+from ..errors import DatasetError
+from ..question import LABELS, Problem, labelled, randomness
+from .loader import FileLoader
+from .rows import DataRow, Text, json_rows, read_bytes
+from .solution import sense
+from .tabular import csv_rows
 
 NO_COMMENT = "i have no comment"
 """TruthfulQA lists it among right answers only, so it would give the label away."""

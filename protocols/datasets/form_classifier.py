@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from oversight.protocols.question import Answer, Problem, randomness
+from ..question import Answer, Problem, randomness
 
 FOLDS = 5
 FEWEST = 40

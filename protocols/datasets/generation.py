@@ -14,22 +14,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
-from oversight.cache.call import Ask, Call, Message, Request, ResponseFormat, nth
-from oversight.cache.reply import Reply
-from oversight.protocols.datasets.balance import Balance
-from oversight.protocols.datasets.known import Known
-from oversight.protocols.datasets.solution import (
-    is_apart,
-    laid_out,
-    number,
-    number_text,
-    sense,
-    steps,
-)
-from oversight.protocols.errors import Unreadable, unreadable
-from oversight.protocols.gather import gather_in_order
-from oversight.protocols.prompts.escape import escape_and_count
-from oversight.protocols.prompts.forms import (
+from ...cache.call import Ask, Call, Message, Request, ResponseFormat, nth
+from ...cache.reply import Reply
+from ..errors import Unreadable, unreadable
+from ..gather import gather_in_order
+from ..prompts.escape import escape_and_count
+from ..prompts.forms import (
     flag_in,
     number_in,
     plausibility_form,
@@ -38,9 +28,19 @@ from oversight.protocols.prompts.forms import (
     texts_form,
     texts_in,
 )
-from oversight.protocols.prompts.render import answer_body, instructions
-from oversight.protocols.question import Answer, Problem, labelled
-from oversight.protocols.settings import require_positive
+from ..prompts.render import answer_body, instructions
+from ..question import Answer, Problem, labelled
+from ..settings import require_positive
+from .balance import Balance
+from .known import Known
+from .solution import (
+    is_apart,
+    laid_out,
+    number,
+    number_text,
+    sense,
+    steps,
+)
 
 TASK = (
     "Questions are collected that have a right answer and a wrong one which looks just as good. "

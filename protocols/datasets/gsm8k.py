@@ -15,10 +15,12 @@ from typing import Literal, assert_never
 
 from pydantic import ConfigDict
 
-from oversight.protocols.datasets.balance import Balance
-from oversight.protocols.datasets.loader import Loader
-from oversight.protocols.datasets.rows import DataRow, Text, json_rows, read_bytes
-from oversight.protocols.datasets.solution import (
+from ..errors import DatasetError
+from ..question import Answer, Problem, labelled, randomness
+from .balance import Balance
+from .loader import Loader
+from .rows import DataRow, Text, json_rows, read_bytes
+from .solution import (
     closing,
     is_apart,
     laid_out,
@@ -26,8 +28,6 @@ from oversight.protocols.datasets.solution import (
     number_text,
     steps,
 )
-from oversight.protocols.errors import DatasetError
-from oversight.protocols.question import Answer, Problem, labelled, randomness
 
 QUESTIONS = "test.jsonl"
 SOLUTIONS = "example_model_solutions.jsonl"

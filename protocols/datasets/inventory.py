@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from oversight.protocols.datasets.solution import sense
-from oversight.protocols.question import Problem
+from ..question import Problem
+from .solution import sense
 
 Countable = TypeVar("Countable", int, str)
 

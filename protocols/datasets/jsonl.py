@@ -18,11 +18,11 @@ from typing import ClassVar
 import orjson
 from pydantic import ConfigDict, Field, FiniteFloat, field_validator
 
-from oversight.protocols.datasets.loader import FileLoader
-from oversight.protocols.datasets.rows import DataRow, Text, checked_row, json_rows, read_bytes
-from oversight.protocols.datasets.solution import sense
-from oversight.protocols.errors import DatasetError
-from oversight.protocols.question import LABELS, Answer, Problem, Question, is_graded, labelled
+from ..errors import DatasetError
+from ..question import LABELS, Answer, Problem, Question, is_graded, labelled
+from .loader import FileLoader
+from .rows import DataRow, Text, checked_row, json_rows, read_bytes
+from .solution import sense
 
 _LABEL = re.compile(r"\w[\w-]{0,23}")
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from oversight.protocols.datasets.jsonl import problems
-from oversight.protocols.datasets.rows import AnyRow, DataRow, Text, json_rows, read_bytes
-from oversight.protocols.datasets.solution import closing, laid_out, number, number_text, steps
-from oversight.protocols.errors import DatasetError
-from oversight.protocols.question import Answer
+from ..errors import DatasetError
+from ..question import Answer
+from .jsonl import problems
+from .rows import AnyRow, DataRow, Text, json_rows, read_bytes
+from .solution import closing, laid_out, number, number_text, steps
 
 
 @dataclass(frozen=True, slots=True)

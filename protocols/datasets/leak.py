@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
-from oversight.protocols.datasets.solution import number
-from oversight.protocols.question import Answer, Problem
-from oversight.protocols.scoring.shares import wilson
+from ..question import Answer, Problem
+from ..scoring.shares import wilson
+from .solution import number
 
 Feature: TypeAlias = Callable[[Answer], float]
 """Amount of an outward feature in an answer; its rule picks the answer with the most."""
@@ -207,7 +207,7 @@ def _binomial(k: int, n: int, p: float) -> float:
 def _learned(problems: Sequence[Problem], level: float) -> RuleAccuracy:
     """The wording rule on the problems that the classifier reads; at chance if they are too few."""
     # Imported here: numpy is slow to import, and only this rule needs it.
-    from oversight.protocols.datasets.form_classifier import preferences
+    from .form_classifier import preferences
 
     scores = preferences(problems) or [[0.0] * len(problem.values) for problem in problems]
     return _measured(WORDING, problems[: len(scores)], scores, level)

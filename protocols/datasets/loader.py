@@ -7,9 +7,9 @@ from itertools import islice
 from pathlib import Path
 from typing import ClassVar
 
-from oversight.protocols.datasets.proposals import proposals
-from oversight.protocols.errors import DatasetError
-from oversight.protocols.question import Problem, randomness
+from ..errors import DatasetError
+from ..question import Problem, randomness
+from .proposals import proposals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,11 +8,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from oversight.protocols.datasets.choices import Choices
-from oversight.protocols.datasets.rows import DataRow, Text, json_rows, read_bytes, regular
-from oversight.protocols.datasets.tabular import csv_rows
-from oversight.protocols.errors import DatasetError
-from oversight.protocols.question import Problem
+from ..errors import DatasetError
+from ..question import Problem
+from .choices import Choices
+from .rows import DataRow, Text, json_rows, read_bytes, regular
+from .tabular import csv_rows
 
 CHOICE_LETTERS = "ABCD"
 COLUMNS = ("question", "A", "B", "C", "D", "answer")

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from oversight.protocols.datasets.solution import sense
-from oversight.protocols.question import Problem
+from ..question import Problem
+from .solution import sense
 
 
 def overlap(

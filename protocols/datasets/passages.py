@@ -13,11 +13,11 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from oversight.protocols.datasets.loader import FileLoader
-from oversight.protocols.datasets.rows import DataRow, Text, json_rows, read_bytes
-from oversight.protocols.datasets.solution import sense
-from oversight.protocols.errors import DatasetError
-from oversight.protocols.question import Problem, labelled, randomness
+from ..errors import DatasetError
+from ..question import Problem, labelled, randomness
+from .loader import FileLoader
+from .rows import DataRow, Text, json_rows, read_bytes
+from .solution import sense
 
 
 class BestDistractor(DataRow):

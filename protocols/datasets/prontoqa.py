@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from oversight.protocols.datasets.loader import FileLoader
-from oversight.protocols.datasets.rows import DataRow, Text, json_rows, members, read_bytes
-from oversight.protocols.question import Problem, labelled
+from ..question import Problem, labelled
+from .loader import FileLoader
+from .rows import DataRow, Text, json_rows, members, read_bytes
 
 NESTED = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*"example\d+"\s*:')
 """Start of the authors' own files."""

@@ -6,7 +6,7 @@ who oversees a model sees what the model proposes and nothing else.
 
 from collections.abc import Iterable, Iterator
 
-from oversight.protocols.question import Problem, is_graded, labelled, randomness
+from ..question import Problem, is_graded, labelled, randomness
 
 ACCEPT = "The proposed answer is right."
 REJECT = "The proposed answer is not right."

@@ -8,16 +8,16 @@ label, nor the other answers; so that only their content can tell them apart.
 import re
 from dataclasses import dataclass, replace
 
-from oversight.cache.call import Ask, Call, Message, Request
-from oversight.cache.reply import Reply
-from oversight.protocols.datasets.solution import laid_out, number, sense, steps
-from oversight.protocols.errors import Unreadable, unreadable
-from oversight.protocols.gather import gather_in_order
-from oversight.protocols.prompts.escape import escape_and_count, escape_tags
-from oversight.protocols.prompts.forms import read_form, solution_form, texts_in
-from oversight.protocols.prompts.render import instructions
-from oversight.protocols.question import Answer, Problem, Question
-from oversight.protocols.settings import require_positive
+from ...cache.call import Ask, Call, Message, Request
+from ...cache.reply import Reply
+from ..errors import Unreadable, unreadable
+from ..gather import gather_in_order
+from ..prompts.escape import escape_and_count, escape_tags
+from ..prompts.forms import read_form, solution_form, texts_in
+from ..prompts.render import instructions
+from ..question import Answer, Problem, Question
+from ..settings import require_positive
+from .solution import laid_out, number, sense, steps
 
 TASK = (
     "Solutions by many hands are written down anew by one, so that their wording does not tell "

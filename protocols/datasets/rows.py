@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
-from oversight.protocols.errors import DatasetError
+from ..errors import DatasetError
 
 RowModel = TypeVar("RowModel", bound=BaseModel)
 

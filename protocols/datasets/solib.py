@@ -12,11 +12,11 @@ from typing import Literal
 
 from pydantic import FiniteFloat, field_validator
 
-from oversight.protocols.datasets.loader import Loader
-from oversight.protocols.datasets.rows import DataRow, Text, each_row, read_bytes
-from oversight.protocols.datasets.solution import laid_out, number, number_text, steps
-from oversight.protocols.errors import DatasetError
-from oversight.protocols.question import Problem, labelled
+from ..errors import DatasetError
+from ..question import Problem, labelled
+from .loader import Loader
+from .rows import DataRow, Text, each_row, read_bytes
+from .solution import laid_out, number, number_text, steps
 
 logger = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 
-from oversight.protocols.datasets.rows import RowModel, checked_row, decoded
-from oversight.protocols.errors import DatasetError
+from ..errors import DatasetError
+from .rows import RowModel, checked_row, decoded
 
 MAX_FIELD = 10_000_000
 """Maximum length of a field in characters; the standard reader's default is 131,072."""

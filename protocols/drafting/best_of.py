@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass, replace
 
-from oversight.cache.call import Ask, nth
-from oversight.protocols.agents.agent import Agent, Brief
-from oversight.protocols.drafting.wrapper import Wrapper, heard_as
-from oversight.protocols.gather import gather_in_order
-from oversight.protocols.judges.judge import Judge
-from oversight.protocols.question import Answer
-from oversight.protocols.seat import readable_ones
-from oversight.protocols.settings import require_positive
-from oversight.protocols.transcript import Transcript, Turn
+from ...cache.call import Ask, nth
+from ..agents.agent import Agent, Brief
+from ..gather import gather_in_order
+from ..judges.judge import Judge
+from ..question import Answer
+from ..seat import readable_ones
+from ..settings import require_positive
+from ..transcript import Transcript, Turn
+from .wrapper import Wrapper, heard_as
 
 
 @dataclass(frozen=True)

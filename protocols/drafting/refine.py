@@ -2,17 +2,17 @@
 
 from dataclasses import dataclass, replace
 
-from oversight.cache.call import Ask, nth
-from oversight.protocols.agents.agent import Brief, Speaker
-from oversight.protocols.drafting.wrapper import Wrapper, heard_as
-from oversight.protocols.errors import Unreadable
-from oversight.protocols.gather import gather_in_order
-from oversight.protocols.judges.judge import Judge
-from oversight.protocols.prompts.forms import Form, whole_number
-from oversight.protocols.question import Answer
-from oversight.protocols.seat import Seat
-from oversight.protocols.settings import require_positive
-from oversight.protocols.transcript import Transcript, Turn
+from ...cache.call import Ask, nth
+from ..agents.agent import Brief, Speaker
+from ..errors import Unreadable
+from ..gather import gather_in_order
+from ..judges.judge import Judge
+from ..prompts.forms import Form, whole_number
+from ..question import Answer
+from ..seat import Seat
+from ..settings import require_positive
+from ..transcript import Transcript, Turn
+from .wrapper import Wrapper, heard_as
 
 
 @dataclass(frozen=True)

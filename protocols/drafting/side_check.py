@@ -8,15 +8,15 @@ worst.
 
 from dataclasses import dataclass, replace
 
-from oversight.cache.call import Ask, nth
-from oversight.protocols.agents.agent import Agent, Brief, Speaker
-from oversight.protocols.drafting.wrapper import Wrapper
-from oversight.protocols.errors import Unreadable
-from oversight.protocols.prompts.forms import Form, choice_of
-from oversight.protocols.prompts.prompt_set import PromptSet
-from oversight.protocols.question import Answer, Question
-from oversight.protocols.seat import Seat
-from oversight.protocols.transcript import SideFinding, Transcript, Turn
+from ...cache.call import Ask, nth
+from ..agents.agent import Agent, Brief, Speaker
+from ..errors import Unreadable
+from ..prompts.forms import Form, choice_of
+from ..prompts.prompt_set import PromptSet
+from ..question import Answer, Question
+from ..seat import Seat
+from ..transcript import SideFinding, Transcript, Turn
+from .wrapper import Wrapper
 
 NO_SIDE = "none"
 """The checker's finding for a speech that argues for no answer, or for several."""

@@ -3,10 +3,10 @@
 from abc import abstractmethod
 from dataclasses import replace
 
-from oversight.cache.call import Ask
-from oversight.protocols.agents.agent import ADVOCATE, Agent, Brief, Speaker
-from oversight.protocols.question import Answer
-from oversight.protocols.transcript import Transcript, Turn
+from ...cache.call import Ask
+from ..agents.agent import ADVOCATE, Agent, Brief, Speaker
+from ..question import Answer
+from ..transcript import Transcript, Turn
 
 
 def heard_as(brief: Brief) -> Brief:

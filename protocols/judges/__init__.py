@@ -1,14 +1,14 @@
 """Judges: ways to get a probability for each answer out of a model."""
 
-from oversight.protocols.judges.distribution import DistributionJudge
-from oversight.protocols.judges.ensemble import Ensemble
-from oversight.protocols.judges.judge import Judge, ModelJudge
-from oversight.protocols.judges.jury import Jury
-from oversight.protocols.judges.logprob import LogprobJudge
-from oversight.protocols.judges.redrawn import Redrawn
-from oversight.protocols.judges.shots import Shot
-from oversight.protocols.judges.stated import StatedJudge
-from oversight.protocols.judges.votes import VotesJudge
+from .distribution import DistributionJudge
+from .ensemble import Ensemble
+from .judge import Judge, ModelJudge
+from .jury import Jury
+from .logprob import LogprobJudge
+from .redrawn import Redrawn
+from .shots import Shot
+from .stated import StatedJudge
+from .votes import VotesJudge
 
 __all__ = [
     "DistributionJudge",

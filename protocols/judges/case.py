@@ -3,10 +3,10 @@
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from oversight.protocols.agents.agent import Brief
-from oversight.protocols.prompts.prompt_set import default_prompts
-from oversight.protocols.question import Answer, Question
-from oversight.protocols.transcript import Judgement, Transcript
+from ..agents.agent import Brief
+from ..prompts.prompt_set import default_prompts
+from ..question import Answer, Question
+from ..transcript import Judgement, Transcript
 
 AFFIRM, DENY = "Yes", "No"
 """The options where a statement is judged; one token each, for judges that read logprobs."""

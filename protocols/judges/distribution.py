@@ -5,12 +5,12 @@ from typing import ClassVar
 
 import orjson
 
-from oversight.cache.call import Ask, Call
-from oversight.protocols.judges.judge import ModelJudge, Shown, as_probabilities
-from oversight.protocols.judges.shots import Shot
-from oversight.protocols.prompts.forms import number_in, probabilities_form, read_form
-from oversight.protocols.question import Question
-from oversight.protocols.transcript import Judgement
+from ...cache.call import Ask, Call
+from ..prompts.forms import number_in, probabilities_form, read_form
+from ..question import Question
+from ..transcript import Judgement
+from .judge import ModelJudge, Shown, as_probabilities
+from .shots import Shot
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from oversight.cache.call import Ask, nth
-from oversight.protocols.errors import Unreadable
-from oversight.protocols.gather import gather_in_order
-from oversight.protocols.judges.case import Case
-from oversight.protocols.judges.judge import Judge, ModelJudge, RepeatedJudge
-from oversight.protocols.judges.jury import POOLS, Pooling, pooled
-from oversight.protocols.judges.shots import Shot
-from oversight.protocols.judges.weighing import WEIGHINGS, Weighing
-from oversight.protocols.question import randomness
-from oversight.protocols.scores import accuracy
-from oversight.protocols.settings import require_known, require_positive, unusual
-from oversight.protocols.transcript import Verdict
+from ...cache.call import Ask, nth
+from ..errors import Unreadable
+from ..gather import gather_in_order
+from ..question import randomness
+from ..scores import accuracy
+from ..settings import require_known, require_positive, unusual
+from ..transcript import Verdict
+from .case import Case
+from .judge import Judge, ModelJudge, RepeatedJudge
+from .jury import POOLS, Pooling, pooled
+from .shots import Shot
+from .weighing import WEIGHINGS, Weighing
 
 
 @dataclass(frozen=True)

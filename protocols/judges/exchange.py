@@ -18,9 +18,9 @@ import re
 from dataclasses import replace
 from itertools import groupby
 
-from oversight.protocols.judges.case import Case
-from oversight.protocols.question import Answer, Question
-from oversight.protocols.transcript import Transcript, Turn
+from ..question import Answer, Question
+from ..transcript import Transcript, Turn
+from .case import Case
 
 NOUNS = ("answer", "choice", "option", "side")
 """Nouns that a label may follow, besides the titles of seats."""

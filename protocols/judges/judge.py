@@ -5,20 +5,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from oversight.cache.call import Ask, Call, Effort, Request, ResponseFormat
-from oversight.cache.reply import Reply
-from oversight.protocols.agents.agent import Agent, Brief, without_thoughts
-from oversight.protocols.errors import unreadable
-from oversight.protocols.gather import gather_in_order
-from oversight.protocols.judges.case import Belief, Case
-from oversight.protocols.judges.exchange import exchanged
-from oversight.protocols.judges.shots import Shot, shots_text
-from oversight.protocols.prompts.escape import escape_tags
-from oversight.protocols.prompts.forms import REASONING_ROOM, Reason, check_reason, with_reasoning
-from oversight.protocols.prompts.render import instructions, messages
-from oversight.protocols.question import Answer, Question
-from oversight.protocols.settings import unusual
-from oversight.protocols.transcript import Judgement, Transcript, Verdict
+from ...cache.call import Ask, Call, Effort, Request, ResponseFormat
+from ...cache.reply import Reply
+from ..agents.agent import Agent, Brief, without_thoughts
+from ..errors import unreadable
+from ..gather import gather_in_order
+from ..prompts.escape import escape_tags
+from ..prompts.forms import REASONING_ROOM, Reason, check_reason, with_reasoning
+from ..prompts.render import instructions, messages
+from ..question import Answer, Question
+from ..settings import unusual
+from ..transcript import Judgement, Transcript, Verdict
+from .case import Belief, Case
+from .exchange import exchanged
+from .shots import Shot, shots_text
 
 Order = Sequence[int]
 """Places of the options in the order in which a judge is shown them."""

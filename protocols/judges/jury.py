@@ -7,15 +7,15 @@ from statistics import median
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from oversight.cache.call import Ask
-from oversight.protocols.agents.agent import Agent
-from oversight.protocols.errors import Unreadable
-from oversight.protocols.gather import gather_in_order
-from oversight.protocols.judges.case import Case
-from oversight.protocols.judges.judge import Judge
-from oversight.protocols.scores import log
-from oversight.protocols.settings import require_known
-from oversight.protocols.transcript import Transcript, Verdict
+from ...cache.call import Ask
+from ..agents.agent import Agent
+from ..errors import Unreadable
+from ..gather import gather_in_order
+from ..scores import log
+from ..settings import require_known
+from ..transcript import Transcript, Verdict
+from .case import Case
+from .judge import Judge
 
 Pooling: TypeAlias = Literal["mean", "median", "logodds"]
 Probabilities: TypeAlias = tuple[float, ...]

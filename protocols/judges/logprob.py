@@ -6,13 +6,13 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from oversight.cache.call import Ask, Call
-from oversight.cache.reply import Reply
-from oversight.protocols.errors import unreadable
-from oversight.protocols.judges.judge import ModelJudge, Shown, normalised
-from oversight.protocols.judges.shots import Shot, likeliest
-from oversight.protocols.question import Question
-from oversight.protocols.transcript import Judgement
+from ...cache.call import Ask, Call
+from ...cache.reply import Reply
+from ..errors import unreadable
+from ..question import Question
+from ..transcript import Judgement
+from .judge import ModelJudge, Shown, normalised
+from .shots import Shot, likeliest
 
 _DECORATION = " \t\n()*\"'`.:▁ĠĊ"
 """Characters that tokenizers and models put around a label: ` A`, `(A`, `**A`."""

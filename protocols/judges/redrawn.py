@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from oversight.cache.call import Ask, nth
-from oversight.protocols.gather import gather_in_order
-from oversight.protocols.judges.case import Case
-from oversight.protocols.judges.judge import RepeatedJudge, average
-from oversight.protocols.settings import require_positive
-from oversight.protocols.transcript import Verdict
+from ...cache.call import Ask, nth
+from ..gather import gather_in_order
+from ..settings import require_positive
+from ..transcript import Verdict
+from .case import Case
+from .judge import RepeatedJudge, average
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from oversight.protocols.prompts.prompt_set import PromptSet
-from oversight.protocols.prompts.render import question_block, turn_block
-from oversight.protocols.question import Problem, Question
-from oversight.protocols.transcript import Transcript
+from ..prompts.prompt_set import PromptSet
+from ..prompts.render import question_block, turn_block
+from ..question import Problem, Question
+from ..transcript import Transcript
 
 
 @dataclass(frozen=True, slots=True)

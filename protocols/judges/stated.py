@@ -6,14 +6,14 @@ from functools import lru_cache
 from itertools import zip_longest
 from typing import ClassVar
 
-from oversight.cache.call import Ask, Call
-from oversight.cache.reply import Reply
-from oversight.protocols.errors import unreadable
-from oversight.protocols.judges.judge import ModelJudge, Shown, as_probabilities
-from oversight.protocols.judges.shots import Shot
-from oversight.protocols.prompts.forms import readable
-from oversight.protocols.question import Answer, Question
-from oversight.protocols.transcript import Judgement
+from ...cache.call import Ask, Call
+from ...cache.reply import Reply
+from ..errors import unreadable
+from ..prompts.forms import readable
+from ..question import Answer, Question
+from ..transcript import Judgement
+from .judge import ModelJudge, Shown, as_probabilities
+from .shots import Shot
 
 _NUMBER = r"(?P<number>-?(?:\d+(?:\.\d+)?|\.\d+))"
 _PERCENTAGE = re.compile(

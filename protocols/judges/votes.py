@@ -4,16 +4,16 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from oversight.cache.call import Ask, Call, nth
-from oversight.cache.reply import Reply
-from oversight.protocols.errors import unreadable
-from oversight.protocols.judges.judge import ModelJudge, Shown
-from oversight.protocols.judges.shots import Shot, likeliest
-from oversight.protocols.prompts.forms import Reason, readable
-from oversight.protocols.question import Question
-from oversight.protocols.seat import readable_ones
-from oversight.protocols.settings import require_positive
-from oversight.protocols.transcript import Judgement
+from ...cache.call import Ask, Call, nth
+from ...cache.reply import Reply
+from ..errors import unreadable
+from ..prompts.forms import Reason, readable
+from ..question import Question
+from ..seat import readable_ones
+from ..settings import require_positive
+from ..transcript import Judgement
+from .judge import ModelJudge, Shown
+from .shots import Shot, likeliest
 
 _MARK = r"[\s()\[\]*\"'`.,:]*"
 _CONCLUSION = re.compile(

@@ -7,9 +7,14 @@ seat.
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from oversight.cache.call import Ask
-from oversight.protocols.agents.agent import Speaker
-from oversight.protocols.mechanisms.market_making import (
+from ...cache.call import Ask
+from ..agents.agent import Speaker
+from ..protocol import Protocol
+from ..question import Answer, Question
+from ..seat import Role
+from ..settings import require_positive
+from ..transcript import Transcript, Turn, Verdict
+from .market_making import (
     Prices,
     distance,
     in_words,
@@ -19,11 +24,6 @@ from oversight.protocols.mechanisms.market_making import (
     speeches,
     traded,
 )
-from oversight.protocols.protocol import Protocol
-from oversight.protocols.question import Answer, Question
-from oversight.protocols.seat import Role
-from oversight.protocols.settings import require_positive
-from oversight.protocols.transcript import Transcript, Turn, Verdict
 
 ADVOCATE = Role("adversarial_propaganda.advocate", "Advocate")
 FORECASTER = Role("adversarial_propaganda.market", "Market")

@@ -9,16 +9,16 @@ of its helpers are turned against it.
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from oversight.cache.call import Ask
-from oversight.protocols.agents.agent import Speaker
-from oversight.protocols.gather import gather_in_order
-from oversight.protocols.mechanisms.auxiliary import Assisted, Aux
-from oversight.protocols.mechanisms.listing import list_entries
-from oversight.protocols.protocol import Conversation, Measured
-from oversight.protocols.question import Answer, Question, randomness
-from oversight.protocols.seat import Role, Seat
-from oversight.protocols.settings import require_positive
-from oversight.protocols.transcript import Transcript, Turn
+from ...cache.call import Ask
+from ..agents.agent import Speaker
+from ..gather import gather_in_order
+from ..protocol import Conversation, Measured
+from ..question import Answer, Question, randomness
+from ..seat import Role, Seat
+from ..settings import require_positive
+from ..transcript import Transcript, Turn
+from .auxiliary import Assisted, Aux
+from .listing import list_entries
 
 OVERSEER = Role("amplification.overseer", "Overseer")
 CONCLUDER = Role("amplification.concluder", "Overseer", "answer")

@@ -2,11 +2,11 @@
 
 from typing import Literal, TypeAlias, get_args
 
-from oversight.protocols.agents.agent import Speaker
-from oversight.protocols.protocol import Protocol
-from oversight.protocols.question import Answer, Question
-from oversight.protocols.seat import Role, Seat
-from oversight.protocols.settings import require_known
+from ..agents.agent import Speaker
+from ..protocol import Protocol
+from ..question import Answer, Question
+from ..seat import Role, Seat
+from ..settings import require_known
 
 Aux: TypeAlias = Literal["honest", "sided", "adversarial"]
 """honest: no side, and asked for the truth. sided: for another answer than the overseen agent.

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from oversight.cache.call import Ask
-from oversight.protocols.agents.agent import Brief, Speaker
-from oversight.protocols.prompts.forms import Filled, Form, choice_of
-from oversight.protocols.prompts.prompt_set import PromptSet
-from oversight.protocols.protocol import Conversation, Protocol
-from oversight.protocols.question import Answer, Question
-from oversight.protocols.seat import Role, Seat, hear
-from oversight.protocols.transcript import Transcript, Verdict
+from ...cache.call import Ask
+from ..agents.agent import Brief, Speaker
+from ..prompts.forms import Filled, Form, choice_of
+from ..prompts.prompt_set import PromptSet
+from ..protocol import Conversation, Protocol
+from ..question import Answer, Question
+from ..seat import Role, Seat, hear
+from ..transcript import Transcript, Verdict
 
 ADVOCATE_ROLE = Role("propaganda.advocate", "Advocate")
 

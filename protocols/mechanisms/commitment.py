@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from oversight.cache.call import Ask
-from oversight.protocols.errors import unreadable
-from oversight.protocols.mechanisms.listing import entries_of
-from oversight.protocols.prompts.forms import Filled, Form
-from oversight.protocols.seat import Seat
-from oversight.protocols.transcript import Transcript, Turn
+from ...cache.call import Ask
+from ..errors import unreadable
+from ..prompts.forms import Filled, Form
+from ..seat import Seat
+from ..transcript import Transcript, Turn
+from .listing import entries_of
 
 T = TypeVar("T")
 

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from oversight.cache.call import Ask
-from oversight.protocols.agents.agent import Speaker
-from oversight.protocols.protocol import Conversation
-from oversight.protocols.question import Answer
-from oversight.protocols.seat import Role, hear
-from oversight.protocols.settings import require_positive
-from oversight.protocols.transcript import Transcript
+from ...cache.call import Ask
+from ..agents.agent import Speaker
+from ..protocol import Conversation
+from ..question import Answer
+from ..seat import Role, hear
+from ..settings import require_positive
+from ..transcript import Transcript
 
 CONSULTANT = Role("consultancy.consultant", "Consultant")
 CLIENT = Role("consultancy.client", "Client", "ask")

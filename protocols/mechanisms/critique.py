@@ -3,17 +3,17 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from oversight.cache.call import Ask, nth
-from oversight.protocols.agents.agent import Speaker
-from oversight.protocols.errors import Unreadable
-from oversight.protocols.gather import gather_in_order
-from oversight.protocols.judges.judge import Judge
-from oversight.protocols.mechanisms.auxiliary import Assisted, Aux
-from oversight.protocols.prompts.prompt_set import for_side
-from oversight.protocols.protocol import Conversation, Measured
-from oversight.protocols.question import Answer, Problem
-from oversight.protocols.seat import Role, hear, readable_ones
-from oversight.protocols.transcript import NamedMeasures, Scalar, Transcript, Turn, Verdict
+from ...cache.call import Ask, nth
+from ..agents.agent import Speaker
+from ..errors import Unreadable
+from ..gather import gather_in_order
+from ..judges.judge import Judge
+from ..prompts.prompt_set import for_side
+from ..protocol import Conversation, Measured
+from ..question import Answer, Problem
+from ..seat import Role, hear, readable_ones
+from ..transcript import NamedMeasures, Scalar, Transcript, Turn, Verdict
+from .auxiliary import Assisted, Aux
 
 PROPOSER = Role("critique.proposer", "Proposer")
 REBUTTAL = Role("critique.rebuttal", "Proposer")

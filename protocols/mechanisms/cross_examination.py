@@ -10,15 +10,15 @@ import re
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from oversight.cache.call import Ask
-from oversight.protocols.agents.agent import Speaker
-from oversight.protocols.mechanisms.listing import numbered
-from oversight.protocols.prompts.forms import TEXT, Filled, Form, whole_number
-from oversight.protocols.protocol import Conversation
-from oversight.protocols.question import Answer
-from oversight.protocols.seat import Role
-from oversight.protocols.settings import require_positive
-from oversight.protocols.transcript import Transcript, Turn
+from ...cache.call import Ask
+from ..agents.agent import Speaker
+from ..prompts.forms import TEXT, Filled, Form, whole_number
+from ..protocol import Conversation
+from ..question import Answer
+from ..seat import Role
+from ..settings import require_positive
+from ..transcript import Transcript, Turn
+from .listing import numbered
 
 SPEAKER = Role("cross_examination.speaker", "Debater")
 CHALLENGER = Role("cross_examination.challenger", "Debater")

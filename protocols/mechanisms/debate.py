@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from oversight.cache.call import Ask
-from oversight.protocols.agents.agent import Speaker
-from oversight.protocols.protocol import Conversation
-from oversight.protocols.question import Answer, Question
-from oversight.protocols.seat import Role, Seat, hear
-from oversight.protocols.settings import require_positive
-from oversight.protocols.transcript import Transcript
+from ...cache.call import Ask
+from ..agents.agent import Speaker
+from ..protocol import Conversation
+from ..question import Answer, Question
+from ..seat import Role, Seat, hear
+from ..settings import require_positive
+from ..transcript import Transcript
 
 DEBATER = Role("debate.debater", "Debater")
 

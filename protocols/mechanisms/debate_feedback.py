@@ -9,17 +9,17 @@ trained on.
 from dataclasses import dataclass
 from typing import ClassVar
 
-from oversight.cache.call import Ask, nth
-from oversight.protocols.agents.agent import Speaker
-from oversight.protocols.gather import gather_in_order
-from oversight.protocols.mechanisms.auxiliary import Assisted, Aux
-from oversight.protocols.prompts.escape import escape_tags
-from oversight.protocols.prompts.prompt_set import for_side
-from oversight.protocols.protocol import Conversation, Measured
-from oversight.protocols.question import Answer, Question
-from oversight.protocols.seat import Role, Seat, laid_down, readable_ones
-from oversight.protocols.settings import require_positive
-from oversight.protocols.transcript import Transcript
+from ...cache.call import Ask, nth
+from ..agents.agent import Speaker
+from ..gather import gather_in_order
+from ..prompts.escape import escape_tags
+from ..prompts.prompt_set import for_side
+from ..protocol import Conversation, Measured
+from ..question import Answer, Question
+from ..seat import Role, Seat, laid_down, readable_ones
+from ..settings import require_positive
+from ..transcript import Transcript
+from .auxiliary import Assisted, Aux
 
 RESPONSE = Role("debate_feedback.response", "Response")
 

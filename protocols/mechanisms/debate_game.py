@@ -12,13 +12,13 @@ from itertools import product
 from statistics import fmean
 from typing import ClassVar
 
-from oversight.cache.call import Ask, nth
-from oversight.protocols.gather import gather_in_order
-from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.question import Answer, Question
-from oversight.protocols.seat import Seat, laid_down
-from oversight.protocols.settings import require_positive
-from oversight.protocols.transcript import Transcript, Verdict
+from ...cache.call import Ask, nth
+from ..gather import gather_in_order
+from ..question import Answer, Question
+from ..seat import Seat, laid_down
+from ..settings import require_positive
+from ..transcript import Transcript, Verdict
+from .debate import Debate
 
 DRAWN, AGENT_GAIN, OPPONENT_GAIN = "drawn", "agent_gain", "opponent_gain"
 """The measures."""

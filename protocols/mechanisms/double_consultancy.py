@@ -4,12 +4,12 @@ neither side hears the other."""
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from oversight.cache.call import Ask
-from oversight.protocols.agents.agent import Speaker
-from oversight.protocols.gather import gather_in_order
-from oversight.protocols.mechanisms.consultancy import Consultancy
-from oversight.protocols.question import Answer
-from oversight.protocols.transcript import Transcript
+from ...cache.call import Ask
+from ..agents.agent import Speaker
+from ..gather import gather_in_order
+from ..question import Answer
+from ..transcript import Transcript
+from .consultancy import Consultancy
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,12 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar, Literal, TypeAlias
 
-from oversight.cache.call import Ask
-from oversight.protocols.agents.agent import Speaker
-from oversight.protocols.errors import Unreadable, unreadable
-from oversight.protocols.judges.case import Belief, probs_of
-from oversight.protocols.mechanisms.commitment import Commitment, Listed, commit
-from oversight.protocols.mechanisms.listing import as_list
-from oversight.protocols.prompts.escape import escape_tags
-from oversight.protocols.prompts.forms import (
+from ...cache.call import Ask
+from ..agents.agent import Speaker
+from ..errors import Unreadable, unreadable
+from ..judges.case import Belief, probs_of
+from ..prompts.escape import escape_tags
+from ..prompts.forms import (
     NUMBER,
     TEXT,
     TEXTS,
@@ -26,13 +24,15 @@ from oversight.protocols.prompts.forms import (
     object_of,
     whole_number,
 )
-from oversight.protocols.prompts.prompt_set import for_side
-from oversight.protocols.protocol import Protocol
-from oversight.protocols.question import Answer, Question
-from oversight.protocols.sampling import Sampling
-from oversight.protocols.seat import Role, Seat
-from oversight.protocols.settings import require_positive
-from oversight.protocols.transcript import Transcript, Turn, Verdict
+from ..prompts.prompt_set import for_side
+from ..protocol import Protocol
+from ..question import Answer, Question
+from ..sampling import Sampling
+from ..seat import Role, Seat
+from ..settings import require_positive
+from ..transcript import Transcript, Turn, Verdict
+from .commitment import Commitment, Listed, commit
+from .listing import as_list
 
 Odds: TypeAlias = tuple[float, ...]
 """The probabilities that the prover commits to, one a step; empty where none are asked for."""

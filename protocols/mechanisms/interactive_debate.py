@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from oversight.cache.call import Ask
-from oversight.protocols.agents.agent import Brief
-from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.seat import Role, hear
-from oversight.protocols.transcript import Transcript
+from ...cache.call import Ask
+from ..agents.agent import Brief
+from ..seat import Role, hear
+from ..transcript import Transcript
+from .debate import Debate
 
 QUESTIONER = Role("interactive_debate.questioner", "Judge", "ask")
 

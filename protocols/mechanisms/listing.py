@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from oversight.cache.call import Ask
-from oversight.protocols.prompts.forms import TEXTS, Filled, Form
-from oversight.protocols.seat import Seat
-from oversight.protocols.transcript import Transcript, Turn
+from ...cache.call import Ask
+from ..prompts.forms import TEXTS, Filled, Form
+from ..seat import Seat
+from ..transcript import Transcript, Turn
 
 
 async def list_entries(

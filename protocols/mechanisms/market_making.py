@@ -11,16 +11,16 @@ from itertools import pairwise
 from statistics import fmean
 from typing import ClassVar, TypeAlias
 
-from oversight.cache.call import Ask
-from oversight.protocols.agents.agent import Speaker
-from oversight.protocols.judges.judge import normalised
-from oversight.protocols.prompts.forms import NUMBER, Filled, Form
-from oversight.protocols.protocol import Protocol
-from oversight.protocols.question import Answer, Question
-from oversight.protocols.scores import log
-from oversight.protocols.seat import Role, Seat
-from oversight.protocols.settings import require_positive
-from oversight.protocols.transcript import Judgement, Scalar, Transcript, Turn, Verdict
+from ...cache.call import Ask
+from ..agents.agent import Speaker
+from ..judges.judge import normalised
+from ..prompts.forms import NUMBER, Filled, Form
+from ..protocol import Protocol
+from ..question import Answer, Question
+from ..scores import log
+from ..seat import Role, Seat
+from ..settings import require_positive
+from ..transcript import Judgement, Scalar, Transcript, Turn, Verdict
 
 MARKET = Role("market_making.market", "Market")
 MARKET_ADVERSARY = Role("market_making.adversary", "Adversary")

@@ -9,14 +9,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from oversight.cache.call import Ask
-from oversight.protocols.agents.agent import Speaker
-from oversight.protocols.mechanisms.baselines import free_choice
-from oversight.protocols.mechanisms.consultancy import Consultancy
-from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.prompts.prompt_set import PromptSet
-from oversight.protocols.question import Answer, Question
-from oversight.protocols.transcript import Verdict
+from ...cache.call import Ask
+from ..agents.agent import Speaker
+from ..prompts.prompt_set import PromptSet
+from ..question import Answer, Question
+from ..transcript import Verdict
+from .baselines import free_choice
+from .consultancy import Consultancy
+from .debate import Debate
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from oversight.cache.call import Ask
-from oversight.protocols.agents.agent import Speaker
-from oversight.protocols.mechanisms.auxiliary import Assisted, Aux
-from oversight.protocols.mechanisms.baselines import choose
-from oversight.protocols.protocol import Conversation, Measured
-from oversight.protocols.question import Answer
-from oversight.protocols.seat import Role, hear
-from oversight.protocols.transcript import Transcript, Turn
+from ...cache.call import Ask
+from ..agents.agent import Speaker
+from ..protocol import Conversation, Measured
+from ..question import Answer
+from ..seat import Role, hear
+from ..transcript import Transcript, Turn
+from .auxiliary import Assisted, Aux
+from .baselines import choose
 
 PROPOSER = Role("proposer_critic.proposer", "Proposer")
 VERDICT = Role("proposer_critic.verdict", "Critic")

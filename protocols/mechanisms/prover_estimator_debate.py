@@ -10,20 +10,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, TypeAlias
 
-from oversight.cache.call import Ask
-from oversight.protocols.agents.agent import Speaker
-from oversight.protocols.errors import Unreadable
-from oversight.protocols.judges.case import probs_of
-from oversight.protocols.mechanisms.auxiliary import Assisted, Aux
-from oversight.protocols.mechanisms.commitment import Commitment, Listed, commit
-from oversight.protocols.mechanisms.listing import as_list
-from oversight.protocols.prompts.escape import escape_tags
-from oversight.protocols.prompts.forms import NUMBER, TEXTS, Filled, Form, choice_of, whole_number
-from oversight.protocols.prompts.prompt_set import PromptSet, for_side
-from oversight.protocols.question import Answer, Question
-from oversight.protocols.seat import Role
-from oversight.protocols.settings import require_positive
-from oversight.protocols.transcript import Transcript, Turn, Verdict
+from ...cache.call import Ask
+from ..agents.agent import Speaker
+from ..errors import Unreadable
+from ..judges.case import probs_of
+from ..prompts.escape import escape_tags
+from ..prompts.forms import NUMBER, TEXTS, Filled, Form, choice_of, whole_number
+from ..prompts.prompt_set import PromptSet, for_side
+from ..question import Answer, Question
+from ..seat import Role
+from ..settings import require_positive
+from ..transcript import Transcript, Turn, Verdict
+from .auxiliary import Assisted, Aux
+from .commitment import Commitment, Listed, commit
+from .listing import as_list
 
 Direction: TypeAlias = Literal["higher", "lower"]
 DIRECTIONS: tuple[Direction, ...] = ("higher", "lower")

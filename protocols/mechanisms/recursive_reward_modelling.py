@@ -8,16 +8,16 @@ reward by best of N, which is how one optimises against a reward model without a
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from oversight.cache.call import Ask, nth
-from oversight.protocols.agents.agent import Speaker
-from oversight.protocols.gather import gather_in_order
-from oversight.protocols.mechanisms.auxiliary import Assisted, Aux
-from oversight.protocols.mechanisms.listing import list_entries
-from oversight.protocols.prompts.prompt_set import for_side
-from oversight.protocols.question import Answer, Question
-from oversight.protocols.seat import Role, Seat, readable_ones
-from oversight.protocols.settings import require_positive
-from oversight.protocols.transcript import Transcript, Turn, Verdict
+from ...cache.call import Ask, nth
+from ..agents.agent import Speaker
+from ..gather import gather_in_order
+from ..prompts.prompt_set import for_side
+from ..question import Answer, Question
+from ..seat import Role, Seat, readable_ones
+from ..settings import require_positive
+from ..transcript import Transcript, Turn, Verdict
+from .auxiliary import Assisted, Aux
+from .listing import list_entries
 
 CRITERIA = Role("recursive_reward_modelling.criteria", "Judge")
 NARROWER = Role("recursive_reward_modelling.narrower", "Judge")

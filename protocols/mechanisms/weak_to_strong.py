@@ -9,15 +9,15 @@ averaged.
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from oversight.cache.call import Ask
-from oversight.protocols.judges.ensemble import Ensemble
-from oversight.protocols.judges.judge import Judge
-from oversight.protocols.judges.jury import Jury
-from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.mechanisms.market_making import distance
-from oversight.protocols.question import Answer, Question
-from oversight.protocols.settings import require_positive
-from oversight.protocols.transcript import Transcript, Verdict
+from ...cache.call import Ask
+from ..judges.ensemble import Ensemble
+from ..judges.judge import Judge
+from ..judges.jury import Jury
+from ..question import Answer, Question
+from ..settings import require_positive
+from ..transcript import Transcript, Verdict
+from .debate import Debate
+from .market_making import distance
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
 import orjson
 
-from oversight.cache.call import ResponseFormat
-from oversight.cache.reply import Reply
-from oversight.protocols.errors import unreadable
-from oversight.protocols.question import Question
-from oversight.protocols.settings import require_known
+from ...cache.call import ResponseFormat
+from ...cache.reply import Reply
+from ..errors import unreadable
+from ..question import Question
+from ..settings import require_known
 
 _T = TypeVar("_T")
 _Option = TypeVar("_Option", bound=str)

@@ -13,8 +13,8 @@ from importlib.resources import files
 
 import yaml
 
-from oversight.cache.memo import memoized
-from oversight.protocols.errors import ProtocolError
+from ...cache.memo import memoized
+from ..errors import ProtocolError
 
 COMMON = ("agent", "judge")
 """Sections that every mechanism uses."""

@@ -16,7 +16,7 @@ from types import MappingProxyType
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from oversight.protocols.prompts.prompt_set import PromptError
+from .prompt_set import PromptError
 
 _LED_IN = re.compile(r":\s*\Z")
 

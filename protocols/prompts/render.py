@@ -8,11 +8,11 @@ what the reader is to do now. `oversight.protocols.prompts.parse` takes it apart
 from collections.abc import Sequence
 from functools import lru_cache
 
-from oversight.cache.call import Message
-from oversight.protocols.prompts.escape import escape_tags
-from oversight.protocols.question import Answer, Question
-from oversight.protocols.quotes import marked
-from oversight.protocols.transcript import ToolUse, Transcript, Turn
+from ...cache.call import Message
+from ..question import Answer, Question
+from ..quotes import marked
+from ..transcript import ToolUse, Transcript, Turn
+from .escape import escape_tags
 
 
 def messages(

@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.clustered import by_cluster, codes
+from .arrays import Floats
+from .clustered import by_cluster, codes
 
 RatedPoint: TypeAlias = Sequence[float]
 RESAMPLES = 2_000

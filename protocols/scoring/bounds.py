@@ -12,9 +12,9 @@ from statistics import fmean
 
 import numpy as np
 
-from oversight.protocols.scores import RANGES
-from oversight.protocols.scoring.arrays import Flags, Floats
-from oversight.protocols.scoring.worlds import Worlds, asd_weights, world_ends
+from ..scores import RANGES
+from .arrays import Flags, Floats
+from .worlds import Worlds, asd_weights, world_ends
 
 
 @dataclass(frozen=True, slots=True)

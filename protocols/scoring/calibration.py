@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.clustered import Codes
-from oversight.protocols.scoring.quantiles import LEVEL, t_of
+from .arrays import Floats
+from .clustered import Codes
+from .quantiles import LEVEL, t_of
 
 BINS = 10
 

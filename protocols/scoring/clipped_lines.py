@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oversight.protocols.scoring.arrays import Floats
+from .arrays import Floats
 
 CORNERS = 60
 """Grid points for each corner over the range of x, before the best is refined."""

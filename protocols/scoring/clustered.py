@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.quantiles import LEVEL, t_of
+from .arrays import Floats
+from .quantiles import LEVEL, t_of
 
 Codes = npt.NDArray[np.int64]
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.clustered import Codes
-from oversight.protocols.scoring.quantiles import LEVEL, NORMAL, t_of
+from .arrays import Floats
+from .clustered import Codes
+from .quantiles import LEVEL, NORMAL, t_of
 
 CHUNK = 500
 """Resamples drawn at once."""

@@ -13,14 +13,14 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from oversight.protocols.scores import TIE
-from oversight.protocols.scoring.arrays import Floats, Places
-from oversight.protocols.scoring.clustered import cr3, degrees, effective, without_each
-from oversight.protocols.scoring.families import BLOCK, Family, corrected, sign_flips
-from oversight.protocols.scoring.power import reach
-from oversight.protocols.scoring.quantiles import LEVEL, t_of
-from oversight.protocols.scoring.resamples import Rows, together
-from oversight.protocols.scoring.sample import Sample
+from ..scores import TIE
+from .arrays import Floats, Places
+from .clustered import cr3, degrees, effective, without_each
+from .families import BLOCK, Family, corrected, sign_flips
+from .power import reach
+from .quantiles import LEVEL, t_of
+from .resamples import Rows, together
+from .sample import Sample
 
 ContrastVerdict: TypeAlias = Literal[
     "first better", "second better", "equivalent", "not determined"

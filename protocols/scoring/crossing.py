@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.clustered import Codes, by_cluster
-from oversight.protocols.scoring.quantiles import TAILS
+from .arrays import Floats
+from .clustered import Codes, by_cluster
+from .quantiles import TAILS
 
 
 @dataclass(frozen=True, slots=True)

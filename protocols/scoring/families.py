@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from oversight.protocols.scoring.arrays import Floats, Places
+from .arrays import Floats, Places
 
 Family: TypeAlias = Literal["step-max-t", "holm", "bh"]
 

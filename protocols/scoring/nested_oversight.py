@@ -16,9 +16,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.quantiles import TAILS
-from oversight.protocols.scoring.ratings import SCALE, Rating, Ratings
+from .arrays import Floats
+from .quantiles import TAILS
+from .ratings import SCALE, Rating, Ratings
 
 Line: TypeAlias = Callable[[float], float]
 

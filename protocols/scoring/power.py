@@ -12,7 +12,7 @@ times the design effect if questions come in clusters; with t in place of z for 
 import math
 from dataclasses import dataclass
 
-from oversight.protocols.scoring.quantiles import NORMAL, t_quantile
+from .quantiles import NORMAL, t_quantile
 
 MIN_FOR_NORMAL = 40
 """Clusters below which t quantiles replace normal ones."""

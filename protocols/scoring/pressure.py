@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oversight.protocols.scoring.arrays import Floats, Places
-from oversight.protocols.scoring.sample import Sample
-from oversight.protocols.scoring.statistics import Estimate, estimates
+from .arrays import Floats, Places
+from .sample import Sample
+from .statistics import Estimate, estimates
 
 SAME_REWARD = 1e-12
 """Rewards closer than this tie."""

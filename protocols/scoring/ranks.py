@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.quantiles import LEVEL
+from .arrays import Floats
+from .quantiles import LEVEL
 
 NO_ERROR = 1e-12
 """Rows whose difference has a standard error below this agree."""

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.clustered import by_cluster, codes
-from oversight.protocols.scoring.sample import Sample
+from .arrays import Floats
+from .clustered import by_cluster, codes
+from .sample import Sample
 
 CHUNK = 2**22
 """Counts of drawn clusters computed at once."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.quantiles import LEVEL, t_of
+from .arrays import Floats
+from .quantiles import LEVEL, t_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from oversight.protocols.scoring.arrays import Floats
+from .arrays import Floats
 
 SequentialOutcome: TypeAlias = Literal["above", "below", "precise", "undecided"]
 

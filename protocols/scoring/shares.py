@@ -2,7 +2,7 @@
 
 import math
 
-from oversight.protocols.scoring.quantiles import LEVEL, NORMAL
+from .quantiles import LEVEL, NORMAL
 
 
 def wilson(share: float, n: float, level: float = LEVEL) -> tuple[float, float]:

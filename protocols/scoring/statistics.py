@@ -18,8 +18,8 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.clustered import (
+from .arrays import Floats
+from .clustered import (
     Codes,
     by_cluster,
     codes,
@@ -27,8 +27,8 @@ from oversight.protocols.scoring.clustered import (
     effective,
     t_interval,
 )
-from oversight.protocols.scoring.quantiles import LEVEL, NORMAL, t_of
-from oversight.protocols.scoring.sample import Sample
+from .quantiles import LEVEL, NORMAL, t_of
+from .sample import Sample
 
 RESAMPLES = 10_000
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.clustered import Codes, by_cluster
-from oversight.protocols.scoring.crossing import Crossing, crossing
+from .arrays import Floats
+from .clustered import Codes, by_cluster
+from .crossing import Crossing, crossing
 
 TERMS = ("level", "judge", "agent", "judge x agent")
 

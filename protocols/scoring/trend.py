@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oversight.protocols.scoring.arrays import Flags, Floats
-from oversight.protocols.scoring.sample import Sample
+from .arrays import Flags, Floats
+from .sample import Sample
 
 MIN_POINTS = 3
 """Any two points lie on a line: a slope with an error needs a third."""

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oversight.protocols.scores import TIE
-from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.clustered import Codes, by_cluster, cr3, degrees
-from oversight.protocols.scoring.quantiles import LEVEL, t_of
+from ..scores import TIE
+from .arrays import Floats
+from .clustered import Codes, by_cluster, cr3, degrees
+from .quantiles import LEVEL, t_of
 
 SMALL_EFFECT = 0.2
 """Standardised difference above which the effort of two sides is flagged (Cohen 1988: small)."""

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oversight.protocols.scores import RANGES, applicable
-from oversight.protocols.scoring.arrays import Flags, Places
-from oversight.protocols.scoring.bounds import Bounds, bounds, over_draws
-from oversight.protocols.scoring.sample import Sample, widest
-from oversight.protocols.scoring.worlds import Worlds, asd_ends, chosen_ends
+from ..scores import RANGES, applicable
+from .arrays import Flags, Places
+from .bounds import Bounds, bounds, over_draws
+from .sample import Sample, widest
+from .worlds import Worlds, asd_ends, chosen_ends
 
 
 @dataclass(frozen=True, slots=True)

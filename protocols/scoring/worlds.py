@@ -32,8 +32,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from oversight.protocols.scores import CLIP, TIE, Compat
-from oversight.protocols.scoring.arrays import Flags, Floats
+from ..scores import CLIP, TIE, Compat
+from .arrays import Flags, Floats
 
 BETAS = (0.0, 1.0, math.inf)
 """The inverse greeds reported by default."""

@@ -6,21 +6,21 @@ from pathlib import Path
 
 import click
 
-from oversight.engine.accounting.budget import dollars
-from oversight.engine.accounting.ledger import sum_usage
-from oversight.engine.accounting.ledger_file import read_ledger
-from oversight.engine.batches.journal import BatchJournal
-from oversight.engine.batches.session import BatchCancellation
-from oversight.engine.cli.faults import halt_code
-from oversight.engine.cli.group import NamedGroup
-from oversight.engine.cli.naming import run_argument
-from oversight.engine.cli.options import json_option, run_store_option
-from oversight.engine.cli.output import say, show, show_json
-from oversight.engine.cli.terminal import under_signals
-from oversight.engine.display.quantity import counted
-from oversight.engine.runs.loaded_sweep import open_run
-from oversight.engine.runs.manifest import read_manifest
-from oversight.engine.runs.run import Run, RunOptions
+from ...accounting.budget import dollars
+from ...accounting.ledger import sum_usage
+from ...accounting.ledger_file import read_ledger
+from ...batches.journal import BatchJournal
+from ...batches.session import BatchCancellation
+from ...display.quantity import counted
+from ...runs.loaded_sweep import open_run
+from ...runs.manifest import read_manifest
+from ...runs.run import Run, RunOptions
+from ..faults import halt_code
+from ..group import NamedGroup
+from ..naming import run_argument
+from ..options import json_option, run_store_option
+from ..output import say, show, show_json
+from ..terminal import under_signals
 
 
 @click.group(cls=NamedGroup)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import click
 
-from oversight.engine.cli.naming import run_argument
-from oversight.engine.cli.options import output_option, recorded_option
-from oversight.engine.cli.output import say, show
-from oversight.engine.display.quantity import counted
+from ...display.quantity import counted
+from ..naming import run_argument
+from ..options import output_option, recorded_option
+from ..output import say, show
 
 READINGS = 200
 SAID_EVERY = 500
@@ -45,8 +45,8 @@ def command(
     elsewhere. They hold the texts of models and of your problems: look before you hand them on.
     Transcripts come from the store; nothing is sent.
     """
-    from oversight.engine.pages.bundle import write_bundle, zip_bundle
-    from oversight.engine.pictures.opened import OpenedRun
+    from ...pages.bundle import write_bundle, zip_bundle
+    from ...pictures.opened import OpenedRun
 
     def told(done: int, all: int) -> None:
         if done % SAID_EVERY == 0:

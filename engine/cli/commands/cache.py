@@ -11,30 +11,30 @@ from typing import Any
 
 import click
 
-from oversight.cache.bundle import BundleStore, export_bundle
-from oversight.cache.errors import DamagedEntry
-from oversight.cache.explain import differences
-from oversight.cache.lock import exclusive_lock
-from oversight.cache.merge import MergeStatistics, merge
-from oversight.cache.record import Record, checked_records, read_record, records
-from oversight.cache.rows import STORE_FILE, RowReader
-from oversight.cache.salvage import salvageable
-from oversight.cache.stats import store_statistics
-from oversight.cache.store import MemoryStore, Reader
-from oversight.engine.cli.exit_codes import ExitCode
-from oversight.engine.cli.group import NamedGroup
-from oversight.engine.cli.options import (
+from ....cache.bundle import BundleStore, export_bundle
+from ....cache.errors import DamagedEntry
+from ....cache.explain import differences
+from ....cache.lock import exclusive_lock
+from ....cache.merge import MergeStatistics, merge
+from ....cache.record import Record, checked_records, read_record, records
+from ....cache.rows import STORE_FILE, RowReader
+from ....cache.salvage import salvageable
+from ....cache.stats import store_statistics
+from ....cache.store import MemoryStore, Reader
+from ...display.quantity import counted
+from ...runs.stores import open_for_reading, open_store, store_name
+from ...system.files import sync_folder
+from ...system.settings import is_url, store_path
+from ..exit_codes import ExitCode
+from ..group import NamedGroup
+from ..options import (
     folder_store_option,
     json_option,
     output_option,
     store_option,
 )
-from oversight.engine.cli.output import say, show, show_json, show_json_line
-from oversight.engine.cli.selection import Selection, selected_entry, selecting
-from oversight.engine.display.quantity import counted
-from oversight.engine.runs.stores import open_for_reading, open_store, store_name
-from oversight.engine.system.files import sync_folder
-from oversight.engine.system.settings import is_url, store_path
+from ..output import say, show, show_json, show_json_line
+from ..selection import Selection, selected_entry, selecting
 
 AT_ONCE = 1024
 """Entries removed per transaction."""
@@ -58,7 +58,7 @@ def stats(store: str | None, as_json: bool) -> None:
     if as_json:
         show_json({"store": place, "size": size, **asdict(statistics)})
         return
-    from oversight.engine.cli.cache_table import print_statistics  # rich is for tables alone
+    from ..cache_table import print_statistics  # rich is for tables alone
 
     print_statistics(place, size, statistics)
 
@@ -88,7 +88,7 @@ def list_(
             for record in chosen:
                 show_json_line(_line(record))
             return
-        from oversight.engine.cli.cache_table import print_list
+        from ..cache_table import print_list
 
         print_list(chosen)
     if len(newest) < len(fitting):
@@ -108,7 +108,7 @@ def show_(address: str, store: str | None, as_json: bool) -> None:
         told = asdict(call.request) | {"draw": call.draw}
         show_json(_line(record) | {"call": told, "reply": asdict(record.reply())})
         return
-    from oversight.engine.cli.cache_table import print_entry
+    from ..cache_table import print_entry
 
     print_entry(record)
 

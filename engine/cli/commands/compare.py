@@ -7,34 +7,34 @@ from typing import Literal, get_args
 
 import click
 
-from oversight.engine.cli.completing import run_names
-from oversight.engine.cli.exit_codes import ExitCode
-from oversight.engine.cli.naming import run_argument, run_named
-from oversight.engine.cli.options import (
-    Number,
-    format_option,
-    recorded_option,
-    score_option,
-    seed_option,
-)
-from oversight.engine.cli.output import say, show, show_json, width
-from oversight.engine.decisions.calls import RunCalls, calls_of_run
-from oversight.engine.decisions.comparison import (
+from ....protocols.scoring.families import Family
+from ...decisions.calls import RunCalls, calls_of_run
+from ...decisions.comparison import (
     CallShare,
     Comparison,
     RowPlace,
     compare_rows,
     differences_meant,
 )
-from oversight.engine.decisions.comparison_text import comparison_text
-from oversight.engine.decisions.rows import RunRows, read_rows
-from oversight.engine.decisions.statement import Condition, read_condition
-from oversight.engine.decisions.studies import Studies, over_runs
-from oversight.engine.decisions.studies_text import studies_json, studies_table
-from oversight.engine.display.quantity import counted
-from oversight.engine.display.table import as_csv, formatted
-from oversight.engine.runs.recorded import recorded
-from oversight.protocols.scoring.families import Family
+from ...decisions.comparison_text import comparison_text
+from ...decisions.rows import RunRows, read_rows
+from ...decisions.statement import Condition, read_condition
+from ...decisions.studies import Studies, over_runs
+from ...decisions.studies_text import studies_json, studies_table
+from ...display.quantity import counted
+from ...display.table import as_csv, formatted
+from ...runs.recorded import recorded
+from ..completing import run_names
+from ..exit_codes import ExitCode
+from ..naming import run_argument, run_named
+from ..options import (
+    Number,
+    format_option,
+    recorded_option,
+    score_option,
+    seed_option,
+)
+from ..output import say, show, show_json, width
 
 
 @click.command()

@@ -5,10 +5,22 @@ from typing import Any
 
 import click
 
-from oversight.engine.cli.dataset_table import TELLS, inventory_text
-from oversight.engine.cli.exit_codes import ExitCode
-from oversight.engine.cli.group import NamedGroup
-from oversight.engine.cli.options import (
+from ....protocols.datasets.bundled import BUNDLED
+from ....protocols.datasets.catalogue import LOADERS, loader
+from ....protocols.datasets.generation import Generator
+from ....protocols.datasets.inventory import Inventory, inventory
+from ....protocols.datasets.known import known_questions
+from ....protocols.datasets.leak import LeakGate, RuleAccuracy, leak_gate, power
+from ....protocols.datasets.loader import Loader
+from ....protocols.datasets.rewriting import Rewriter
+from ...errors import UsageError
+from ...runs.stores import store_name
+from ...sweeps.document import Document
+from ...sweeps.originals import missing_file_hint, originals
+from ..dataset_table import TELLS, inventory_text
+from ..exit_codes import ExitCode
+from ..group import NamedGroup
+from ..options import (
     Number,
     json_option,
     limit_option,
@@ -16,19 +28,7 @@ from oversight.engine.cli.options import (
     output_option,
     store_option,
 )
-from oversight.engine.cli.output import show, show_json
-from oversight.engine.errors import UsageError
-from oversight.engine.runs.stores import store_name
-from oversight.engine.sweeps.document import Document
-from oversight.engine.sweeps.originals import missing_file_hint, originals
-from oversight.protocols.datasets.bundled import BUNDLED
-from oversight.protocols.datasets.catalogue import LOADERS, loader
-from oversight.protocols.datasets.generation import Generator
-from oversight.protocols.datasets.inventory import Inventory, inventory
-from oversight.protocols.datasets.known import known_questions
-from oversight.protocols.datasets.leak import LeakGate, RuleAccuracy, leak_gate, power
-from oversight.protocols.datasets.loader import Loader
-from oversight.protocols.datasets.rewriting import Rewriter
+from ..output import show, show_json
 
 lanes_option = click.option(
     "--lanes",
@@ -99,7 +99,7 @@ def fetch(name: str, output: Path | None, pins: tuple[str, ...], mirror: str | N
     is known, or that --sha256 names, is not kept.
     """
     # Only this command needs aiohttp.
-    from oversight.engine.cli.commands.dataset_fetch import fetch_all
+    from .dataset_fetch import fetch_all
 
     fetch_all(name, output or Path("data") / name, pins, mirror)
 
@@ -146,8 +146,8 @@ def generate_wrong(
     plausible it is. Replies are stored: after a stop the same command goes on, and pays for
     nothing twice. Exit codes are those of `oversight run`.
     """
-    from oversight.engine.cli.commands.dataset_generate import Wish, generate_all
-    from oversight.engine.datasets.generation import Generation
+    from ...datasets.generation import Generation
+    from .dataset_generate import Wish, generate_all
 
     mend = "take another model, or more --drafts"
     wish = Wish(str(file), output, store_name(store), seed, lanes, max_cost, "a wrong answer", mend)
@@ -191,8 +191,8 @@ def generate_rewritten(
     result that it had, leaves its question out. Replies are stored: after a stop the same command
     goes on, and pays for nothing twice. Exit codes are those of `oversight run`.
     """
-    from oversight.engine.cli.commands.dataset_generate import Wish, generate_all
-    from oversight.engine.datasets.generation import Rewriting
+    from ...datasets.generation import Rewriting
+    from .dataset_generate import Wish, generate_all
 
     mend = "take another model, or data with worked solutions"
     wish = Wish(spec, output, store_name(store), 0, lanes, max_cost, "its solutions anew", mend)

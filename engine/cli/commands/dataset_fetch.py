@@ -16,12 +16,12 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from oversight.engine.cli.output import say, show
-from oversight.engine.datasets.download import download, session
-from oversight.engine.display.progress import console
-from oversight.engine.errors import DownloadError, UsageError
-from oversight.engine.sweeps.originals import Original, Originals, originals
-from oversight.engine.system.loop import event_loop
+from ...datasets.download import download, session
+from ...display.progress import console
+from ...errors import DownloadError, UsageError
+from ...sweeps.originals import Original, Originals, originals
+from ...system.loop import event_loop
+from ..output import say, show
 
 _PIN = re.compile(r"(?:(.+)=)?([0-9a-fA-F]{64})")
 

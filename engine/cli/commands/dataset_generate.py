@@ -7,25 +7,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from oversight.engine.accounting.prices import listed
-from oversight.engine.cli.exit_codes import ExitCode
-from oversight.engine.cli.faults import halt_code
-from oversight.engine.cli.output import say, show, typed
-from oversight.engine.cli.terminal import under_signals
-from oversight.engine.datasets.production import Production, ProductionSession
-from oversight.engine.display.progress import console
-from oversight.engine.errors import Halt, UsageError
-from oversight.engine.models.router import Models, RunPolicy
-from oversight.engine.providers.keys import environment
-from oversight.engine.reports.failures import called
-from oversight.engine.runs.observer import ProgressDisplay
-from oversight.engine.runs.stores import open_store
-from oversight.engine.simulation.model import PREFIX
-from oversight.engine.stop import StopToken
-from oversight.engine.sweeps.document import Document
-from oversight.protocols.datasets.jsonl import write_jsonl
-from oversight.protocols.datasets.leak import leak_gate
-from oversight.protocols.question import Problem
+from ....protocols.datasets.jsonl import write_jsonl
+from ....protocols.datasets.leak import leak_gate
+from ....protocols.question import Problem
+from ...accounting.prices import listed
+from ...datasets.production import Production, ProductionSession
+from ...display.progress import console
+from ...errors import Halt, UsageError
+from ...models.router import Models, RunPolicy
+from ...providers.keys import environment
+from ...reports.failures import called
+from ...runs.observer import ProgressDisplay
+from ...runs.stores import open_store
+from ...simulation.model import PREFIX
+from ...stop import StopToken
+from ...sweeps.document import Document
+from ..exit_codes import ExitCode
+from ..faults import halt_code
+from ..output import say, show, typed
+from ..terminal import under_signals
 
 NAMED = 5
 """Maximum number of failures that are printed one by one."""

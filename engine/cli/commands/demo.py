@@ -5,14 +5,14 @@ from pathlib import Path
 
 import click
 
-from oversight.engine.cli.exit_codes import ExitCode
-from oversight.engine.cli.options import run_folder_option, store_option
-from oversight.engine.cli.output import say
-from oversight.engine.cli.terminal import Presentation, run_in_terminal
-from oversight.engine.local.weights import MODEL, weights
-from oversight.engine.runs.loaded_sweep import open_sweep
-from oversight.engine.runs.run import RunOptions
-from oversight.engine.runs.stores import store_name
+from ...local.weights import MODEL, weights
+from ...runs.loaded_sweep import open_sweep
+from ...runs.run import RunOptions
+from ...runs.stores import store_name
+from ..exit_codes import ExitCode
+from ..options import run_folder_option, store_option
+from ..output import say
+from ..terminal import Presentation, run_in_terminal
 
 BEFORE = (
     f"local/{MODEL} is served on this machine by llama.cpp: no key, no cost, no network",

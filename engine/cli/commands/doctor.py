@@ -8,20 +8,20 @@ from pathlib import Path
 
 import click
 
-from oversight.cache.call import Call
-from oversight.engine.cli.completing import sweep_files
-from oversight.engine.cli.exit_codes import ExitCode
-from oversight.engine.cli.options import json_option, set_option
-from oversight.engine.cli.output import show, show_json
-from oversight.engine.errors import UsageError
-from oversight.engine.planning.preflight import PreflightResult, ending, examine, key_of
-from oversight.engine.planning.reasoning import cramped
-from oversight.engine.providers.catalogue import PROVIDERS
-from oversight.engine.providers.keys import environment, settings_of
-from oversight.engine.providers.retirements import today
-from oversight.engine.runs.loaded_sweep import LoadedSweep, open_sweep
-from oversight.engine.runs.walk import require_abilities
-from oversight.engine.simulation.model import PREFIX
+from ....cache.call import Call
+from ...errors import UsageError
+from ...planning.preflight import PreflightResult, ending, examine, key_of
+from ...planning.reasoning import cramped
+from ...providers.catalogue import PROVIDERS
+from ...providers.keys import environment, settings_of
+from ...providers.retirements import today
+from ...runs.loaded_sweep import LoadedSweep, open_sweep
+from ...runs.walk import require_abilities
+from ...simulation.model import PREFIX
+from ..completing import sweep_files
+from ..exit_codes import ExitCode
+from ..options import json_option, set_option
+from ..output import show, show_json
 
 LINE = "\n"
 

@@ -9,18 +9,18 @@ from typing import Literal, get_args
 
 import click
 
-from oversight.cache.bundle import export_bundle
-from oversight.engine.accounting.prices import listed, load_prices
-from oversight.engine.cli.naming import run_argument
-from oversight.engine.cli.options import output_option, prices_option, recorded_option, score_option
-from oversight.engine.cli.output import say
-from oversight.engine.display.quantity import counted
-from oversight.engine.reports.frame_files import FrameFormat, write_frames
-from oversight.engine.reports.frames import FrameSource
-from oversight.engine.runs.loaded_sweep import open_run
-from oversight.engine.runs.recorded import recorded
-from oversight.engine.runs.replay import keys_of
-from oversight.engine.runs.run_folder import outcomes
+from ....cache.bundle import export_bundle
+from ...accounting.prices import listed, load_prices
+from ...display.quantity import counted
+from ...reports.frame_files import FrameFormat, write_frames
+from ...reports.frames import FrameSource
+from ...runs.loaded_sweep import open_run
+from ...runs.recorded import recorded
+from ...runs.replay import keys_of
+from ...runs.run_folder import outcomes
+from ..naming import run_argument
+from ..options import output_option, prices_option, recorded_option, score_option
+from ..output import say
 
 MIN_CELLS = 1_000
 """Minimum number of cells per reading process; fewer do not repay its start."""

@@ -5,27 +5,27 @@ from pathlib import Path
 
 import click
 
-from oversight.engine.cli.naming import run_argument
-from oversight.engine.cli.options import (
+from ...display.quantity import counted
+from ...errors import UsageError
+from ...runs.loaded_sweep import open_run
+from ...runs.lookup import Parts
+from ...runs.manifest import read_manifest
+from ...runs.recorded import recorded
+from ...runs.replay import replay_cache
+from ...runs.run_folder import outcomes
+from ...training.data_card import TrainingSource
+from ...training.folder import CARD, write_training
+from ...training.recipes import DEFAULT_THRESHOLDS, RECIPES, training_examples
+from ...training.speeches import worlds
+from ..naming import run_argument
+from ..options import (
     Number,
     output_option,
     recorded_option,
     row_options,
     seed_option,
 )
-from oversight.engine.cli.output import say, show
-from oversight.engine.display.quantity import counted
-from oversight.engine.errors import UsageError
-from oversight.engine.runs.loaded_sweep import open_run
-from oversight.engine.runs.lookup import Parts
-from oversight.engine.runs.manifest import read_manifest
-from oversight.engine.runs.recorded import recorded
-from oversight.engine.runs.replay import replay_cache
-from oversight.engine.runs.run_folder import outcomes
-from oversight.engine.training.data_card import TrainingSource
-from oversight.engine.training.folder import CARD, write_training
-from oversight.engine.training.recipes import DEFAULT_THRESHOLDS, RECIPES, training_examples
-from oversight.engine.training.speeches import worlds
+from ..output import say, show
 
 MEND = {
     "sft": "lower --least, or run a protocol whose agent speaks",

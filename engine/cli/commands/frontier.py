@@ -6,23 +6,23 @@ from typing import get_args
 
 import click
 
-from oversight.engine.accounting.ledger import sum_usage
-from oversight.engine.accounting.ledger_file import read_ledger
-from oversight.engine.accounting.prices import listed, load_prices
-from oversight.engine.cli.naming import run_argument
-from oversight.engine.cli.options import (
+from ...accounting.ledger import sum_usage
+from ...accounting.ledger_file import read_ledger
+from ...accounting.prices import listed, load_prices
+from ...decisions.calls import calls_of_run
+from ...decisions.costs import CostAxis, frontier, row_costs
+from ...decisions.costs_text import costs_json, costs_tables
+from ...decisions.rows import read_rows
+from ...display.table import formatted
+from ...runs.recorded import recorded
+from ..naming import run_argument
+from ..options import (
     prices_option,
     recorded_option,
     score_option,
     tables_format_option,
 )
-from oversight.engine.cli.output import show, show_json, width
-from oversight.engine.decisions.calls import calls_of_run
-from oversight.engine.decisions.costs import CostAxis, frontier, row_costs
-from oversight.engine.decisions.costs_text import costs_json, costs_tables
-from oversight.engine.decisions.rows import read_rows
-from oversight.engine.display.table import formatted
-from oversight.engine.runs.recorded import recorded
+from ..output import show, show_json, width
 
 
 @click.command()

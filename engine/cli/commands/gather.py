@@ -5,17 +5,17 @@ from pathlib import Path
 import click
 import orjson
 
-from oversight.engine.accounting.ledger import UsageTotals, sum_usage
-from oversight.engine.accounting.ledger_file import LEDGER_FILE, read_ledger
-from oversight.engine.cli.exit_codes import ExitCode
-from oversight.engine.cli.options import format_option, run_folder_option, score_option
-from oversight.engine.cli.output import say, show, width
-from oversight.engine.reports.report import report, save_report
-from oversight.engine.reports.results import collect
-from oversight.engine.runs.loaded_sweep import run_folder
-from oversight.engine.runs.parts import PartRun, outcomes_of, part_runs, whole_sweep
-from oversight.engine.runs.run_folder import outcomes
-from oversight.engine.system.files import replace_file
+from ...accounting.ledger import UsageTotals, sum_usage
+from ...accounting.ledger_file import LEDGER_FILE, read_ledger
+from ...reports.report import report, save_report
+from ...reports.results import collect
+from ...runs.loaded_sweep import run_folder
+from ...runs.parts import PartRun, outcomes_of, part_runs, whole_sweep
+from ...runs.run_folder import outcomes
+from ...system.files import replace_file
+from ..exit_codes import ExitCode
+from ..options import format_option, run_folder_option, score_option
+from ..output import say, show, width
 
 
 @click.command()

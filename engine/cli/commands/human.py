@@ -8,14 +8,24 @@ from pathlib import Path
 
 import click
 
-from oversight.cache.call import Ask
-from oversight.engine.cli.beside import ask_beside, store_of
-from oversight.engine.cli.completing import run_names
-from oversight.engine.cli.exit_codes import ExitCode
-from oversight.engine.cli.faults import halt_code
-from oversight.engine.cli.group import NamedGroup
-from oversight.engine.cli.naming import run_argument, run_named
-from oversight.engine.cli.options import (
+from ....cache.call import Ask
+from ...display.quantity import counted
+from ...errors import UsageError
+from ...persons.desk import Desk, DeskSettings
+from ...persons.journal import PERSONS
+from ...runs.listing import is_run
+from ...runs.loaded_sweep import open_run
+from ...runs.lookup import Parts, cells_with_verdict
+from ...runs.replay import replay_cache
+from ...runs.run import RunOptions
+from ...runs.stores import store_name
+from ..beside import ask_beside, store_of
+from ..completing import run_names
+from ..exit_codes import ExitCode
+from ..faults import halt_code
+from ..group import NamedGroup
+from ..naming import run_argument, run_named
+from ..options import (
     Number,
     host_option,
     json_option,
@@ -29,17 +39,7 @@ from oversight.engine.cli.options import (
     set_option,
     store_option,
 )
-from oversight.engine.cli.output import say, show, show_json, typed
-from oversight.engine.display.quantity import counted
-from oversight.engine.errors import UsageError
-from oversight.engine.persons.desk import Desk, DeskSettings
-from oversight.engine.persons.journal import PERSONS
-from oversight.engine.runs.listing import is_run
-from oversight.engine.runs.loaded_sweep import open_run
-from oversight.engine.runs.lookup import Parts, cells_with_verdict
-from oversight.engine.runs.replay import replay_cache
-from oversight.engine.runs.run import RunOptions
-from oversight.engine.runs.stores import store_name
+from ..output import say, show, show_json, typed
 
 PORT = 7721
 PANEL = "raters"
@@ -165,17 +165,17 @@ class Seating:
 
 
 def _run_with_persons(sweep: Path, limit: int | None, options: RunOptions, seating: Seating) -> int:
-    from oversight.engine.cli.raters import RaterPages, seated_desk
-    from oversight.engine.cli.terminal import Presentation, run_in_terminal
-    from oversight.engine.persons.panel import panels_of
-    from oversight.engine.persons.session import PersonsSession
-    from oversight.engine.runs.executor import Assignment
-    from oversight.engine.runs.loaded_sweep import load_sweep
-    from oversight.engine.runs.lock import take_lock
-    from oversight.engine.runs.observer import Observer
-    from oversight.engine.runs.run import Run
-    from oversight.engine.runs.session import RunSession
-    from oversight.engine.sweeps.sweepfile import read_sweep_file
+    from ...persons.panel import panels_of
+    from ...persons.session import PersonsSession
+    from ...runs.executor import Assignment
+    from ...runs.loaded_sweep import load_sweep
+    from ...runs.lock import take_lock
+    from ...runs.observer import Observer
+    from ...runs.run import Run
+    from ...runs.session import RunSession
+    from ...sweeps.sweepfile import read_sweep_file
+    from ..raters import RaterPages, seated_desk
+    from ..terminal import Presentation, run_in_terminal
 
     loaded = load_sweep(read_sweep_file(sweep, options.overrides, limit))
     panels = panels_of(loaded.sweep.models)
@@ -207,16 +207,16 @@ def _run_with_persons(sweep: Path, limit: int | None, options: RunOptions, seati
 def _judged_by_persons(
     run: Path, parts: Parts, problems: int | None, each: int, store: str | None, seating: Seating
 ) -> int:
-    from oversight.engine.cli.raters import RaterPages, seated_desk
-    from oversight.engine.persons.judging import (
+    from ...persons.judging import (
         JudgedCase,
         ask_persons,
         judged_cases,
         raters_needed,
         tasks_of,
     )
-    from oversight.engine.persons.panel import PERSON
-    from oversight.engine.runs.lock import locked
+    from ...persons.panel import PERSON
+    from ...runs.lock import locked
+    from ..raters import RaterPages, seated_desk
 
     opened = open_run(run)
     cells = cells_with_verdict(opened.sweep, run, parts, problems)
@@ -276,8 +276,8 @@ def _judged_by_persons(
 @json_option
 def status(run: Path, as_json: bool) -> None:
     """Print how far each rater of RUN is."""
-    from oversight.engine.decisions.raters import rater_standings
-    from oversight.engine.decisions.raters_text import standings_text
+    from ...decisions.raters import rater_standings
+    from ...decisions.raters_text import standings_text
 
     found = rater_standings(run)
     if as_json:
@@ -297,8 +297,8 @@ def agreement(run: Path, store: str | None, as_json: bool) -> None:
     each rater, Brier score, accuracy and calibration, what the transcript changed, and attention
     items passed. Where they judged finished transcripts, the judge of the run on the same ones.
     """
-    from oversight.engine.decisions.raters import rater_agreement
-    from oversight.engine.decisions.raters_text import agreement_json, agreement_text
+    from ...decisions.raters import rater_agreement
+    from ...decisions.raters_text import agreement_json, agreement_text
 
     found = rater_agreement(run, store)
     if as_json:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from oversight.engine.cli.output import say
-from oversight.engine.errors import UsageError
+from ...errors import UsageError
+from ..output import say
 
 if TYPE_CHECKING:
-    from oversight.engine.local.own_server import OwnServer
+    from ...local.own_server import OwnServer
 
 OWN = "compatible/own"
 """Provider name of the user's server in a generated sweep file."""
@@ -47,9 +47,9 @@ def command(sweep: Path, example: str | None, local: str | None) -> None:
 
 def _own(address: str) -> str:
     """The starter sweep file for the server at `address`."""
-    from oversight.engine.local.own_server import own_server
-    from oversight.engine.providers.catalogue import entry
-    from oversight.engine.providers.keys import environment
+    from ...local.own_server import own_server
+    from ...providers.catalogue import entry
+    from ...providers.keys import environment
 
     key = environment(Path()).get(entry(OWN).key_variable, "").strip()
     server = asyncio.run(own_server(address, key))

@@ -9,11 +9,25 @@ from pathlib import Path
 
 import click
 
-from oversight.cache.rows import STORE_FILE
-from oversight.engine.accounting.prices import listed, load_prices
-from oversight.engine.cli.completing import run_names, sweep_files
-from oversight.engine.cli.naming import run_named
-from oversight.engine.cli.options import (
+from ....cache.rows import STORE_FILE
+from ....protocols.datasets.leak import leak_gate
+from ...accounting.prices import listed, load_prices
+from ...decisions.power import power_plan
+from ...decisions.power_text import power_json, power_table
+from ...decisions.rows import read_rows
+from ...decisions.statement import read_pair
+from ...display.quantity import counted, short
+from ...display.table import Table, as_text
+from ...planning.estimate import Cost, ModelPlan, Pace, Plan, plan_sweep
+from ...planning.reasoning import cramped
+from ...providers.catalogue import provider_of
+from ...runs.loaded_sweep import open_sweep
+from ...runs.stores import open_for_reading, store_name
+from ...simulation.model import PREFIX
+from ...system.settings import is_url
+from ..completing import run_names, sweep_files
+from ..naming import run_named
+from ..options import (
     Number,
     batch_option,
     json_option,
@@ -23,21 +37,7 @@ from oversight.engine.cli.options import (
     set_option,
     store_option,
 )
-from oversight.engine.cli.output import show, show_json
-from oversight.engine.decisions.power import power_plan
-from oversight.engine.decisions.power_text import power_json, power_table
-from oversight.engine.decisions.rows import read_rows
-from oversight.engine.decisions.statement import read_pair
-from oversight.engine.display.quantity import counted, short
-from oversight.engine.display.table import Table, as_text
-from oversight.engine.planning.estimate import Cost, ModelPlan, Pace, Plan, plan_sweep
-from oversight.engine.planning.reasoning import cramped
-from oversight.engine.providers.catalogue import provider_of
-from oversight.engine.runs.loaded_sweep import open_sweep
-from oversight.engine.runs.stores import open_for_reading, store_name
-from oversight.engine.simulation.model import PREFIX
-from oversight.engine.system.settings import is_url
-from oversight.protocols.datasets.leak import leak_gate
+from ..output import show, show_json
 
 PLAN_HEAD = (
     "model",

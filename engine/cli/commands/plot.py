@@ -4,13 +4,13 @@ from pathlib import Path
 
 import click
 
-from oversight.engine.cli.completing import run_names
-from oversight.engine.cli.naming import run_named
-from oversight.engine.cli.options import output_option, recorded_option, row_options, score_option
-from oversight.engine.cli.output import say, show
-from oversight.engine.errors import UsageError
-from oversight.engine.runs.lookup import Parts
-from oversight.engine.system.files import unwritable
+from ...errors import UsageError
+from ...runs.lookup import Parts
+from ...system.files import unwritable
+from ..completing import run_names
+from ..naming import run_named
+from ..options import output_option, recorded_option, row_options, score_option
+from ..output import say, show
 
 KINDS = (
     "asd", "lift", "worlds", "jse", "asd-jse", "calibration", "rounds", "trend", "gap", "bestof",
@@ -56,8 +56,8 @@ def command(
     The file is a .pdf, .svg or .png, as the name given to -o ends. The same run gives the same
     bytes. With --data and without -o only the numbers are written; that needs no matplotlib.
     """
-    from oversight.engine.pictures.drawing import data_of, pictured
-    from oversight.engine.pictures.opened import OpenedRun
+    from ...pictures.drawing import data_of, pictured
+    from ...pictures.opened import OpenedRun
 
     if len(named) != (2 if kind == "compare" else 1):
         raise UsageError(f"--kind {kind} takes {'two runs' if kind == 'compare' else 'one run'}")
@@ -80,7 +80,7 @@ def command(
             say(str(data))
         if output is None:
             return
-    from oversight.engine.pictures.figures import draw, save
+    from ...pictures.figures import draw, save
 
     to = output or Path(f"{runs[0].name}-{kind}.pdf")
     save(draw(picture, style), to, runs[0].manifest.identity[:12], style)

@@ -6,18 +6,18 @@ from typing import TypeAlias, get_args
 
 import click
 
-from oversight.engine.cli.naming import run_argument
-from oversight.engine.cli.options import tables_format_option
-from oversight.engine.cli.output import say, show, show_json, width
-from oversight.engine.decisions.games import plays_game, row_games
-from oversight.engine.decisions.games_text import games_json, games_tables
-from oversight.engine.decisions.pressure import SelectionMethod, row_pressure
-from oversight.engine.decisions.pressure_text import pressure_json, pressure_tables
-from oversight.engine.decisions.rows import read_rows, rows_meant
-from oversight.engine.display.table import formatted
-from oversight.engine.errors import UsageError
-from oversight.protocols.mechanisms.baselines import NaiveJudge
-from oversight.protocols.scores import ALL_SCORES
+from ....protocols.mechanisms.baselines import NaiveJudge
+from ....protocols.scores import ALL_SCORES
+from ...decisions.games import plays_game, row_games
+from ...decisions.games_text import games_json, games_tables
+from ...decisions.pressure import SelectionMethod, row_pressure
+from ...decisions.pressure_text import pressure_json, pressure_tables
+from ...decisions.rows import read_rows, rows_meant
+from ...display.table import formatted
+from ...errors import UsageError
+from ..naming import run_argument
+from ..options import tables_format_option
+from ..output import say, show, show_json, width
 
 Strengths: TypeAlias = tuple[float, ...]
 

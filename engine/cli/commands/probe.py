@@ -6,21 +6,21 @@ from pathlib import Path
 
 import click
 
-from oversight.cache.call import Ask
-from oversight.cache.store import Store
-from oversight.engine.accounting.budget import dollars
-from oversight.engine.cli.beside import ask_beside, store_of
-from oversight.engine.cli.exit_codes import ExitCode
-from oversight.engine.cli.faults import halt_code
-from oversight.engine.cli.naming import run_argument
-from oversight.engine.cli.options import max_cost_option, row_options, run_store_option
-from oversight.engine.cli.output import say, show
-from oversight.engine.display.quantity import counted
-from oversight.engine.runs.loaded_sweep import LoadedSweep, open_run
-from oversight.engine.runs.lock import locked
-from oversight.engine.runs.lookup import Parts, cells_with_verdict
-from oversight.engine.runs.probing import PROBES, BeliefProbe, ProbeFile, belief_probes, run_probes
-from oversight.engine.runs.replay import replay_cache
+from ....cache.call import Ask
+from ....cache.store import Store
+from ...accounting.budget import dollars
+from ...display.quantity import counted
+from ...runs.loaded_sweep import LoadedSweep, open_run
+from ...runs.lock import locked
+from ...runs.lookup import Parts, cells_with_verdict
+from ...runs.probing import PROBES, BeliefProbe, ProbeFile, belief_probes, run_probes
+from ...runs.replay import replay_cache
+from ..beside import ask_beside, store_of
+from ..exit_codes import ExitCode
+from ..faults import halt_code
+from ..naming import run_argument
+from ..options import max_cost_option, row_options, run_store_option
+from ..output import say, show
 
 PROBLEMS = 10
 

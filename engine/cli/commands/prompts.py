@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from oversight.engine.cli.completing import sweep_files
-from oversight.engine.cli.group import NamedGroup
-from oversight.engine.cli.options import json_option, protocol_option, set_option
-from oversight.engine.cli.output import show, show_json
-from oversight.engine.errors import UsageError
-from oversight.engine.planning.prompts import Prompted, prompts_read
-from oversight.engine.runs.loaded_sweep import open_sweep
+from ...errors import UsageError
+from ...planning.prompts import Prompted, prompts_read
+from ...runs.loaded_sweep import open_sweep
+from ..completing import sweep_files
+from ..group import NamedGroup
+from ..options import json_option, protocol_option, set_option
+from ..output import show, show_json
 
 
 @click.group(cls=NamedGroup)

@@ -2,12 +2,12 @@
 
 import click
 
-from oversight.engine.cli.options import json_option, store_option
-from oversight.engine.cli.output import show, show_json
-from oversight.engine.errors import UsageError
-from oversight.engine.fleet.quota import quota_shares
-from oversight.engine.runs.stores import store_name
-from oversight.engine.system.settings import is_url
+from ...errors import UsageError
+from ...fleet.quota import quota_shares
+from ...runs.stores import store_name
+from ...system.settings import is_url
+from ..options import json_option, store_option
+from ..output import show, show_json
 
 
 @click.command()

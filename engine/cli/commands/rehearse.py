@@ -9,13 +9,29 @@ from typing import Any
 
 import click
 
-from oversight.engine.accounting.ledger import UsageTotals
-from oversight.engine.accounting.prices import PriceList, listed, load_prices
-from oversight.engine.batches.terms import BatchTerms
-from oversight.engine.cli.completing import sweep_files
-from oversight.engine.cli.exit_codes import ExitCode
-from oversight.engine.cli.faults import halt_code
-from oversight.engine.cli.options import (
+from ...accounting.ledger import UsageTotals
+from ...accounting.prices import PriceList, listed, load_prices
+from ...batches.terms import BatchTerms
+from ...display.progress import console
+from ...display.quantity import counted, duration, short
+from ...display.table import Table, as_text
+from ...errors import Halt, RateLimited
+from ...fleet.executor_choice import executor_for
+from ...planning.estimate import plan_sweep
+from ...providers import sdk_clients
+from ...rehearsal.clock import FastLoop
+from ...rehearsal.process import counts, serving
+from ...rehearsal.profile import load_profile
+from ...rehearsal.rehearsed import BottleneckSampler, Rehearsed, staged
+from ...runs.observer import ProgressDisplay
+from ...runs.run import Run, RunOptions
+from ...simulation.model import PREFIX
+from ...sweeps.sweepfile import SweepFile, read_sweep_file
+from ...throughput import clipped
+from ..completing import sweep_files
+from ..exit_codes import ExitCode
+from ..faults import halt_code
+from ..options import (
     Number,
     batch_option,
     json_option,
@@ -24,24 +40,8 @@ from oversight.engine.cli.options import (
     prices_option,
     set_option,
 )
-from oversight.engine.cli.output import say, show, show_json
-from oversight.engine.cli.terminal import under_signals
-from oversight.engine.display.progress import console
-from oversight.engine.display.quantity import counted, duration, short
-from oversight.engine.display.table import Table, as_text
-from oversight.engine.errors import Halt, RateLimited
-from oversight.engine.fleet.executor_choice import executor_for
-from oversight.engine.planning.estimate import plan_sweep
-from oversight.engine.providers import sdk_clients
-from oversight.engine.rehearsal.clock import FastLoop
-from oversight.engine.rehearsal.process import counts, serving
-from oversight.engine.rehearsal.profile import load_profile
-from oversight.engine.rehearsal.rehearsed import BottleneckSampler, Rehearsed, staged
-from oversight.engine.runs.observer import ProgressDisplay
-from oversight.engine.runs.run import Run, RunOptions
-from oversight.engine.simulation.model import PREFIX
-from oversight.engine.sweeps.sweepfile import SweepFile, read_sweep_file
-from oversight.engine.throughput import clipped
+from ..output import say, show, show_json
+from ..terminal import under_signals
 
 BUSY = 0.7
 """Share of time spent computing above which this machine is the bottleneck, not a limit."""

@@ -4,20 +4,20 @@ import asyncio
 
 import click
 
-from oversight.engine.cli.completing import run_names
-from oversight.engine.cli.exit_codes import ExitCode
-from oversight.engine.cli.naming import run_named
-from oversight.engine.cli.options import format_option, recorded_option, score_option, set_option
-from oversight.engine.cli.output import say, show, width
-from oversight.engine.reports.report import report
-from oversight.engine.reports.results import collect
-from oversight.engine.runs.loaded_sweep import open_run
-from oversight.engine.runs.outcome import read_outcome
-from oversight.engine.runs.recorded import recorded
-from oversight.engine.runs.replay import replay_cells
-from oversight.engine.runs.run_folder import lines
-from oversight.engine.sweeps.sweep import Cell
-from oversight.engine.system.loop import event_loop
+from ...reports.report import report
+from ...reports.results import collect
+from ...runs.loaded_sweep import open_run
+from ...runs.outcome import read_outcome
+from ...runs.recorded import recorded
+from ...runs.replay import replay_cells
+from ...runs.run_folder import lines
+from ...sweeps.sweep import Cell
+from ...system.loop import event_loop
+from ..completing import run_names
+from ..exit_codes import ExitCode
+from ..naming import run_named
+from ..options import format_option, recorded_option, score_option, set_option
+from ..output import say, show, width
 
 
 @click.command()

@@ -6,31 +6,31 @@ from pathlib import Path
 
 import click
 
-from oversight.engine.accounting.ledger_file import read_ledger
-from oversight.engine.accounting.prices import listed, load_prices
-from oversight.engine.cli.naming import run_argument
-from oversight.engine.cli.options import (
+from ....protocols.scoring.worlds import BETAS
+from ...accounting.ledger_file import read_ledger
+from ...accounting.prices import listed, load_prices
+from ...decisions.calls import calls_of_run, sample_of
+from ...decisions.costs import row_costs
+from ...decisions.measures import verdict_measures
+from ...decisions.measures_text import measures_json, measures_tables
+from ...decisions.noise import Noise, noise
+from ...decisions.noise_text import noise_json, noise_tables
+from ...decisions.rows import read_rows
+from ...decisions.sequential import saved_decision
+from ...errors import UsageError
+from ...reports.report import Section, report
+from ...reports.results import collect
+from ...runs.loaded_sweep import open_run
+from ...runs.recorded import recorded
+from ...runs.run_folder import outcomes
+from ..naming import run_argument
+from ..options import (
     format_option,
     prices_option,
     recorded_option,
     score_option,
 )
-from oversight.engine.cli.output import say, say_latency, show, width
-from oversight.engine.decisions.calls import calls_of_run, sample_of
-from oversight.engine.decisions.costs import row_costs
-from oversight.engine.decisions.measures import verdict_measures
-from oversight.engine.decisions.measures_text import measures_json, measures_tables
-from oversight.engine.decisions.noise import Noise, noise
-from oversight.engine.decisions.noise_text import noise_json, noise_tables
-from oversight.engine.decisions.rows import read_rows
-from oversight.engine.decisions.sequential import saved_decision
-from oversight.engine.errors import UsageError
-from oversight.engine.reports.report import Section, report
-from oversight.engine.reports.results import collect
-from oversight.engine.runs.loaded_sweep import open_run
-from oversight.engine.runs.recorded import recorded
-from oversight.engine.runs.run_folder import outcomes
-from oversight.protocols.scoring.worlds import BETAS
+from ..output import say, say_latency, show, width
 
 
 @click.command()

@@ -7,11 +7,24 @@ from typing import Any, get_args
 
 import click
 
-from oversight.cache.cache import Mode
-from oversight.engine.accounting.prices import listed, load_prices
-from oversight.engine.batches.terms import BatchTerms, Then
-from oversight.engine.cli.completing import sweep_files
-from oversight.engine.cli.options import (
+from ....cache.cache import Mode
+from ...accounting.prices import listed, load_prices
+from ...batches.terms import BatchTerms, Then
+from ...decisions.sequential import SequentialDesign
+from ...decisions.statement import read_direction, read_precision
+from ...display.quantity import counted
+from ...fleet.executor_choice import Workers, executor_for
+from ...models.router import RunPolicy
+from ...providers.retirements import today
+from ...runs.listing import is_run
+from ...runs.loaded_sweep import load_sweep
+from ...runs.parts import SweepPart
+from ...runs.run import RunOptions
+from ...runs.stores import store_name
+from ...runs.walk import require_abilities, require_service
+from ...sweeps.sweepfile import read_sweep_file
+from ..completing import sweep_files
+from ..options import (
     batch_option,
     format_option,
     limit_option,
@@ -22,21 +35,8 @@ from oversight.engine.cli.options import (
     set_option,
     store_option,
 )
-from oversight.engine.cli.output import say, show, typed
-from oversight.engine.cli.terminal import Presentation, run_in_terminal
-from oversight.engine.decisions.sequential import SequentialDesign
-from oversight.engine.decisions.statement import read_direction, read_precision
-from oversight.engine.display.quantity import counted
-from oversight.engine.fleet.executor_choice import Workers, executor_for
-from oversight.engine.models.router import RunPolicy
-from oversight.engine.providers.retirements import today
-from oversight.engine.runs.listing import is_run
-from oversight.engine.runs.loaded_sweep import load_sweep
-from oversight.engine.runs.parts import SweepPart
-from oversight.engine.runs.run import RunOptions
-from oversight.engine.runs.stores import store_name
-from oversight.engine.runs.walk import require_abilities, require_service
-from oversight.engine.sweeps.sweepfile import read_sweep_file
+from ..output import say, show, typed
+from ..terminal import Presentation, run_in_terminal
 
 
 def _workers(ctx: click.Context, param: click.Parameter, given: Any) -> Workers:

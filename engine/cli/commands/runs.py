@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from oversight.engine.cli.exit_codes import ExitCode
-from oversight.engine.cli.options import json_option
-from oversight.engine.cli.output import say, show, show_json, width
-from oversight.engine.display.quantity import counted
-from oversight.engine.display.table import Table, as_text
-from oversight.engine.errors import RunFolderError
-from oversight.engine.runs.listing import RUNS, RunSummary, summaries
+from ...display.quantity import counted
+from ...display.table import Table, as_text
+from ...errors import RunFolderError
+from ...runs.listing import RUNS, RunSummary, summaries
+from ..exit_codes import ExitCode
+from ..options import json_option
+from ..output import say, show, show_json, width
 
 SET = "--set"
 """The column of overrides, which distinguish runs of one sweep; shown if any run has some."""

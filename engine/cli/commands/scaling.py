@@ -5,13 +5,13 @@ from typing import get_args
 
 import click
 
-from oversight.engine.cli.naming import run_argument
-from oversight.engine.cli.options import json_option, one_protocol_option, score_option
-from oversight.engine.cli.output import show, show_json, width
-from oversight.engine.decisions.rows import read_rows
-from oversight.engine.decisions.scaling import Game, scaling
-from oversight.engine.decisions.scaling_text import scaling_json, scaling_table
-from oversight.engine.display.table import as_text
+from ...decisions.rows import read_rows
+from ...decisions.scaling import Game, scaling
+from ...decisions.scaling_text import scaling_json, scaling_table
+from ...display.table import as_text
+from ..naming import run_argument
+from ..options import json_option, one_protocol_option, score_option
+from ..output import show, show_json, width
 
 
 def _levels(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:

@@ -5,17 +5,17 @@ from typing import Any, BinaryIO
 
 import click
 
-from oversight.engine.cli.options import json_option
-from oversight.engine.cli.output import show, show_json, width
-from oversight.engine.display.table import formatted
-from oversight.engine.reports.results import Results, RowResult
-from oversight.engine.reports.scored import failed, results_by_score
-from oversight.engine.reports.scored_tables import scored_tables
-from oversight.engine.reports.verdicts import Verdicts, read_verdicts
-from oversight.protocols.scores import Compat
-from oversight.protocols.scoring.bounds import Bounds
-from oversight.protocols.scoring.statistics import Estimate
-from oversight.protocols.scoring.worlds import BETAS, beta_name
+from ....protocols.scores import Compat
+from ....protocols.scoring.bounds import Bounds
+from ....protocols.scoring.statistics import Estimate
+from ....protocols.scoring.worlds import BETAS, beta_name
+from ...display.table import formatted
+from ...reports.results import Results, RowResult
+from ...reports.scored import failed, results_by_score
+from ...reports.scored_tables import scored_tables
+from ...reports.verdicts import Verdicts, read_verdicts
+from ..options import json_option
+from ..output import show, show_json, width
 
 
 def _with_the_usual(

@@ -6,16 +6,16 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from oversight.engine.cli.completing import cells
-from oversight.engine.cli.naming import run_argument
-from oversight.engine.cli.options import json_option, recorded_option, row_options, score_option
-from oversight.engine.cli.output import say, show_json
-from oversight.engine.display.quantity import counted
-from oversight.engine.reports.side_by_side import as_plain, side_by_side
-from oversight.engine.runs.loaded_sweep import open_run
-from oversight.engine.runs.lookup import Parts, fullest, locate
-from oversight.engine.runs.recorded import recorded
-from oversight.engine.runs.replay import replay_cache
+from ...display.quantity import counted
+from ...reports.side_by_side import as_plain, side_by_side
+from ...runs.loaded_sweep import open_run
+from ...runs.lookup import Parts, fullest, locate
+from ...runs.recorded import recorded
+from ...runs.replay import replay_cache
+from ..completing import cells
+from ..naming import run_argument
+from ..options import json_option, recorded_option, row_options, score_option
+from ..output import say, show_json
 
 
 @click.command()

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import click
 
-from oversight.engine.accounting.budget import dollars
-from oversight.engine.accounting.ledger import sum_usage
-from oversight.engine.accounting.ledger_file import read_ledger
-from oversight.engine.cli.naming import run_argument
-from oversight.engine.cli.options import json_option
-from oversight.engine.cli.output import asked, show, show_json
-from oversight.engine.runs.lock import holder
-from oversight.engine.runs.manifest import read_manifest
-from oversight.engine.runs.progress_file import read_progress
-from oversight.engine.runs.run_folder import outcomes
+from ...accounting.budget import dollars
+from ...accounting.ledger import sum_usage
+from ...accounting.ledger_file import read_ledger
+from ...runs.lock import holder
+from ...runs.manifest import read_manifest
+from ...runs.progress_file import read_progress
+from ...runs.run_folder import outcomes
+from ..naming import run_argument
+from ..options import json_option
+from ..output import asked, show, show_json
 
 
 @click.command()

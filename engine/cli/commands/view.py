@@ -8,12 +8,12 @@ from pathlib import Path
 
 import click
 
-from oversight.engine.cli.completing import run_names
-from oversight.engine.cli.naming import run_named
-from oversight.engine.cli.options import host_option, port_option, recorded_option
-from oversight.engine.cli.output import say
-from oversight.engine.errors import UsageError
-from oversight.engine.runs.listing import RUNS, is_run, run_folders
+from ...errors import UsageError
+from ...runs.listing import RUNS, is_run, run_folders
+from ..completing import run_names
+from ..naming import run_named
+from ..options import host_option, port_option, recorded_option
+from ..output import say
 
 PORT = 7720
 
@@ -31,8 +31,8 @@ def command(named: str | None, port: int, host: str, store: str | None, no_open:
     server, unless --host says otherwise; then a token, part of the address that is printed, is
     needed to see anything.
     """
-    from oversight.engine.pages.guard import is_loopback
-    from oversight.engine.pages.server import PageServer
+    from ...pages.guard import is_loopback
+    from ...pages.server import PageServer
 
     place = _place(named)
     token = "" if is_loopback(host) else secrets.token_urlsafe(24)

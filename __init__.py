@@ -1,0 +1,1 @@
+"""Marks the checkout as one package, so that tools which read imports as text resolve `..`."""
