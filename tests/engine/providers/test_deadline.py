@@ -46,7 +46,7 @@ async def test_answers_that_came_while_the_process_stood_still_are_read(line: st
 def test_a_deadline_that_is_met_in_time_is_not_put_off() -> None:
     async def main() -> float:
         with pytest.raises(TimeoutError):
-            async with within(5.0):
+            with within(5.0):
                 await asyncio.Event().wait()
         return now()
 
