@@ -10,7 +10,7 @@ import logging
 import select
 import ssl
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -216,7 +216,8 @@ class Ramped(aiohttp.TCPConnector):
         self.told_apart = False
         """Whether answers carry ids, so that one which came before is known, and none has to be
         waited for."""
-        self._factory = partial(ServerConnection, loop=self._loop)
+        connection: Callable[..., ResponseHandler] = ServerConnection
+        self._factory = partial(connection, loop=self._loop)
         self._opening = asyncio.Semaphore(_RAMP)
         self._most = connections
         self._kept_for = keep_alive
@@ -290,7 +291,7 @@ class Ramped(aiohttp.TCPConnector):
 def _is_408(protocol: ResponseHandler) -> bool:
     """Whether what came unasked begins with a 408."""
     if protocol._buffer:
-        return bool(protocol._buffer[0][0].code == 408)
+        return bool(protocol._buffer[0][0][0].code == 408)
     return bytes(protocol._tail[:12]) in (b"HTTP/1.1 408", b"HTTP/1.0 408")
 
 

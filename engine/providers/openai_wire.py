@@ -99,7 +99,9 @@ class OpenAIWire(Wire):
             raise OutcomeUnknown(f"{self.provider} stopped for want of resources ({stop_reason})")
         said, refusal = self._said(message)
         tool_calls = message.get("tool_calls") or ()
-        calls = tuple(_tool_call(n, asked) for n, asked in enumerate(tool_calls)) if tool_calls else ()
+        calls: tuple[ToolCall, ...] = ()
+        if tool_calls:
+            calls = tuple(_tool_call(n, asked) for n, asked in enumerate(tool_calls))
         if stop_reason is None and (said.strip() or refusal or calls):
             # Some servers never fill it in, so a truncation cannot be detected.
             stop_reason = ""
