@@ -29,7 +29,7 @@ _Cell: TypeAlias = Callable[[Compared], str]
 
 
 def comparison_text(comparison: Comparison, format: str, width: int | None = None) -> str:
-    """Render a comparison. format: one of `reports.report.FORMATS`. width: of the terminal, in
+    """Render a comparison. format: one of `reports.formats.FORMATS`. width: of the terminal, in
     columns; None for output that is not a terminal."""
     match format:
         case "json":

@@ -12,6 +12,7 @@ from ..display.table import Table, formatted
 from ..errors import RunFolderError
 from ..runs.run_folder import REPORT
 from ..system.files import replace_file
+from .formats import ENDINGS
 from .results import Results
 from .row_columns import columns
 from .tables import tables
@@ -88,8 +89,3 @@ def _json(results: Results, sections: Sequence[Section]) -> str:
         **{section.key: section.value for section in sections},
     }
     return orjson.dumps(plain, option=orjson.OPT_INDENT_2).decode()
-
-
-ENDINGS = {"text": "txt", "markdown": "md", "json": "json", "latex": "tex", "csv": "csv"}
-
-FORMATS = tuple(ENDINGS)

@@ -10,7 +10,8 @@ import orjson
 import pytest
 from pytest import approx
 
-from oversight.engine.reports.report import ENDINGS, FORMATS, report, save_report
+from oversight.engine.reports.formats import ENDINGS, FORMATS
+from oversight.engine.reports.report import report, save_report
 from oversight.engine.reports.results import Results, collect
 from oversight.engine.reports.tables import bounds_table, main_table, trend_table
 from oversight.protocols.agents.agent import Agent
