@@ -1,0 +1,67 @@
+"""Lists of ids in few bytes: each as its difference from the one before, zigzag, seven bits a byte.
+
+A cell's calls are written next to each other: most differences fit one byte.
+"""
+
+from collections.abc import Iterable, Iterator
+
+
+def pack_ids(ids: Iterable[int]) -> bytes:
+    packed = bytearray()
+    before = 0
+    for each in ids:
+        _append(packed, each - before)
+        before = each
+    return bytes(packed)
+
+
+def unpack_ids(packed: bytes | None) -> list[int]:
+    """ValueError if the bytes end within a number."""
+    ids, at = [], 0
+    for step in _numbers(packed or b""):
+        at += step
+        ids.append(at)
+    return ids
+
+
+def pack_pairs(pairs: Iterable[tuple[int, int]]) -> bytes:
+    """Pairs of numbers: the differences of the first ones, and of the second ones."""
+    packed = bytearray()
+    first = second = 0
+    for one, other in pairs:
+        _append(packed, one - first)
+        _append(packed, other - second)
+        first, second = one, other
+    return bytes(packed)
+
+
+def unpack_pairs(packed: bytes | None) -> list[tuple[int, int]]:
+    """ValueError if the bytes end within a pair."""
+    numbers = list(_numbers(packed or b""))
+    if len(numbers) % 2:
+        raise ValueError("a list of pairs ends within one")
+    pairs, first, second = [], 0, 0
+    for one, other in zip(numbers[::2], numbers[1::2], strict=True):
+        first, second = first + one, second + other
+        pairs.append((first, second))
+    return pairs
+
+
+def _append(packed: bytearray, step: int) -> None:
+    value = step << 1 if step >= 0 else ~(step << 1)
+    while value > 127:
+        packed.append(value & 127 | 128)
+        value >>= 7
+    packed.append(value)
+
+
+def _numbers(packed: bytes) -> Iterator[int]:
+    value = shift = 0
+    for byte in packed:
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            yield value >> 1 if not value & 1 else ~(value >> 1)
+            value = shift = 0
+    if shift:
+        raise ValueError("a list of ids ends within one")
