@@ -22,8 +22,8 @@ from ..sweeps.sweep import Cell
 from ..throughput import clipped
 from .collector import Collector
 from .dispatch import Dispatch
-from .journal import FOLDER, JOURNAL, BatchJournal
-from .terms import LIVE, MAX_TRIES, BatchTerms
+from .journal import JOURNAL, BatchJournal
+from .terms import FOLDER, LIVE, MAX_TRIES, BatchTerms
 
 MIN_POLL, MAX_POLL = 0.5, 60.0
 """Seconds between two polls of batches."""
