@@ -37,6 +37,8 @@ class BatchSession(RunSession):
     young = 5_000
     """Few: most attempts of a walk leave garbage, and no calls in flight make a collection slow."""
 
+    has_canaries = False
+
     def __init__(
         self, assignment: Assignment, *, batched: tuple[str, ...], terms: BatchTerms
     ) -> None:

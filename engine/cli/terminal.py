@@ -20,8 +20,10 @@ from ..errors import (
     Halt,
     Interrupted,
     KeyRepeated,
+    NotReproducible,
     OutOfMemory,
     QuotaExhausted,
+    RowsPaused,
     RunFolderError,
     StoreFailed,
 )
@@ -153,7 +155,7 @@ def _when(halt: Halt) -> str:
             return "with a higher --max-cost"
         case BatchesOut():
             return "in a while"
-        case StoreFailed() | AllRefused() | OutOfMemory():
+        case StoreFailed() | AllRefused() | OutOfMemory() | RowsPaused() | NotReproducible():
             return "when that is put right"
     return "go on with"
 

@@ -73,6 +73,11 @@ def _seconds(ctx: click.Context, param: click.Parameter, given: str | None) -> f
     help="Go on although the store has lost replies, and pay for them again.",
 )
 @click.option(
+    "--keep-going",
+    is_flag=True,
+    help="Go on with rows whose first cells all failed for one cause, which are paused otherwise.",
+)
+@click.option(
     "--workers",
     callback=_workers,
     default="1",
@@ -140,6 +145,7 @@ def command(
     max_cost: float | None,
     prices: Path | None,
     accept_empty: bool,
+    keep_going: bool,
     workers: Workers,
     ray: str,
     part: str,
@@ -211,6 +217,7 @@ def command(
         load_prices(prices) if prices else None,
         part,
         accept_empty,
+        keep_going,
         design.batches if design else None,
     )
     executor = executor_for(workers, opened, place, quota=quota, ray=ray, batch=terms)
