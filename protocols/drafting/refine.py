@@ -49,9 +49,7 @@ class Refine(Wrapper):
         drafted = floor.then(replace(draft, speaker="Draft"))
         try:
             critique = await self._critique(drafted, side, ask, brief)
-            rewriting = replace(
-                brief, stance=f"{brief.stance}\n{brief.words.text('agent.rewrite')}"
-            )
+            rewriting = brief.also_told(brief.words.text("agent.rewrite"), by="\n")
             rewrite = await self.base_agent.speak(drafted.then(critique), side, ask, rewriting)
             if rewrite.outcome != "ok" or rewrite.conceded or not rewrite.text:
                 return draft
@@ -59,7 +57,7 @@ class Refine(Wrapper):
             rewrite = replace(rewrite, tools=draft.tools + rewrite.tools)
             before, after = await gather_in_order(
                 *(
-                    self.judge.belief(floor.then(turn), side, ask, heard_as(brief))
+                    self.judge.belief(floor.then(turn), side, ask, heard_as(brief, side))
                     for turn in (draft, rewrite)
                 )
             )

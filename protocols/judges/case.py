@@ -21,9 +21,7 @@ class Case:
     """What the judge reads beside the floor: the rules, and its part in them; None: no more than
     that it is a judge."""
     statement: str = ""
-    """The statement to judge; empty: the case is which answer is right."""
-    side: Answer | None = None
-    """The answer that the statement speaks for, as programs read it in the prompt."""
+    """The statement to judge, in anybody's words; empty: the case is which answer is right."""
 
     @property
     def options(self) -> Question:
