@@ -131,7 +131,7 @@ class Amplification(Assisted, Conversation):
             answer = await self._helper(question, side, steers).speak_unlabelled(at_hand, ask)
             return SubAnswer(asked, answer, (steers,))
         findings = await self._findings(at_hand, depth, budget, side, ask)
-        overseer = self.judge_seat(self.brief(CONCLUDER, **self.judge_values()), self.overseer)
+        overseer = self.judge_seat(self.brief(CONCLUDER, conduct=self.conduct), self.overseer)
         answer = await overseer.speak(with_findings(at_hand, findings), ask)
         return SubAnswer(asked, answer, helpers_behind(findings))
 

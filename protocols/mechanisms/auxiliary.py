@@ -33,8 +33,13 @@ class Assisted(Protocol):
         """What the row of a report adds for helpers who are not honest."""
         return "" if self.aux == "honest" else f" aux {self.aux}"
 
+    @property
+    def conduct(self) -> Words:
+        """What those who read the helpers' words are told of them."""
+        return self.words.text(f"{self.sections[0]}.{self.aux}_conduct")
+
     def judge_values(self) -> dict[str, Words]:
-        return {"conduct": self.words.text(f"{self.sections[0]}.{self.aux}_conduct")}
+        return {"conduct": self.conduct}
 
     def aux_seat(
         self,

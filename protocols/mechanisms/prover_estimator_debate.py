@@ -16,6 +16,7 @@ from ..errors import Unreadable
 from ..judges.case import probs_of
 from ..prompts.forms import NUMBER, TEXTS, Filled, Form, choice_of, whole_number
 from ..prompts.prompt_set import PromptSet
+from ..prompts.words import Words
 from ..protocol import Lasting
 from ..question import Answer, Question
 from ..seat import Role
@@ -117,6 +118,9 @@ class ProverEstimatorDebate(Assisted, Lasting):
         size = f"{self.subclaims} subclaims {self.depth} deep"
         return f"prover estimator debate {size}{self.aux_name}{self.horizon_name}"
 
+    def judge_values(self) -> dict[str, Words]:
+        return {}  # the judge never meets the estimator
+
     def horizon_values(self) -> dict[str, int]:
         return {"depth": self.depth}
 
@@ -188,7 +192,8 @@ class ProverEstimatorDebate(Assisted, Lasting):
         self, shown: Transcript, side: Answer, estimates: tuple[float, ...], needed: int, ask: Ask
     ) -> tuple[Level, Turn]:
         """The level with the agent's pick, and the turn in which the agent says so."""
-        prover, numbers = self.seat(self.agent, side, PICKER), range(1, len(estimates) + 1)
+        prover = self.seat(self.agent, side, PICKER, conduct=self.conduct)
+        numbers = range(1, len(estimates) + 1)
 
         def read(said: Filled) -> tuple[Level, Turn]:
             number = said.whole("subclaim", numbers)
