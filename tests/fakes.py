@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import orjson
 
-from oversight.cache.call import Call
+from oversight.cache.call import Call, Message
 from oversight.cache.reply import Reply, Token
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge
@@ -19,6 +19,7 @@ from oversight.protocols.prompts.render import Instructions, messages
 from oversight.protocols.prompts.words import Words
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Problem, Question
+from oversight.protocols.transcript import Transcript
 
 
 class Scripted:
