@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from ...cache.call import Ask
+from ...cache.call import Ask, used_as
 from ..agents.agent import Agent, Brief
 from ..gather import gather_in_order
 from ..judges.judge import Judge
@@ -41,11 +41,15 @@ class BestOf(Wrapper):
         """The best draft after which the judge can be read; Unreadable if there is none."""
         drafter = replace(self.agent, temperature=self.temperature)
         call, hearing = drafter.compose(floor, side, brief), heard_as(brief, side)
+        calls = [
+            self.agent.compose(floor, side, brief),
+            *(call.drawn(n) for n in range(1, self.n)),
+        ]
+        drafting, rating = used_as(ask, "draft"), used_as(ask, "rate")
         turns = await gather_in_order(
-            self.agent.speak(floor, side, ask, brief),
-            *(drafter.deliver(call.drawn(n), floor, side, ask, brief) for n in range(1, self.n)),
+            *(drafter.deliver(each, floor, side, drafting, brief) for each in calls)
         )
         beliefs = await readable_ones(
-            *(self.judge.belief(floor.then(turn), side, ask, hearing) for turn in turns)
+            *(self.judge.belief(floor.then(turn), side, rating, hearing) for turn in turns)
         )
         return turns[max(beliefs, key=beliefs.__getitem__)]

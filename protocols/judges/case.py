@@ -22,6 +22,8 @@ class Case:
     that it is a judge."""
     statement: str = ""
     """The statement to judge, in anybody's words; empty: the case is which answer is right."""
+    side: Answer | None = None
+    """The answer that the statement speaks for, for the record: no prompt says it."""
 
     @property
     def options(self) -> Question:

@@ -118,4 +118,5 @@ class DebateFeedback(Assisted, Lasting, Conversation):
     async def _score(self, debate: Transcript, side: Answer, ask: Ask) -> float:
         """How likely the judge finds it that the response is sound, in [0, 1]."""
         sound = self.words.data("debate_feedback.sound", label=side)
-        return (await self.judge.believes(sound, debate, ask, self.judging("referee"))).value
+        brief = self.judging("referee")
+        return (await self.judge.believes(sound, debate, ask, brief, side=side)).value

@@ -184,7 +184,7 @@ class DoublyEfficientDebate(Protocol):
         """How likely the judge finds it that the last of these steps holds."""
         statement = self.words.data("doubly_efficient_debate.holds", number=len(steps))
         shown = self._shown(question, steps)
-        return await self.judge.believes(statement, shown, ask, self.judging())
+        return await self.judge.believes(statement, shown, ask, self.judging(), side=side)
 
     def _shown(self, question: Question, steps: tuple[Turn, ...]) -> Transcript:
         """What the judge reads: the challenged step, and those before it, on which it rests."""

@@ -147,7 +147,9 @@ class ProverEstimatorDebate(Assisted, Lasting):
             at_hand = _doubted(leaf, level, self.words)
         if not levels:
             raise Unreadable(f"Prover {side.label} splits its claim into nothing", "")
-        label = await self.judge.believes(leaf.text, Transcript(question), ask, self.judging())
+        label = await self.judge.believes(
+            leaf.text, Transcript(question), ask, self.judging(), side=side
+        )
         measures = (
             ("label", label.value),
             ("prover_gain", gain(levels[-1], label.value)),

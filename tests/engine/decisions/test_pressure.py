@@ -136,12 +136,12 @@ def test_a_game_alone_is_a_table_and_no_curve(games: Path, command: Command) -> 
 
 
 def test_a_game_is_planned_call_by_call_and_replayed(place: Path, command: Command) -> None:
-    """The known truth: for each problem the naive judge is asked once, debate takes two
-    speeches and a verdict, the simultaneous game 2 x 3 speeches and 9 verdicts, which both worlds
-    share, and the sequential one 3 + 9 speeches and 9 verdicts in either world."""
+    """The known truth: for each problem the naive judge is asked once; the simultaneous game takes
+    2 x 3 speeches and 9 verdicts, which both worlds share, and the plain debate's are among them;
+    the sequential one takes 9 speeches and 9 verdicts in either world, after the same openings."""
     (place / "games.yaml").write_text(GAMES)
     words = ("games.yaml", "--set", "draws=1", "--limit", "2")
-    asked = 2 * (1 + 3 + 15 + 2 * 21)
+    asked = 2 * (1 + 15 + 2 * 18)
     for stored in (0, asked):
         plan = json.loads(command("plan", *words, "--json").out)["plan"]["models"]
         assert sum(model["calls"] for model in plan) == asked
