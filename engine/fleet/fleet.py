@@ -93,7 +93,7 @@ class Fleet(Executor):
         lanes = max(assignment.lanes // workers, min(assignment.lanes, MIN_LANES))
         self._setup = WorkerSetup(
             loaded.file,
-            loaded.sweep.identity,
+            f"{loaded.sweep.identity} {loaded.sweep.code}",
             store,
             assignment.mode,
             refreshed,

@@ -45,7 +45,7 @@ class Worker:
         """UsageError if this process runs other code than the fleet's, or its environment lacks a
         key; StoreError if the store cannot be opened."""
         loaded = load_sweep(setup.file)
-        if loaded.sweep.identity != setup.identity:
+        if f"{loaded.sweep.identity} {loaded.sweep.code}" != setup.identity:
             raise UsageError(
                 "a worker runs other code than whoever started it, so that its outcomes would be "
                 "of another sweep: install the same version of oversight-bench, and of packages "

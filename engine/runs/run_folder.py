@@ -4,7 +4,7 @@ import errno
 import mmap
 import os
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -37,12 +37,18 @@ class RunFolder:
     """
 
     def __init__(
-        self, path: Path, manifest: Manifest, sweep: bytes, problems: Iterable[Problem]
+        self,
+        path: Path,
+        manifest: Manifest,
+        sweep: bytes,
+        problems: Iterable[Problem],
+        resume: Callable[[Manifest], Manifest] | None = None,
     ) -> None:
         """manifest: describes the run that is about to be made, or resumed if it is there already.
 
         sweep, problems: what a new folder is made with. DatasetError for problems that could
-        not be read back.
+        not be read back. resume: from the manifest that is there, the one to go on with, or a
+        RunFolderError; None to go on where the identities are equal.
         """
         self.path = path
         self.manifest = manifest
@@ -51,6 +57,7 @@ class RunFolder:
         self.finished = 0
         """Number of cells that have an outcome."""
         # With its problems a folder is whole without the data set, wherever it is taken.
+        self._resume = resume or self._refuse_other
         self._begin_with = {SWEEP: sweep, PROBLEMS: b"".join(jsonl(problems))}
         self._starts = array("Q", bytes(8 * manifest.cells))
         """Where the line of each cell begins, plus one; 0 for a cell without an outcome."""
@@ -218,17 +225,22 @@ class RunFolder:
         """Write what a run folder begins with, or find that the one there is this run's."""
         if (self.path / MANIFEST_FILE).exists():
             known = read_manifest(self.path)
-            if known.identity != self.manifest.identity:
-                raise RunFolderError(
-                    f"{self.path} belongs to another sweep ({known.name}, {known.cells} cells); "
-                    "choose another folder with --run-folder"
-                )
-            self.manifest = known
+            self.manifest = self._resume(known)
+            if self.manifest != known:
+                write_manifest(self.path, self.manifest)
             return
         for name, content in self._begin_with.items():
             replace_file(self.path / name, [content])
         # Written last: a folder that has a manifest is whole.
         write_manifest(self.path, self.manifest)
+
+    def _refuse_other(self, known: Manifest) -> Manifest:
+        if known.identity != self.manifest.identity:
+            raise RunFolderError(
+                f"{self.path} belongs to another sweep ({known.name}, {known.cells} cells); "
+                "choose another folder with --run-folder"
+            )
+        return known
 
     def _recover(self) -> None:
         """Mark what is done, and nothing else; cut a torn tail."""

@@ -42,9 +42,6 @@ class Sweep:
     seed: int = 0
     identities: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Model -> identity of the endpoint that answers for it."""
-    code: str = ""
-    """Digest of the code that composes calls and reads replies:
-    oversight.engine.sweeps.code.code_digest."""
 
     def cells(self, problems: Collection[str] | None = None) -> Iterator[Cell]:
         """Every cell once, lazily, always in the same order.
@@ -124,10 +121,18 @@ class Sweep:
         return _digest(*sorted({row.protocol.read.digest for row in self.rows}))[:12]
 
     @cached_property
+    def code(self) -> str:
+        """Digest of the code behind its rows as it is now, 12 hex digits."""
+        from .code import row_codes  # which reads sources
+
+        return _digest(*sorted(each.digest for each in row_codes(self.rows).values()))[:12]
+
+    @cached_property
     def identity(self) -> str:
         """Digest, 64 hex digits: equal for sweeps whose finished run folders would be equal.
 
-        Limits, prices and file names do not count: a run resumes after they change.
+        Limits, prices and file names do not count: a run resumes after they change. The code of
+        its rows is compared by itself, row by row.
         """
         return _digest(
             self.name,
@@ -135,7 +140,6 @@ class Sweep:
             str(self.draws),
             *(value_address(problem) for problem in self.problems),
             *(row.address for row in self.rows),
-            self.code,
             *(f"{model}={identity}" for model, identity in sorted(self.identities.items())),
         )
 
