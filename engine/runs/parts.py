@@ -134,13 +134,13 @@ def _refuse_other(run: PartRun, first: PartRun) -> None:
             f"{run.folder} is not of the sweep that lies in it: gather it with the version that "
             f"made it, {run.manifest.version}"
         )
-    if first.code is not None and run.code.rows != first.code.rows:
-        raise RunFolderError(
-            f"{run.folder} was run with other code than {first.folder}: run one of them anew"
-        )
     if run.part.count != first.part.count or _settings(run) != _settings(first):
         raise RunFolderError(
             f"{run.folder} is a part of another sweep than {first.folder}: gather them apart"
+        )
+    if first.code is not None and run.code.rows != first.code.rows:
+        raise RunFolderError(
+            f"{run.folder} was run with other code than {first.folder}: run one of them anew"
         )
 
 

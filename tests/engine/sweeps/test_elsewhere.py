@@ -200,7 +200,8 @@ def test_a_runs_identity_has_what_its_code_imports_of_its_package(
 ) -> None:
     (tmp_path / "mine.yaml").write_text(SWEEP.format(name="steelman"))
     before = open_sweep(tmp_path / "mine.yaml").sweep.code
-    (package / edited).write_text((package / edited).read_text() + "\nEDITED = True\n")
+    acting = "\nglobals()['EDITED'] = True\n"
+    (package / edited).write_text((package / edited).read_text() + acting)
     assert (open_sweep(tmp_path / "mine.yaml").sweep.code == before) is same
 
 
