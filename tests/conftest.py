@@ -150,6 +150,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    # Without the plugin that keeps a cache (-p no:cacheprovider) there is no such attribute.
     cache = getattr(session.config, "cache", None)
     if cache is not None and not hasattr(session.config, "workerinput"):
         cache.set(SKIPPED, _skipped)

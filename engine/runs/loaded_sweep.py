@@ -1,7 +1,7 @@
 """Opening a sweep: from a sweep file, or again from the run folder that it made."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from os.path import relpath
 from pathlib import Path
@@ -13,7 +13,7 @@ from ..models.router import Models
 from ..providers.capabilities import Api
 from ..providers.keys import environment
 from ..stop import StopToken
-from ..sweeps.code import RowCode, row_codes
+from ..sweeps.code import RowCode, combined, row_codes
 from ..sweeps.document import Document
 from ..sweeps.elsewhere import names_files
 from ..sweeps.examples import problems_of
@@ -145,8 +145,8 @@ def run_folder(
     def resume(known: Manifest) -> Manifest:
         return resumed(folder, known, sweep, now, adopt=changed == "adopt")
 
-    problems = sweep.problems
-    return RunFolder(folder, manifest, document.text.encode(), problems, None if code else resume)
+    grid = replace(sweep, code=combined(now)) if now else sweep
+    return RunFolder(folder, manifest, document.text.encode(), grid, None if code else resume)
 
 
 def load_sweep(file: SweepFile, variables: Mapping[str, str] | None = None) -> LoadedSweep:

@@ -11,7 +11,7 @@ import orjson
 from ..errors import RunFolderError
 from ..providers.capabilities import Api
 from ..sweeps.code import RowCode
-from ..system.files import replace_file
+from ..system.files import read_bounded, replace_file
 
 FORMAT = 2
 """Version of the run folder's layout."""
@@ -20,6 +20,9 @@ READ = (1, FORMAT)
 """Versions that are read: the first has one digest of all code in `identity`."""
 
 MANIFEST_FILE = "manifest.json"
+
+MAX_MANIFEST = 2**26
+"""Bytes of a manifest at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,7 @@ def read_manifest(folder: Path) -> Manifest:
     """RunFolderError, with the next step, if `folder` is no run folder of a version we read."""
     file = folder / MANIFEST_FILE
     try:
-        told = orjson.loads(file.read_bytes())
+        told = orjson.loads(read_bounded(file, MAX_MANIFEST))
     except FileNotFoundError:
         raise RunFolderError(f"{folder} is no run folder: it has no {MANIFEST_FILE}") from None
     except (OSError, orjson.JSONDecodeError) as exc:

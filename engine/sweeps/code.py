@@ -67,6 +67,11 @@ def row_codes(rows: Iterable[Row]) -> dict[str, RowCode]:
     return codes
 
 
+def combined(codes: Mapping[str, RowCode]) -> str:
+    """Digest of the code behind some rows, 12 hex digits."""
+    return _digest(*sorted(each.digest for each in codes.values()))[:SHORT]
+
+
 def row_code(parts: Mapping[str, str], prompts: Mapping[str, str]) -> RowCode:
     """parts: by file. prompts: digest of each block that the row reads."""
     named = {f"{PROMPT}{name}": digest for name, digest in prompts.items()}

@@ -14,7 +14,6 @@ from importlib.resources import files
 
 import msgspec
 
-from ...cache.address import value_address
 from ...protocols.prompts.prompt_set import default_prompts
 from .code import (
     HOME,
@@ -31,6 +30,7 @@ from .code import (
 from .code_cache import CodeCache
 from .rows import Row
 from .semantic import ModuleCode
+from .settled import settled_address
 from .sweep import Sweep
 
 TABLE = "code-0.1.json.xz"
@@ -72,7 +72,7 @@ def older_identity(sweep: Sweep) -> str:
         sweep.name,
         str(sweep.seed),
         str(sweep.draws),
-        *(value_address(problem) for problem in sweep.problems),
+        *(settled_address(problem) for problem in sweep.problems),
         *(row.address for row in sweep.rows),
         _older_digest(sweep.rows),
         *(f"{model}={identity}" for model, identity in sorted(sweep.identities.items())),
