@@ -11,7 +11,6 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from ...protocols.mechanisms.baselines import NaiveJudge
 from ...protocols.scoring.arrays import Flags, Floats
 from ...protocols.scoring.resamples import Rows, resampled_means, together
 from ...protocols.scoring.sample import Sample
@@ -77,7 +76,7 @@ class Costs:
 
 def row_costs(run: RunRows, found: RunCalls, prices: PriceList) -> Costs:
     """Stand-alone and marginal costs of the rows of a run."""
-    prices = run.opened.models.priced(prices)
+    prices = prices.named(run.sweep.meanings)
     rows = len(run.sweep.rows)
     alone, marginal = spent_by_row(found, rows, prices)
     ran = [_problems(run, row, found.problems) for row in range(rows)]
@@ -186,7 +185,7 @@ def frontier(
     column = {name: n for n, name in enumerate(rows.names)}
     naive = {run.names[one]: run.names[two] for one, two in against_naive(run.sweep.rows)}
     for n, row in enumerate(run.sweep.rows):
-        if isinstance(row.protocol, NaiveJudge):
+        if row.naive:
             naive[run.names[n]] = run.names[n]
     lifted = all(naive.get(name) in column for name in rows.names)
     drawn = resampled_means(rows, seed=seed, resamples=resamples)

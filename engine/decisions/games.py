@@ -5,12 +5,11 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ...protocols.mechanisms.debate_game import AGENT_GAIN, DRAWN, DebateGame
+from ...protocols.mechanisms.debate_game import AGENT_GAIN, DRAWN
 from ...protocols.scoring.sample import Sample, paired
 from ...protocols.scoring.statistics import Estimate, estimate, estimates
 from ..errors import UsageError
 from ..reports.aggregate import OutcomeTable
-from ..runs.run_folder import outcomes
 from .rows import RunRows
 
 
@@ -36,7 +35,7 @@ class RowGame:
 
 
 def plays_game(run: RunRows, row: int) -> bool:
-    return isinstance(run.sweep.rows[row].protocol, DebateGame)
+    return run.sweep.rows[row].is_a("DebateGame")
 
 
 def row_games(
@@ -51,7 +50,7 @@ def row_games(
 def _as_drawn(run: RunRows) -> OutcomeTable:
     """Outcomes of the games, with the judge's belief if neither side chooses as the verdict."""
     table = OutcomeTable(run.sweep)
-    for record in outcomes(run.folder):
+    for record in run.run.outcomes():
         if DRAWN in record.measures:
             belief = float(record.measures[DRAWN])
             in_order = (belief, 1 - belief) if record.side == 0 else (1 - belief, belief)
@@ -63,12 +62,10 @@ def _row_game(run: RunRows, drawn: OutcomeTable, row: int, score: str, seed: int
     chosen, at_random = (table.worlds(row).samples(score, ()) for table in (run.table, drawn))
     if chosen is None or at_random is None:
         raise UsageError(f"{run.names[row]}: no problem has a verdict in every world of a draw")
-    protocol = run.sweep.rows[row].protocol
-    assert isinstance(protocol, DebateGame)
     asd = (at_random.asd, chosen.asd, paired(chosen.asd, at_random.asd))
     return RowGame(
         run.names[row],
-        protocol.pool,
+        run.sweep.rows[row].settings["pool"],
         len(chosen.asd.questions),
         *estimates(asd, seed=seed),
         *(estimate(gain, seed=seed) for gain in _gains(run, row)),

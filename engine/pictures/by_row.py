@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...protocols.mechanisms.baselines import NaiveJudge
 from ...protocols.scoring.ratios import fieller
 from ...protocols.scoring.sample import Sample
 from ...protocols.scoring.statistics import RESAMPLES
@@ -27,7 +26,7 @@ def lift(run: ScoredRun) -> Forest:
             each.row, each.protocol, each.agent, each.judge, each.n, each.lift, each.lift_interval
         )
         for each in forest.lines
-        if each.lift is not None and not isinstance(run.sweep.rows[each.row].protocol, NaiveJudge)
+        if each.lift is not None and not run.sweep.rows[each.row].naive
     )
     if not lines:
         raise UsageError("lift: no row has a naive judge beside it; add naive_judge to the sweep")
@@ -40,8 +39,8 @@ def gap(run: ScoredRun) -> Forest:
     lines = []
     for number, row in run.rows:
         samples = run.results.samples[number]
-        judge = run.judge_key(row)
-        if samples is None or isinstance(row.protocol, NaiveJudge):
+        judge = row.judge_apart
+        if samples is None or row.naive:
             continue
         if judge not in naive or judge not in open_book:
             continue

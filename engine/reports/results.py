@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
-from ...cache.address import value_address
-from ...protocols.mechanisms.baselines import NaiveJudge
 from ...protocols.scoring.bounds import Bounds
 from ...protocols.scoring.clustered import by_cluster, codes, cr3, degrees
 from ...protocols.scoring.power import reach
@@ -21,10 +19,9 @@ from ...protocols.scoring.statistics import (
 from ...protocols.scoring.world_table import RowSamples
 from ...protocols.scoring.worlds import BETAS
 from ..runs.outcome import OutcomeRecord
-from ..sweeps.rows import Row
-from ..sweeps.sweep import Sweep
+from ..sweeps.axes import Axes
+from ..sweeps.grid import Grid, GridRow
 from .aggregate import OutcomeTable
-from .axes import Axes, axes
 from .health import Health, HealthCheck
 from .secondary import ByWorld, MeasureKind
 
@@ -102,7 +99,7 @@ class Results:
     """None for verdicts from elsewhere, of which nobody knows how they came about."""
     prompts: str = ""
     """12 hex digits of all words that the seats read:
-    oversight.engine.sweeps.sweep.Sweep.prompts."""
+    oversight.engine.sweeps.grid.Grid.prompts."""
 
     @property
     def failed(self) -> int:
@@ -114,7 +111,7 @@ class Results:
 
 
 def collect(
-    sweep: Sweep,
+    sweep: Grid,
     records: Iterable[OutcomeRecord],
     *,
     score: str = "brier",
@@ -167,7 +164,7 @@ def score_rows(
             kind=row.kind,
             agent=row.agent,
             judge=row.judge,
-            axes=axes(row, sweep.seed),
+            axes=replace(row.axes, seed=sweep.seed),
             n=len(sample.asd.values) if sample else 0,
             cells=table.cells_a_row,
             failed=sum(table.failures[number].values()),
@@ -193,14 +190,10 @@ def score_rows(
     )
 
 
-def _lifts(rows: Sequence[Row], samples: Sequence[RowSamples | None]) -> list[Sample | None]:
+def _lifts(rows: Sequence[GridRow], samples: Sequence[RowSamples | None]) -> list[Sample | None]:
     """Each row's ASD minus that of the naive judge, where the sweep has one for the same judge that
     reads the same prompt set."""
-    naive = {
-        _overseer(row): sample
-        for row, sample in zip(rows, samples, strict=True)
-        if isinstance(row.protocol, NaiveJudge)
-    }
+    naive = {_overseer(row): sample for row, sample in zip(rows, samples, strict=True) if row.naive}
     lifts: list[Sample | None] = []
     for row, sample in zip(rows, samples, strict=True):
         base = naive.get(_overseer(row))
@@ -222,9 +215,9 @@ def _mde(lift: Sample) -> float | None:
     return reach(degrees=degrees(sizes)) * math.sqrt(float(cr3(sums, sizes)))
 
 
-def _overseer(row: Row) -> tuple[str, str]:
+def _overseer(row: GridRow) -> tuple[str, str]:
     """The judge of a row, and the words that it reads."""
-    return value_address(row.protocol.judge), row.protocol.words.digest
+    return row.judge_address, row.words
 
 
 class Figures:

@@ -12,7 +12,7 @@ from ...protocols.scoring.statistics import Estimate
 from ...protocols.scoring.worlds import BETAS, beta_name
 from ..display.columns import Column
 from ..display.quantity import signed
-from .axes import Axes
+from ..sweeps.axes import Axes
 from .figure_text import estimated, percent
 from .results import ByChoice, Mean, Results, RowResult
 

@@ -8,7 +8,7 @@ import numpy as np
 from ...protocols.scores import SCORES, Compat
 from ...protocols.scoring.world_table import WorldBlock, WorldTable
 from ...protocols.scoring.worlds import Worlds
-from .axes import Axes
+from ..sweeps.axes import Axes
 from .results import Figures, Results, RowResult
 from .verdicts import Verdicts
 
