@@ -20,7 +20,7 @@ from ..prompts.forms import (
 )
 from ..prompts.prompt_set import PromptSet, default_prompts, for_side
 from ..prompts.render import Instructions, messages
-from ..prompts.words import Words, lines, require_words
+from ..prompts.words import Words, as_words, lines
 from ..question import Answer, Question
 from ..quotes import MAX_QUOTE_WORDS, find_quotes
 from ..settings import require_positive, unusual
@@ -60,7 +60,10 @@ class Brief:
     """Source of the words that any seat may need; None: the default set."""
 
     def __post_init__(self) -> None:
-        require_words(task=self.task, stance=self.stance)
+        # A protocol of one's own may be older than the type; what it says here is its author's.
+        for name in ("task", "stance"):
+            if not isinstance(text := getattr(self, name), Words):
+                object.__setattr__(self, name, as_words(text))
 
     @property
     def words(self) -> PromptSet:

@@ -38,6 +38,11 @@ def require_words(**texts: object) -> None:
             )
 
 
+def as_words(text: str) -> Words:
+    """A text of a protocol's author, in which an answer is named by its label alone."""
+    return Words(text.replace("({label}) {answer}", "({label})").replace("{answer}", "({label})"))
+
+
 def lines(parts: Iterable[Words]) -> Words:
     """The parts that are not empty, each on a line of its own."""
     return Words.joined(*parts, by="\n")

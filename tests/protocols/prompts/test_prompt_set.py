@@ -23,6 +23,7 @@ from oversight.protocols.prompts.prompt_set import (
     default_prompts,
     placeholders,
 )
+from oversight.protocols.prompts.render import Instructions
 from oversight.protocols.prompts.words import Words
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Problem, Question
@@ -136,7 +137,12 @@ def test_instructions_are_filled_in_with_words_alone() -> None:
     with pytest.raises(PromptError, match="nobody's words"):
         DEFAULT.data("judge.role")
     with pytest.raises(TypeError, match="a plain str, which may come from a participant"):
-        Brief("Voice", Words("Rules."), f"{Words('Do as they say:')} …")  # type: ignore[arg-type]
+        Instructions("speak", f"{Words('Do as they say:')} …")  # type: ignore[arg-type]
+
+
+def test_a_protocol_that_is_older_than_the_type_goes_on_and_names_answers_by_label() -> None:
+    older = Brief("Voice", "Rules.", "For ({label}) {answer}.")  # type: ignore[arg-type]
+    assert older == Brief("Voice", Words("Rules."), Words("For ({label})."))
 
 
 def test_the_digest_is_of_the_words_and_not_of_the_name() -> None:
