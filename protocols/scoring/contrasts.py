@@ -10,6 +10,7 @@ a steady row and one of equal mean with rare disasters for different.
 """
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
@@ -118,11 +119,23 @@ def together(samples: Mapping[str, Sample]) -> Rows:
     codes = codes_of(list(clusters.values()))
     means = values.mean(axis=0)
     away = (values - means) / len(values)
-    sums = np.stack([np.bincount(codes, column) for column in away.T], axis=1)
+    sums: Floats = np.stack([np.bincount(codes, column) for column in away.T], axis=1) * 1.0
     none = (np.nan, np.nan)
     ends = np.array([sample.ends or none for sample in samples.values()], dtype=np.float64)
     sizes = np.bincount(codes).astype(np.float64)
     return Rows(tuple(samples), tuple(clusters), values, means, ends, codes, sizes, sums)
+
+
+def shared_samples(samples: Mapping[str, Sample]) -> dict[str, Sample]:
+    """The samples over the questions that all of them have. ValueError without any."""
+    rows = together(samples)
+    first = next(iter(samples.values()))
+    group = dict(zip(first.questions, first.groups, strict=True))
+    groups = tuple(group[id] for id in rows.questions)
+    return {
+        name: Sample(rows.questions, tuple(column), groups, samples[name].ends)
+        for name, column in zip(rows.names, rows.values.T.tolist(), strict=True)
+    }
 
 
 def contrasts(
@@ -180,8 +193,7 @@ def unpaired(first: str, second: str, one: Influences, two: Influences) -> Contr
     """The contrast of two samples of judgements, paired as far as they share clusters; the family's
     decisions are still open."""
     apart = (one - two).estimate()
-    alone = [each.estimate().sampling for each in (one, two)]
-    separate = float(np.hypot(*alone))
+    separate = math.hypot(one.estimate().sampling, two.estimate().sampling)
     pairing = apart.sampling / separate if separate else 1.0
     return Contrast(
         first, second, (one.value, two.value), apart, apart.p(), 1.0, False, apart.mde() or 0.0,
@@ -262,8 +274,19 @@ def _differences(rows: Rows, one: Places, two: Places) -> tuple[list[Estimate], 
         method = FREE if open_ else RANGE_AWARE
         figures.append(
             Estimate(
-                value, n, g, error or None, middle, rows.degrees, plainly,
-                1.0 if open_ else shrink, ends, rows.effective, method, ("problem",), reason,
+                value,
+                n,
+                g,
+                error or None,
+                middle,
+                rows.degrees,
+                plainly,
+                1.0 if open_ else shrink,
+                ends,
+                rows.effective,
+                method,
+                ("problem",),
+                reason,
             )  # fmt: skip
         )
     return figures, np.square(plain).sum(axis=0) * (g - 1) / g

@@ -24,7 +24,7 @@ strata: a cluster's share and the number of clusters are counted within each.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, Literal, TypeAlias
@@ -82,6 +82,8 @@ class Estimate:
     """Why there is no interval; "" if there is one, or if the figure is exact."""
     errors: Mapping[str, float] = field(default_factory=dict)
     """The error by each way alone."""
+    stated: Ends | None = None
+    """The 95 % interval, where it is not symmetric around the centre (of a ratio, of bounds)."""
 
     @property
     def interval(self) -> Ends | None:
@@ -90,6 +92,8 @@ class Estimate:
 
     def at(self, level: float) -> Ends | None:
         """Interval of this level, within the ends; None without an error."""
+        if self.stated is not None and level == LEVEL:
+            return self.stated
         if self.error is None:
             return None
         reach = t_of(level, self.degrees) * self.error
@@ -128,6 +132,20 @@ class Estimate:
             "n": self.n,
             "clusters": self.clusters,
         }
+
+    @classmethod
+    def read(cls, plain: Mapping[str, Any]) -> "Estimate":
+        """An estimate from its JSON. KeyError if it is of another shape."""
+        ends = None if plain["low"] is None else (plain["low"], plain["high"])
+        n, clusters, method = plain["n"], plain["clusters"], plain["method"] or ""
+        return cls(plain["value"], n, clusters, plain["error"], method=method, stated=ends)
+
+    def moved(self, by: float) -> "Estimate":
+        """The same on a scale whose origin lies at -by."""
+        ends, stated = (each and (each[0] + by, each[1] + by) for each in (self.ends, self.stated))
+        return replace(
+            self, value=self.value + by, centre=self.centre + by, ends=ends, stated=stated
+        )
 
 
 PARTS = tuple(Estimate(0.0, 0).plain())
@@ -253,7 +271,7 @@ class Influences:
         strata = self._strata()
         g, k = int(codes.max()) + 1, int(strata.max()) + 1
         place = codes * k + strata
-        psi = np.bincount(place, self.psi, g * k).reshape(g, k)
+        psi = np.bincount(place, self.psi, g * k).astype(np.float64).reshape(g, k)
         counts = np.bincount(place, minlength=g * k).reshape(g, k).astype(np.float64)
         shares = counts / counts.sum(axis=0)
         if error == "cr1":
@@ -331,21 +349,22 @@ def estimates(samples: Sequence[Sample]) -> tuple[Estimate, ...]:
     for places in together.values():
         block = [samples[n] for n in places]
         codes = codes_of(block[0].clusters)
-        figures = _means([sample.values for sample in block], codes, [s.ends for s in block])
+        figures = means([sample.values for sample in block], codes, [s.ends for s in block])
         found.update(zip(places, figures, strict=True))
     return tuple(found[n] for n in range(len(samples)))
 
 
-def _means(
+def means(
     columns: Sequence[Sequence[float]], codes: Places, ends: Sequence[Ends | None]
 ) -> list[Estimate]:
+    """Means of columns over the same judgements. codes: the cluster of each judgement."""
     sizes = np.bincount(codes).astype(np.float64)
     shares = (sizes / sizes.sum())[:, None]
     found = []
     for column, its in zip(columns, ends, strict=True):
         values = np.asarray(column, dtype=np.float64)
         mean, n = math.fsum(column) / len(column), len(column)
-        psi = np.bincount(codes, (values - mean) / n)[:, None]
+        psi = np.bincount(codes, (values - mean) / n).astype(np.float64)[:, None]
         part = jackknife(psi, shares, mean, its) if len(sizes) > 1 else None
         if part is None:
             reason = "a single problem or group of them shows no variation: an interval needs two"
@@ -376,6 +395,45 @@ def _means(
 def exact(value: float, n: int) -> Estimate:
     """A figure that is what it is by definition: it prints bare."""
     return Estimate(value, n)
+
+
+def jackknifed(value: float, without: Floats, n: int, ends: Ends | None = None) -> Estimate:
+    """An estimate that is no mean, by its values without each cluster of judgements in turn.
+
+    For smooth functions of means, whose jackknife is CR3. Without ends or pseudo-clusters: only
+    where dozens of clusters show the variation.
+    """
+    g = len(without)
+    if g < 2 or not np.isfinite(without).all():
+        return Estimate(value, n, g, reason="it is not defined without some cluster")
+    error = math.sqrt(float(np.square(without - value).sum()) * (g - 1) / g)
+    if error <= NOTHING * abs(value):
+        return Estimate(value, n, g, reason="all clusters are equal")
+    return Estimate(
+        value, n, g, error, value, g - 1, error, 1.0, ends, float(g), FREE, ("problem",)
+    )
+
+
+def inverted(value: float, test: Callable[[float], Estimate], reach: float = 1e6) -> Ends | None:
+    """All x around `value` for which the interval of `test(x)` holds 0 (Fieller 1954, JRSS B 16, for
+    a ratio x of means m1 / m2 with m1 - x m2); None if there is no end to them."""
+
+    def excluded(x: float) -> bool:
+        interval = test(x).interval
+        return interval is not None and not interval[0] <= 0 <= interval[1]
+
+    found = []
+    for sign in (-1, 1):
+        inside, step = 0.0, 1e-3 * max(abs(value), 1.0)
+        while not excluded(value + sign * step):
+            inside, step = step, 2 * step
+            if step > reach:
+                return None
+        for _ in range(50):
+            middle = (inside + step) / 2
+            inside, step = (inside, middle) if excluded(value + sign * middle) else (middle, step)
+        found.append(value + sign * inside)
+    return found[0], found[1]
 
 
 def _crossed(ways: Sequence[Keys]) -> Places:

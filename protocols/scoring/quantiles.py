@@ -30,7 +30,8 @@ def t_tails(t: Floats, degrees: int) -> Floats:
         return np.maximum(tails, 1e-300)
     angle = np.arctan2(np.abs(t), math.sqrt(degrees))
     # Rounding leaves no more than this of a tail that is smaller.
-    return np.clip(1 - _between(angle, np.sin(angle), np.cos(angle), degrees), 1e-15, 1.0)
+    tails: Floats = 1 - _between(angle, np.sin(angle), np.cos(angle), degrees)
+    return np.clip(tails, 1e-15, 1.0)
 
 
 def t_cdf(t: float, degrees: int) -> float:

@@ -2,8 +2,7 @@
 
     ASD(a, j) = b0 + b1 j - b2 a + b3 j a
 
-by least squares over problems and cells. Errors are clustered two ways: V by problem + V by pair
-of models - V by both (Cameron, Gelbach and Miller 2011).
+by least squares over problems and cells. Problems and pairs of models are crossed clusters.
 """
 
 import math
@@ -12,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import Floats
-from .clustered import Codes, by_cluster
+from .arrays import Floats, Places
 from .crossing import Crossing, crossing
+from .inference import Ends, Estimate, Influences
 
 TERMS = ("level", "judge", "agent", "judge x agent")
 
@@ -23,15 +22,14 @@ TERMS = ("level", "judge", "agent", "judge x agent")
 class Surface:
     """Coefficients in the order of `TERMS`; the agent's is the loss of ASD per unit, b2 above."""
 
-    coefficients: tuple[float, ...]
-    errors: tuple[float, ...]
+    terms: tuple[Estimate, ...]
 
     def at(self, agent: float, judge: float) -> float:
-        level, by_judge, by_agent, by_both = self.coefficients
+        level, by_judge, by_agent, by_both = (term.value for term in self.terms)
         return level + by_judge * judge - by_agent * agent + by_both * judge * agent
 
 
-def surface(asd: Floats, agent: Floats, judge: Floats, problem: Codes, pair: Codes) -> Surface:
+def surface(asd: Floats, agent: Floats, judge: Floats, problem: Places, pair: Places) -> Surface:
     """Fit the surface; one observation is a problem under one agent and judge.
 
     problem, pair: the cluster of the problem, and the pair of models. ValueError if the points
@@ -48,18 +46,18 @@ def surface(asd: Floats, agent: Floats, judge: Floats, problem: Codes, pair: Cod
     root = np.linalg.inv(r)
     inverse = root @ root.T
     beta = root @ (q.T @ asd)
-    scores = design * (asd - design @ beta)[:, None]
-    both = np.unique(problem * (int(pair.max()) + 1) + pair, return_inverse=True)[1]
-    of_problem, of_pair, crossed = (_meat(scores, of) for of in (problem, pair, both))
-    ways = [np.diag(inverse @ meat @ inverse) for meat in (of_problem, of_pair)]
-    combined = sum(ways) - np.diag(inverse @ crossed @ inverse)
-    # The sum may by chance fall below either one-way variance; the larger of those is then used.
-    errors = np.sqrt(np.maximum(combined, np.maximum(*ways)))
-    return Surface(tuple(beta.tolist()), tuple(errors.tolist()))
+    influences = design * (asd - design @ beta)[:, None] @ inverse
+    ways = {"problem": problem, "pair of models": pair}
+    return Surface(
+        tuple(
+            Influences(float(value), psi, ways).estimate()
+            for value, psi in zip(beta, influences.T, strict=True)
+        )
+    )
 
 
 def breakdown_gap(
-    gaps: Sequence[float], lifts: Floats, of: Codes, *, seed: int = 0, resamples: int = 500
+    gaps: Sequence[float], lifts: Floats, of: Places, ends: Ends | None = None
 ) -> Crossing:
     """Gap, agent's capability minus the judge's, at which lift crosses 0.
 
@@ -68,7 +66,7 @@ def breakdown_gap(
     points = sorted(set(gaps))
     cells = [np.flatnonzero(np.isclose(gaps, point)) for point in points]
     curves = np.stack([lifts[:, each].mean(axis=1) for each in cells], axis=1)
-    return crossing(points, curves, of, seed=seed, resamples=resamples)
+    return crossing(points, curves, of, ends)
 
 
 def own_axis(accuracy: float, n: float) -> tuple[float, float]:
@@ -78,9 +76,3 @@ def own_axis(accuracy: float, n: float) -> tuple[float, float]:
     """
     right, wrong = accuracy * n + 0.5, (1 - accuracy) * n + 0.5
     return math.log(right / wrong), math.sqrt(1 / right + 1 / wrong)
-
-
-def _meat(scores: Floats, of: Codes) -> Floats:
-    sums, sizes = by_cluster(scores, of)
-    g = len(sizes)
-    return sums.T @ sums * (g / max(g - 1, 1))
