@@ -34,7 +34,12 @@ def value_address(value: Any) -> str:
     The class name counts: two protocols with the same settings differ. AddressError for
     anything else, since a function or an object with a default repr has no stable form.
     """
-    return hashlib.sha256(orjson.dumps(plain(value), option=orjson.OPT_SORT_KEYS)).hexdigest()
+    return digest(plain(value))
+
+
+def digest(tree: Any) -> str:
+    """The address of a value from its `plain` tree, which may have been stored as JSON."""
+    return hashlib.sha256(orjson.dumps(tree, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def plain(value: Any, path: str = "") -> Any:

@@ -49,6 +49,37 @@ class CacheStatistics:
     """Paid for and lost, because the store could not save them."""
 
 
+class _Flight:
+    """One call on the wire, and the callers who wait for it. `asyncio.shield` would make two
+    callbacks for each of them."""
+
+    __slots__ = ("_loop", "_waiting", "task")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, task: "asyncio.Task[Reply]") -> None:
+        self.task = task
+        self._loop = loop
+        self._waiting: list[asyncio.Future[Reply]] = []
+
+    def landing(self) -> "asyncio.Future[Reply]":
+        """The reply, once it is there; cancelling the wait for it does not cancel the flight."""
+        waiting = self._loop.create_future()
+        self._waiting.append(waiting)
+        return waiting
+
+    def land(self, task: "asyncio.Task[Reply]") -> None:
+        # Asked for even if nobody waits any more: nothing else retrieves the exception.
+        fault = None if task.cancelled() else task.exception()
+        for waiting in self._waiting:
+            if waiting.done():
+                continue
+            if task.cancelled():
+                waiting.cancel()
+            elif fault is not None:
+                waiting.set_exception(fault)
+            else:
+                waiting.set_result(task.result())
+
+
 class Cache:
     """Answers from the store; asks `inner` on a miss, once, however many wait for it.
 
@@ -100,7 +131,7 @@ class Cache:
                 self._claims = self._writer
         self._lookups = GroupedLookups(store)
         make_ready()
-        self._flights: dict[str, asyncio.Task[Reply]] = {}
+        self._flights: dict[str, _Flight] = {}
         self._refreshed: set[str] = set()
         self._recent: OrderedDict[str, Reply] = OrderedDict()
         self._closed = False
@@ -115,7 +146,7 @@ class Cache:
         flight = self._flights.get(key)
         if flight is not None:
             self._shared += 1
-            return await asyncio.shield(flight)
+            return await flight.landing()
         if self._may_read(key) and (reply := self._recall(key, address)) is not None:
             self._stored += 1
             if not self._stored % YIELD_EVERY:
@@ -125,10 +156,12 @@ class Cache:
             raise self._miss(call, address, identity)
         if self._closed:
             raise StoreError("the cache is closed: nothing more is asked")
-        flight = asyncio.create_task(self._fly(call, key, address, identity))
-        self._flights[key] = flight
-        flight.add_done_callback(partial(self._landed, key))
-        return await asyncio.shield(flight)
+        loop = asyncio.get_running_loop()
+        look = self._store.reads_wait and self._may_read(key)
+        flying = (self._look if look else self._pay)(call, key, address, identity)
+        flight = self._flights[key] = _Flight(loop, loop.create_task(flying))
+        flight.task.add_done_callback(partial(self._landed, key))
+        return await flight.landing()
 
     async def __aenter__(self) -> Self:
         return self
@@ -159,7 +192,7 @@ class Cache:
         identity = self._identity(call)
         key = store_key(call.address, identity)
         if not (self._may_read(key) and self._store.get(key) is not None):
-            await self._kept(call, key, call.address, identity, reply)
+            await self._pay(call, key, call.address, identity, reply)
 
     async def reserve(self, calls: Sequence[Call], owner: str, seconds: float) -> set[str]:
         """The addresses of those calls that are the owner's to ask in a batch: other processes
@@ -190,7 +223,7 @@ class Cache:
         """Let every flight land and save it. What is stored can still be read afterwards."""
         self._closed = True
         while self._flights:
-            await asyncio.wait(self._flights.values())
+            await asyncio.wait([flight.task for flight in self._flights.values()])
         await self._lookups.close()
         if self._writer is not None:
             await self._writer.close()
@@ -198,7 +231,7 @@ class Cache:
     async def abandon(self) -> None:
         """Cancel the flights, which may have been paid, and save those that had landed."""
         for flight in self._flights.values():
-            flight.cancel()
+            flight.task.cancel()
         await self.close()
 
     def _may_read(self, key: str) -> bool:
@@ -239,9 +272,8 @@ class Cache:
         if len(self._recent) > REPLIES_IN_MEMORY:
             self._recent.popitem(last=False)
 
-    async def _fly(self, call: Call, key: str, address: str, identity: str) -> Reply:
-        if not (self._store.reads_wait and self._may_read(key)):
-            return await self._pay(call, key, address, identity)
+    async def _look(self, call: Call, key: str, address: str, identity: str) -> Reply:
+        """The reply of a store whose reads wait, and if there is none, the one that is paid."""
         value = await self._lookups.get(key)
         if value is None and self._mode == "replay":
             raise self._miss(call, address, identity)
@@ -263,10 +295,12 @@ class Cache:
         self._remember(key, reply)
         return reply
 
-    async def _pay(self, call: Call, key: str, address: str, identity: str) -> Reply:
-        return await self._kept(call, key, address, identity, await self._inner(call))
-
-    async def _kept(self, call: Call, key: str, address: str, identity: str, reply: Reply) -> Reply:
+    async def _pay(
+        self, call: Call, key: str, address: str, identity: str, reply: Reply | None = None
+    ) -> Reply:
+        """The reply, stored. reply: one that came another way than through `inner`."""
+        if reply is None:
+            reply = await self._inner(call)
         older = None
         if self._writer is not None:
             record = new_record(key, call, reply, identity, int(self._clock()))
@@ -284,11 +318,8 @@ class Cache:
             self._remember(key, reply)
         return reply
 
-    def _landed(self, key: str, flight: asyncio.Task[Reply]) -> None:
-        del self._flights[key]
-        if not flight.cancelled():
-            # If every waiting caller was cancelled, nothing else retrieves the exception.
-            flight.exception()
+    def _landed(self, key: str, task: "asyncio.Task[Reply]") -> None:
+        self._flights.pop(key).land(task)
 
     def _miss(self, call: Call, address: str, identity: str) -> ReplayMiss:
         self._missed += 1

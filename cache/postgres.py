@@ -167,6 +167,10 @@ class PostgresStore(Store):
     def release(self, keys: Sequence[str], owner: str) -> None:
         self._writing.run(lambda db: db.execute(_RELEASE, (list(keys), owner)))
 
+    def holds_ending(self, ending: str) -> bool:
+        like = "SELECT 1 FROM replies WHERE key LIKE %s LIMIT 1"
+        return bool(self._reading.run(lambda db: db.execute(like, (f"%{ending}",)).fetchall()))
+
     def keys(self, prefix: str = "") -> Iterator[str]:
         return (key for key, _ in self._pages("key, NULL", prefix))
 

@@ -31,6 +31,7 @@ _MAX_READ_AHEAD = 1 << 12
 """Bytes; a larger value is only read when it is asked for."""
 
 _GET = "SELECT rowid, mode, value FROM Cache WHERE key = ? AND raw = 1"
+_ENDING = "SELECT 1 FROM Cache WHERE raw = 1 AND substr(key, ?) = ? LIMIT 1"
 _NEIGHBOURS = (
     "SELECT key, rowid, mode, value FROM Cache "
     "WHERE rowid >= ? AND rowid < ? AND raw = 1 AND typeof(key) = 'text' AND length(value) <= ?"
@@ -99,6 +100,12 @@ class RowReader(Reader):
         except FAULTS:
             return []  # the fault is raised when the damaged row itself is asked for
         return [(key, (rowid, mode, value)) for key, rowid, mode, value in found]
+
+    def holds_ending(self, ending: str) -> bool:
+        try:
+            return self._db.execute(_ENDING, (-len(ending), ending)).fetchone() is not None
+        except FAULTS as exc:
+            raise fault(exc, self.file) from exc
 
     def keys(self, prefix: str = "") -> Iterator[str]:
         for (key,) in self._batches(_KEYS, prefix):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 
 from ..cache.call import Call
 from ..cache.reply import Usage
@@ -55,14 +56,14 @@ class TokenLimit:
 
 OUTPUT = TokenLimit(
     "output tokens",
-    lambda demand: demand.output,
-    lambda demand: demand.max_output,
+    attrgetter("output"),
+    attrgetter("max_output"),
     lambda usage, reserved: usage.output_tokens,
 )
 INPUT = TokenLimit(
     "input tokens",
-    lambda demand: demand.input,
-    lambda demand: demand.input,
+    attrgetter("input"),
+    attrgetter("input"),
     lambda usage, reserved: usage.input_tokens - usage.cache_read_tokens,
 )
 COMBINED = TokenLimit(
@@ -87,10 +88,10 @@ class TokenEstimator:
         self._output: dict[int, _Ratio] = {}
 
     def demand(self, call: Call) -> TokenEstimate:
-        raw = prompt_tokens(call)
-        seen = self._output.get(call.max_tokens.bit_length())
+        raw, most = prompt_tokens(call), call.request.max_tokens
+        seen = self._output.get(most.bit_length())
         part = seen.value if seen else 1.0
-        return TokenEstimate(raw, raw * self._input.value, call.max_tokens * part, call.max_tokens)
+        return TokenEstimate(raw, raw * self._input.value, most * part, most)
 
     def observe(self, demand: TokenEstimate, usage: Usage) -> None:
         """Learn from what a call really took. A usage without input tokens says nothing."""
@@ -106,18 +107,19 @@ class TokenEstimator:
 
 def prompt_tokens(call: Call) -> float:
     """Input tokens by length alone: of messages, of tools, of the schema of the answer."""
-    size = 0
-    for message in call.messages:
-        size += _size(message.text)
+    request, size = call.request, 0
+    for message in request.messages:
+        text = message.text
+        size += len(text) if text.isascii() else _size(text)
         if message.tool_calls or message.opaque:
             size += _size(message.opaque)
             for use in message.tool_calls:
                 size += _size(use.name) + _size(use.arguments)
-    for tool in call.tools:
+    for tool in request.tools:
         size += _size(tool.name) + _size(tool.description) + _size(tool.parameters)
-    if call.response_format is not None:
-        size += _size(call.response_format.schema)
-    return size / BYTES_A_TOKEN + MESSAGE_TOKENS * len(call.messages)
+    if request.response_format is not None:
+        size += _size(request.response_format.schema)
+    return size / BYTES_A_TOKEN + MESSAGE_TOKENS * len(request.messages)
 
 
 def _size(text: str) -> int:

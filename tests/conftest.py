@@ -150,8 +150,10 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    if session.config.cache is not None and not hasattr(session.config, "workerinput"):
-        session.config.cache.set(SKIPPED, _skipped)
+    # Without the plugin that keeps a cache (-p no:cacheprovider) there is no such attribute.
+    cache = getattr(session.config, "cache", None)
+    if cache is not None and not hasattr(session.config, "workerinput"):
+        cache.set(SKIPPED, _skipped)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

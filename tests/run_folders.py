@@ -25,7 +25,7 @@ CELLS = list(GRID.cells())
 
 def folder(path: Path, grid: Sweep = GRID, text: bytes = TEXT) -> RunFolder:
     manifest = Manifest(grid.identity, grid.name, len(grid), (), "0.1.0", "/store")
-    return RunFolder(path, manifest, text, grid.problems)
+    return RunFolder(path, manifest, text, grid)
 
 
 def outcome(cell: Cell, failed: bool = False) -> bytes:

@@ -9,7 +9,7 @@ from ...protocols.transcript import Verdict
 from ..reports.replayed import replayed_cells
 from ..runs.loaded_sweep import LoadedSweep
 from ..runs.run_folder import outcomes
-from ..sweeps.sweep import Sweep
+from ..sweeps.grid import Grid
 from ..system.garbage import gc_relaxed
 
 MOST_PROBLEMS, READ = 10, 300
@@ -49,7 +49,7 @@ class RunCalls:
         return len(ours & theirs) / either if either else None
 
 
-def sample_of(sweep: Sweep) -> frozenset[str]:
+def sample_of(sweep: Grid) -> frozenset[str]:
     """Ids of the first ten problems or fewer: a cost sample that replays in a second or two."""
     count = max(1, min(MOST_PROBLEMS, READ // len(sweep.rows)))
     return frozenset(problem.id for problem in sweep.problems[:count])

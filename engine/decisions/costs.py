@@ -11,7 +11,6 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from ...protocols.mechanisms.baselines import NaiveJudge
 from ...protocols.scoring.arrays import Flags, Floats
 from ...protocols.scoring.contrasts import contrasts, shared_samples
 from ...protocols.scoring.inference import Estimate, estimate, exact
@@ -80,7 +79,7 @@ class Costs:
 
 def row_costs(run: RunRows, found: RunCalls, prices: PriceList) -> Costs:
     """Stand-alone and marginal costs of the rows of a run."""
-    prices = run.opened.models.priced(prices)
+    prices = prices.named(run.sweep.meanings)
     rows = len(run.sweep.rows)
     alone, marginal = spent_by_row(found, rows, prices)
     ran = [_problems(run, row, found.problems) for row in range(rows)]
@@ -183,7 +182,7 @@ def frontier(
         raise UsageError(f"{run.folder}: {exc}") from exc
     naive = {run.names[one]: run.names[two] for one, two in against_naive(run.sweep.rows)}
     for n, row in enumerate(run.sweep.rows):
-        if isinstance(row.protocol, NaiveJudge):
+        if row.naive:
             naive[run.names[n]] = run.names[n]
     lifted = all(naive.get(name) in shared for name in shared)
     if lifted:
@@ -233,7 +232,8 @@ def not_dominated(cost: Floats, worth: Floats) -> Flags:
     alike = np.abs(cost[:, None] - cost) <= CHEAPER
     as_good, better = worth[:, None] >= worth, worth[:, None] > worth
     dominated = (cheaper & as_good) | (alike & better)
-    return np.logical_not(np.logical_or.reduce(dominated, axis=0))
+    found: Flags = np.logical_not(np.logical_or.reduce(dominated, axis=0))
+    return found
 
 
 def costs_finding(costs: Costs, frontier: Frontier, ledger: float | None) -> Finding:

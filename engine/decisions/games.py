@@ -5,14 +5,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ...protocols.mechanisms.debate_game import AGENT_GAIN, DRAWN, DebateGame
+from ...protocols.mechanisms.debate_game import AGENT_GAIN, DRAWN
 from ...protocols.scoring.inference import Estimate, estimate, estimates
 from ...protocols.scoring.sample import Sample, paired
 from ..display.finding import Part, figure, number, word
 from ..errors import UsageError
 from ..reports.aggregate import OutcomeTable
 from ..reports.report import SCORE_NAMES
-from ..runs.run_folder import outcomes
 from .rows import RunRows
 
 
@@ -38,7 +37,7 @@ class RowGame:
 
 
 def plays_game(run: RunRows, row: int) -> bool:
-    return isinstance(run.sweep.rows[row].protocol, DebateGame)
+    return run.sweep.rows[row].is_a("DebateGame")
 
 
 def row_games(run: RunRows, rows: Sequence[int], score: str = "brier") -> list[RowGame]:
@@ -51,7 +50,7 @@ def row_games(run: RunRows, rows: Sequence[int], score: str = "brier") -> list[R
 def _as_drawn(run: RunRows) -> OutcomeTable:
     """Outcomes of the games, with the judge's belief if neither side chooses as the verdict."""
     table = OutcomeTable(run.sweep)
-    for record in outcomes(run.folder):
+    for record in run.run.outcomes():
         if DRAWN in record.measures:
             belief = float(record.measures[DRAWN])
             in_order = (belief, 1 - belief) if record.side == 0 else (1 - belief, belief)
@@ -63,12 +62,10 @@ def _row_game(run: RunRows, drawn: OutcomeTable, row: int, score: str) -> RowGam
     chosen, at_random = (table.worlds(row).samples(score, ()) for table in (run.table, drawn))
     if chosen is None or at_random is None:
         raise UsageError(f"{run.names[row]}: no problem has a verdict in every world of a draw")
-    protocol = run.sweep.rows[row].protocol
-    assert isinstance(protocol, DebateGame)
     asd = (at_random.asd, chosen.asd, paired(chosen.asd, at_random.asd))
     return RowGame(
         run.names[row],
-        protocol.pool,
+        run.sweep.rows[row].settings["pool"],
         len(chosen.asd.questions),
         *estimates(asd),
         *(estimate(gain) for gain in _gains(run, row)),

@@ -33,14 +33,15 @@ def instrument_notes(
             f"{len(shared):,} problems are in both runs; {len(ours):,} in the first, "
             f"{len(theirs):,} in the second."
         )
-    if first.sweep.code != second.sweep.code:
+    codes = {run.sweep.code for run in (first, second)} - {""}
+    if len(codes) > 1:
         yield f"{said}: the code that composes calls and reads replies differs."
     judges = {
         (ours_row.judge, theirs_row.judge)
         for ours_row, theirs_row in (
             (first.sweep.rows[one], second.sweep.rows[two]) for one, two in pairs
         )
-        if value_address(ours_row.protocol.judge) != value_address(theirs_row.protocol.judge)
+        if ours_row.judge_address != theirs_row.judge_address
     }
     for one, two in sorted(judges):
         yield f"{said}: judge {one} in one, {two} in the other" + (

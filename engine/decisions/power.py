@@ -12,7 +12,6 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from ...cache.address import value_address
 from ...cache.store import Reader
 from ...protocols.judges.redrawn import Redrawn
 from ...protocols.scores import RANGES
@@ -27,7 +26,7 @@ from ..errors import UsageError
 from ..planning.estimate import Cost, plan_sweep
 from ..reports.report import SCORE_NAMES
 from ..runs.loaded_sweep import LoadedSweep
-from ..sweeps.rows import Row
+from ..sweeps.rows import Row, row_of
 from ..sweeps.sweep import Sweep
 from .noise import verdict_scores
 from .rows import RunRows, cluster, pairs_meant, row_names
@@ -247,7 +246,7 @@ def _judged_again(row: Row, verdicts: int) -> Row:
     judge = row.protocol.judge
     member = judge.member if isinstance(judge, Redrawn) else judge
     again = replace(row.protocol, judge=Redrawn(member, verdicts))
-    return replace(row, protocol=again, address=value_address(again))
+    return row_of(again, (row.kind, row.agent, row.judge))
 
 
 def _cluster_size(sweep: Sweep) -> float:

@@ -33,11 +33,11 @@ from ..persons.journal import (
 from ..persons.judging import JudgedCase, judged_cases
 from ..persons.panel import PERSON, read_raters
 from ..persons.task import answer_digests
-from ..runs.loaded_sweep import LoadedSweep, open_run
+from ..runs.loaded_sweep import open_run
 from ..runs.lookup import Parts, cells_with_verdict
+from ..runs.reader import RunReader
 from ..runs.recorded import recorded
 from ..runs.replay import replay_cache
-from ..sweeps.sweep import Sweep
 
 Probs = tuple[float, ...]
 
@@ -158,8 +158,8 @@ def rater_agreement(run: Path, store: Path | str | None = None) -> RaterAgreemen
 
     store: holds the replies from which transcripts are rebuilt; None for the run's own.
     """
-    opened = open_run(run)
-    problems = {digest: (p, order) for p, digest, order in _digests(opened.sweep)}
+    listed = RunReader(run).problems
+    problems = {digest: (p, order) for p, digest, order in _digests(listed)}
     events = _by_rater(run)
     units: dict[str, list[Probs]] = defaultdict(list)
     problem_of: dict[str, str] = {}
@@ -180,7 +180,7 @@ def rater_agreement(run: Path, store: Path | str | None = None) -> RaterAgreemen
         _shrunk([_quality(rater, history, problems) for rater, history in events.items()]),
         krippendorff_alpha([[_likeliest(p) for p in each] for each in points], clusters),
         krippendorff_alpha(points, clusters),
-        tuple(_beside(run, opened, store, units)),
+        tuple(_beside(run, listed, store, units)),
         tuple(
             each for rater, history in events.items() if (each := _self_agreement(rater, history))
         ),
@@ -200,8 +200,8 @@ def _by_rater(run: Path) -> dict[str, list[RaterEvent]]:
     return by_rater
 
 
-def _digests(sweep: Sweep) -> Iterable[tuple[Problem, str, tuple[str, ...]]]:
-    for problem in sweep.problems:
+def _digests(problems: Iterable[Problem]) -> Iterable[tuple[Problem, str, tuple[str, ...]]]:
+    for problem in problems:
         yield problem, *answer_digests(problem.question)
 
 
@@ -298,13 +298,16 @@ def _estimated(
 
 
 def _beside(
-    run: Path, opened: LoadedSweep, store: Path | str | None, units: Mapping[str, Sequence[Probs]]
+    run: Path,
+    listed: Sequence[Problem],
+    store: Path | str | None,
+    units: Mapping[str, Sequence[Probs]],
 ) -> Iterable[JudgeBeside]:
     """Compare the run's own judges with the raters on the transcripts that both have judged."""
     by_judge: dict[str, dict[str, JudgedCase]] = defaultdict(dict)
-    for case, request in _judged_again(run, opened, store, units):
+    for case, request in _judged_again(run, store, units):
         by_judge[case.cell.row.judge].setdefault(request, case)
-    problems = {digest: (p, order) for p, digest, order in _digests(opened.sweep)}
+    problems = {digest: (p, order) for p, digest, order in _digests(listed)}
     for judge, cases in by_judge.items():
         persons: dict[str, list[float]] = defaultdict(list)
         model: dict[str, list[float]] = defaultdict(list)
@@ -333,8 +336,9 @@ def _beside(
 
 
 def _judged_again(
-    run: Path, opened: LoadedSweep, store: Path | str | None, units: Mapping[str, object]
+    run: Path, store: Path | str | None, units: Mapping[str, object]
 ) -> list[tuple[JudgedCase, str]]:
+    opened = open_run(run)
     panels = {f"{PERSON}{rater.panel}" for rater in read_raters(run / PERSONS)}
     if panel_models := panels - set(opened.sweep.models):
         cells = cells_with_verdict(opened.sweep, run, Parts())

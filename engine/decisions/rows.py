@@ -5,17 +5,13 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from ...protocols.mechanisms.baselines import NaiveJudge
-from ...protocols.protocol import kind
 from ...protocols.question import Problem
 from ...protocols.scoring.arrays import Places, codes_of
 from ...protocols.scoring.sample import Sample
 from ..errors import UsageError
 from ..reports.aggregate import OutcomeTable
-from ..runs.loaded_sweep import LoadedSweep, open_run
-from ..runs.run_folder import outcomes
-from ..sweeps.rows import Row
-from ..sweeps.sweep import Sweep
+from ..runs.reader import RunReader
+from ..sweeps.grid import Grid, GridRow
 
 MAX_LISTED = 12
 """Most row names listed in an error message."""
@@ -25,15 +21,18 @@ MAX_LISTED = 12
 class RunRows:
     """A run with its outcomes and the names of its rows."""
 
-    folder: Path
-    opened: LoadedSweep
+    run: RunReader
     table: OutcomeTable
     names: tuple[str, ...]
     """One per row, unique."""
 
     @property
-    def sweep(self) -> Sweep:
-        return self.opened.sweep
+    def folder(self) -> Path:
+        return self.run.folder
+
+    @property
+    def sweep(self) -> Grid:
+        return self.run.sweep
 
     def asd(self, score: str) -> dict[str, Sample]:
         """ASD by row name, of every row with a complete problem."""
@@ -51,17 +50,16 @@ def cluster(problem: Problem) -> tuple[str, str]:
     return (problem.group, "") if problem.group else ("", problem.id)
 
 
-def read_rows(folder: Path, opened: LoadedSweep | None = None) -> RunRows:
-    """Read a run as it stands. opened: its loaded sweep, if at hand. RunFolderError if `folder` is
-    not a run folder."""
-    opened = opened or open_run(folder)
-    table = OutcomeTable(opened.sweep)
-    for record in outcomes(folder):
+def read_rows(run: RunReader | Path) -> RunRows:
+    """Read a run as it stands. RunFolderError if it is not a run folder."""
+    run = RunReader(run) if isinstance(run, Path) else run
+    table = OutcomeTable(run.sweep)
+    for record in run.outcomes():
         table.add(record)
-    return RunRows(folder, opened, table, row_names(opened.sweep.rows))
+    return RunRows(run, table, row_names(run.sweep.rows))
 
 
-def row_names(rows: Sequence[Row]) -> tuple[str, ...]:
+def row_names(rows: Sequence[GridRow]) -> tuple[str, ...]:
     """Row names: the protocol, with agent and judge where the sweep has several."""
     agents = len({row.agent for row in rows} - {""}) > 1
     judges = len({row.judge for row in rows}) > 1
@@ -70,7 +68,7 @@ def row_names(rows: Sequence[Row]) -> tuple[str, ...]:
     )
 
 
-def rows_meant(word: str, rows: Sequence[Row], names: Sequence[str]) -> list[int]:
+def rows_meant(word: str, rows: Sequence[GridRow], names: Sequence[str]) -> list[int]:
     """Rows that match a word: the row of that name, else those of that protocol with its settings,
     else of that protocol, else those whose names contain all of its parts.
 
@@ -80,7 +78,7 @@ def rows_meant(word: str, rows: Sequence[Row], names: Sequence[str]) -> list[int
     tries: tuple[Iterator[bool], ...] = (
         (_plain(name) == wanted for name in names),
         (_plain(row.kind) == wanted for row in rows),
-        (kind(type(row.protocol)) == wanted for row in rows),
+        (row.mechanism == wanted for row in rows),
         (_has_all(row, wanted) for row in rows),
     )
     for fits in tries:
@@ -92,7 +90,7 @@ def rows_meant(word: str, rows: Sequence[Row], names: Sequence[str]) -> list[int
 
 
 def pairs_meant(
-    first: str, second: str, rows: Sequence[Row], names: Sequence[str]
+    first: str, second: str, rows: Sequence[GridRow], names: Sequence[str]
 ) -> list[tuple[int, int]]:
     """Contrasts between rows that match two words, those with the same agent and judge if there are
     any; a row without an agent pairs with any. UsageError if both match only the same row."""
@@ -113,9 +111,9 @@ def distinct(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return list(found.values())
 
 
-def against_naive(rows: Sequence[Row]) -> list[tuple[int, int]]:
+def against_naive(rows: Sequence[GridRow]) -> list[tuple[int, int]]:
     """Each row paired with the naive row that has the same judge; rows without one are left out."""
-    naive = {row.judge: n for n, row in enumerate(rows) if isinstance(row.protocol, NaiveJudge)}
+    naive = {row.judge: n for n, row in enumerate(rows) if row.naive}
     return [
         (n, naive[row.judge])
         for n, row in enumerate(rows)
@@ -123,10 +121,10 @@ def against_naive(rows: Sequence[Row]) -> list[tuple[int, int]]:
     ]
 
 
-def matched(ours: Sequence[Row], theirs: Sequence[Row]) -> Mapping[int, int]:
+def matched(ours: Sequence[GridRow], theirs: Sequence[GridRow]) -> Mapping[int, int]:
     """Matching rows of two runs: equal in all settings, else in name, else the only ones with the
     same protocol and judge, protocol and agent, or protocol."""
-    keys: tuple[Callable[[Row], Hashable], ...] = (
+    keys: tuple[Callable[[GridRow], Hashable], ...] = (
         lambda row: row.address,
         lambda row: (row.kind, row.agent, row.judge),
         lambda row: (row.kind, row.judge),
@@ -147,7 +145,7 @@ def matched(ours: Sequence[Row], theirs: Sequence[Row]) -> Mapping[int, int]:
 
 
 def _by_key(
-    key: Callable[[Row], Hashable], rows: Sequence[Row], taken: set[int]
+    key: Callable[[GridRow], Hashable], rows: Sequence[GridRow], taken: set[int]
 ) -> dict[Hashable, list[int]]:
     by_key: dict[Hashable, list[int]] = {}
     for n, row in enumerate(rows):
@@ -156,12 +154,12 @@ def _by_key(
     return by_key
 
 
-def same_roles(one: Row, two: Row) -> bool:
+def same_roles(one: GridRow, two: GridRow) -> bool:
     """Whether two rows have the same agent and judge; a row without an agent pairs with any."""
     return one.judge == two.judge and (one.agent == two.agent or not one.agent or not two.agent)
 
 
-def _has_all(row: Row, wanted: str) -> bool:
+def _has_all(row: GridRow, wanted: str) -> bool:
     name = _plain(f"{row.kind} {row.agent} {row.judge}")
     return all(part in name for part in wanted.replace("·", " ").split())
 

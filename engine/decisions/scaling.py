@@ -11,10 +11,6 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from ...protocols.agents.agent import Speaker
-from ...protocols.judges.judge import Judge
-from ...protocols.mechanisms.baselines import NaiveJudge
-from ...protocols.protocol import kind
 from ...protocols.scoring.arrays import Floats, codes_of
 from ...protocols.scoring.clipped_lines import ClippedLine, clipped_lines
 from ...protocols.scoring.contrasts import together
@@ -42,7 +38,6 @@ from ..display.finding import (
 )
 from ..display.quantity import counted
 from ..errors import UsageError
-from ..reports.axes import axes
 from .rows import RunRows, against_naive, rows_meant
 
 RatedRole: TypeAlias = Literal["guard", "houdini"]
@@ -143,15 +138,10 @@ def scaling(
 
 def _from_sweep_file(run: RunRows, meant: Sequence[int]) -> dict[str, float]:
     """Capabilities from the sweep file, by name of the judges and agents of the given rows."""
-    configured = run.opened.models.capability
-    capabilities: dict[str, float] = {}
-    for n in meant:
-        row = run.sweep.rows[n]
-        agent = getattr(row.protocol, "agent", None)
-        for name, role in ((row.judge, row.protocol.judge), (row.agent, agent)):
-            if isinstance(role, (Judge, Speaker)) and role.base_agent.model in configured:
-                capabilities[name] = configured[role.base_agent.model].capability
-    return capabilities
+    stated, rows = run.sweep.capability, [run.sweep.rows[n] for n in meant]
+    roles = [(row.judge, row.axes.judge_model) for row in rows]
+    roles += [(row.agent, row.axes.model) for row in rows]
+    return {name: stated[model] for name, model in roles if model and model in stated}
 
 
 def _lines(fitted: Ratings, known: Mapping[str, float]) -> dict[RatedRole, tuple[ClippedLine, ...]]:
@@ -244,9 +234,8 @@ def _from_naive_judges(run: RunRows) -> dict[str, float]:
     """Log odds of each naive judge's accuracy, by the name of the judge and of the agents with the
     same model."""
     capabilities: dict[str, float] = {}
-    settings = [axes(row, run.sweep.seed) for row in run.sweep.rows]
     for n, row in enumerate(run.sweep.rows):
-        if kind(type(row.protocol)) != kind(NaiveJudge):
+        if row.mechanism != "naive judge":
             continue
         right = run.table.judged_right(n)
         has_verdict = ~np.isnan(right)
@@ -254,8 +243,8 @@ def _from_naive_judges(run: RunRows) -> dict[str, float]:
             problems = len(np.unique(run.table.cells.problem[has_verdict]))
             level, _ = own_axis(float(right[has_verdict].mean()), problems)
             capabilities[row.judge] = level
-            for other, axis in zip(run.sweep.rows, settings, strict=True):
-                if other.agent and axis.model == settings[n].judge_model:
+            for other in run.sweep.rows:
+                if other.agent and other.axes.model == row.axes.judge_model:
                     capabilities.setdefault(other.agent, level)
     return capabilities
 

@@ -1,8 +1,8 @@
 """What an analysis found: parts of named lines, whose columns are declared once.
 
 Text, Markdown, LaTeX, CSV, JSON, notebooks and pages follow from the columns. An estimate has one
-shape everywhere: `+0.69 [0.54, 0.78]` for people, and {value, low, high, error, method, n, clusters}
-for programs. ± stands for a standard error only.
+shape everywhere: `+0.69 [0.54, 0.78]` for people, and {value, low, high, error, method, n,
+clusters} for programs. ± stands for a standard error only.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

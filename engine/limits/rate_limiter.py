@@ -55,6 +55,10 @@ class Flight:
     """Dollars reserved."""
 
 
+_UNBOUNDED = Flight(TokenEstimate(0.0, 0.0, 0.0, 0), (), None, 0.0)
+"""What a call holds where neither rates nor dollars are limited."""
+
+
 class RateLimiter:
     """An `Ask` that keeps to the limits of one (provider, model).
 
@@ -127,15 +131,16 @@ class RateLimiter:
             self._requests = Bucket(limits.requests, self.stop_token, self.lease.pace, least=1.0)
         self._tokens.learn(limits)
         self._limits = limits
+        self._bounded = bool(self._requests or self._tokens or self._model_budget)
 
     async def __call__(self, call: Call) -> Reply:
-        self.stop_token.raise_if_stopped()
-        flight = None
-        if self._nothing_holds():
-            self._slots.take()
-        else:
+        if self.stop_token.halt is not None:
+            self.stop_token.raise_if_stopped()
+        sent = asyncio.get_running_loop().time()
+        flight = self._leave_at_once(call, sent)
+        if flight is None:
             flight = await self._line_up(call)
-        sent = self._now()
+            sent = self._now()
         self._number = number = self._number + 1
         self._open[number] = sent
         try:
@@ -183,18 +188,40 @@ class RateLimiter:
             fault=self._fault,
         )
 
-    def _nothing_holds(self) -> bool:
-        """Whether a call may leave at once without passing another that waits."""
-        return (
-            self._requests is None
-            and not self._tokens
-            and not self._waiting
-            and self._slots.free
-            and self._model_budget is None
-            and self._throttle.quiet
-            and self.breaker.closed
-            and self.lease.whole
-        )
+    def _leave_at_once(self, call: Call, now: float) -> Flight | None:
+        """What a call holds that leaves without a wait, and without passing another that waits;
+        None if it has to line up."""
+        slots, model_budget = self._slots, self._model_budget
+        if (
+            self._waiting
+            or slots.busy + 1 > slots.width
+            or not self._throttle.quiet
+            or self.breaker.state != "closed"
+            or not self.lease.whole
+        ):
+            return None
+        if not self._bounded:
+            slots.take()
+            return _UNBOUNDED
+        estimate = self._estimator.demand(call)
+        self._tokens.require_fit(call.request.model, estimate)
+        worst = 0.0
+        if model_budget is not None:
+            worst = model_budget.worst(estimate)
+            if not model_budget.budget.fits(worst):
+                return None
+        taken = self._tokens.taken_at_once(estimate, now)
+        if taken is None:
+            return None
+        requests = self._requests
+        if requests is not None and not requests.take_at_once(1.0, now):
+            for each in taken:
+                each.release()
+            return None
+        slots.take()
+        if model_budget is not None:
+            model_budget.budget.reserve(worst)
+        return Flight(estimate, taken, requests, worst)
 
     async def _line_up(self, call: Call) -> Flight:
         """Wait for tokens, then at the admission gate. If cancelled or halted, nothing is kept."""
@@ -215,7 +242,7 @@ class RateLimiter:
         await self._admission.leave(worst, requests)
         return Flight(estimate, taken, requests, worst)
 
-    def _answered(self, reply: Reply, flight: Flight | None, sent: float) -> None:
+    def _answered(self, reply: Reply, flight: Flight, sent: float) -> None:
         now = self._now()
         self._throttle.answered()
         self._slots.answered(now - sent)
@@ -223,11 +250,11 @@ class RateLimiter:
         self._replies.add(1.0, now)
         self._last_answer = now
         self._fault = ""
-        if flight is not None:
+        if flight is not _UNBOUNDED:
             self._settle(flight, _billed(reply))
             self._estimator.observe(flight.estimate, reply.usage)
 
-    def _failed(self, exc: EngineError, flight: Flight | None, sent: float) -> EngineError:
+    def _failed(self, exc: EngineError, flight: Flight, sent: float) -> EngineError:
         """Apply the fault to all callers; the error to raise."""
         now = self._now()
         self._fault = str(exc)
@@ -247,7 +274,7 @@ class RateLimiter:
                 self.breaker.failed(sent, now, exc.delay)
                 if not isinstance(exc, Malformed):
                     self._slots.overloaded(sent, now)
-                if isinstance(exc, Unreachable) and flight is not None and flight.requests:
+                if isinstance(exc, Unreachable) and flight.requests:
                     flight.requests.settle(1.0, 0.0)
             case _:
                 self._settle(flight, None if isinstance(exc, UnrecognizedReply) else Usage())
@@ -277,17 +304,15 @@ class RateLimiter:
             self._reported_until = self._throttle.until
             self._on_pause(left)
 
-    def _settle(self, flight: Flight | None, usage: Usage | None) -> None:
+    def _settle(self, flight: Flight, usage: Usage | None) -> None:
         """Correct what was reserved by what was billed.
 
         usage: None if that is not known; then what was reserved counts as spent.
         """
-        if flight is None:
-            return
         if usage is not None:
             for reservation in flight.tokens:
                 reservation.settle(usage)
-        if self._model_budget is not None:
+        if self._model_budget is not None and flight is not _UNBOUNDED:
             spent = flight.worst if usage is None else self._model_budget.cost(usage)
             self._model_budget.budget.settle(flight.worst, spent)
 

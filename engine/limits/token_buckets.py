@@ -75,6 +75,18 @@ class TokenBuckets:
                     "shorten the prompt, lower max_tokens, or raise the limit"
                 )
 
+    def taken_at_once(self, estimate: TokenEstimate, now: float) -> list[TokenReservation] | None:
+        """All tokens of a call, at the whole rate, if none is waited for; else None."""
+        taken: list[TokenReservation] = []
+        for limit, bucket in self._buckets.items():
+            amount = limit.expected(estimate)
+            if not bucket.take_at_once(amount, now):
+                for each in taken:
+                    each.release()
+                return None
+            taken.append(TokenReservation(limit, bucket, amount))
+        return taken
+
     @asynccontextmanager
     async def reserved(self, estimate: TokenEstimate) -> AsyncIterator[list[TokenReservation]]:
         """Run the body once all tokens of a call are taken, first come, first served.

@@ -1,10 +1,10 @@
 """The client of one model: its provider under prefix warm-up, retries, limits and accounting."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from ...cache.call import Call
+from ...cache.call import Ask, Call
 from ...cache.reply import Reply
 from ..accounting.budget import Budget, ModelBudget
 from ..accounting.ledger import Ledger, Metered
@@ -14,7 +14,7 @@ from ..limits.lease import Lease
 from ..limits.limits import Limits
 from ..limits.rate_limiter import RateLimiter
 from ..providers.limit_headers import HeaderLimits
-from ..providers.prompt_cache import kept_prefix
+from ..providers.prompt_cache import keeps_prefixes, kept_prefix
 from ..providers.provider import Provider
 from ..stop import StopToken
 from .prefix_warmup import PrefixWarmup
@@ -71,13 +71,12 @@ class ModelClient:
             own=own,
             lease=lease,
         )
-        self._ask = PrefixWarmup(
-            Retry(self.limiter, stop_token, self.limiter.breaker, jitter), kept_prefix
-        )
+        retry = Retry(self.limiter, stop_token, self.limiter.breaker, jitter)
+        self.ask: Ask = PrefixWarmup(retry, kept_prefix) if keeps_prefixes(model) else retry
         self._told: tuple[int | None, ...] = ()
 
-    async def __call__(self, call: Call) -> Reply:
-        return await self._ask(call)
+    def __call__(self, call: Call) -> Awaitable[Reply]:
+        return self.ask(call)
 
     def adopt_limits(self, told: HeaderLimits) -> None:
         """Use the limits that the server states, where the sweep file sets none."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from ...cache.address import store_key
+from ...cache.address import endpoint_tag, store_key
 from ...cache.call import Call, Effort, Identity
 from ...cache.errors import DamagedEntry
 from ...cache.store import Reader
@@ -96,15 +96,17 @@ class ModelDirectory:
         """Those that the sweep file sets, by model."""
         self._sim = SimProvider(GroundTruth(problems), self.simulated)
         self._identities: dict[str, str] = {}
-        self._former: dict[str, str] = {}
 
     def identity(self, call: Call) -> str:
         """What a reply depends on besides the call: the vendor and its API, or a simulated model
         and what it knows of the question."""
-        if call.model.startswith(PREFIX):
+        model = call.request.model
+        known = self._identities.get(model)
+        if known:
+            return known
+        if model.startswith(PREFIX):
             return self._sim.identity(call)
-        known = self._identities.get(call.model)
-        return known or self._identities.setdefault(call.model, self.model_identity(call.model))
+        return self._identities.setdefault(model, self.model_identity(model))
 
     def identity_in(self, store: Reader) -> Identity:
         """`identity`, for the calls of a run on this store.
@@ -112,21 +114,23 @@ class ModelDirectory:
         The user's own server goes by its name. Earlier versions stored its replies under its
         address; where the store holds a reply under that alone, it still answers.
         """
+        # By model, the former identity, empty where the store holds no reply under it: a look at
+        # every key, once, in place of two for each call.
+        formerly: dict[str, str] = {}
 
         def identity(call: Call) -> str:
-            current = self.identity(call)
-            former = self._former_identity(call.model)
+            current, model = self.identity(call), call.request.model
+            former = formerly.get(model)
+            if former is None:
+                former = "" if model.startswith(PREFIX) else self.settings_of(model).formerly
+                if former and not store.holds_ending(endpoint_tag(former)):
+                    former = ""
+                formerly[model] = former
             if former and not _holds(store, call, current) and _holds(store, call, former):
                 return former
             return current
 
         return identity
-
-    def _former_identity(self, model: str) -> str:
-        if model not in self._former:
-            simulated = model.startswith(PREFIX)
-            self._former[model] = "" if simulated else self.settings_of(model).formerly
-        return self._former[model]
 
     def model_identity(self, model: str) -> str:
         """The part of `identity` that is the same for all calls of a model."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -81,6 +81,8 @@ class Models(ModelDirectory):
         self.simulating = 0
         """Calls of simulated models in flight."""
         self._clients: dict[str, ModelClient] = {}
+        self._ready: dict[str, Ask] = {}
+        """By model, its client, once nothing has to be found out before its calls."""
         self._providers: dict[str, Provider] = {}
         self._accounting = Accounting(Ledger(), listed())
         self._room = left()
@@ -98,6 +100,7 @@ class Models(ModelDirectory):
             # What is in flight lands where it was sent.
             self._identities.pop(model, None)
             self._clients.pop(model, None)
+            self._ready.pop(model, None)
 
     def prepare(self, roles: Iterable[tuple[str, str]], terms: RunPolicy) -> None:
         """Make the clients of a run; nothing is sent. roles: (model, role) of every model.
@@ -159,8 +162,9 @@ class Models(ModelDirectory):
                 "max_tokens. Nothing was sent."
             )
 
-    async def __call__(self, call: Call) -> Reply:
-        return await self.diverted.get(call.model, self.live)(call)
+    def __call__(self, call: Call) -> Awaitable[Reply]:
+        model = call.request.model
+        return (self.diverted.get(model) or self._ready.get(model) or self.live)(call)
 
     async def live(self, call: Call) -> Reply:
         """The reply of the model's own client, whatever is diverted."""
@@ -168,7 +172,11 @@ class Models(ModelDirectory):
             if call.model not in self.servers:
                 await self.inquire(call.model)
             self._require_context(call)
-            return await self._client(call.model)(call)
+            client = self._client(call.model)
+            if not self.servers[call.model].context:
+                # Nothing of what stands here needs to be looked at again.
+                self._ready[call.model] = client.ask
+            return await client.ask(call)
         self.stop_token.raise_if_stopped()
         self.simulating += 1
         try:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from ..pictures.opened import Place
+from ..runs.reader import Place
 
 
 class Addresses:

@@ -12,9 +12,10 @@ from markupsafe import Markup
 
 from ..errors import UsageError
 from ..pictures.costs import sampled_costs
-from ..pictures.opened import MARKS, OpenedRun, Place
+from ..pictures.opened import MARKS, OpenedRun
 from ..pictures.scored_run import asd_by_problem
 from ..runs.probing import read_probes
+from ..runs.reader import Place
 from ..runs.run_folder import REPORT
 from ..system.files import replace_file, unwritable
 from .addresses import Addresses, BundleAddresses, Shelf

@@ -9,10 +9,11 @@ from ...protocols.scores import RANGES
 from ...protocols.scoring.arrays import Floats
 from ..decisions.rows import row_names
 from ..pictures.landed import LandedOutcomes
-from ..pictures.opened import MARKS, OpenedRun, Place
+from ..pictures.opened import MARKS, OpenedRun
 from ..pictures.scored_run import asd_by_problem
 from ..reports.failures import called
-from ..sweeps.rows import Row
+from ..runs.reader import Place
+from ..sweeps.grid import GridRow
 from .addresses import Addresses
 from .environment import SHADE_STEPS, page, shade, typeset
 
@@ -144,7 +145,7 @@ class Bar:
 class RowOnProblem:
     """One row of the report on one problem."""
 
-    name: Row
+    name: GridRow
     link: str
     worlds: tuple[Bar, ...]
     asd: float | None

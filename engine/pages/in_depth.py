@@ -13,8 +13,9 @@ from ...protocols.errors import ProtocolError
 from ..errors import EngineError
 from ..pictures.comparison import comparison_forest
 from ..pictures.costs import SampledCost, sampled_costs
-from ..pictures.opened import OpenedRun, Place
+from ..pictures.opened import OpenedRun
 from ..runs.probing import read_probes
+from ..runs.reader import Place
 from .addresses import Served
 from .cost import cost_page
 from .failures import failures_page
@@ -38,7 +39,7 @@ class PagesInDepth:
 
         def open_it() -> None:
             with suppress(EngineError, ProtocolError):
-                run.recorded(())
+                run.records(())
                 _ = run.sweep
 
         await asyncio.to_thread(open_it)

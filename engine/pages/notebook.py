@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from markupsafe import escape
 
 from ..pictures.comparison import comparison_forest
-from ..pictures.opened import OpenedRun, Place
+from ..pictures.opened import OpenedRun
 from ..runs.probing import read_probes
+from ..runs.reader import Place
 from ..sweeps.rows import Row
 from .addresses import Addresses
 from .overview import overview

@@ -6,9 +6,10 @@ from datetime import datetime
 import orjson
 
 from ..pictures.data import Forest, forest_of, saved_forest
-from ..pictures.opened import OpenedRun, Place
+from ..pictures.opened import OpenedRun
 from ..runs.listing import state_of, touched
 from ..runs.lock import holder
+from ..runs.reader import Place
 from ..runs.run_folder import OUTCOMES, REPORT
 from .addresses import Addresses
 from .environment import page

@@ -6,7 +6,8 @@ from markupsafe import Markup, escape
 
 from ...cache.call import Call
 from ..pictures.costs import Asked
-from ..pictures.opened import OpenedRun, Place
+from ..pictures.opened import OpenedRun
+from ..runs.reader import Place
 from .addresses import Addresses, anchor
 from .environment import page, part
 from .reading import TURNS_A_PAGE, Reading

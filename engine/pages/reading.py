@@ -9,16 +9,16 @@ from typing import TypeAlias
 from markupsafe import Markup
 
 from ...cache.reply import Usage
-from ...protocols.mechanisms.baselines import NaiveJudge
 from ...protocols.question import Answer, Problem
 from ...protocols.scores import SCORES
 from ...protocols.transcript import Failure, Judgement, Turn, Verdict
 from ..pictures.costs import Asked, ended
-from ..pictures.opened import OpenedRun, Place
+from ..pictures.opened import OpenedRun
 from ..reports.failures import called
 from ..runs.probing import best_mass
+from ..runs.reader import Place
 from ..runs.scheduler import CellOutcome
-from ..sweeps.rows import Row
+from ..sweeps.grid import GridRow
 from .text import differing, quoted, shown
 
 Beliefs: TypeAlias = Mapping[int, Sequence[tuple[int, float]]]
@@ -114,7 +114,7 @@ class Reading:
     """All worlds of one problem under one row, in one draw."""
 
     place: Place
-    row: Row
+    row: GridRow
     problem: Problem
     worlds: tuple[World, ...]
     score: str
@@ -156,7 +156,7 @@ async def read(
 
 async def ends_of(run: OpenedRun, place: Place) -> list[End]:
     """The end of each world when it is replayed, with its calls, or why it cannot be replayed."""
-    row, problem = run.sweep.rows[place.row], run.sweep.problems[place.problem]
+    row, problem = run.opened.sweep.rows[place.row], run.sweep.problems[place.problem]
     sides = range(len(problem.values))
     return [await ended(run, row, problem, place, side) for side in sides]
 
@@ -176,7 +176,7 @@ def reading_page(
     """
     row, problem = run.sweep.rows[place.row], run.sweep.problems[place.problem]
     cells, beliefs = run.worlds(place), probes or {}
-    recorded = run.recorded(cells)
+    recorded = run.records(cells)
     prior = _prior(run, place)
     transcripts = [
         outcome.transcript.turns if isinstance(outcome, Verdict) else () for outcome, _, _ in ends
@@ -238,11 +238,11 @@ def _said(failure: Failure | None, room: int) -> Markup:
 def _prior(run: OpenedRun, place: Place) -> list[tuple[int, float]]:
     """What the same judge believes before it hears anybody, where the sweep has a naive judge."""
     problem = run.sweep.problems[place.problem]
-    judge = run.sweep.rows[place.row].protocol.judge
+    judge = run.sweep.rows[place.row].judge_address
     for number, row in enumerate(run.sweep.rows):
-        if isinstance(row.protocol, NaiveJudge) and row.protocol.judge == judge:
+        if row.naive and row.judge_address == judge:
             at = run.worlds(Place(number, place.problem, place.draw))[0]
-            prior = run.recorded([at]).get(at)
+            prior = run.records([at]).get(at)
             if prior and prior.probs:
                 return [(0, best_mass(prior.probs, problem))]
     return []

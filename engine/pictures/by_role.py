@@ -57,7 +57,7 @@ def scaling_chart(run: ScoredRun) -> Chart:
 
 def pressure_chart(run: ScoredRun) -> Chart:
     """Mean value of what best-of-n chooses by the reward; below 0, selection rewards lies."""
-    rows = read_rows(run.run.folder, run.run.opened)
+    rows = read_rows(run.run)
     series, why = [], "no row has an agent"
     for number, row in run.rows:
         if not row.agent:
@@ -84,7 +84,7 @@ def pressure_chart(run: ScoredRun) -> Chart:
 
 def _ratings(run: ScoredRun) -> list[Scaling]:
     """Of every protocol that is shown and has agents. UsageError if there is none."""
-    rows = read_rows(run.run.folder, run.run.opened)
+    rows = read_rows(run.run)
     kinds = dict.fromkeys(row.kind for _, row in run.rows if row.agent)
     if not kinds:
         raise UsageError(f"ratings: no row of {run.run.folder} that fits has an agent")

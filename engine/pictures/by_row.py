@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from ...protocols.mechanisms.baselines import NaiveJudge
 from ...protocols.scoring.ratios import gap_recovered
 from ..errors import UsageError
 from .charts import Chart, ChartPoint, Series, drawable
@@ -21,7 +20,7 @@ def lift(run: ScoredRun) -> Forest:
     lines = tuple(
         ForestLine(each.row, each.protocol, each.agent, each.judge, each.n, each.lift)
         for each in forest.lines
-        if each.lift is not None and not isinstance(run.sweep.rows[each.row].protocol, NaiveJudge)
+        if each.lift is not None and not run.sweep.rows[each.row].naive
     )
     if not lines:
         raise UsageError("lift: no row has a naive judge beside it; add naive_judge to the sweep")
@@ -34,8 +33,8 @@ def gap(run: ScoredRun) -> Forest:
     lines = []
     for number, row in run.rows:
         samples = run.results.samples[number]
-        judge = run.judge_key(row)
-        if samples is None or isinstance(row.protocol, NaiveJudge):
+        judge = row.judge_apart
+        if samples is None or row.naive:
             continue
         if judge not in naive or judge not in open_book:
             continue

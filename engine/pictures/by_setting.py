@@ -86,16 +86,16 @@ def _over(
         result = run.results.rows[number]
         if result.asd is None:
             continue
-        for owner in (row.protocol, getattr(row.protocol, "agent", None)):
+        for owner in (row.settings, row.agent_settings):
             for setting in settings:
-                value = getattr(owner, setting, None)
+                value = owner.get(setting)
                 if isinstance(value, int) and not isinstance(value, bool):
                     name = run.without(row, setting, value)
                     point = ChartPoint(
                         f"{value}", float(value), result.asd.value, result.asd.interval
                     )
                     lines.setdefault(name, []).append(point)
-        if kind == "bestof" and not hasattr(getattr(row.protocol, "agent", None), "n"):
+        if kind == "bestof" and "n" not in row.agent_settings:
             point = ChartPoint("1", 1.0, result.asd.value, result.asd.interval)
             lines.setdefault((row.kind, row.agent, row.judge), []).append(point)
     series = [

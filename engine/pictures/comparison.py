@@ -7,7 +7,8 @@ from ...protocols.scoring.inference import Estimate
 from ...protocols.scoring.sample import Sample
 from ..decisions.comparison import comparable
 from ..decisions.rows import matched
-from ..sweeps.rows import Names, Row
+from ..sweeps.grid import GridRow
+from ..sweeps.rows import Names
 from .data import Axis, Span
 from .opened import OpenedRun
 
@@ -94,7 +95,7 @@ def comparison_forest(
     return ComparisonForest(score, lines, most, sum(map(len, rows)) - 2 * len(pairs))
 
 
-def _names(one: Row, two: Row) -> Names:
+def _names(one: GridRow, two: GridRow) -> Names:
     """Protocol, agent and judge; both where the rows differ in them."""
 
     def told(first: str, second: str) -> str:

@@ -10,10 +10,12 @@ from ..accounting.prices import PriceList
 from ..decisions.calls import calls_of_run, sample_of
 from ..decisions.costs import spent_by_row
 from ..errors import StoreFailed
+from ..runs.reader import Place
 from ..runs.scheduler import CellOutcome, attempt
+from ..sweeps.grid import GridRow
 from ..sweeps.rows import Row
 from ..sweeps.sweep import Cell
-from .opened import OpenedRun, Place
+from .opened import OpenedRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class Recorder:
 class SampledCost:
     """Cost of one row per problem: means over a sample of problems."""
 
-    row: Row
+    row: GridRow
     calls: float
     shared: float
     """Share of the calls that more than one world has."""

@@ -14,7 +14,7 @@ from ..reports.results import Results, score_rows
 from ..runs.outcome import read_outcome
 from ..runs.outcome_index import OutcomeFollower
 from ..runs.run_folder import OUTCOMES, outcomes
-from ..sweeps.sweep import Sweep
+from ..sweeps.grid import Grid
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class OutcomeTally:
     Threads may share it: pages of one run are made in several.
     """
 
-    def __init__(self, folder: Path, sweep: Sweep) -> None:
+    def __init__(self, folder: Path, sweep: Grid) -> None:
         self._folder, self._sweep = folder, sweep
         self._lock = Lock()
         self._follower = OutcomeFollower(folder / OUTCOMES, self._start_again)

@@ -1,15 +1,12 @@
 """A run under one score, as pictures read it: figures with intervals, verdicts, baselines."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import isnan
 
 import numpy as np
 
-from ...cache.address import value_address
-from ...protocols.judges.judge import ModelJudge
-from ...protocols.mechanisms.baselines import NaiveJudge
 from ...protocols.question import Problem
 from ...protocols.scoring.arrays import Floats
 from ...protocols.scoring.sample import Sample
@@ -18,10 +15,9 @@ from ..errors import UsageError
 from ..reports.report import SCORE_NAMES
 from ..reports.results import Results, collect
 from ..runs.lookup import Parts
-from ..runs.run_folder import outcomes
-from ..sweeps.rows import Row
-from ..sweeps.sweep import Sweep
-from .opened import OpenedRun, Place
+from ..runs.reader import Place
+from ..sweeps.grid import Grid, GridRow
+from .opened import OpenedRun
 
 
 @dataclass
@@ -35,7 +31,7 @@ class ScoredRun:
     """Which rows a picture shows."""
 
     @property
-    def sweep(self) -> Sweep:
+    def sweep(self) -> Grid:
         return self.run.sweep
 
     def title(self, kind: str) -> str:
@@ -43,10 +39,10 @@ class ScoredRun:
 
     @cached_property
     def results(self) -> Results:
-        return collect(self.sweep, outcomes(self.run.folder), score=self.score, betas=self.betas)
+        return collect(self.sweep, self.run.outcomes(), score=self.score, betas=self.betas)
 
     @cached_property
-    def rows(self) -> list[tuple[int, Row]]:
+    def rows(self) -> list[tuple[int, GridRow]]:
         """The rows that the picture shows, by their numbers in the sweep. UsageError if none."""
         found = [(n, row) for n, row in enumerate(self.sweep.rows) if self.parts.fit(row)]
         if not found:
@@ -54,7 +50,7 @@ class ScoredRun:
             raise UsageError(f"no row of {self.run.folder} fits; there are:\n  {names}")
         return found
 
-    def label(self, row: Row) -> str:
+    def label(self, row: GridRow) -> str:
         """What tells a row from the others: an agent or a judge that all have is left out."""
         names = [row.kind]
         if len({each.agent for _, each in self.rows} - {""}) > 1:
@@ -63,7 +59,7 @@ class ScoredRun:
             names.append(row.judge)
         return " · ".join(filter(None, names))
 
-    def without(self, row: Row, setting: str, value: int) -> tuple[str, str, str]:
+    def without(self, row: GridRow, setting: str, value: int) -> tuple[str, str, str]:
         """The names of a row, less the value of one of its settings."""
         if setting == "n":
             return row.kind, row.agent.removesuffix(f" best of {value}"), row.judge
@@ -85,25 +81,18 @@ class ScoredRun:
                     found.append((problem, tuple(map(tuple, verdicts))))
         return found
 
-    def judge_key(self, row: Row) -> str:
-        """Equal for judges that differ in nothing, or in whether they read the passage alone."""
-        judge = row.protocol.judge
-        if isinstance(judge, ModelJudge):
-            judge = replace(judge, reads_passage=False)
-        return value_address(judge)
-
     def baselines(self) -> tuple[dict[str, Sample], dict[str, Sample]]:
         """By judge, ASD of the naive judge who may not read the passage, and of the one who may."""
         closed: dict[str, Sample] = {}
         opened: dict[str, Sample] = {}
         for row, samples in zip(self.sweep.rows, self.results.samples, strict=True):
-            if isinstance(row.protocol, NaiveJudge) and samples is not None:
-                into = opened if row.protocol.judge.reads_passage else closed
-                into[self.judge_key(row)] = samples.asd
+            if row.naive and samples is not None:
+                into = opened if row.reads_passage else closed
+                into[row.judge_apart] = samples.asd
         return closed, opened
 
 
-def asd_by_problem(sweep: Sweep, results: Results) -> Floats:
+def asd_by_problem(sweep: Grid, results: Results) -> Floats:
     """ASD of each problem under each row, problems x rows; not a number where it is not known."""
     found = np.full((len(sweep.problems), len(sweep.rows)), np.nan)
     place = {problem.id: n for n, problem in enumerate(sweep.problems)}

@@ -23,6 +23,8 @@ class AiohttpTransport(Transport):
         self._source = source
         self._base_url = base_url.rstrip("/")
         self._auth = dict(auth)
+        self._headers: tuple[Mapping[str, str], dict[str, str]] = ({}, {})
+        """The headers of the last request, without the credentials and with them."""
         self._pool = pool
         self._urls: dict[str, URL] = {}
 
@@ -32,10 +34,12 @@ class AiohttpTransport(Transport):
         url = self._urls.get(path)
         if url is None:
             url = self._urls[path] = URL(self._base_url + path)
+        if self._headers[0] is not headers:
+            self._headers = headers, {**headers, **self._auth}
         sending = Sending()
         try:
-            async with within(deadline):
-                return await self._pool.post(url, {**headers, **self._auth}, body, sending)
+            with within(deadline):
+                return await self._pool.post(url, self._headers[1], body, sending)
         except TimeoutError as exc:
             raise overdue(self._source, deadline, sending.sent) from exc
 

@@ -9,7 +9,7 @@ from ...cache.call import Call, Effort, Message
 from ...cache.reply import Outcome, Reply, ToolCall, Usage
 from ..errors import ModelNotFound
 from .capabilities import Abilities, abilities
-from .limit_headers import HeaderLimits, instant_limits
+from .limit_headers import INPUT_AND_OUTPUT, HeaderLimits, instant_limits
 from .payload import brief, compact, count, foreign, given_json, text
 from .prompt_cache import kept_prefix, leading
 from .wire import Headers, Wire
@@ -32,6 +32,8 @@ _MIN_BUDGET = 1024
 
 @dataclass(frozen=True, slots=True)
 class AnthropicWire(Wire):
+    limit_headers = INPUT_AND_OUTPUT
+
     provider: str = "anthropic"
     """Its name in front of the model's name."""
     version: str = "2023-06-01"

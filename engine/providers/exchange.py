@@ -10,7 +10,8 @@ import logging
 import select
 import ssl
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -23,6 +24,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
 from ..errors import Malformed
+from .connection import ServerConnection
 from .transport import Response
 
 _CONNECT = aiohttp.ClientTimeout(total=None, sock_connect=60.0)
@@ -37,16 +39,14 @@ _ALWAYS = {"accept-encoding": "gzip, deflate", "user-agent": "oversight-bench"}
 """Default headers of every request."""
 
 _REST = 0.05
-"""Seconds that a connection rests after an answer before it is used again. HTTP/1.1 does not say
-which request an answer belongs to: an unsolicited one that arrives once the next request is out is
-taken for its answer. It can only be detected while no request is out."""
+"""Seconds that a connection rests after an answer before it is used again, where answers carry no
+id. HTTP/1.1 does not say which request an answer belongs to: an unsolicited one that arrives once
+the next request is out is taken for its answer. Without ids (see `AnswerIds`) it can only be
+detected while no request is out."""
 _SPARE = 24
 """Connections that may rest while others are opened in their place. 400 calls at once to a model
 that answers within a second need no more; a server on this machine that answers in milliseconds
 would, but there a handshake costs more than a call."""
-_TRUSTED = 16
-"""Once so many connections were silent for a whole rest, the server is trusted: where all spare
-connections are in use, others are reused without a rest."""
 
 FAILURES = (aiohttp.ClientError, HttpProcessingError, TimeoutError, OSError)
 """Exceptions of a failed exchange, apart from a bad certificate and Overflow."""
@@ -117,29 +117,38 @@ class Straight(Exchange):
     def __init__(self, connector: aiohttp.BaseConnector, cap: int) -> None:
         super().__init__(connector, cap)
         self._targets: dict[URL, ClientRequest] = {}
+        self._headed: tuple[Mapping[str, str], URL, bytes] = ({}, URL(), b"")
+        """Headers and URL of the last request, and the head that they make but for its length."""
 
     async def post(
         self, url: URL, headers: Mapping[str, str], body: bytes, sending: Sending
     ) -> Response:
-        head = _head(url, headers, len(body))
+        if self._headed[0] is not headers or self._headed[1] is not url:
+            self._headed = headers, url, _head(url, headers)
+        head = self._headed[2]
         connection = await self._connector.connect(self._target(url), [], _CONNECT)
         try:
-            protocol, wire = connection.protocol, connection.transport
-            if protocol is None or wire is None:
+            protocol = connection.protocol
+            if not isinstance(protocol, ServerConnection) or (wire := protocol.transport) is None:
                 raise aiohttp.ServerDisconnectedError
-            protocol.set_response_params(read_until_eof=True, auto_decompress=False)
             sending.sent = True
-            wire.write(head + body)
-            message, content = await protocol.read()
-            while message.code < 200 and message.code != 101:
-                # 100, 102 and 103 precede the answer. After 101 no more HTTP follows.
+            wire.write(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(body), body))
+            protocol.answers += 1
+            if plain := await protocol.answer():
+                status, answered, said = plain
+                if len(said) > self._cap:
+                    raise Overflow(said[: Malformed.KEPT])
+            else:
                 message, content = await protocol.read()
-            said = await self._read(content)
+                while message.code < 200 and message.code != 101:
+                    # 100, 102 and 103 precede the answer. After 101 no more HTTP follows.
+                    message, content = await protocol.read()
+                status, answered, said = message.code, message.headers, await self._read(content)
         except BaseException:
             connection.close()
             raise
         connection.release()
-        return Response(message.code, message.headers, said)
+        return Response(status, answered, said, connection=protocol)
 
     async def close(self) -> None:
         await self._connector.close()
@@ -175,12 +184,17 @@ class Proxied(Exchange):
         async with self._session.post(
             url, data=payload, headers=headers, allow_redirects=False, proxy=self._proxy
         ) as response:
+            connection = response.connection.protocol if response.connection else None
+            if isinstance(connection, ServerConnection):
+                connection.answers += 1
+            else:
+                connection = None
             try:
                 said = await self._read(response.content)
             except Overflow:
                 response.close()
                 raise
-            return Response(response.status, response.headers, said)
+            return Response(response.status, response.headers, said, connection=connection)
 
     async def close(self) -> None:
         await self._session.close()
@@ -199,10 +213,24 @@ class Ramped(aiohttp.TCPConnector):
         super().__init__(
             limit=connections, keepalive_timeout=keep_alive, ttl_dns_cache=300, ssl=tls or True
         )
+        self.told_apart = False
+        """Whether answers carry ids, so that one which came before is known, and none has to be
+        waited for."""
+        connection: Callable[..., ResponseHandler] = ServerConnection
+        self._factory = partial(connection, loop=self._loop)
         self._opening = asyncio.Semaphore(_RAMP)
         self._most = connections
         self._kept_for = keep_alive
-        self._silent = 0
+
+    def distrust(self, why: str) -> None:
+        """Give each request a connection of its own from now on. why: what the server did."""
+        if not self._force_close:
+            log.warning(
+                "a server %s; it is thrown away, and each request to that provider has a "
+                "connection of its own from now on",
+                why,
+            )
+            self._force_close = True
 
     async def _create_connection(
         self, req: ClientRequest, traces: list[aiohttp.tracing.Trace], limit: aiohttp.ClientTimeout
@@ -218,7 +246,8 @@ class Ramped(aiohttp.TCPConnector):
             protocol, since = resting[0]
             rested = monotonic() - since
             fit = rested <= self._kept_for and self._fit(protocol)
-            if fit and rested < _REST and self._room(len(resting)):
+            rest = 0.0 if self.told_apart else _REST
+            if fit and rested < rest and self._room(len(resting)):
                 return None
             resting.popleft()
             if not resting:
@@ -228,18 +257,15 @@ class Ramped(aiohttp.TCPConnector):
                 continue
             self._acquired.add(protocol)
             connection = Connection(self, key, protocol, self._loop)
-            if rested < _REST and self._silent < _TRUSTED:
+            if rested < rest:
                 try:
-                    await asyncio.sleep(_REST - rested)
+                    await asyncio.sleep(rest - rested)
                 except BaseException:
                     connection.release()
                     raise
                 if not self._fit(protocol):
                     connection.close()
                     continue
-                rested = _REST
-            if rested >= _REST:
-                self._silent += 1
             return connection
         return None
 
@@ -257,14 +283,16 @@ class Ramped(aiohttp.TCPConnector):
             return False
         if not protocol.should_close:
             return not _readable(protocol.transport)
-        unasked = protocol._buffer[0][0][0] if protocol._buffer else None
-        if unasked is None or unasked.code != 408:
-            log.warning(
-                "a server sent an answer that nobody had asked for; it is thrown away, and each "
-                "request to that provider has a connection of its own from now on"
-            )
-            self._force_close = True
+        if not _is_408(protocol):
+            self.distrust("sent an answer that nobody had asked for")
         return False
+
+
+def _is_408(protocol: ResponseHandler) -> bool:
+    """Whether what came unasked begins with a 408."""
+    if protocol._buffer:
+        return bool(protocol._buffer[0][0][0].code == 408)
+    return bytes(protocol._tail[:12]) in (b"HTTP/1.1 408", b"HTTP/1.0 408")
 
 
 class _Body(aiohttp.payload.Payload):
@@ -291,15 +319,16 @@ def _readable(transport: Any) -> bool:
     return bool(poll.poll(0))
 
 
-def _head(url: URL, headers: Mapping[str, str], size: int) -> bytes:
-    """Request line and headers. ValueError if one holds a line break: it would inject a header."""
+def _head(url: URL, headers: Mapping[str, str]) -> bytes:
+    """Request line and headers but for the length, which follows. ValueError if one holds a line
+    break: it would inject a header."""
     host = url.host_port_subcomponent or ""
     fields = _ALWAYS | {name.lower(): value for name, value in headers.items()}
-    fields |= {"host": host, "content-length": str(size)}
+    fields |= {"host": host}
+    fields.pop("content-length", None)
     lines = [
         f"POST {url.raw_path_qs} HTTP/1.1\r\n",
         *(f"{name}: {value}\r\n" for name, value in fields.items()),
-        "\r\n",
     ]
     head = "".join(lines)
     if not head.count("\r") == head.count("\n") == len(lines):

@@ -10,6 +10,14 @@ from email.utils import parsedate_to_datetime
 _STEP = re.compile(r"(\d+(?:\.\d+)?)(ms|us|µs|s|m|h|d)?")
 _SECONDS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "": 1, "m": 60, "h": 3600, "d": 86400}
 
+REQUESTS_AND_TOKENS = ("x-ratelimit-limit-requests", "x-ratelimit-limit-tokens")
+"""Headers that state the limits which `duration_limits` reads."""
+INPUT_AND_OUTPUT = tuple(
+    f"anthropic-ratelimit-{kind}-limit"
+    for kind in ("requests", "tokens", "input-tokens", "output-tokens")
+)
+"""Headers that state the limits which `instant_limits` reads."""
+
 LONGEST = 10 * 366 * 86400.0
 """Maximum delay in seconds: ten years, since dates overflow with the largest numbers."""
 

@@ -48,23 +48,25 @@ class OpenAIWire(Wire):
         return "/chat/completions"
 
     def body(self, call: Call) -> bytes:
-        able = abilities(dict(self.models).get(call.model, call.model))
+        request = call.request
+        model = request.model
+        able = abilities(dict(self.models).get(model, model) if self.models else model)
         body: dict[str, Any] = {
-            "model": call.model.removeprefix(f"{self.provider}/"),
-            "messages": [_message(message) for message in call.messages],
-            able.max_tokens_field: call.max_tokens,
+            "model": model.removeprefix(f"{self.provider}/"),
+            "messages": list(map(_message, request.messages)),
+            able.max_tokens_field: request.max_tokens,
         }
-        if call.temperature is not None:
-            body["temperature"] = call.temperature
-        if call.top_p is not None:
-            body["top_p"] = call.top_p
-        if call.stop:
-            body["stop"] = call.stop
-        if call.top_logprobs:
-            body |= {"logprobs": True, "top_logprobs": call.top_logprobs}
-        if call.effort:
-            body |= _reasoning(call.effort, able)
-        if call.tools:
+        if request.temperature is not None:
+            body["temperature"] = request.temperature
+        if request.top_p is not None:
+            body["top_p"] = request.top_p
+        if request.stop:
+            body["stop"] = request.stop
+        if request.top_logprobs:
+            body |= {"logprobs": True, "top_logprobs": request.top_logprobs}
+        if request.effort:
+            body |= _reasoning(request.effort, able)
+        if request.tools:
             body["tools"] = [
                 {
                     "type": "function",
@@ -74,9 +76,9 @@ class OpenAIWire(Wire):
                         "parameters": given_json(tool.parameters, f"tools.{tool.name}.parameters"),
                     },
                 }
-                for tool in call.tools
+                for tool in request.tools
             ]
-        if (wanted := call.response_format) is not None:
+        if (wanted := request.response_format) is not None:
             schema = given_json(wanted.schema, "response_format.schema")
             body["response_format"] = {
                 "type": "json_schema",
@@ -96,9 +98,10 @@ class OpenAIWire(Wire):
         if stop_reason == "insufficient_system_resource":
             raise OutcomeUnknown(f"{self.provider} stopped for want of resources ({stop_reason})")
         said, refusal = self._said(message)
-        calls = tuple(
-            _tool_call(n, asked) for n, asked in enumerate(message.get("tool_calls") or ())
-        )
+        tool_calls = message.get("tool_calls") or ()
+        calls: tuple[ToolCall, ...] = ()
+        if tool_calls:
+            calls = tuple(_tool_call(n, asked) for n, asked in enumerate(tool_calls))
         if stop_reason is None and (said.strip() or refusal or calls):
             # Some servers never fill it in, so a truncation cannot be detected.
             stop_reason = ""
@@ -109,15 +112,20 @@ class OpenAIWire(Wire):
         outcome: Outcome = "refused" if refusal else _OUTCOMES[stop_reason]
         if outcome == "ok" and not calls and not said.strip():
             outcome = "empty"
-        reasoning = {name: message[name] for name in _REASONING if message.get(name)}
-        if marks := [asked.get("extra_content") for asked in message.get("tool_calls") or ()]:
+        reasoning = {}
+        for name in _REASONING:
+            if message.get(name):
+                reasoning[name] = message[name]
+        if tool_calls:
+            marks = [asked.get("extra_content") for asked in tool_calls]
             reasoning |= {_MARKS: marks} if any(marks) else {}
+        scored = (choice.get("logprobs") or {}).get("content")
         return Reply(
             text=said or refusal,
             tool_calls=calls,
             outcome=outcome,
             stop_reason=stop_reason,
-            logprobs=tokens((choice.get("logprobs") or {}).get("content") or ()),
+            logprobs=tokens(scored) if scored else (),
             usage=_usage(data.get("usage")),
             served_model=_server(data),
             opaque=compact(reasoning) if reasoning else "",
@@ -125,8 +133,11 @@ class OpenAIWire(Wire):
 
     def _said(self, message: dict[str, Any]) -> tuple[str, str]:
         """The text and the refusal of a message, without its reasoning."""
-        said, refusal = [], [text(message.get("refusal"))]
-        for kind, words in parts(message.get("content")):
+        content, declined = message.get("content"), message.get("refusal")
+        if type(content) is str:
+            return content, "" if declined is None else text(declined)
+        said, refusal = [], [text(declined)]
+        for kind, words in parts(content):
             match kind:
                 case "text" | "output_text":
                     said.append(words)

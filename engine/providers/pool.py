@@ -4,12 +4,14 @@ import asyncio
 import ssl
 import zlib
 from collections.abc import Mapping
+from typing import NoReturn
 
 import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
 from ..errors import Malformed, OutcomeUnknown, ProviderDown, Unreachable
+from .answer_ids import AnswerIds
 from .diagnosis import distrust, mix_up
 from .exchange import (
     FAILURES,
@@ -23,7 +25,7 @@ from .exchange import (
 from .secret import Secret
 from .settings import Settings
 from .traces import chain, forget
-from .transport import BODY_CAP, PROXY_MEND, Response
+from .transport import BODY_CAP, NOTHING, PROXY_MEND, Response
 
 
 class ConnectionPool:
@@ -49,6 +51,8 @@ class ConnectionPool:
         self._tls = tls
         self._cap = cap
         self._exchange: Exchange | None = None
+        self._connector: Ramped
+        self._ids = AnswerIds()
         self._heard = False
         """Whether the server has ever answered in HTTP."""
         self._asking = asyncio.Lock()
@@ -59,12 +63,25 @@ class ConnectionPool:
         self, url: URL, headers: Mapping[str, str], body: bytes, sending: Sending
     ) -> Response:
         """One exchange, without a deadline. Raises: as `Transport.post` does."""
+        if self._exchange is None:
+            self._exchange = self._open()
+        response = NOTHING
+        failure: Exception | None = None
         try:
-            return await self._answer(url, headers, body, sending)
+            try:
+                response = await self._exchange.post(url, headers, body, sending)
+            except Exception as exc:
+                failure = exc
+            if failure is None:
+                self._heard = True
+                return self._decoded(response)
+            # Out of the clause above: an error has no context that quotes what it must not.
+            await self._fail(failure, url, sending)
         except BaseException as exc:
             # Some tools show tracebacks with local variables: these hold the key, and the forms
             # in which the server repeated it.
             del headers
+            response, failure = NOTHING, None
             forget(exc)
             raise
 
@@ -73,27 +90,19 @@ class ConnectionPool:
             await self._exchange.close()
             self._exchange = None
 
-    async def _answer(
-        self, url: URL, headers: Mapping[str, str], body: bytes, sending: Sending
-    ) -> Response:
-        if self._exchange is None:
-            self._exchange = self._open()
-        failure: Exception
-        try:
-            response = await self._exchange.post(url, headers, body, sending)
-        except Overflow as exc:
-            raise self._too_large(exc.body) from None
-        except aiohttp.ClientConnectorCertificateError as exc:
-            raise ProviderDown(f"{self._source}: {distrust(url, exc)}") from exc
-        except aiohttp.ClientHttpProxyError as exc:
-            if exc.status != 407:
-                raise self._fault(exc, url, sending) from exc
-            raise ProviderDown(f"{self._source}: the proxy says 407; {PROXY_MEND}") from exc
-        except FAILURES as exc:
-            failure = exc
-        else:
-            self._heard = True
-            return self._decoded(response)
+    async def _fail(self, failure: Exception, url: URL, sending: Sending) -> NoReturn:
+        match failure:
+            case Overflow():
+                raise self._too_large(failure.body)
+            case aiohttp.ClientConnectorCertificateError():
+                raise ProviderDown(f"{self._source}: {distrust(url, failure)}") from failure
+            case aiohttp.ClientHttpProxyError(status=407):
+                message = f"{self._source}: the proxy says 407; {PROXY_MEND}"
+                raise ProviderDown(message) from failure
+            case aiohttp.ClientHttpProxyError():
+                raise self._fault(failure, url, sending) from failure
+        if not isinstance(failure, FAILURES):
+            raise failure
         if wrong := await self._wrong_with(url, failure):
             message = f"{self._source}: {url.origin()} gives no answer: {wrong}"
             raise ProviderDown(message) from self.quotable(failure)
@@ -110,11 +119,23 @@ class ConnectionPool:
         return self._mixed_up
 
     def _decoded(self, response: Response) -> Response:
-        """The response, decompressed, with the key hidden wherever it is repeated."""
+        """The response, decompressed, with the key hidden wherever it is repeated. Malformed for
+        one that was given before, as the answer to another request."""
         body = response.body
         encoding = response.headers.get("content-encoding", "")
         if encoding and encoding != "identity":
             body = self._inflate(body, encoding)
+        connection = response.connection
+        fresh = connection is None or connection.answers == 1
+        if again := self._ids.repeated(response.headers, body, fresh):
+            if connection is not None:
+                connection.close()
+            self._connector.distrust(f"repeated its answer {again}")
+            start = self.secret.hidden(body[: Malformed.KEPT])
+            raise Malformed(f"{self._source} sent its answer {again} once more", start)
+        self._connector.told_apart = self._ids.proven
+        if not self.secret.guarded:
+            return Response(response.status, response.headers, body)
         headers = self._without_key(response.headers)
         if not self.secret.repeated(body):
             # An error may quote the start of a key that was cut off: hide that too.
@@ -123,10 +144,10 @@ class ConnectionPool:
         return Response(response.status, headers, self.secret.hidden(body), repeats_key=True)
 
     def _open(self) -> Exchange:
-        connector = Ramped(self._connections, self._keep_alive, self._tls)
+        self._connector = Ramped(self._connections, self._keep_alive, self._tls)
         if self._proxy:
-            return Proxied(connector, self._cap, self._proxy)
-        return Straight(connector, self._cap)
+            return Proxied(self._connector, self._cap, self._proxy)
+        return Straight(self._connector, self._cap)
 
     def _inflate(self, body: bytes, encoding: str) -> bytes:
         if encoding.lower() not in ("gzip", "x-gzip", "deflate"):

@@ -13,6 +13,11 @@ def leading(call: Call) -> tuple[Message, ...]:
     return tuple(takewhile(lambda message: message.role == "system", call.messages))
 
 
+def keeps_prefixes(model: str) -> bool:
+    """Whether the vendor of a model caches marked prefixes."""
+    return bool(abilities(model).prompt_cache_minimum)
+
+
 def kept_prefix(call: Call) -> tuple[tuple[ToolSpec, ...], str] | None:
     """The tools and the leading system text, if the vendor caches marked prefixes and this one is
     long enough; else None."""

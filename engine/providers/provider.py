@@ -10,11 +10,11 @@ from ..errors import EngineError, KeyRepeated, OutcomeUnknown
 from .limit_headers import HeaderLimits
 from .secret import HIDDEN
 from .traces import forget
-from .transport import DEADLINE, Response, Transport
+from .transport import DEADLINE, NOTHING, Transport
 from .wire import Wire
 
 Hear: TypeAlias = Callable[[str, HeaderLimits], None]
-"""Callback after each answer: the model, and the rate limits that its server states."""
+"""Callback with a model and the rate limits that its server states, whenever those change."""
 
 
 class Provider(ABC):
@@ -46,6 +46,8 @@ class HttpProvider(Provider):
         self._hear = hear
         self._path = wire.path
         self._headers = wire.headers()
+        self._stated: dict[str, tuple[str | None, ...]] = {}
+        """By model, the limits as the last answer stated them."""
 
     async def __call__(self, call: Call) -> Reply:
         try:
@@ -57,21 +59,22 @@ class HttpProvider(Provider):
             exc.sent = False
             raise
         if self._hear is not None:
-            self._hear(call.model, self._wire.limits(response.headers))
+            model = call.request.model
+            stated = tuple(map(response.headers.get, self._wire.limit_headers))
+            if stated != self._stated.get(model):
+                self._stated[model] = stated
+                self._hear(model, self._wire.limits(response.headers))
         try:
             reply = self._wire.reply(response.status, response.headers, response.body)
         except BaseException as exc:
             # Do not keep the body in memory while the call waits for its retry.
-            response = _NOTHING
+            response = NOTHING
             forget(exc)
             raise
         return keyless(reply, self._wire.provider) if response.repeats_key else reply
 
     async def close(self) -> None:
         await self._transport.close()
-
-
-_NOTHING = Response(0, {}, b"")
 
 
 def keyless(reply: Reply, source: str) -> Reply:

@@ -62,7 +62,7 @@ class SdkTransport(Transport):
         sending = Sending()
         token = _SENDING.set(sending)
         try:
-            async with within(deadline):
+            with within(deadline):
                 return await self._post(path, headers, body)
         except TimeoutError as exc:
             raise overdue(self._source, deadline, sending.sent) from exc

@@ -48,6 +48,11 @@ class Secret:
     def __repr__(self) -> str:
         return f"Secret({HIDDEN!r})"
 
+    @property
+    def guarded(self) -> bool:
+        """Whether there is a key to hide, and no dummy."""
+        return bool(self._key)
+
     def repeated(self, body: bytes) -> bool:
         """Whether a body holds the key in any of its forms."""
         if not self._key:

@@ -1,8 +1,12 @@
 """The interface for one HTTP exchange: bytes out, bytes in; unaware of calls, models and keys."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .connection import ServerConnection
 
 DEADLINE = 600.0
 """Default deadline of an exchange: seconds from handing over a request to the whole answer."""
@@ -24,6 +28,12 @@ class Response:
     """Decompressed."""
     repeats_key: bool = False
     """Whether a key was found in it, and hidden; see `Secret`."""
+    connection: "ServerConnection | None" = None
+    """Where it came from; None where that is not known."""
+
+
+NOTHING = Response(0, {}, b"")
+"""Takes the place of a response that must not be kept."""
 
 
 class Transport(ABC):
@@ -55,12 +65,12 @@ class Deferred(Transport):
         self._make = make
         self._made: Transport | None = None
 
-    async def post(
+    def post(
         self, path: str, headers: Mapping[str, str], body: bytes, deadline: float
-    ) -> Response:
+    ) -> Coroutine[Any, Any, Response]:
         if self._made is None:
             self._made = self._make()
-        return await self._made.post(path, headers, body, deadline)
+        return self._made.post(path, headers, body, deadline)
 
     async def close(self) -> None:
         if self._made is not None:

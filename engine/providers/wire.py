@@ -2,13 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from ...cache.call import Call
 from ...cache.reply import Reply
 from ..errors import Malformed, UnrecognizedReply
 from .fault import inside_200, read_fault
-from .limit_headers import HeaderLimits, duration_limits
+from .limit_headers import REQUESTS_AND_TOKENS, HeaderLimits, duration_limits
 from .payload import body_start, brief, tree
 
 Headers: TypeAlias = Mapping[str, str]
@@ -23,6 +23,9 @@ class Wire(ABC):
     """
 
     __slots__ = ()
+
+    limit_headers: ClassVar[tuple[str, ...]] = REQUESTS_AND_TOKENS
+    """Headers that state how much is allowed a minute; the others of `limits` vary by the call."""
 
     provider: str
     """Its name in front of a model's name."""

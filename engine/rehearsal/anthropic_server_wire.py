@@ -80,7 +80,7 @@ class AnthropicServerWire(ServerWire):
             ]
         return orjson.dumps(
             {
-                "id": f"msg_{number}",
+                "id": f"msg_{number:024}",
                 "type": "message",
                 "role": "assistant",
                 "model": call.model,

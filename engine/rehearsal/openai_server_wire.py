@@ -87,7 +87,7 @@ class OpenAIServerWire(ServerWire):
         read, wrote = input_tokens(call), output_tokens(reply)
         return orjson.dumps(
             {
-                "id": f"chatcmpl-{number}",
+                "id": f"chatcmpl-{number:024}",
                 "object": "chat.completion",
                 "created": 0,
                 "model": call.model,

@@ -63,7 +63,7 @@ class ResponsesServerWire(OpenAIServerWire):
         reason = _STOPS.get(reply.outcome)
         return orjson.dumps(
             {
-                "id": f"resp_{number}",
+                "id": f"resp_{number:024}",
                 "object": "response",
                 "created_at": 0,
                 "status": status,

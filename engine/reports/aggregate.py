@@ -10,7 +10,7 @@ from ...protocols.scoring.arrays import Flags, Floats
 from ...protocols.scoring.world_table import WorldBlock, WorldTable
 from ...protocols.scoring.worlds import Worlds
 from ..runs.outcome import OutcomeRecord
-from ..sweeps.sweep import Sweep
+from ..sweeps.grid import Grid
 from .cell_index import CellIndex
 from .failures import called
 from .secondary import SecondaryMeasures
@@ -25,7 +25,7 @@ class OutcomeTable:
     A million cells are not a million objects.
     """
 
-    def __init__(self, sweep: Sweep) -> None:
+    def __init__(self, sweep: Grid) -> None:
         self.sweep = sweep
         answers = max(len(problem.values) for problem in sweep.problems)
         rows = len(sweep.rows)

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from ...protocols.scoring.arrays import Flags, Floats, Places
-from ..sweeps.sweep import Sweep
+from ..sweeps.grid import Grid
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,7 +25,7 @@ class CellBlock:
 class CellIndex:
     """The cells of any row of a sweep, numbered from 0."""
 
-    def __init__(self, sweep: Sweep) -> None:
+    def __init__(self, sweep: Grid) -> None:
         self._sweep = sweep
         sizes = self.answers * sweep.draws
         self.starts: Sequence[int] = (np.cumsum(sizes) - sizes).tolist()

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...protocols.judges import DistributionJudge, LogprobJudge
 from ...protocols.transcript import Failure
 from ..runs.outcome import OutcomeRecord
-from ..sweeps.sweep import Sweep
+from ..sweeps.grid import Grid, GridRow
 
 WORDS = {
     "BadCall": "refused by the server",
@@ -84,8 +83,8 @@ class Cause:
 class JudgeFailures:
     """The cells of one judge, and why some of them failed."""
 
-    settings: Any
-    """The judge; None for one that the sweep does not have."""
+    row: GridRow | None
+    """One with this judge; None for a judge that the sweep does not have."""
     cells: int = 0
     causes: dict[tuple[str, str], Cause] = field(default_factory=dict)
 
@@ -99,6 +98,15 @@ class JudgeFailures:
             cause.cut += said != record.failure.message
             cause.thought += record.failure.message.endswith(THOUGHT_TO_THE_END)
 
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Those of the judge."""
+        return self.row.judge_settings if self.row else {}
+
+    def is_a(self, judge: str) -> bool:
+        """Whether the judge is of the class of this name."""
+        return self.row is not None and judge in self.row.judge_lineage
+
     def count(self, *kinds: str) -> int:
         return sum(cause.count for (kind, _), cause in self.causes.items() if kind in kinds)
 
@@ -110,9 +118,9 @@ def passing(records: Iterable[OutcomeRecord]) -> int:
     )
 
 
-def failure_lines(sweep: Sweep, records: Iterable[OutcomeRecord]) -> Iterator[str]:
+def failure_lines(sweep: Grid, records: Iterable[OutcomeRecord]) -> Iterator[str]:
     """What failed, judge by judge, with its causes and mends; nothing where nothing failed."""
-    by_judge = {row.judge: JudgeFailures(row.protocol.judge) for row in sweep.rows}
+    by_judge = {row.judge: JudgeFailures(row) for row in sweep.rows}
     for record in records:
         by_judge.setdefault(record.judge, JudgeFailures(None)).add(record)
     for judge, its in by_judge.items():
@@ -156,10 +164,10 @@ def _cut_off(cause: Cause, its: JudgeFailures) -> str:
     form = _FORM.search(cause.example.message)
     if form and form["name"] != "probabilities":
         return f"{cut}: raise it for the seat that fills in the {form['name']} form"
-    if isinstance(its.settings, LogprobJudge):
+    if its.is_a("LogprobJudge"):
         # It is to say one word, and has said others.
         return ""
-    cut = f"{cut} {getattr(its.settings, 'max_tokens', '')}".rstrip()
+    cut = f"{cut} {its.settings.get('max_tokens', '')}".rstrip()
     if not cause.thought:
         return f"{cut}: raise judges.max_tokens"
     both = " and judges.max_tokens" if cause.thought < cause.cut else ""
@@ -168,14 +176,14 @@ def _cut_off(cause: Cause, its: JudgeFailures) -> str:
 
 def _others(judge: str, its: JudgeFailures, by_judge: Mapping[str, JudgeFailures]) -> str:
     """Judges of the same model whose replies are read more often, with their shares."""
-    model = getattr(its.settings, "model", None)
+    model = its.settings.get("model")
     share = its.count("unreadable") / its.cells
     better = [
         f"{name.removeprefix(f'{model} ')} ({1 - other.count('unreadable') / other.cells:.0%})"
         for name, other in by_judge.items()
         if name != judge
         and other.cells
-        and getattr(other.settings, "model", "") == model
+        and other.settings.get("model", "") == model
         and other.count("unreadable") / other.cells < share / 2
     ]
     return ", ".join(better)
@@ -183,10 +191,10 @@ def _others(judge: str, its: JudgeFailures, by_judge: Mapping[str, JudgeFailures
 
 def _held_to_a_form(its: JudgeFailures, by_judge: Mapping[str, JudgeFailures]) -> bool:
     """Whether the sweep has a judge of this model already that fills in a form."""
-    model = getattr(its.settings, "model", None)
-    judges = [other.settings for other in by_judge.values()]
+    model = its.settings.get("model")
     return model is None or any(
-        isinstance(judge, DistributionJudge) and judge.model == model for judge in judges
+        other.is_a("DistributionJudge") and other.settings["model"] == model
+        for other in by_judge.values()
     )
 
 

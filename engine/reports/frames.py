@@ -11,7 +11,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
@@ -28,7 +28,6 @@ from ..runs.outcome import OutcomeRecord
 from ..runs.outcome_index import OutcomeIndex
 from ..runs.run_folder import OUTCOMES, outcomes
 from ..sweeps.sweep import Cell
-from .axes import axes
 from .frame_tables import FROM_OUTCOMES, SPENT, TABLES
 from .replayed import Recorded, ReplayedCell, replayed_cells
 from .results import collect
@@ -68,7 +67,8 @@ class FrameReader:
         self._source = source
         sweep = source.opened.sweep
         self._axes = [
-            (row.kind, row.agent, row.judge, *astuple(axes(row, sweep.seed))) for row in sweep.rows
+            (row.kind, row.agent, row.judge, *astuple(replace(row.axes, seed=sweep.seed)))
+            for row in sweep.rows
         ]
         self._numbers = {row.address: n for n, row in enumerate(sweep.rows)}
         self._outcomes = OutcomeIndex(source.folder / OUTCOMES, len(sweep))

@@ -31,8 +31,8 @@ from ..display.finding import (
 from ..display.quantity import signed
 from ..errors import RunFolderError
 from ..runs.run_folder import REPORT
+from ..sweeps.axes import Axes
 from ..system.files import replace_file
-from .axes import Axes
 from .failures import OFTEN
 from .results import Mean, Results, RowResult
 

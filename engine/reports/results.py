@@ -1,22 +1,19 @@
 """What a run says: outcomes meet the values of the answers, row by row of the report."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
-from ...cache.address import value_address
-from ...protocols.mechanisms.baselines import NaiveJudge
 from ...protocols.scoring.bounds import Bounds
 from ...protocols.scoring.inference import Estimate, estimates, exact
 from ...protocols.scoring.sample import Sample, paired
 from ...protocols.scoring.world_table import RowSamples
 from ...protocols.scoring.worlds import BETAS
 from ..runs.outcome import OutcomeRecord
-from ..sweeps.rows import Row
-from ..sweeps.sweep import Sweep
+from ..sweeps.axes import Axes
+from ..sweeps.grid import Grid, GridRow
 from .aggregate import OutcomeTable
-from .axes import Axes, axes
 from .health import Health, HealthCheck
 from .secondary import ByWorld, MeasureKind
 
@@ -95,7 +92,7 @@ class Results:
     """None for verdicts from elsewhere, of which nobody knows how they came about."""
     prompts: str = ""
     """12 hex digits of all words that the seats read:
-    oversight.engine.sweeps.sweep.Sweep.prompts."""
+    oversight.engine.sweeps.grid.Grid.prompts."""
 
     @property
     def failed(self) -> int:
@@ -107,7 +104,7 @@ class Results:
 
 
 def collect(
-    sweep: Sweep,
+    sweep: Grid,
     records: Iterable[OutcomeRecord],
     *,
     score: str = "brier",
@@ -152,7 +149,7 @@ def score_rows(
             kind=row.kind,
             agent=row.agent,
             judge=row.judge,
-            axes=axes(row, sweep.seed),
+            axes=replace(row.axes, seed=sweep.seed),
             n=len(sample.asd.values) if sample else 0,
             cells=table.cells_a_row,
             failed=sum(table.failures[number].values()),
@@ -178,14 +175,10 @@ def score_rows(
     )
 
 
-def _lifts(rows: Sequence[Row], samples: Sequence[RowSamples | None]) -> list[Sample | None]:
+def _lifts(rows: Sequence[GridRow], samples: Sequence[RowSamples | None]) -> list[Sample | None]:
     """Each row's ASD minus that of the naive judge, where the sweep has one for the same judge that
     reads the same prompt set."""
-    naive = {
-        _overseer(row): sample
-        for row, sample in zip(rows, samples, strict=True)
-        if isinstance(row.protocol, NaiveJudge)
-    }
+    naive = {_overseer(row): sample for row, sample in zip(rows, samples, strict=True) if row.naive}
     lifts: list[Sample | None] = []
     for row, sample in zip(rows, samples, strict=True):
         base = naive.get(_overseer(row))
@@ -197,17 +190,17 @@ def _lifts(rows: Sequence[Row], samples: Sequence[RowSamples | None]) -> list[Sa
     return lifts
 
 
-def _lift(figures: "Figures", lift: Sample | None, row: Row) -> Estimate | None:
+def _lift(figures: "Figures", lift: Sample | None, row: GridRow) -> Estimate | None:
     if lift is None:
         return None
     # The naive judge's own is 0 by definition: there is nothing to be uncertain of.
-    own = isinstance(row.protocol, NaiveJudge) and not any(lift.values)
+    own = row.naive and not any(lift.values)
     return exact(0.0, len(lift.values)) if own else figures.of(lift)
 
 
-def _overseer(row: Row) -> tuple[str, str]:
+def _overseer(row: GridRow) -> tuple[str, str]:
     """The judge of a row, and the words that it reads."""
-    return value_address(row.protocol.judge), row.protocol.words.digest
+    return row.judge_address, row.words
 
 
 class Figures:

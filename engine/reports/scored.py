@@ -241,7 +241,7 @@ def _line(
         return None
 
     def estimate(each: Influences | None) -> Estimate | None:
-        return each and each.estimate(error)
+        return each.estimate(error) if each else None
 
     whole = all(() not in line.worlds for line in lines)
     low, high, interval = found.bounds or (None, None, None)
@@ -295,7 +295,7 @@ def _of_line(
     each: Judgement, score: str, betas: Sequence[float], compat: Compat
 ) -> dict[str, float]:
     worlds = Worlds(each.worlds, each.values, compat)  # type: ignore[arg-type]
-    found = {}
+    found: dict[str, float] = {}
     for measure, of in (("JSE", worlds.jse), ("EAS", worlds.eas)):
         found |= {f"{measure} {beta_name(beta)}": float(of(score, beta)) for beta in betas}
     return found

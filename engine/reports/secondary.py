@@ -9,7 +9,7 @@ import numpy as np
 from ...protocols.scoring.arrays import Flags, Floats
 from ...protocols.scoring.sample import Sample
 from ..runs.outcome import OutcomeRecord
-from ..sweeps.sweep import Sweep
+from ..sweeps.grid import Grid
 from .cell_index import CellIndex
 
 MeasureKind: TypeAlias = Literal["choice", "measures", "counts", "captured"]
@@ -49,7 +49,7 @@ class SecondaryMeasures:
     The cells of a row are numbered through: problem by problem, draw by draw, in answer order.
     """
 
-    def __init__(self, sweep: Sweep, cells: CellIndex) -> None:
+    def __init__(self, sweep: Grid, cells: CellIndex) -> None:
         self._sweep = sweep
         self._columns: list[dict[tuple[MeasureKind, str], Floats]] = [{} for _ in sweep.rows]
         self._flags: list[set[str]] = [set() for _ in sweep.rows]

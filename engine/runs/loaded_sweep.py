@@ -99,7 +99,7 @@ def run_folder(
         prompts=sweep.prompts,
         prompt_sets={path: dict(blocks) for path, blocks in loaded.file.prompts.items()},
     )
-    return RunFolder(folder, manifest, document.text.encode(), sweep.problems)
+    return RunFolder(folder, manifest, document.text.encode(), sweep)
 
 
 def load_sweep(file: SweepFile, variables: Mapping[str, str] | None = None) -> LoadedSweep:

@@ -12,6 +12,7 @@ from ...protocols.prompts.forms import REASONING, last_object
 from ...protocols.question import Problem
 from ...protocols.transcript import Verdict
 from ..errors import UsageError
+from ..sweeps.grid import GridRow
 from ..sweeps.rows import Row
 from ..sweeps.sweep import Cell, Sweep
 from .run_folder import outcomes
@@ -29,7 +30,7 @@ class Parts:
     agent: str = ""
     judge: str = ""
 
-    def fit(self, row: Row) -> bool:
+    def fit(self, row: GridRow) -> bool:
         pairs = ((self.protocol, row.kind), (self.agent, row.agent), (self.judge, row.judge))
         return all(part.lower() in name.lower() for part, name in pairs)
 

@@ -8,12 +8,15 @@ import orjson
 
 from ..errors import RunFolderError
 from ..providers.capabilities import Api
-from ..system.files import replace_file
+from ..system.files import read_bounded, replace_file
 
 FORMAT = 1
 """Version of the run folder's layout."""
 
 MANIFEST_FILE = "manifest.json"
+
+MAX_MANIFEST = 2**26
+"""Bytes of a manifest at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ def read_manifest(folder: Path) -> Manifest:
     """RunFolderError, with the next step, if `folder` is no run folder of a version we read."""
     file = folder / MANIFEST_FILE
     try:
-        told = orjson.loads(file.read_bytes())
+        told = orjson.loads(read_bounded(file, MAX_MANIFEST))
     except FileNotFoundError:
         raise RunFolderError(f"{folder} is no run folder: it has no {MANIFEST_FILE}") from None
     except (OSError, orjson.JSONDecodeError) as exc:

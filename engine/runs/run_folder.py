@@ -10,21 +10,29 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ...protocols.datasets.jsonl import JsonLines, jsonl
+from ...protocols.datasets.jsonl import jsonl, problems
+from ...protocols.errors import DatasetError
 from ...protocols.question import Problem
 from ..errors import RunFolderError
-from ..system.files import replace_file, unwritable, whole_lines
+from ..sweeps.grid import Grid, stored_grid
+from ..system.files import read_bounded, replace_file, unwritable, whole_lines
 from . import lock
 from .lock import take_lock
 from .manifest import MANIFEST_FILE, Manifest, read_manifest, write_manifest
 from .outcome import FAILURE_MARK, LandedCell, OutcomeRecord, read_outcome
 
 SWEEP, PROBLEMS, OUTCOMES = "sweep.yaml", "problems.jsonl", "outcomes.jsonl"
+GRID = "grid.json"
+"""The sweep as data: its rows with their settings. Folders of version 0.1 have none."""
+
 REPORT, QUARANTINE = "report", "quarantine"
+
+MAX_PROBLEMS = 2**33
+"""Bytes of the problems of a run at most."""
 
 OWN_FILES = {
     lock.LOCK_FILE,
-    *(name for each in (SWEEP, PROBLEMS, MANIFEST_FILE) for name in (each, f".{each}.new")),
+    *(name for each in (SWEEP, PROBLEMS, GRID, MANIFEST_FILE) for name in (each, f".{each}.new")),
 }
 """Files of a folder whose creation was interrupted."""
 
@@ -36,13 +44,11 @@ class RunFolder:
     power failure may tear the last ones, which are then cut off and run again from the store.
     """
 
-    def __init__(
-        self, path: Path, manifest: Manifest, sweep: bytes, problems: Iterable[Problem]
-    ) -> None:
+    def __init__(self, path: Path, manifest: Manifest, sweep: bytes, grid: Grid) -> None:
         """manifest: describes the run that is about to be made, or resumed if it is there already.
 
-        sweep, problems: what a new folder is made with. DatasetError for problems that could
-        not be read back.
+        sweep, grid: what a new folder is made with: the text of the sweep file, and what it says.
+        DatasetError for problems that could not be read back.
         """
         self.path = path
         self.manifest = manifest
@@ -51,7 +57,11 @@ class RunFolder:
         self.finished = 0
         """Number of cells that have an outcome."""
         # With its problems a folder is whole without the data set, wherever it is taken.
-        self._begin_with = {SWEEP: sweep, PROBLEMS: b"".join(jsonl(problems))}
+        self._begin_with = {
+            SWEEP: sweep,
+            PROBLEMS: b"".join(jsonl(grid.problems)),
+            GRID: stored_grid(grid),
+        }
         self._starts = array("Q", bytes(8 * manifest.cells))
         """Where the line of each cell begins, plus one; 0 for a cell without an outcome."""
         self._end = 0
@@ -224,6 +234,8 @@ class RunFolder:
                     "choose another folder with --run-folder"
                 )
             self.manifest = known
+            if not (self.path / GRID).exists():
+                replace_file(self.path / GRID, [self._begin_with[GRID]])
             return
         for name, content in self._begin_with.items():
             replace_file(self.path / name, [content])
@@ -271,7 +283,11 @@ class RunFolder:
 
 def read_problems(path: Path) -> tuple[Problem, ...]:
     """The problems of a run folder, in the order of its sweep. DatasetError."""
-    return JsonLines(str((path / PROBLEMS).resolve())).load()
+    file = path / PROBLEMS
+    try:
+        return tuple(problems(str(file), read_bounded(file, MAX_PROBLEMS)))
+    except FileNotFoundError:
+        raise DatasetError(str(file), 0, "is not there: copy the whole run folder") from None
 
 
 def lines(path: Path) -> Iterator[bytes]:

@@ -24,6 +24,8 @@ class Document:
         self.value = value
         self.folder = Path(source).parent
         """Base of relative paths to code; a run folder sets the original one for its copy."""
+        self.inert = False
+        """Whether nothing outside of the document may be imported or read for it."""
         self._places = places
         self._flagged = False
 
@@ -95,6 +97,12 @@ class Document:
     def from_flag(self, key: Key) -> bool:
         """Whether a value was set on the command line."""
         return self.place(key).startswith("--set")
+
+    def refuse_if_inert(self, key: Key, what: str) -> None:
+        """UsageError where a value would have something outside of the document loaded, and it is
+        only being read."""
+        if self.inert:
+            raise self.fault(key, f"{what} is not loaded while a run is only read")
 
     def fault(self, key: Key, message: str, hint: str = "") -> UsageError:
         """An error about a value: its line, its name, what is wrong, and how to fix it."""

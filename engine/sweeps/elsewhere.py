@@ -45,6 +45,7 @@ def class_named(
     name = node.name
     if name in catalogue:
         return catalogue[name]
+    node.document.refuse_if_inert(node.key, f"code of your own, {name},")
     if is_elsewhere(name):
         return _checked(node, name, _imported(node, name), base)
     if name in registered(group):

@@ -30,6 +30,7 @@ def load_problems(node: Node, folder: Path | None, seed: int = 0) -> tuple[Probl
 def load_named(node: Node, folder: Path | None, seed: int = 0) -> tuple[tuple[Problem, ...], bool]:
     """The problems of `load_problems`, and whether their ids come from the data set itself."""
     name, settings = node.name, node.value
+    node.document.refuse_if_inert(node.key, f"the data set {name}")
     if any(name in fields_of(each) for each in LOADERS.values()):
         shown = f"NAME: {{{name}: {settings}}}"
         raise node.fault(

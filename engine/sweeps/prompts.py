@@ -86,6 +86,7 @@ class _SetReader:
         if path in self._kept:
             self.blocks[path] = dict(self._kept[path])
         else:
+            self._document.refuse_if_inert(at, f"the prompt set {path}")
             try:
                 self.blocks[path] = PUBLISHED[study].blocks(self._base(at) / checkout)
             except PromptError as exc:
@@ -98,6 +99,7 @@ class _SetReader:
         if path in self._kept:
             self.blocks[path] = dict(self._kept[path])
         else:
+            self._document.refuse_if_inert(key, f"the prompt set {path}")
             file = self._base(key) / path
             if not file.is_file():
                 mend = "prompts: default, or a path"

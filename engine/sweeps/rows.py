@@ -5,26 +5,41 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeAlias
 
-from ...cache.address import value_address
+from ...cache.address import plain, value_address
 from ...protocols.agents.agent import Speaker
 from ...protocols.judges.judge import Judge
-from ...protocols.protocol import Protocol
+from ...protocols.protocol import Protocol, kind
+from .axes import axes
+from .grid import GridRow
 
 Names: TypeAlias = tuple[str, str, str]
 """Names of a protocol, its agent (empty if it has none) and its judge."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One row of the report: a protocol with its roles, and their names."""
+@dataclass(frozen=True, kw_only=True)
+class Row(GridRow):
+    """A row that can be run: its names and settings, with the protocol itself."""
 
     protocol: Protocol
-    kind: str
-    """The protocol and its settings: `debate simultaneous 2`."""
-    agent: str
-    """Empty for a protocol without an agent."""
-    judge: str
-    address: str
+
+
+def row_of(protocol: Protocol, names: Names) -> Row:
+    """The row of a protocol under these names."""
+    its_kind, agent, judge = names
+    return Row(
+        kind=its_kind,
+        agent=agent,
+        judge=judge,
+        mechanism=kind(type(protocol)),
+        settings=plain(protocol),
+        lineage=_lineage(protocol),
+        judge_lineage=_lineage(protocol.judge),
+        words=protocol.words.digest,
+        reads=protocol.read.digest,
+        reads_passage=protocol.judge.reads_passage,
+        axes=axes(protocol),
+        protocol=protocol,
+    )
 
 
 def report_rows(protocols: Iterable[Protocol]) -> tuple[Row, ...]:
@@ -35,13 +50,17 @@ def report_rows(protocols: Iterable[Protocol]) -> tuple[Row, ...]:
         namesakes.setdefault(_names(protocol), []).append(protocol)
     taken: Counter[Names] = Counter()
     rows = []
-    for address, protocol in distinct.items():
-        kind, agent, judge = _told_apart(protocol, namesakes[_names(protocol)])
-        taken[kind, agent, judge] += 1
-        if (number := taken[kind, agent, judge]) > 1:
-            kind = f"{kind} #{number}"
-        rows.append(Row(protocol, kind, agent, judge, address))
+    for protocol in distinct.values():
+        its_kind, agent, judge = _told_apart(protocol, namesakes[_names(protocol)])
+        taken[its_kind, agent, judge] += 1
+        if (number := taken[its_kind, agent, judge]) > 1:
+            its_kind = f"{its_kind} #{number}"
+        rows.append(row_of(protocol, (its_kind, agent, judge)))
     return tuple(rows)
+
+
+def _lineage(part: object) -> tuple[str, ...]:
+    return tuple(each.__name__ for each in type(part).__mro__ if is_dataclass(each))
 
 
 def _names(protocol: Protocol) -> Names:
@@ -57,8 +76,8 @@ def _told_apart(protocol: Protocol, alike: list[Protocol]) -> Names:
         for setting, value in part.items():
             if value and any(parts[at].get(setting) != value for parts in theirs):
                 names[at] = f"{names[at]} {setting.replace('_', ' ')} {value}"
-    kind, agent, judge = names
-    return kind, agent, judge
+    its_kind, agent, judge = names
+    return its_kind, agent, judge
 
 
 def _parts(protocol: Protocol) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:

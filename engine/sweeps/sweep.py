@@ -1,17 +1,13 @@
 """What to run: a sweep is a grid, and a cell is one point of it."""
 
-import hashlib
-from array import array
-from bisect import bisect_right
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
-from itertools import accumulate
-from types import MappingProxyType
 
 from ...cache.address import value_address
 from ...cache.call import Effort
 from ...protocols.question import Problem
+from .grid import Grid, joined_digest
 from .rows import Row
 
 
@@ -32,19 +28,10 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Sweep:
-    """A grid of cells: problems x draws x rows x the answers to argue for."""
+class Sweep(Grid):
+    """A grid whose rows can be run."""
 
-    name: str
-    problems: tuple[Problem, ...]
     rows: tuple[Row, ...]
-    draws: int = 1
-    seed: int = 0
-    identities: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Model -> identity of the endpoint that answers for it."""
-    code: str = ""
-    """Digest of the code that composes calls and reads replies:
-    oversight.engine.sweeps.code.code_digest."""
 
     def cells(self, problems: Collection[str] | None = None) -> Iterator[Cell]:
         """Every cell once, lazily, always in the same order.
@@ -62,66 +49,14 @@ class Sweep:
     def cells_of(self, number: int) -> Iterator[Cell]:
         """The cells of one problem, by its number from 0."""
         problem = self.problems[number]
-        place = self._starts[number]
-        about = _digest(value_address(problem))
+        place = self.span(number).start
+        about = joined_digest(value_address(problem))
         for draw in range(self.draws):
             for row in self.rows:
                 for side in range(len(problem.values)):
-                    id = _digest(about, row.address, str(side), str(draw))[:16]
+                    id = joined_digest(about, row.address, str(side), str(draw))[:16]
                     yield Cell(place, row, problem, side, draw, id)
                     place += 1
-
-    def span(self, number: int) -> range:
-        """Range of the places of one problem's cells."""
-        return range(self._starts[number], self._starts[number + 1])
-
-    def problem_at(self, place: int) -> int:
-        """The number of the problem that a place belongs to."""
-        return bisect_right(self._starts, place) - 1
-
-    @cached_property
-    def _starts(self) -> "array[int]":
-        """Place of each problem's first cell, and the end of the last problem's."""
-        size = self.draws * len(self.rows)
-        sizes = (len(problem.values) * size for problem in self.problems)
-        return array("Q", accumulate(sizes, initial=0))
-
-    def __len__(self) -> int:
-        return self.size
-
-    @property
-    def size(self) -> int:
-        """Number of cells; unlike `len`, without an upper bound."""
-        answers = sum(len(problem.values) for problem in self.problems)
-        return answers * self.draws * len(self.rows)
-
-    @cached_property
-    def roles(self) -> tuple[tuple[str, str], ...]:
-        """(model, role) of every model: "agent", "judge" or "agent and judge"."""
-        judges, agents = set[str](), set[str]()
-        for row in self.rows:
-            judges.update(models_of(row.protocol.judge))
-            for part in fields(row.protocol):
-                if part.name != "judge":
-                    agents.update(models_of(getattr(row.protocol, part.name)))
-        seats = (("agent", agents), ("judge", judges))
-        return tuple(
-            (model, " and ".join(seat for seat, seated in seats if model in seated))
-            for model in self.models
-        )
-
-    @cached_property
-    def models(self) -> tuple[str, ...]:
-        """Every model that any row may ask, in order of first mention."""
-        names: dict[str, None] = {}
-        for row in self.rows:
-            names.update(dict.fromkeys(models_of(row.protocol)))
-        return tuple(names)
-
-    @cached_property
-    def prompts(self) -> str:
-        """Digest of all prompts that its rows read, 12 hex digits."""
-        return _digest(*sorted({row.protocol.read.digest for row in self.rows}))[:12]
 
     @cached_property
     def identity(self) -> str:
@@ -129,7 +64,7 @@ class Sweep:
 
         Limits, prices and file names do not count: a run resumes after they change.
         """
-        return _digest(
+        return joined_digest(
             self.name,
             str(self.seed),
             str(self.draws),
@@ -151,25 +86,9 @@ def dataclasses_in(value: object) -> Iterator[object]:
             yield from dataclasses_in(getattr(value, each.name))
 
 
-def models_of(value: object) -> Iterator[str]:
-    """Every model named anywhere in a tree of roles and settings."""
-    return (model for _, model in _asking(value))
-
-
 def tool_users(value: object) -> Iterator[tuple[str, Effort]]:
     """(model, effort) of every role with tools in a tree of roles and settings."""
-    for part, model in _asking(value):
-        if getattr(part, "tools", None):
-            yield model, getattr(part, "effort", "")
-
-
-def _asking(value: object) -> Iterator[tuple[object, str]]:
-    """Every role with a model of its own, and that model."""
     for part in dataclasses_in(value):
         model = getattr(part, "model", None)
-        if isinstance(model, str) and "model" in getattr(part, "__dataclass_fields__", ()):
-            yield part, model
-
-
-def _digest(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        if isinstance(model, str) and getattr(part, "tools", None):
+            yield model, getattr(part, "effort", "")

@@ -89,6 +89,8 @@ class SweepFile:
             self.top.seed,
             identities,
             code_digest(self.protocols),
+            {m: s["capability"] for m, s in self.models.items() if "capability" in s},
+            {m: s["is"] for m, s in self.models.items() if "is" in s},
         )
         if (cells := grid.size) > MAX_CELLS:
             raise self.document.fault(

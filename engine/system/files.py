@@ -2,9 +2,11 @@
 
 import errno
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from ...cache.errors import NO_ROOM
 from ..errors import DiskFull, RunFolderError
@@ -35,15 +37,53 @@ def replace_file(path: Path, parts: Iterable[bytes], *, durable: bool = True) ->
         raise
 
 
+MAX_LINE = 2**28
+"""Bytes of a line at most, in files that are read line by line."""
+
+
+def open_plain(path: Path) -> BinaryIO:
+    """A file for reading that may have come from elsewhere: no link is followed, and no pipe or
+    device is waited for. FileNotFoundError if there is none, RunFolderError if it is not a file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise
+    except OSError as exc:
+        if exc.errno == errno.ELOOP:
+            raise RunFolderError(
+                f"{path} is a link, and links in a run folder are not followed: copy the file "
+                "itself there"
+            ) from None
+        raise RunFolderError(f"{path} cannot be read: {exc.strerror}") from exc
+    file = os.fdopen(descriptor, "rb")
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        file.close()
+        raise RunFolderError(f"{path} is no regular file: a run folder holds files alone")
+    return file
+
+
+def read_bounded(path: Path, limit: int) -> bytes:
+    """A file whole, opened as by `open_plain`. RunFolderError if it has more bytes than `limit`."""
+    with open_plain(path) as file:
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise RunFolderError(f"{path} is larger than {limit:,} bytes, which none of its kind is")
+    return content
+
+
 def whole_lines(path: Path) -> Iterator[bytes]:
     """The lines of a file that is appended to, none where it is not there; without the last one if
-    it was torn off."""
+    it was torn off. RunFolderError for a line of more than `MAX_LINE` bytes, or no regular file."""
     try:
-        file = path.open("rb")
+        file = open_plain(path)
     except FileNotFoundError:
         return
     with file:
-        yield from (line for line in file if line.endswith(b"\n"))
+        while line := file.readline(MAX_LINE):
+            if line.endswith(b"\n"):
+                yield line
+            elif len(line) == MAX_LINE:
+                raise RunFolderError(f"{path} has a line of more than {MAX_LINE:,} bytes")
 
 
 def append_line(path: Path, line: bytes, *, durable: bool = True) -> None:

@@ -3,8 +3,8 @@
 Balanced nested analysis of variance (Searle, Casella and McCulloch 1992, chapter 3). It tells
 whether to buy more problems, more debates, or more verdicts.
 
-They have no interval: a variance rests on the largest deviations, and where errors are rare a sample
-may hold none. No interval that we tried covers .9 there (docs/statistics.md).
+They have no interval: a variance rests on the largest deviations, and where errors are rare a
+sample may hold none. No interval that we tried covers .9 there (docs/statistics.md).
 """
 
 from dataclasses import dataclass

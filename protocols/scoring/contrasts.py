@@ -1,4 +1,4 @@
-"""Contrasts: the difference between two rows, with the interval and what is decided by inverting it.
+"""Contrasts: the difference between two rows, its interval, and what is decided by inverting it.
 
 A contrast is first minus second. Rows of one run are paired question by question; rows without
 common questions are compared as two samples (`unpaired`). Interval, p, equivalence, minimum
@@ -119,7 +119,7 @@ def together(samples: Mapping[str, Sample]) -> Rows:
     codes = codes_of(list(clusters.values()))
     means = values.mean(axis=0)
     away = (values - means) / len(values)
-    sums: Floats = np.stack([np.bincount(codes, column) for column in away.T], axis=1) * 1.0
+    sums = np.stack([np.bincount(codes, column) for column in away.T], axis=1).astype(np.float64)
     none = (np.nan, np.nan)
     ends = np.array([sample.ends or none for sample in samples.values()], dtype=np.float64)
     sizes = np.bincount(codes).astype(np.float64)
@@ -287,7 +287,7 @@ def _differences(rows: Rows, one: Places, two: Places) -> tuple[list[Estimate], 
                 method,
                 ("problem",),
                 reason,
-            )  # fmt: skip
+            )
         )
     return figures, np.square(plain).sum(axis=0) * (g - 1) / g
 
@@ -360,7 +360,7 @@ class RankSet:
 
 
 def rank_sets(every: Sequence[Contrast]) -> dict[str, RankSet]:
-    """Rank set of each row from the contrasts of all pairs; all hold at once with probability LEVEL.
+    """Rank set of each row from the contrasts of all pairs; all hold at once with 95 %.
 
     Mogstad, Romano, Shaikh and Wilhelm (2024, Review of Economic Studies 91): a row ranks below
     every row that is better in the family of all differences, here by Holm's method.

@@ -415,8 +415,8 @@ def jackknifed(value: float, without: Floats, n: int, ends: Ends | None = None) 
 
 
 def inverted(value: float, test: Callable[[float], Estimate], reach: float = 1e6) -> Ends | None:
-    """All x around `value` for which the interval of `test(x)` holds 0 (Fieller 1954, JRSS B 16, for
-    a ratio x of means m1 / m2 with m1 - x m2); None if there is no end to them."""
+    """All x around `value` for which the interval of `test(x)` holds 0 (Fieller 1954, JRSS B 16,
+    for a ratio x of means m1 / m2 with m1 - x m2); None if there is no end to them."""
 
     def excluded(x: float) -> bool:
         interval = test(x).interval

@@ -1,10 +1,10 @@
 """Judgements from anywhere: ASD where questions need not be judged in every world.
 
-A judgement is one verdict of one judge, in one world or in all of them (a debate, where every answer
-is argued). A question may be judged several times, or in some of its worlds only; a world that the
-design did not fill is not run, which is neither a failure nor missing. With w_a the value of answer a
-less the mean value, J+ all (judgement, world) with w_a > 0, J- those with w_a < 0, and W the mean over
-judged questions of the sum of the positive w_a (1 for values +1 and -1):
+A judgement is one verdict of one judge, in one world or in all of them (a debate, where every
+answer is argued). A question may be judged several times, or in some of its worlds only; a world
+that the design did not fill is not run, which is neither a failure nor missing. With w_a the value
+of answer a less the mean value, J+ all (judgement, world) with w_a > 0, J- those with w_a < 0, and
+W the mean over judgements of the sum of the positive w_a (1 for values +1 and -1):
 
     ASD = W (mean over J+ of S(p, a), by w_a,  -  mean over J- of S(p, a), by -w_a)
 
@@ -21,7 +21,7 @@ import numpy as np
 from ..scores import RANGES, Compat, applicable
 from .arrays import Flags, Floats, Places
 from .bounds import bounded
-from .inference import Ends, Estimate, Influences, Keys, mean_of
+from .inference import Ends, Influences, Keys, mean_of
 from .worlds import answer_scores, asd_ends, asd_weights
 
 
@@ -99,7 +99,7 @@ class _Lines:
         self.judgements, self.range = judgements, RANGES[score]
         self.compat: Compat = compat
         self.score = score
-        blocks: list[list[Floats]] = []
+        blocks: list[tuple[Floats | Places, ...]] = []
         self.lows, self.highs = np.empty(len(judgements)), np.empty(len(judgements))
         self.sums: Floats = np.empty(len(judgements))
         """Sum of the positive weights of each judgement's answers."""
@@ -162,8 +162,8 @@ class _Lines:
         place = question * worlds + self.world[known]
         size = len(names) * worlds
         counts = np.bincount(place, minlength=size)
-        means = np.bincount(place, self.weight[known] * self.scores[known], size)
-        means = (means / np.maximum(counts, 1)).reshape(-1, worlds)
+        sums = np.bincount(place, self.weight[known] * self.scores[known], size)
+        means = (sums / np.maximum(counts, 1)).reshape(-1, worlds)
         _, first = np.unique(question, return_index=True)
         judged = self.of[known][first]
         answers = np.array([len(self.judgements[n].values) for n in judged])
@@ -192,8 +192,3 @@ def _before(lines: _Lines) -> Influences:
     every = np.arange(len(values))
     keys = {name: keys[every] for name, keys in lines._keys.items()}
     return mean_of(values, keys, (float(lines.lows.mean()), float(lines.highs.mean())))
-
-
-def estimated(figure: Influences | None, error: str = "cr3") -> Estimate | None:
-    """The estimate of a figure, if there is one."""
-    return figure and figure.estimate("cr1" if error == "cr1" else "cr3")

@@ -90,8 +90,9 @@ def nested_from_ratings(
 ) -> NestedEstimate:
     """Success probabilities of nested oversight, with straight lines for Guard and Houdini.
 
-    Each rating is weighted by the inverse of its variance. Ratings that are only bounds are left
-    out. Both lines are fitted without the same problems, which keeps their dependence. ValueError for a model without a capability, or fewer than three ratings of a role.
+    Each rating is weighted by the inverse of its variance. Ratings that are only bounds are
+    left out. Both lines are fitted without the same problems, which keeps their dependence.
+    ValueError for a model without a capability, or fewer than three ratings of a role.
     """
     guards = _Role("Guard", ratings.guards, capability)
     houdinis = _Role("Houdini", ratings.houdinis, capability)

@@ -8,9 +8,9 @@ quantiles of the normal distribution and d the difference to detect
 
 times the design effect if questions come in clusters; with t in place of z for few clusters.
 
-A difference with ends is decided by the interval that the report prints, which has a pseudo-cluster
-at each end (`oversight.protocols.scoring.inference`): for few clusters these, not the spread, decide
-what can be found. `ends` plans for that interval.
+A difference with ends is decided by the interval that the report prints, which has a
+pseudo-cluster at each end (`oversight.protocols.scoring.inference`): for few clusters these, not
+the spread, decide what can be found. `ends` plans for that interval.
 """
 
 import math

@@ -26,12 +26,12 @@ MANY = 10_000
 def t_tails(t: Floats, degrees: int) -> Floats:
     """P(|T| >= |t|) of Student's t with a whole number of degrees of freedom; above 0."""
     if degrees > MANY:
-        tails = np.array([2 * NORMAL.cdf(-abs(each)) for each in t.tolist()])
-        return np.maximum(tails, 1e-300)
+        far = [max(2 * NORMAL.cdf(-abs(each)), 1e-300) for each in t.tolist()]
+        return np.array(far, dtype=np.float64)
     angle = np.arctan2(np.abs(t), math.sqrt(degrees))
     # Rounding leaves no more than this of a tail that is smaller.
-    tails: Floats = 1 - _between(angle, np.sin(angle), np.cos(angle), degrees)
-    return np.clip(tails, 1e-15, 1.0)
+    tails = np.clip(1 - _between(angle, np.sin(angle), np.cos(angle), degrees), 1e-15, 1.0)
+    return np.asarray(tails, dtype=np.float64)
 
 
 def t_cdf(t: float, degrees: int) -> float:

@@ -4,10 +4,10 @@ The link of Engels, Baek, Kantamneni and Tegmark (2025, arXiv:2504.18530) is
 
     P(g beats h) = 1 / (1 + 10^((H_h - G_g) / 400)),
 
-with two ratings for each model, one per role. They fit all games as independent; our intervals
-are those of the jackknife over problems, each left out with all pairs that played on it. A ridge, a normal prior of standard deviation
-1,000 on each rating, keeps the rating of a model that always won finite; such a rating is only a
-bound, and is marked.
+with two ratings for each model, one per role. They fit all games as independent; our intervals are
+those of the jackknife over problems, each left out with all pairs that played on it. A ridge, a
+normal prior of standard deviation 1,000 on each rating, keeps the rating of a model that always won
+finite; such a rating is only a bound, and is marked.
 """
 
 import math

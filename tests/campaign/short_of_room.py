@@ -74,7 +74,7 @@ def sit(grid: Sweep, folder: Path, asked: Asked) -> Halt | None:
     store = DiskStore(folder / "store")
     try:
         manifest = Manifest(grid.identity, grid.name, len(grid), (), "0", "")
-        with RunFolder(folder / "run", manifest, b"", grid.problems) as run:
+        with RunFolder(folder / "run", manifest, b"", grid) as run:
             stop_token = StopToken()
             cache = Cache(store, asked, identity=lambda call: "lab")
 

@@ -4,7 +4,6 @@ import asyncio
 import time
 
 import pytest
-from aiolimiter import AsyncLimiter
 
 from tests.virtual import run
 from tests.waiting import PATIENCE
@@ -34,17 +33,6 @@ def test_sleepers_wake_in_the_order_of_their_alarms():
         return woken
 
     assert run(main()) == [1, 2, 3]
-
-
-def test_aiolimiter_keeps_its_pace_under_the_virtual_clock():
-    async def main():
-        limiter = AsyncLimiter(10, 0.1)
-        for _ in range(1_000):
-            await limiter.acquire(7 / 3)
-        return asyncio.get_running_loop().time()
-
-    # 1,000 amounts of 7/3 at 100 a second, of which the first 10 units are a burst.
-    assert run(main()) == pytest.approx((1_000 * 7 / 3 - 10) / 100, rel=1e-3)
 
 
 def test_a_stuck_program_is_a_timeout_and_no_hang():

@@ -13,7 +13,8 @@ from oversight.engine.pages.bundle import write_bundle
 from oversight.engine.pages.reader import calls_section, reader_page
 from oversight.engine.pages.reading import read
 from oversight.engine.pages.text import TextMark, shown
-from oversight.engine.pictures.opened import OpenedRun, Place
+from oversight.engine.pictures.opened import OpenedRun
+from oversight.engine.runs.reader import Place
 from tests.pages.speaking import LONG, bad_run
 
 MOST_BYTES = 300_000

@@ -21,6 +21,7 @@ from ...decisions.rows import RunRows, read_rows
 from ...decisions.statement import Condition, read_condition
 from ...decisions.studies import over_runs, studies_finding
 from ...display.quantity import counted
+from ...runs.loaded_sweep import open_run
 from ...runs.recorded import recorded
 from ..completing import run_names
 from ..exit_codes import ExitCode
@@ -162,7 +163,7 @@ def _share(first: RunRows, second: RunRows | None, store: str | None) -> CallSha
 
 def _calls(run: RunRows, store: str | None) -> RunCalls:
     with recorded(run.folder, store) as replies:
-        calls = asyncio.run(calls_of_run(run.opened, run.folder, replies))
+        calls = asyncio.run(calls_of_run(open_run(run.folder), run.folder, replies))
     if calls.missing:
         say(
             f"{counted(calls.missing, 'cell')} of {run.folder} left out: the store lacks some of "

@@ -12,6 +12,7 @@ from ...accounting.prices import listed, load_prices
 from ...decisions.calls import calls_of_run
 from ...decisions.costs import CostAxis, costs_finding, frontier, row_costs
 from ...decisions.rows import read_rows
+from ...runs.loaded_sweep import open_run
 from ...runs.recorded import recorded
 from ..naming import run_argument
 from ..options import (
@@ -52,7 +53,7 @@ def command(
     """
     rows = read_rows(run)
     with recorded(run, store) as replies:
-        calls = asyncio.run(calls_of_run(rows.opened, run, replies))
+        calls = asyncio.run(calls_of_run(open_run(run), run, replies))
     costs = row_costs(rows, calls, load_prices(prices) if prices else listed())
     found = frontier(rows, costs, score=score, axis=axis)
     paid = sum_usage(read_ledger(run).values()).dollars or None

@@ -6,7 +6,6 @@ from typing import TypeAlias, get_args
 
 import click
 
-from ....protocols.mechanisms.baselines import NaiveJudge
 from ....protocols.scores import ALL_SCORES
 from ...decisions.games import games_part, plays_game, row_games
 from ...decisions.pressure import SelectionMethod, pressure_finding, row_pressure
@@ -95,7 +94,7 @@ def command(
     rows = found.sweep.rows
     chosen = [n for word in words for n in rows_meant(word, rows, found.names)]
     if not words:
-        chosen = [n for n, row in enumerate(rows) if not isinstance(row.protocol, NaiveJudge)]
+        chosen = [n for n, row in enumerate(rows) if not row.naive]
     landed = [row for row in dict.fromkeys(chosen) if found.table.outcomes[row]]
     for row in dict.fromkeys(chosen):
         if row not in landed:

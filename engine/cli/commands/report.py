@@ -19,8 +19,8 @@ from ...errors import UsageError
 from ...reports.report import report
 from ...reports.results import collect
 from ...runs.loaded_sweep import open_run
+from ...runs.reader import RunReader
 from ...runs.recorded import recorded
-from ...runs.run_folder import outcomes
 from ..naming import run_argument
 from ..options import (
     format_option,
@@ -73,13 +73,13 @@ def command(
     """
     if any(map(math.isnan, betas)):
         raise click.BadParameter("nan is no number", param_hint="--beta")
-    opened = open_run(run)
+    read = RunReader(run)
     results = collect(
-        opened.sweep, outcomes(run), score=score, betas=tuple(dict.fromkeys(betas)) or BETAS
+        read.sweep, read.outcomes(), score=score, betas=tuple(dict.fromkeys(betas)) or BETAS
     )
     sections = []
     if measures:
-        measured = verdict_measures(read_rows(run), score)
+        measured = verdict_measures(read_rows(read), score)
         sections.append(("verdict_measures", measures_finding(measured)))
     if advise:
         sources = _noise(run, score, prices, store)
@@ -94,7 +94,7 @@ def command(
 def _noise(run: Path, score: str, prices: Path | None, store: str | None) -> Noise:
     rows = read_rows(run)
     with recorded(run, store) as replies:
-        calls = asyncio.run(calls_of_run(rows.opened, run, replies, sample_of(rows.sweep)))
+        calls = asyncio.run(calls_of_run(open_run(run), run, replies, sample_of(rows.sweep)))
     costs = row_costs(rows, calls, load_prices(prices) if prices else listed())
     sources = noise(rows, costs, score=score)
     if not sources.rows:

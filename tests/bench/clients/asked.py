@@ -4,12 +4,15 @@ Only the standard library: a client runs in the environment of what it measures.
 """
 
 import asyncio
+import gc
 import json
 import os
 import resource
 import sys
+import threading
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
@@ -43,6 +46,8 @@ class Job:
     """Number of the first question: a warm-up takes others than the run that is measured."""
     transport: str = "plain"
     """Of our own client: `plain` or `sdk`."""
+    counted: bool = False
+    """Whether to count function calls in place of time."""
 
 
 def question(n: int) -> str:
@@ -151,6 +156,9 @@ def main(**workloads: Callable[[Job], int]) -> None:
     again = sys.argv[1] == "rerun"
     if again:
         work(job)
+    if job.counted:
+        print(json.dumps(_counted(work, job)))
+        return
     sent = _sent(job)
     before = _spent()
     answered = work(job)
@@ -159,6 +167,39 @@ def main(**workloads: Callable[[Job], int]) -> None:
         sys.exit(f"{sent:,} of {job.count:,} calls were sent again")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps({"cpu": cpu, "wall": wall, "answered": answered, "peak": peak}))
+
+
+def _counted(work: Callable[[Job], int], job: Job) -> dict[str, object]:
+    """Functions that a workload calls, in all its threads; a resumed coroutine counts as a call.
+
+    python: functions written in Python. builtin: those written in C. kept: memory blocks that are
+    still allocated after it. places: Python calls by file and function.
+    """
+    python: Counter[object] = Counter()
+    builtin: Counter[str] = Counter()
+
+    def look(frame, event, arg):  # type: ignore[no-untyped-def]
+        if event == "call":
+            python[frame.f_code] += 1
+        elif event == "c_call":
+            builtin["all"] += 1
+
+    gc.collect()
+    blocks = sys.getallocatedblocks()
+    threading.setprofile(look)
+    sys.setprofile(look)
+    answered = work(job)
+    sys.setprofile(None)
+    threading.setprofile(None)
+    gc.collect()
+    places = {f"{code.co_filename}:{code.co_qualname}": n for code, n in python.items()}
+    return {
+        "answered": answered,
+        "python": sum(python.values()),
+        "builtin": builtin["all"],
+        "kept": sys.getallocatedblocks() - blocks - len(python),
+        "places": places,
+    }
 
 
 def _sent(job: Job) -> int:

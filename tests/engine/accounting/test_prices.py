@@ -11,7 +11,8 @@ from oversight.cache.reply import Usage
 from oversight.engine.accounting.prices import listed, load_prices
 from oversight.engine.errors import UsageError
 from oversight.engine.pictures.costs import ended, sampled_costs
-from oversight.engine.pictures.opened import OpenedRun, Place
+from oversight.engine.pictures.opened import OpenedRun
+from oversight.engine.runs.reader import Place
 from tests.answering import alike, answering
 from tests.command_line import Command
 

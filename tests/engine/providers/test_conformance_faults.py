@@ -128,7 +128,7 @@ async def test_the_delay_that_a_server_asks_for_is_handed_on(line: str, fault: F
     assert caught.value.delay == 3.5
 
 
-async def test_limits_in_headers_are_heard(line: str) -> None:
+async def test_limits_in_headers_are_heard_once_while_they_stay(line: str) -> None:
     heard: list[tuple[str, HeaderLimits]] = []
     profile = Profile(requests_per_minute=2, tokens_per_minute=10_000)
     async with rehearsed(line, profile, hear=lambda *said: heard.append(said)) as (ask, _):
@@ -137,8 +137,7 @@ async def test_limits_in_headers_are_heard(line: str) -> None:
         with pytest.raises(RateLimited) as caught:
             await ask(asked(line, "c"))
     assert 25 < caught.value.delay <= 30
-    assert [limits.requests.remaining for _, limits in heard] == [1, 0, 0]
-    model, limits = heard[0]
+    ((model, limits),) = heard
     assert model == asked(line).model
     assert (limits.requests.limit, limits.tokens.limit) == (2, 10_000)
     assert limits.requests.reset is not None

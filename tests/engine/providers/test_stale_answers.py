@@ -1,7 +1,6 @@
 """Answers that nobody asked for, on connections that are kept: none may become another's reply."""
 
 import asyncio
-import math
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -72,9 +71,7 @@ async def test_a_stale_answer_is_never_the_reply_to_another_call(
     lanes: int,
     every: int,
     caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(exchange, "_TRUSTED", math.inf)
     sent: list[bytes] = []
 
     def twice(answer: bytes) -> bytes:

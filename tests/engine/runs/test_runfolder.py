@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from oversight.engine.errors import RunFolderError
 from oversight.engine.runs.lock import holder
 from oversight.engine.runs.manifest import read_manifest
+from oversight.engine.runs.run_folder import GRID as GRID_FILE
 from oversight.engine.runs.run_folder import OUTCOMES, PROBLEMS, SWEEP, lines, outcomes
 from oversight.engine.sweeps.sweep import Cell, Sweep
 from oversight.protocols.datasets.jsonl import JsonLines
@@ -172,20 +173,20 @@ def test_a_folder_of_the_users_is_never_written_into(
     assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == theirs
 
 
-@pytest.mark.parametrize("made", [0, 1, 2])
+@pytest.mark.parametrize("made", [0, 1, 2, 3])
 def test_a_folder_whose_making_was_cut_off_is_made_whole(
     half: Path, tmp_path: Path, made: int
 ) -> None:
     path = tmp_path / "cut"
     path.mkdir()
-    for name in (SWEEP, PROBLEMS)[:made]:
+    for name in (SWEEP, PROBLEMS, GRID_FILE)[:made]:
         (path / name).write_bytes((half / name).read_bytes())
-    (path / f".{(SWEEP, PROBLEMS, 'manifest.json')[made]}.new").write_bytes(b"{")
+    (path / f".{(SWEEP, PROBLEMS, GRID_FILE, 'manifest.json')[made]}.new").write_bytes(b"{")
     (path / "lock").touch()
     with folder(path) as run:
         assert run.finished == 0
     names = {each.name for each in path.iterdir()}
-    assert {SWEEP, PROBLEMS, "manifest.json", "lock", OUTCOMES} == names
+    assert {SWEEP, PROBLEMS, GRID_FILE, "manifest.json", "lock", OUTCOMES} == names
 
 
 def test_a_file_in_the_way_is_told(path: Path) -> None:

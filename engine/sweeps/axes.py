@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from ...protocols.agents.agent import Speaker
 from ...protocols.drafting.best_of import BestOf
-from ..sweeps.rows import Row
+from ...protocols.protocol import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +22,11 @@ class Axes:
     temperature: float | None = None
     """Sampling temperature of the overseen agent; None also where the provider's default holds."""
     seed: int | None = None
-    """Of the sweep."""
+    """Of the sweep; None in a row, which may stand in several."""
 
 
-def axes(row: Row, seed: int) -> Axes:
-    """The axes of a row. seed: of the sweep."""
-    protocol = row.protocol
+def axes(protocol: Protocol) -> Axes:
+    """The axes of a protocol with its roles."""
     agent = getattr(protocol, "agent", None)
     speaker = agent if isinstance(agent, Speaker) else None
     return Axes(
@@ -37,7 +36,6 @@ def axes(row: Row, seed: int) -> Axes:
         getattr(protocol, "simultaneous", None),
         _best_of(speaker) if speaker else None,
         speaker.base_agent.temperature if speaker else None,
-        seed,
     )
 
 

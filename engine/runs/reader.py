@@ -1,0 +1,181 @@
+"""The door to a run folder for everything that reads: tables, pages, figures and exports.
+
+A run is data. Nothing that a folder names is imported, opened or asked: no protocol of the user's,
+no store, no address. Links within a folder are not followed, and what is read of it is bounded.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from ...protocols.question import Problem
+from ...protocols.scores import applicable
+from ..errors import RunFolderError, UsageError
+from ..sweeps.document import Document
+from ..sweeps.grid import Grid, GridRow, read_grid
+from ..sweeps.in_python import PYTHON_MARK, read_python_sweep
+from ..sweeps.sweepfile import MAX_CELLS, SweepFile, checked_sweep
+from ..system.files import read_bounded
+from .manifest import Manifest, read_manifest
+from .outcome import OutcomeRecord
+from .outcome_index import OutcomeIndex
+from .run_folder import GRID, OUTCOMES, SWEEP, outcomes, read_problems
+
+MAX_GRID = 2**30
+"""Bytes of a grid's file at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One problem under one row, in one draw: what a reader shows."""
+
+    row: int
+    """Number of the row in the sweep, from 0."""
+    problem: int
+    """Number of the problem in the sweep, from 0."""
+    draw: int = 0
+
+
+@dataclass
+class RunReader:
+    """A run folder, opened for reading. Opening reads nothing; each part is read when it is first
+    needed, so that the first page of a large run does not wait for the rest.
+
+    Every attribute raises RunFolderError, with the next step, for a folder that is damaged or no
+    run folder, and DatasetError for problems that cannot be read.
+    """
+
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        return self.folder.resolve().name
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        return read_manifest(self.folder)
+
+    @cached_property
+    def problems(self) -> tuple[Problem, ...]:
+        return read_problems(self.folder)
+
+    @cached_property
+    def sweep(self) -> Grid:
+        """Its sweep as data: problems, rows with their settings, draws."""
+        grid = _stored(self.folder, self.problems) or _grid_of_before(self)
+        if not 0 < grid.size == self.manifest.cells <= MAX_CELLS:
+            raise RunFolderError(
+                f"{self.folder}: its manifest counts {self.manifest.cells} cells, and its problems "
+                f"and rows make {grid.size:,}; at most {MAX_CELLS:,} are read. Files of several "
+                "runs were mixed: copy the whole folder again"
+            )
+        return grid
+
+    @cached_property
+    def scores(self) -> tuple[str, ...]:
+        """The scores that every problem admits."""
+        return tuple(applicable(max(len(problem.values) for problem in self.problems)))
+
+    @property
+    def stamp(self) -> object:
+        """A value that changes whenever an outcome lands."""
+        try:
+            stat = (self.folder / OUTCOMES).stat()
+        except FileNotFoundError:
+            return None
+        return stat.st_mtime_ns, stat.st_size
+
+    def outcomes(self) -> Iterator[OutcomeRecord]:
+        """Every outcome that has landed, in the order of the file."""
+        for record in outcomes(self.folder):
+            if not 0 <= record.place < len(self.sweep):
+                raise RunFolderError(
+                    f"{self.folder / OUTCOMES}: cell {record.cell} is none of this sweep's "
+                    f"{len(self.sweep):,}; delete its line"
+                )
+            yield record
+
+    def records(self, places: Iterable[int]) -> dict[int, OutcomeRecord]:
+        """The outcomes of a few cells, by place in the sweep, without a look at the others."""
+        return self._index.records(places)
+
+    @cached_property
+    def _index(self) -> OutcomeIndex:
+        return OutcomeIndex(self.folder / OUTCOMES, len(self.sweep))
+
+    def where(self, at: int) -> tuple[Place, int]:
+        """The reading, and the side, of the cell at a place in the sweep."""
+        problem = self.sweep.problem_at(at)
+        answers = len(self.sweep.problems[problem].values)
+        before, side = divmod(at - self.sweep.span(problem).start, answers)
+        draw, row = divmod(before, len(self.sweep.rows))
+        return Place(row, problem, draw), side
+
+    def worlds(self, place: Place) -> range:
+        """The places of all worlds of a reading."""
+        answers = len(self.sweep.problems[place.problem].values)
+        before = place.draw * len(self.sweep.rows) + place.row
+        first = self.sweep.span(place.problem).start + before * answers
+        return range(first, first + answers)
+
+
+def _stored(folder: Path, problems: tuple[Problem, ...]) -> Grid | None:
+    try:
+        content = read_bounded(folder / GRID, MAX_GRID)
+    except FileNotFoundError:
+        return None
+    try:
+        return read_grid(content, problems)
+    except ValueError as exc:
+        raise RunFolderError(f"{folder / GRID}: {exc}") from exc
+
+
+def _grid_of_before(run: RunReader) -> Grid:
+    """The grid of a folder that has none, as version 0.1 made them: from its sweep file where all
+    that it names is built in, else from the names in its outcomes. No code is imported."""
+    try:
+        file = inert_sweep(run.folder, run.problems, run.manifest)
+        grid = file.sweep({})
+    except (UsageError, RunFolderError, ValueError):
+        return _named_in_outcomes(run)
+    return grid if grid.size == run.manifest.cells else _named_in_outcomes(run)
+
+
+def inert_sweep(folder: Path, problems: tuple[Problem, ...], manifest: Manifest) -> SweepFile:
+    """The sweep of a run folder from its file, made of built-in parts alone: UsageError or
+    RunFolderError where it names code of the user's, or reads a file."""
+    document = Document.read(folder / SWEEP)
+    if document.text.startswith(PYTHON_MARK):
+        return read_python_sweep(document.text, problems)
+    document.inert = True
+    for assignment in manifest.overrides:
+        document.set(assignment)
+    document.value.setdefault("name", manifest.name)
+    return checked_sweep(document, folder / SWEEP, problems, manifest.prompt_sets)
+
+
+def _named_in_outcomes(run: RunReader) -> Grid:
+    """The grid as far as outcomes tell it: the names of its rows, and as many draws as they have.
+
+    RunFolderError where they do not tell how many rows there are.
+    """
+    draws = 1 + max((record.draw for record in outcomes(run.folder)), default=0)
+    cells = sum(len(problem.values) for problem in run.problems) * draws
+    count, rest = divmod(run.manifest.cells, cells) if cells else (0, 1)
+    if rest or not 0 < count <= MAX_CELLS:
+        raise RunFolderError(
+            f"{run.folder} was made by version {run.manifest.version} with code of the user's own, "
+            "and too little of it has been run to tell its rows: finish it with that version"
+        )
+    rows = [GridRow(f"row {n + 1}", "", "", "", {}) for n in range(count)]
+    grid = Grid(run.manifest.name, run.problems, rows, draws)
+    for record in outcomes(run.folder):
+        if 0 <= record.place < grid.size:
+            rows[grid.row_at(record.place)] = _named(record)
+    return Grid(run.manifest.name, run.problems, tuple(rows), draws)
+
+
+def _named(record: OutcomeRecord) -> GridRow:
+    naive = ("NaiveJudge",) if record.protocol.startswith("naive judge") else ()
+    return GridRow(record.protocol, record.agent, record.judge, record.protocol, {}, lineage=naive)

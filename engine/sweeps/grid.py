@@ -1,0 +1,254 @@
+"""A sweep as plain data: what reports, tables and pages ask of its rows, without their code."""
+
+import hashlib
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+import orjson
+
+from ...cache.address import digest
+from ...protocols.mechanisms.baselines import NaiveJudge
+from ...protocols.question import Problem
+from .axes import Axes
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+GRID_FORMAT = 1
+"""Version of `Grid.json`."""
+
+
+@dataclass(frozen=True)
+class GridRow:
+    """One row of the report: a protocol with its roles, as names and plain settings."""
+
+    kind: str
+    """The protocol and its settings: `debate simultaneous 2`."""
+    agent: str
+    """Empty for a protocol without an agent."""
+    judge: str
+    mechanism: str
+    """The kind of protocol, without its settings: `naive judge`."""
+    settings: Mapping[str, Any]
+    """The protocol and its roles as `oversight.cache.address.plain` gives them. Empty where only
+    the names are known: a run of version 0.1 with protocols of the user's own."""
+    lineage: tuple[str, ...] = ()
+    """The class of the protocol and those that it inherits from, by name."""
+    judge_lineage: tuple[str, ...] = ()
+    words: str = ""
+    """Digest of the prompt set."""
+    reads: str = ""
+    """Digest of the part of it that the protocol reads."""
+    reads_passage: bool = False
+    """Whether the judge may read the question's passage."""
+    axes: Axes = field(default_factory=Axes)
+
+    @cached_property
+    def address(self) -> str:
+        """Digest of all settings; of the names where only they are known."""
+        return digest(self.settings or [self.kind, self.agent, self.judge])
+
+    @cached_property
+    def judge_address(self) -> str:
+        """Digest of the settings of the judge."""
+        return digest(self.judge_settings or self.judge)
+
+    @cached_property
+    def judge_apart(self) -> str:
+        """Digest of the settings of the judge, were it not to read the passage: equal for judges
+        that differ in nothing else."""
+        judge = self.judge_settings
+        return digest({**judge, "reads_passage": False} if "reads_passage" in judge else judge)
+
+    @property
+    def judge_settings(self) -> Mapping[str, Any]:
+        return _mapping(self.settings.get("judge"))
+
+    @property
+    def agent_settings(self) -> Mapping[str, Any]:
+        """Empty for a protocol without an agent."""
+        return _mapping(self.settings.get("agent"))
+
+    @property
+    def naive(self) -> bool:
+        """Whether the judge answers alone: the baseline of every protocol with the same judge."""
+        return self.is_a(NaiveJudge.__name__)
+
+    def is_a(self, protocol: str) -> bool:
+        """Whether it is a protocol of the class of this name, or of one that inherits from it."""
+        return protocol in self.lineage
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A grid of cells: problems x draws x rows x the answers to argue for."""
+
+    name: str
+    problems: tuple[Problem, ...]
+    rows: Sequence[GridRow]
+    draws: int = 1
+    seed: int = 0
+    identities: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    """Model -> identity of the endpoint that answers for it."""
+    code: str = ""
+    """Digest of the code that composes calls and reads replies:
+    oversight.engine.sweeps.code.code_digest."""
+    capability: Mapping[str, float] = field(default_factory=lambda: NOTHING)
+    """Model -> its place on some scale of capability, as the sweep file states it."""
+    meanings: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    """Model -> the public model that it is, as the sweep file states it."""
+
+    def span(self, number: int) -> range:
+        """Range of the places of one problem's cells."""
+        return range(self._starts[number], self._starts[number + 1])
+
+    def problem_at(self, place: int) -> int:
+        """The number of the problem that a place belongs to."""
+        return bisect_right(self._starts, place) - 1
+
+    def row_at(self, place: int) -> int:
+        """The number of the row that a place belongs to."""
+        problem = self.problem_at(place)
+        answers = len(self.problems[problem].values)
+        return (place - self._starts[problem]) // answers % len(self.rows)
+
+    @cached_property
+    def _starts(self) -> "array[int]":
+        """Place of each problem's first cell, and the end of the last problem's."""
+        size = self.draws * len(self.rows)
+        sizes = (len(problem.values) * size for problem in self.problems)
+        return array("Q", accumulate(sizes, initial=0))
+
+    def __len__(self) -> int:
+        return self.size
+
+    @property
+    def size(self) -> int:
+        """Number of cells; unlike `len`, without an upper bound."""
+        answers = sum(len(problem.values) for problem in self.problems)
+        return answers * self.draws * len(self.rows)
+
+    @cached_property
+    def roles(self) -> tuple[tuple[str, str], ...]:
+        """(model, role) of every model: "agent", "judge" or "agent and judge"."""
+        judges, agents = set[str](), set[str]()
+        for row in self.rows:
+            judges.update(models_in(row.judge_settings))
+            for name, part in row.settings.items():
+                if name != "judge":
+                    agents.update(models_in(part))
+        seats = (("agent", agents), ("judge", judges))
+        return tuple(
+            (model, " and ".join(seat for seat, seated in seats if model in seated))
+            for model in self.models
+        )
+
+    @cached_property
+    def models(self) -> tuple[str, ...]:
+        """Every model that any row may ask, in order of first mention."""
+        return tuple(dict.fromkeys(model for row in self.rows for model in models_in(row.settings)))
+
+    @cached_property
+    def prompts(self) -> str:
+        """Digest of all prompts that its rows read, 12 hex digits; empty if they are not known."""
+        read = sorted({row.reads for row in self.rows})
+        return "" if "" in read else joined_digest(*read)[:12]
+
+
+class _StoredGrid(msgspec.Struct, frozen=True):
+    """A grid without its problems, as its file has it."""
+
+    format: int
+    name: str
+    draws: int
+    seed: int
+    identities: dict[str, str]
+    code: str
+    capability: dict[str, float]
+    meanings: dict[str, str]
+    rows: tuple["_StoredRow", ...]
+
+
+class _StoredRow(msgspec.Struct, frozen=True):
+    kind: str
+    agent: str
+    judge: str
+    mechanism: str
+    settings: dict[str, Any]
+    lineage: tuple[str, ...]
+    judge_lineage: tuple[str, ...]
+    words: str
+    reads: str
+    reads_passage: bool
+    axes: Axes
+
+
+def stored_grid(grid: Grid) -> bytes:
+    """A grid without its problems, as JSON; equal bytes for equal grids."""
+    rows = [
+        {name: getattr(row, name) for name in _StoredRow.__struct_fields__} for row in grid.rows
+    ]
+    stored = {
+        "format": GRID_FORMAT,
+        **{
+            name: getattr(grid, name)
+            for name in _StoredGrid.__struct_fields__
+            if name not in ("format", "rows")
+        },
+        "rows": rows,
+    }
+    return orjson.dumps(stored, default=dict, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def read_grid(content: bytes, problems: tuple[Problem, ...]) -> Grid:
+    """A grid from `stored_grid`. ValueError if it is none, or one of a newer format."""
+    try:
+        stored = msgspec.json.decode(content, type=_StoredGrid)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise ValueError(f"no grid of a sweep: {exc}") from exc
+    if stored.format != GRID_FORMAT:
+        raise ValueError(f"a grid of format {stored.format}; this version reads {GRID_FORMAT}")
+    if stored.draws < 1 or not stored.rows:
+        raise ValueError(f"no grid of a sweep: {stored.draws} draws, {len(stored.rows)} rows")
+    rows = tuple(
+        GridRow(**{name: getattr(row, name) for name in _StoredRow.__struct_fields__})
+        for row in stored.rows
+    )
+    return Grid(
+        stored.name,
+        problems,
+        rows,
+        stored.draws,
+        stored.seed,
+        stored.identities,
+        stored.code,
+        stored.capability,
+        stored.meanings,
+    )
+
+
+def models_in(settings: object) -> Iterator[str]:
+    """Every model named in a tree of plain settings."""
+    if isinstance(settings, list):
+        for part in settings:
+            yield from models_in(part)
+    elif isinstance(settings, Mapping):
+        if isinstance(model := settings.get("model"), str):
+            yield model
+        for part in settings.values():
+            yield from models_in(part)
+
+
+def joined_digest(*parts: str) -> str:
+    """sha256 of some texts in order, 64 hex digits."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else NOTHING
