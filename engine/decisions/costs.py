@@ -173,7 +173,7 @@ def frontier(
     if axis == "dollars" and costs.unpriced:
         raise UsageError(
             f"no price is known of {', '.join(costs.unpriced)}: give a file with --prices, or take "
-            "--by tokens"
+            "--unit tokens"
         )
     samples = run.asd(score)
     try:

@@ -137,9 +137,7 @@ def saved_forest(report: Mapping[str, Any]) -> Forest:
             row["judge"],
             row["n"],
             row["asd"] and Estimate.read(row["asd"]),
-            (row["bounds"]["worst"], row["bounds"]["best"])
-            if row["bounds"] and row["bounds"]["doubtful"]
-            else None,
+            (row["bounds"]["worst"], row["bounds"]["best"]) if row["bounds"]["doubtful"] else None,
             row["lift"] and Estimate.read(row["lift"]),
             naive.get(row["judge"]),
             (row["jse"].get("1") or {}).get("value"),

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import product
 from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...protocols.judges.logprob import ENOUGH
 from ...protocols.scoring.inference import FEW_CLUSTERS, PARTS, Estimate
@@ -65,10 +65,16 @@ def report(
     """
     found = finding(results, measures=measures)
     if format == "json":
-        about = {**found.about, **{key: section.plain() for key, section in sections}}
+        about = {**found.about, **{key: _section(section) for key, section in sections}}
         return Finding(found.parts, about).text("json")
     parts = [*found.parts, *(part for _, section in sections for part in section.parts)]
     return Finding(tuple(parts), lead=found.lead).text(format, width)
+
+
+def _section(section: Finding) -> Any:
+    """A section in JSON: its lines, unless it has facts beside them."""
+    plain = section.plain()
+    return plain if section.about else next(iter(plain.values()))
 
 
 def save_report(results: Results, folder: Path) -> None:
@@ -143,7 +149,14 @@ def _rows(results: Results, names: Sequence[Column]) -> Part:
             )
             for measure, beta in product(("jse", "eas"), betas)
         ),
-        program("bounds", "bounds"),
+        program("bounds.n", "bounds.n"),
+        program("bounds.doubtful", "bounds.doubtful"),
+        program("bounds.drop", "bounds.drop", PARTS),
+        program("bounds.keep", "bounds.keep", PARTS),
+        program("bounds.worst", "bounds.worst"),
+        program("bounds.best", "bounds.best"),
+        program("bounds.low", partial(_end, 0)),
+        program("bounds.high", partial(_end, 1)),
         share("chose right", "chose_right")
         if any(row.chose_right is not None for row in rows)
         else program("chose_right", "chose_right"),
@@ -162,6 +175,10 @@ def _rows(results: Results, names: Sequence[Column]) -> Part:
         "higher is better for the truth"
     )
     return Part("rows", title, columns, rows, tuple(_notes(results)))
+
+
+def _end(side: int, row: RowResult) -> float | None:
+    return row.bounds.interval[side] if row.bounds and row.bounds.interval else None
 
 
 def _at(measure: str, beta: float, row: RowResult) -> Estimate | None:

@@ -158,7 +158,7 @@ def score_rows(
             jse=figures.by(betas, sample.jse) if sample else {},
             eas=figures.by(betas, sample.eas) if sample else {},
             lift=_lift(figures, lift, row),
-            mde=figures.of(lift).mde() if lift else None,
+            mde=each.mde() if (each := _lift(figures, lift, row)) else None,
             bounds=worlds[number].bounds(score),
             failures=table.failures[number],
             counts=table.counts[number],

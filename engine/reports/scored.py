@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...protocols.scores import SCORES, Compat
+from ...protocols.scores import RANGES, SCORES, Compat, applicable
 from ...protocols.scoring.arrays import Floats
 from ...protocols.scoring.calibration import Calibration, calibration
 from ...protocols.scoring.inference import ErrorKind, Estimate, Influences, mean_of
@@ -273,22 +273,16 @@ def _chosen_means(
     kept: list[Judgement] = []
     ends = []
     for each in judged:
-        if all(each.worlds) and not each.everywhere:
+        if score in applicable(len(each.values)) and all(each.worlds) and not each.everywhere:
             kept.append(each)
-            ends.append(chosen_ends(len(each.values), _range(score), compat))
+            ends.append(chosen_ends(len(each.values), RANGES[score], compat))
             for name, value in _of_line(each, score, betas, compat).items():
                 columns.setdefault(name, []).append(value)
     if len(kept) < len(judged) and any(() in each.worlds for each in judged):
         return {}
     keys = {way: np.array([each.clusters[way] for each in kept]) for way in judged[0].clusters}
-    low, high = np.mean(ends, axis=0) if ends else (0.0, 0.0)
+    low, high = np.mean(ends, axis=0).tolist() if ends else (0.0, 0.0)
     return {name: mean_of(values, keys, (low, high)) for name, values in columns.items()}
-
-
-def _range(score: str) -> tuple[float, float]:
-    from ...protocols.scores import RANGES
-
-    return RANGES[score]
 
 
 def _of_line(
@@ -308,11 +302,11 @@ def _questions(
     judged, _ = judgements_of(lines, ("line",))
     found = []
     for line, each in zip(lines, judged, strict=True):
-        measures: dict[str, Any] = {"id": line.id}
+        measures: dict[str, Any] = {"id": line.id, **dict.fromkeys(SCORES)}
         if all(each.worlds):
             worlds = Worlds(each.worlds, each.values, compat)  # type: ignore[arg-type]
-            for score in SCORES:
-                if score != "logodds" or len(each.values) == 2:
+            for score in applicable(len(each.values)):
+                if score in SCORES:
                     named = _of_line(each, score, betas, compat)
                     measures[score] = {"asd": float(worlds.asd(score)), **_nested(named)}
         found.append(measures)

@@ -196,8 +196,10 @@ def _verdicts(row: VerdictLine, line: int) -> Verdicts:
             f"values: {_shown(row.values)}: no answer is better than another; "
             "give the true one a higher value"
         )
-    if (row.worlds is None) == (row.verdict is None):
-        raise ValueError("worlds: a line has either worlds or one verdict for all of them")
+    if row.worlds is None and row.verdict is None:
+        raise ValueError(f"worlds: missing; it is {SHAPES['worlds']}")
+    if row.worlds is not None and row.verdict is not None:
+        raise ValueError("verdict: a line has worlds, or one verdict for all of them, not both")
     worlds: tuple[tuple[float, ...] | None, ...]
     if row.verdict is not None:
         worlds = (_world("verdict", row.verdict, labels),) * len(labels)

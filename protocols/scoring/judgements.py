@@ -70,18 +70,21 @@ def scored(judgements: Sequence[Judgement], score: str, compat: Compat = "none")
     if not fit:
         return None
     lines = _Lines(fit, score, compat)
-    known = ~np.isnan(lines.scores)
+    there = ~np.isnan(lines.scores)
+    # A judgement that lacks a verdict counts in no world: leaving out one world of a pair would
+    # weigh the others as if they were alone.
+    known = ~np.isin(lines.of, lines.of[~there])
     asd = lines.asd(known, lines.scores)
     # A verdict that counts in every world is one judgement.
     once = np.flatnonzero(known & ~(lines.everywhere & (lines.world > 0)))
     truth = mean_of(lines.truth[once], lines.keys(once), RANGES[score]) if len(once) else None
     bounds = None
-    if asd and not known.all():
+    if not there.all():
         ends = RANGES[score]
         low, high = (
             lines.asd(
                 np.ones_like(known),
-                np.where(known, lines.scores, np.where(lines.weight > 0, up, down)),
+                np.where(there, lines.scores, np.where(lines.weight > 0, up, down)),
             )
             for up, down in (ends, ends[::-1])
         )
@@ -115,7 +118,7 @@ class _Lines:
             truth = (scores * best[:, None]).sum(axis=2) / best.sum(axis=1, keepdims=True)
             of, world = np.nonzero(ran)
             own = np.diagonal(scores, axis1=1, axis2=2)
-            blocks.append([places[of], world, weights[of, world], own[of, world], truth[of, world]])
+            blocks.append((places[of], world, weights[of, world], own[of, world], truth[of, world]))
             self.lows[places], self.highs[places] = asd_ends(values, self.range, compat)
             self.sums[places] = np.maximum(weights, 0).sum(axis=1)
         of, world, weight, scores, truth = (

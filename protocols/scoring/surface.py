@@ -13,7 +13,7 @@ import numpy as np
 
 from .arrays import Floats, Places
 from .crossing import Crossing, crossing
-from .inference import Ends, Estimate, Influences
+from .inference import Ends, Estimate
 
 TERMS = ("level", "judge", "agent", "judge x agent")
 
@@ -44,16 +44,51 @@ def surface(asd: Floats, agent: Floats, judge: Floats, problem: Places, pair: Pl
     # QR: capabilities near 1,000 and their product make the normal equations ill-conditioned.
     q, r = np.linalg.qr(design)
     root = np.linalg.inv(r)
-    inverse = root @ root.T
     beta = root @ (q.T @ asd)
-    influences = design * (asd - design @ beta)[:, None] @ inverse
     ways = {"problem": problem, "pair of models": pair}
-    return Surface(
-        tuple(
-            Influences(float(value), psi, ways).estimate()
-            for value, psi in zip(beta, influences.T, strict=True)
+    both = np.unique(problem * (int(pair.max()) + 1) + pair, return_inverse=True)[1]
+    parts = [_jackknife(q, asd, of) for of in (problem, pair, both)]
+    errors = [np.sqrt(np.diag(root @ part @ root.T)) for part in parts[:2]]
+    crossed = np.diag(root @ (parts[0] + parts[1] - parts[2]) @ root.T)
+    g = min(int(of.max()) + 1 for of in (problem, pair))
+    terms = []
+    for k, value in enumerate(beta.tolist()):
+        one_way = {name: float(error[k]) for name, error in zip(ways, errors, strict=True)}
+        # A sum below one way alone is so by chance.
+        error = max(math.sqrt(max(0.0, float(crossed[k]))), *one_way.values())
+        determined = math.isfinite(error)
+        terms.append(
+            Estimate(
+                value,
+                len(asd),
+                g,
+                error if determined else None,
+                value,
+                g - 1,
+                error if determined else 0.0,
+                method="CR3 t, crossed",
+                ways=tuple(ways),
+                reason="" if determined else "undetermined without some pair of models",
+                errors=one_way,
+            )
         )
-    )
+    return Surface(tuple(terms))
+
+
+def _jackknife(q: Floats, y: Floats, of: Places) -> Floats:
+    """CR3 covariance of the coefficients on an orthonormal design q, by refits without each
+    cluster; infinite if some cluster is needed to determine them."""
+    g, k = int(of.max()) + 1, q.shape[1]
+    squares, products = np.zeros((g, k, k)), np.zeros((g, k))
+    np.add.at(squares, of, q[:, :, None] * q[:, None, :])
+    np.add.at(products, of, q * y[:, None])
+    whole = q.T @ y
+    rest = np.eye(k) - squares
+    if np.linalg.cond(rest).max() > 1e9:
+        return np.full((k, k), np.inf)
+    moved = np.linalg.solve(rest, (whole - products)[:, :, None])[:, :, 0] - whole
+    found: Floats = moved.T @ moved * ((g - 1) / g)
+    return found
 
 
 def breakdown_gap(

@@ -28,7 +28,7 @@ from ..output import show, width
 @run_argument
 @score_option
 @click.option(
-    "--by",
+    "--unit",
     "axis",
     type=click.Choice(get_args(CostAxis)),
     help="Unit of cost. Default: dollars where all prices are known, else tokens.",

@@ -64,10 +64,11 @@ def command(
 ) -> None:
     """Rate the judges (Guards) and agents (Houdinis) of RUN against each other.
 
-    The games are the rows of one protocol: --protocol must fit one kind of row. Intervals leave out
-    clusters of problems in turn. Where every model has a capability and each role at least three
-    ratings, the success rate of nested oversight is estimated from them; and where two capabilities of each
-    role are crossed, how ASD moves with both, and at what gap lift is gone. Nothing is sent.
+    The games are the rows of one protocol: --protocol must fit one kind of row. Intervals leave
+    out clusters of problems in turn. Where every model has a capability and each role at least
+    three ratings, the success rate of nested oversight is estimated from them; and where two
+    capabilities of each role are crossed, how ASD moves with both, and at what gap lift is
+    gone. Nothing is sent.
     """
     found = scaling(
         read_rows(run),

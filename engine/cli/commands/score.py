@@ -10,7 +10,7 @@ from ....protocols.scoring.inference import ErrorKind
 from ....protocols.scoring.worlds import BETAS
 from ...reports.scored import score_finding, where
 from ...reports.verdicts import TOLD_APART, read_verdicts
-from ..options import format_option, json_option
+from ..options import format_option
 from ..output import show, width
 
 
@@ -49,7 +49,7 @@ def _ways(ctx: click.Context, param: click.Parameter, text: str) -> tuple[str, .
     "scores",
     type=click.Choice(list(ALL_SCORES)),
     multiple=True,
-    help="Scoring rule; repeatable. Default: all of the paper's.",
+    help="Scoring rule of the verdicts.",
 )
 @click.option(
     "--error",
@@ -74,7 +74,6 @@ def _ways(ctx: click.Context, param: click.Parameter, text: str) -> tuple[str, .
     help="Inverse greed of the agent to report beside 0, 1 and inf; repeatable.",
 )
 @format_option
-@json_option
 def command(
     verdicts: BinaryIO,
     by: str,
@@ -85,7 +84,6 @@ def command(
     compat: Compat,
     betas: tuple[float, ...],
     format: str,
-    as_json: bool,
 ) -> None:
     """Score VERDICTS: a file of JSON Lines, or - for standard input.
 
@@ -112,4 +110,4 @@ def command(
         scores=scores or tuple(SCORES),
         error=error,
     )
-    show(found.text("json" if as_json else format, width()))
+    show(found.text(format, width()))
