@@ -191,6 +191,7 @@ async def run_async(
     folder: Path | None = None,
     accept_empty: bool = False,
     keep_going: bool = False,
+    adopt_code: bool = False,
     workers: Workers = 1,
     quota: bool = False,
     batch: bool | BatchTerms = False,
@@ -220,6 +221,7 @@ async def run_async(
         prices=load_prices(prices) if prices else None,
         accept_empty=accept_empty,
         keeps_going=keep_going,
+        changed_code="adopt" if adopt_code else "refuse",
     )
     with Run.open(loaded, options) as under_way:
         terms = batch if isinstance(batch, BatchTerms) else BatchTerms(every=batch)

@@ -170,8 +170,7 @@ def _finished(run: Run, shown: Presentation, ran: bool, before: int) -> ExitCode
     from ..reports.results import collect
 
     sweep, folder = run.loaded.sweep, run.folder
-    shows_all = shown.format in ("json", "csv")
-    results = collect(sweep, run.outcomes(), score=shown.score, intervals=ran or shows_all)
+    results = collect(sweep, run.outcomes(), score=shown.score)
     if ran:
         save_report(results, folder.path)
     show(report(results, shown.format, width()))

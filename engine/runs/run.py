@@ -18,7 +18,7 @@ from ..errors import Halt, RunFolderError, StoreFailed
 from ..models.router import RunPolicy
 from ..providers.retirements import today
 from .executor import Assignment, Batches, Executor, MakeExecutor
-from .loaded_sweep import LoadedSweep, run_folder
+from .loaded_sweep import ChangedCode, LoadedSweep, run_folder
 from .observer import Observer
 from .outcome import LandedCell, OutcomeRecord
 from .progress_file import ProgressNotes
@@ -54,6 +54,8 @@ class RunOptions:
     """Whether to go on, and pay again, where the store has lost replies that the run knew."""
     keeps_going: bool = False
     """Whether to go on with rows whose first cells all failed for one cause."""
+    changed_code: ChangedCode = "refuse"
+    """What becomes of a run that was made with other code."""
     batches: Batches | None = None
     """Which missing cells are run, and when that is enough; None for all."""
 
@@ -94,7 +96,12 @@ class Run:
         with (
             closing(open_store(named)) as store,
             run_folder(
-                loaded, options.folder, options.overrides, shown_name(named), options.part
+                loaded,
+                options.folder,
+                options.overrides,
+                shown_name(named),
+                options.part,
+                options.changed_code,
             ) as folder,
         ):
             asks = not folder.complete or folder.failed

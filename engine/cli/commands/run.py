@@ -23,6 +23,7 @@ from ...runs.walk import require_abilities, require_service
 from ...sweeps.sweepfile import read_sweep_file
 from ..completing import sweep_files
 from ..options import (
+    adopt_code_option,
     batch_option,
     format_option,
     limit_option,
@@ -101,6 +102,7 @@ def _seconds(ctx: click.Context, param: click.Parameter, given: str | None) -> f
 @click.option(
     "--quota", is_flag=True, help="Share the models' limits with other runs of this database."
 )
+@adopt_code_option
 @batch_option
 @click.option(
     "--no-wait",
@@ -150,6 +152,7 @@ def command(
     ray: str,
     part: str,
     quota: bool,
+    adopt_code: bool,
     batch: bool,
     no_wait: bool,
     patience: float | None,
@@ -218,6 +221,7 @@ def command(
         part,
         accept_empty,
         keep_going,
+        "adopt" if adopt_code else "refuse",
         design.batches if design else None,
     )
     executor = executor_for(workers, opened, place, quota=quota, ray=ray, batch=terms)
