@@ -26,6 +26,7 @@ from ..options import (
     adopt_code_option,
     batch_option,
     format_option,
+    grace_option,
     limit_option,
     max_cost_option,
     prices_option,
@@ -103,6 +104,7 @@ def _seconds(ctx: click.Context, param: click.Parameter, given: str | None) -> f
     "--quota", is_flag=True, help="Share the models' limits with other runs of this database."
 )
 @adopt_code_option
+@grace_option
 @batch_option
 @click.option(
     "--no-wait",
@@ -152,6 +154,7 @@ def command(
     ray: str,
     part: str,
     quota: bool,
+    grace: float | None,
     adopt_code: bool,
     batch: bool,
     no_wait: bool,
@@ -177,7 +180,7 @@ def command(
 
     Exit codes: 0 complete or decided, 1 some cells failed, 2 the sweep file or a flag is wrong, 3
     stopped and resumable, 4 the budget is reached, 5 a replay met a call that was never recorded,
-    130 and 143 stopped by a signal.
+    130, 138 and 143 stopped by a signal.
     """
     if until is not None and stop_when is not None:
         raise click.UsageError("--until or --stop-when: one aim decides when a run may stop")
@@ -225,5 +228,5 @@ def command(
         design.batches if design else None,
     )
     executor = executor_for(workers, opened, place, quota=quota, ray=ray, batch=terms)
-    shown = Presentation(typed(), format, score, design)
+    shown = Presentation(typed(), format, score, design, grace)
     raise SystemExit(run_in_terminal(opened, options, shown, executor))
