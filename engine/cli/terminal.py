@@ -83,6 +83,9 @@ def _execute(
     before = run.folder.finished
     if run.run_again:
         say(f"running {counted(run.run_again, 'failed cell')} again")
+    for taken in run.taken:
+        verified = f", {counted(taken.verified, 'cell')} verified" if taken.verified else ""
+        say(f"taken over from {taken.source}: {counted(taken.cells, 'cell')}{verified}")
     say(_headline(run))
     if not run.folder.finished:
         say(f"{leak_gate(run.loaded.sweep.problems).line} (oversight dataset check)")
