@@ -88,6 +88,9 @@ def _execute(
     before = run.folder.finished
     if run.run_again:
         say(f"running {counted(run.run_again, 'failed cell')} again")
+    for taken in run.taken:
+        verified = f", {counted(taken.verified, 'cell')} verified" if taken.verified else ""
+        say(f"taken over from {taken.source}: {counted(taken.cells, 'cell')}{verified}")
     say(_headline(run))
     ran = not (run.folder.complete and _has_report(run.folder.path))
     if run.folder.complete:

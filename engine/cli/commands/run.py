@@ -14,14 +14,14 @@ from ...display.quantity import counted
 from ...fleet.executor_choice import Workers, executor_for
 from ...models.router import RunPolicy
 from ...providers.retirements import today
-from ...runs.listing import is_run
+from ...runs.listing import folder_named, is_run
 from ...runs.loaded_sweep import load_sweep
 from ...runs.parts import SweepPart
 from ...runs.run import RunOptions
 from ...runs.stores import store_name
 from ...runs.walk import require_abilities, require_service
 from ...sweeps.sweepfile import read_sweep_file
-from ..completing import sweep_files
+from ..completing import run_names, sweep_files
 from ..options import (
     adopt_code_option,
     batch_option,
@@ -104,6 +104,22 @@ def _seconds(ctx: click.Context, param: click.Parameter, given: str | None) -> f
     "--quota", is_flag=True, help="Share the models' limits with other runs of this database."
 )
 @adopt_code_option
+@click.option(
+    "--from",
+    "sources",
+    multiple=True,
+    metavar="RUN",
+    shell_complete=run_names,
+    help="Take over cells that this run has of the same code, and no others; repeatable. Default: "
+    "from the other runs in runs/.",
+)
+@click.option(
+    "--verify",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Replay so many cells of each run before any is taken over from it.",
+)
 @grace_option
 @batch_option
 @click.option(
@@ -156,6 +172,8 @@ def command(
     quota: bool,
     grace: float | None,
     adopt_code: bool,
+    sources: tuple[str, ...],
+    verify: int,
     batch: bool,
     no_wait: bool,
     patience: float | None,
@@ -170,6 +188,10 @@ def command(
 
     The same command resumes after a stop, a crash or a kill: what was paid for is in the store,
     and cells that have an outcome are not run again.
+
+    Cells that another run in runs/ has of the same code, on the same store, are taken
+    over from it. A run that was made with other code is left alone: what changed is told row by
+    row, and --adopt-code goes on with it.
 
     With --batch, calls are handed in at the batch endpoints of OpenAI and Anthropic, wave after
     wave. A stop leaves them there, and the same command collects their replies.
@@ -225,6 +247,8 @@ def command(
         accept_empty,
         keep_going,
         "adopt" if adopt_code else "refuse",
+        tuple(map(folder_named, sources)) if sources else None,
+        verify,
         design.batches if design else None,
     )
     executor = executor_for(workers, opened, place, quota=quota, ray=ray, batch=terms)
