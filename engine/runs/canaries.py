@@ -7,6 +7,7 @@ with the first of them that succeeds, and is paused when its cells all fail for 
 
 import asyncio
 import logging
+import math
 import re
 from collections import deque
 from collections.abc import Awaitable, Iterable, Iterator
@@ -27,6 +28,8 @@ CANARIES = 4
 """Cells of a row under way until one of them has succeeded."""
 FAILED_ALIKE = 8
 """Failures of one cause, without any success, that pause a row."""
+LAST_PART = 0.1
+"""The part of all cells that is handed out by length."""
 MAX_HELD = 4096
 """Cells of rows that are not open yet that are looked past for those of others."""
 
@@ -41,6 +44,9 @@ class _RowState:
     under_way: int = 0
     causes: set[str] = field(default_factory=set)
     failed: int = 0
+    landed: int = 0
+    seconds: float = 0.0
+    """That its landed cells have taken together."""
     skipped: int = 0
     """Cells that were not begun since the row is paused."""
     held: deque[Cell] = field(default_factory=deque)
@@ -49,7 +55,8 @@ class _RowState:
 class RowWatch(Iterator[Cell]):
     """Hands out cells, those of a row that has not succeeded yet a few at a time.
 
-    An iterator that may end for now: once a cell has landed there may be more, see `more`.
+    The last tenth goes by how long the cells of a row take, the longest first: one long chain that
+    begins last would keep all slots but its own idle at the end. An iterator that may end for now: once a cell has landed there may be more, see `more`.
     """
 
     def __init__(
@@ -57,10 +64,11 @@ class RowWatch(Iterator[Cell]):
         cells: Iterable[Cell],
         stop_token: StopToken,
         *,
+        total: int = 0,
         canaries: int = CANARIES,
         pauses: bool = True,
     ) -> None:
-        """canaries: cells of an unproven row under way. pauses: whether a row whose cells all fail
+        """total: how many cells there are; 0 if their order is to stay as it is. canaries: cells of an unproven row under way. pauses: whether a row whose cells all fail
         for one cause is paused."""
         self._cells: Iterator[Cell] | None = iter(cells)
         self._canaries = canaries
@@ -69,7 +77,12 @@ class RowWatch(Iterator[Cell]):
         """By the identity of the row, which the sweep keeps."""
         self._opened: deque[Cell] = deque()
         self._holding = 0
+        self._to_sort = math.ceil(total * (1 - LAST_PART)) if total else -1
+        """Cells until the rest is sorted; below 0, none is."""
+        self._begun: dict[int, float] = {}
+        """When each cell under way began (loop time, s), by its place."""
         self._landed = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._stop_token = stop_token
         stop_token.listen(self._landed.set)
 
@@ -82,6 +95,9 @@ class RowWatch(Iterator[Cell]):
             if self._begin(cell):
                 return cell
         while self._cells is not None and self._holding < MAX_HELD:
+            if self._to_sort == 0:
+                self._cells = iter(sorted(self._cells, key=self._quickness))
+            self._to_sort -= 1
             try:
                 cell = next(self._cells)
             except StopIteration:
@@ -105,6 +121,8 @@ class RowWatch(Iterator[Cell]):
         """Take note of an outcome: it opens or pauses its row, or lets another canary go."""
         row = self._state(cell)
         row.under_way -= 1
+        row.seconds += self._now() - self._begun.pop(cell.place)
+        row.landed += 1
         self._landed.set()
         if row.open or row.paused:
             return
@@ -146,7 +164,19 @@ class RowWatch(Iterator[Cell]):
             self._holding += 1
             return False
         row.under_way += 1
+        self._begun[cell.place] = self._now()
         return True
+
+    def _quickness(self, cell: Cell) -> float:
+        """Minus the seconds that the cells of its row have taken, on average."""
+        row = self._state(cell)
+        return -row.seconds / max(row.landed, 1)
+
+    def _now(self) -> float:
+        loop = self._loop
+        if loop is None:
+            loop = self._loop = asyncio.get_running_loop()
+        return loop.time()
 
     def _release(self, row: _RowState, count: int) -> None:
         for _ in range(min(count, len(row.held))):

@@ -107,9 +107,11 @@ class RunSession(LocalExecutor):
         if not self.has_canaries or assignment.mode == "replay":
             await self._work(cells, self._keep)
             return
+        whole = assignment.batches is None
         watch = RowWatch(
             cells,
             stop_token,
+            total=len(assignment.loaded.sweep) - assignment.folder.finished if whole else 0,
             canaries=assignment.loaded.file.top.max_cells or CANARIES,
             pauses=not assignment.keeps_going,
         )
