@@ -229,6 +229,11 @@ class Models(ModelDirectory):
         return min(max(math.ceil(CELLS_A_SLOT * sum(widths)), MIN_CELLS), MAX_CELLS)
 
     @property
+    def bills(self) -> bool:
+        """Whether some model that was prepared may cost money: it is on no server of the user's."""
+        return any(not entry(provider_of(model)).own for model in self._clients)
+
+    @property
     def busy(self) -> bool:
         """Whether calls wait for some model, or none of it is asked over the wire."""
         known = self.statistics().values()

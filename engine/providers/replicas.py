@@ -72,15 +72,17 @@ class Replicas(Provider):
         """settings: of the provider; each replica has the same at its own URL."""
         self._settings = settings
         self.replicas = tuple(replicas)
+        self._trusted: set[str] = set()
         self._checked: dict[str, asyncio.Task[None]] = {}
 
     async def __call__(self, call: Call) -> Reply:
         model = call.request.model
-        check = self._checked.get(model)
-        if check is None:
-            check = self._checked[model] = asyncio.create_task(self._check(model))
-        if not check.done() or check.exception() is not None:
+        if model not in self._trusted:
+            check = self._checked.get(model)
+            if check is None:
+                check = self._checked[model] = asyncio.create_task(self._check(model))
             await asyncio.shield(check)
+            self.trust(model)
         clock = asyncio.get_running_loop().time
         tried: set[Replica] = set()
         while True:
@@ -100,6 +102,10 @@ class Replicas(Provider):
                 return reply
             finally:
                 replica.in_flight -= 1
+
+    def trust(self, model: str) -> None:
+        """Take it that all endpoints serve a model."""
+        self._trusted.add(model)
 
     async def close(self) -> None:
         for check in self._checked.values():

@@ -1,5 +1,6 @@
 """Executors in this process: models behind a cache over the store."""
 
+import math
 from collections.abc import Awaitable, Callable, Iterable
 
 from ...cache.cache import Cache, CacheStatistics, Mode
@@ -10,7 +11,7 @@ from ..errors import Halt
 from ..models.router import Models
 from ..sweeps.sweep import Cell
 from ..system.garbage import YOUNG, gc_relaxed
-from .canaries import CANARIES, ComposedTwice, RowWatch
+from .canaries import CANARIES, FREE_PATIENCE, ComposedTwice, RowWatch
 from .executor import Assignment, Executor
 from .outcome import LandedCell, line
 from .run_folder import RunFolder
@@ -113,6 +114,7 @@ class RunSession(LocalExecutor):
             stop_token,
             total=len(assignment.loaded.sweep) - assignment.folder.finished if whole else 0,
             canaries=assignment.loaded.file.top.max_cells or CANARIES,
+            patience=math.inf if self.models.bills else FREE_PATIENCE,
             pauses=not assignment.keeps_going,
         )
 
