@@ -192,7 +192,14 @@ def closed_forms(kind: type[Protocol]) -> list[str]:
     ]
 
 
-TABLES = {"counted": counted, "known": known}
+def shared() -> str:
+    """What pairs of rows share, as Markdown."""
+    from tests.sharing import shared
+
+    return shared()
+
+
+TABLES = {"counted": counted, "shared": shared, "known": known}
 
 
 def written(name: str) -> str:
