@@ -3,7 +3,7 @@
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -123,7 +123,9 @@ class DiskStore(RowReader, Store):
         self._ahead.stop()
         self._write(_PUT, _rows(entries))
 
-    def keep_many(self, entries: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
+    def keep_many(
+        self, entries: Iterable[tuple[str, bytes]], done: Sequence[str] = ()
+    ) -> dict[str, bytes]:
         rows = _rows(entries)
         if self._write(_KEEP, rows) == len(rows):
             return {}

@@ -25,6 +25,7 @@ from ..errors import (
     RunFolderError,
     StoreFailed,
 )
+from ..providers.trust import addresses
 from ..reports.failures import failure_lines, passing
 from ..reports.report import is_saved, report, save_report
 from ..reports.results import collect
@@ -33,6 +34,7 @@ from ..runs.loaded_sweep import LoadedSweep
 from ..runs.observer import Observer, ProgressDisplay
 from ..runs.run import Run, RunOptions
 from ..runs.session import RunSession
+from ..runs.sources import read_sources, source_lines
 from ..runs.stores import shown_name, store_name
 from ..simulation.model import PREFIX
 from ..stop import StopToken
@@ -84,6 +86,10 @@ def _execute(
     if run.run_again:
         say(f"running {counted(run.run_again, 'failed cell')} again")
     say(_headline(run))
+    models = run.loaded.models
+    real = [model for model in run.loaded.sweep.models if not model.startswith(PREFIX)]
+    for line in addresses(map(models.settings_of, real)):
+        say(line)
     if not run.folder.finished:
         say(f"{leak_gate(run.loaded.sweep.problems).line} (oversight dataset check)")
     ran = not (run.folder.complete and is_saved(run.folder.path))
@@ -135,9 +141,21 @@ def _stopped(halt: Halt, run: Run, shown: Presentation) -> int:
     if run.awaited and not isinstance(halt, BatchesOut):
         say(f"out at the vendors, and staying there: {run.awaited}")
     _why_failed(run)
+    _caveats(run)
     say(f"run folder  {run.folder.path}")
     say(f"{_when(halt)}: {shown.again}")
     return halt_code(halt)
+
+
+def _caveats(run: Run) -> None:
+    """What the numbers rest on that the sweep file does not say."""
+    for line in source_lines(read_sources(run.folder.path)):
+        say(f"replies     {line}")
+    if taken := run.calls.taken:
+        say(
+            f"leases      {counted(taken, 'call')} taken over by another run while this one gave "
+            "no sign of life: they may have been paid twice"
+        )
 
 
 def _when(halt: Halt) -> str:
@@ -179,6 +197,7 @@ def _finished(run: Run, shown: Presentation, ran: bool, before: int) -> ExitCode
         paid = read_ledger(folder.path)
         say(f"asked       {asked(sum_usage(paid.values()))}")
         say_latency(paid)
+    _caveats(run)
     first = sweep.problems[0].id
     say(f"look closer {shlex.join(['oversight', 'show', str(folder.path), first])}")
     say(f"again       {shown.again}   (all from the store)")
