@@ -40,6 +40,7 @@ class Writer:
         self._gathering = False
         self._wrote = False
         self._closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def put(self, key: str, pack: Callable[[], bytes], leased: bool = False) -> bytes | None:
         """Returns once the entry is durable: None, or the value that was stored first and stays.
@@ -51,11 +52,15 @@ class Writer:
         """
         if self._closed:
             raise StoreError("the writer is closed: a reply came after the last commit")
-        durable: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+        loop = self._loop
+        if loop is None:
+            loop = self._loop = asyncio.get_running_loop()
+        durable: asyncio.Future[bytes | None] = loop.create_future()
         self._waiting.append((key, pack, durable))
         if leased:
             self._freeing.append(key)
-        self._start()
+        if not self._gathering:
+            self._start()
         return await durable
 
     def free(self, key: str) -> None:

@@ -17,7 +17,7 @@ from ..errors import Halt, RunFolderError, StoreFailed
 from ..models.router import RunPolicy
 from ..providers.retirements import today
 from .executor import Assignment, Batches, Executor, MakeExecutor
-from .loaded_sweep import LoadedSweep, run_folder
+from .loaded_sweep import ChangedCode, LoadedSweep, run_folder
 from .observer import Observer
 from .outcome import LandedCell, OutcomeRecord
 from .progress_file import ProgressNotes
@@ -26,6 +26,7 @@ from .run_folder import QUARANTINE, RunFolder, outcomes
 from .session import RunSession
 from .sources import note_sources
 from .stores import open_store, shown_name, store_name
+from .takeover import Taken, Takeover
 from .walk import require_abilities, require_service
 from .watermark import store_watermark
 from .workers import RETRIED_KINDS
@@ -52,6 +53,14 @@ class RunOptions:
     """Which part of a larger sweep this is, as `3/16`."""
     accept_empty: bool = False
     """Whether to go on, and pay again, where the store has lost replies that the run knew."""
+    keeps_going: bool = False
+    """Whether to go on with rows whose first cells all failed for one cause."""
+    changed_code: ChangedCode = "refuse"
+    """What becomes of a run that was made with other code."""
+    sources: tuple[Path, ...] | None = None
+    """The runs that cells are taken over from; None for the others in `runs/`."""
+    verify: int = 0
+    """How many of the cells that are taken over from a run are replayed first."""
     batches: Batches | None = None
     """Which missing cells are run, and when that is enough; None for all."""
 
@@ -69,6 +78,7 @@ class Run:
         folder: RunFolder,
         store: Store,
         run_again: int,
+        taken: Sequence[Taken] = (),
     ) -> None:
         self.loaded = loaded
         self.options = options
@@ -76,6 +86,8 @@ class Run:
         self.store = store
         self.run_again = run_again
         """How many cells had failed, and have no outcome any more."""
+        self.taken = taken
+        """What was taken over from other runs."""
         self._executor: Executor | None = None
         self._ledger: LedgerFile | None = None
         self._observers: Sequence[Observer] = ()
@@ -92,7 +104,13 @@ class Run:
         with (
             closing(open_store(named)) as store,
             run_folder(
-                loaded, options.folder, options.overrides, shown_name(named), options.part
+                loaded,
+                options.folder,
+                options.overrides,
+                shown_name(named),
+                options.part,
+                options.changed_code,
+                kept_in=store,
             ) as folder,
         ):
             asks = not folder.complete or folder.failed
@@ -100,7 +118,8 @@ class Run:
                 folder.check_store(len(store), named, store.id)
             # Who comes again may have mended what crashed, or what no model would answer.
             dropped = folder.forget_failures(None if options.retry_failed else RETRIED_KINDS)
-            yield cls(loaded, options, folder, store, dropped)
+            taken = _take_over(loaded, options, folder, store)
+            yield cls(loaded, options, folder, store, dropped, taken)
 
     async def execute(
         self, *observers: Observer, executor: MakeExecutor = RunSession
@@ -194,13 +213,20 @@ class Run:
                 paid.dollars + paid.doubtful,
                 folder.path / QUARANTINE,
             ),
-            REPLAY_LANES if options.mode == "replay" else self.loaded.file.top.lanes,
+            self._max_cells(),
             folder.id(),
             self._keep,
             before,
             self.run_again,
+            options.keeps_going,
             options.batches,
         )
+
+    def _max_cells(self) -> int:
+        if self.options.mode == "replay":
+            return REPLAY_LANES
+        loaded = self.loaded
+        return loaded.file.top.max_cells or loaded.models.cells_at_once(loaded.sweep.models)
 
     def _watermark(self, working: Executor) -> AbstractAsyncContextManager[None]:
         def added() -> int:
@@ -229,3 +255,16 @@ class Run:
         if cap is not None:
             return f"{dollars(spent)} of {dollars(cap)}"
         return dollars(spent) if spent else ""
+
+
+def _take_over(
+    loaded: LoadedSweep, options: RunOptions, folder: RunFolder, store: Store
+) -> Sequence[Taken]:
+    """Take over what other runs have. In a refresh, and without a store, every call is asked."""
+    if options.mode not in ("use", "replay") or folder.complete:
+        return ()
+    identity = loaded.models.identity_in(store)
+    takeover = Takeover(loaded.sweep, folder, store, identity, options.verify)
+    if options.sources is None:
+        return takeover.from_beside()
+    return takeover.from_runs(options.sources)

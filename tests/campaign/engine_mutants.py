@@ -32,7 +32,7 @@ ENGINE_MUTANTS: tuple[Mutant, ...] = (
             "return key in self._refreshed or self._was_refreshed(key)",
             "return key in self._refreshed",
         ),
-        ("if stored_at < self._refreshed_since:", "if stored_at <= self._refreshed_since:"),
+        ("return fresh", "return False"),
         ("self._recent.popitem(last=False)", "self._recent.popitem()"),
         ('replaces=mode == "refresh"', "replaces=False"),
         ("replace(reply, call=address) if older is None else", "replace(reply, call=address) or"),

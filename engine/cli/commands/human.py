@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 
@@ -39,7 +40,7 @@ from ..options import (
     set_option,
     store_option,
 )
-from ..output import say, show, show_json, typed
+from ..output import say, show, show_json, typed, width
 
 PORT = 7721
 PANEL = "raters"
@@ -52,6 +53,19 @@ MOST_LANES = 5_000
 @click.group(cls=NamedGroup)
 def command() -> None:
     """Seat people in a sweep, or have them judge its transcripts; print how well they agree."""
+
+
+def public_url(ctx: click.Context, param: click.Parameter, given: str) -> str:
+    """An origin, without a path: the pages lie at its root."""
+    parts = urlsplit(given)
+    if given and (parts.scheme not in ("http", "https") or not parts.netloc):
+        raise click.BadParameter(f"{given!r} is no address; write it as https://study.example.org")
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        raise click.BadParameter(
+            f"{given!r} has more than a host; have the proxy serve the pages at the root of one, "
+            f"as {parts.scheme}://{parts.netloc}"
+        )
+    return f"{parts.scheme}://{parts.netloc}" if given else ""
 
 
 @command.command()
@@ -102,6 +116,14 @@ def command() -> None:
 @seed_option
 @port_option(PORT)
 @host_option
+@click.option(
+    "--url",
+    metavar="URL",
+    default="",
+    callback=public_url,
+    help="Address under which raters open the pages, as https://study.example.org, where a proxy "
+    "or a tunnel stands before them.",
+)
 @click.option("--problems", type=click.IntRange(1), metavar="N", help="Only the first N problems.")
 @row_options
 @set_option
@@ -121,6 +143,7 @@ def serve(
     seed: int,
     port: int,
     host: str,
+    url: str,
     problems: int | None,
     parts: Parts,
     overrides: tuple[str, ...],
@@ -140,7 +163,7 @@ def serve(
     Exit codes are those of `oversight run`.
     """
     settings = DeskSettings(seed, budget, before, attention, 60 * return_after, repeat)
-    seating = Seating(settings, raters, host, port)
+    seating = Seating(settings, raters, host, port, url)
     path = Path(what)
     if path.is_file() and not is_run(path):
         if parts != Parts() or problems is not None or each > 1:
@@ -162,6 +185,7 @@ class Seating:
     raters: int
     host: str
     port: int
+    url: str = ""
 
 
 def _run_with_persons(sweep: Path, limit: int | None, options: RunOptions, seating: Seating) -> int:
@@ -184,8 +208,8 @@ def _run_with_persons(sweep: Path, limit: int | None, options: RunOptions, seati
             f"{sweep}: no seat has a person; write person/NAME for a model, or run it and "
             "have persons judge its transcripts: oversight human serve RUN"
         )
-    lanes = max(loaded.file.top.lanes, min(len(loaded.sweep), MOST_LANES))
-    top = replace(loaded.file.top, lanes=lanes)
+    known = loaded.file.top.max_cells or loaded.models.cells_at_once(loaded.sweep.models)
+    top = replace(loaded.file.top, max_cells=max(known, min(len(loaded.sweep), MOST_LANES)))
     loaded = replace(loaded, file=replace(loaded.file, top=top))
     desks: list[Desk] = []
 
@@ -195,7 +219,7 @@ def _run_with_persons(sweep: Path, limit: int | None, options: RunOptions, seati
         take_lock(persons)
         desk = seated_desk(loaded.models, persons, panels, seating.raters, seating.settings)
         desks.append(desk)
-        return (RaterPages(desk, seating.host, seating.port),)
+        return (RaterPages(desk, seating.host, seating.port, seating.url),)
 
     def session(assignment: Assignment) -> RunSession:
         return PersonsSession(assignment, desks[0].pool) if desks else RunSession(assignment)
@@ -251,7 +275,8 @@ def _judged_by_persons(
 
             async def work(ask: Ask) -> None:
                 nonlocal answered
-                async with RaterPages(desk, seating.host, seating.port).open():
+                pages = RaterPages(desk, seating.host, seating.port, seating.url)
+                async with pages.open():
                     calls = [call for call, _ in tasks.values()]
                     answered = await ask_persons(calls, ask, stop_token=opened.stop_token)
 
@@ -276,14 +301,13 @@ def _judged_by_persons(
 @json_option
 def status(run: Path, as_json: bool) -> None:
     """Print how far each rater of RUN is."""
-    from ...decisions.raters import rater_standings
-    from ...decisions.raters_text import standings_text
+    from ...decisions.raters import rater_standings, standings_finding
 
     found = rater_standings(run)
     if as_json:
         show_json(found)
     else:
-        show(standings_text(found))
+        show(standings_finding(found).text("text", width()))
 
 
 @command.command()
@@ -297,11 +321,7 @@ def agreement(run: Path, store: str | None, as_json: bool) -> None:
     each rater, Brier score, accuracy and calibration, what the transcript changed, and attention
     items passed. Where they judged finished transcripts, the judge of the run on the same ones.
     """
-    from ...decisions.raters import rater_agreement
-    from ...decisions.raters_text import agreement_json, agreement_text
+    from ...decisions.raters import agreement_finding, rater_agreement
 
     found = rater_agreement(run, store)
-    if as_json:
-        show_json(agreement_json(found))
-    else:
-        show(agreement_text(found))
+    show(agreement_finding(found).text("json" if as_json else "text", width()))

@@ -1,0 +1,167 @@
+"""The plain values of a record: what one row of each table holds, apart from how it is stored."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from ...cache.frozen import fast_init
+from ...cache.reply import Outcome, ToolCall
+from ...protocols.question import Problem
+from ...protocols.transcript import Failure, Verdict
+
+Origin: TypeAlias = Literal["unknown", "new", "stored", "batch", "person", "taken over"]
+"""Where a reply came from when its cell was recorded: paid for then, or in the store already."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedProblem:
+    """A question of the run. Its place in the list is its number."""
+
+    problem: Problem
+    digest: str
+    """sha256 of the problem in canonical JSON, 64 hex digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRow:
+    """A protocol with its roles."""
+
+    kind: str
+    agent: str
+    judge: str
+    address: str = ""
+    """Digest of the settings of protocol, agent and judge, 64 hex digits."""
+    label: str = ""
+    """What tables call the row; empty: by its names."""
+    code: str = ""
+    """Digest of the code that this row can reach."""
+    prompts: str = ""
+    """Digest of the words that its seats read."""
+    settings: str = ""
+    """Its settings as JSON, where the run has no grid beside the record."""
+    source: str = ""
+    """The user's files that its code is in: JSON, by path."""
+    registration: str = ""
+    """Digest of the registration that it belongs to."""
+    owner: str = ""
+    tags: tuple[str, ...] = ()
+
+
+@fast_init
+@dataclass(frozen=True)
+class CallCost:
+    """What a call took. It may differ between two runs of one sweep."""
+
+    identity: str = ""
+    """The endpoint's."""
+    served: str = ""
+    """The model that the provider says answered."""
+    stop_reason: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    dollars: float | None = None
+    """None where no price was known."""
+    origin: Origin = "unknown"
+    at: int | None = None
+    """When it was recorded, in seconds since 1970; for a reply from the store, when it was stored,
+    or None where that was not looked up."""
+
+
+NOT_KNOWN = CallCost()
+
+VERDICT = "verdict"
+"""Role of the judgements that a verdict is made of."""
+
+
+@fast_init
+@dataclass(frozen=True)
+class RecordedCall:
+    """A call that a cell asked, and its reply."""
+
+    address: str
+    model: str
+    role: str = ""
+    """What the reply was for: `speech`, `draft`, `rating`, `judgement`, or the name of a form."""
+    seat: str = ""
+    """Who was asked, as everyone calls it: `Debater A`."""
+    heard: int = 0
+    """How many turns the reader had before it."""
+    draw: tuple[int, ...] = ()
+    text: str = ""
+    outcome: Outcome = "ok"
+    tool_calls: tuple[ToolCall, ...] = ()
+    cost: CallCost = NOT_KNOWN
+
+
+@fast_init
+@dataclass(frozen=True)
+class RecordedJudgement:
+    """What a judge believed on the way to a verdict: after a draft, after a round, of a statement.
+
+    What the verdict itself was made of stands in `Verdict.judgements`.
+    """
+
+    role: str
+    """What it was asked for: `rating` of a draft, or `belief`."""
+    judge: str
+    heard: int
+    """How many turns it had heard."""
+    probs: tuple[float, ...] = ()
+    """Of the question's answers; of a statement, whether it holds and whether not. Empty if it
+    could not be read."""
+    about: str = ""
+    """Address of the call behind the last turn that it heard: of the draft, for a rating."""
+    side: str = ""
+    """Label of the answer that the judgement is about, where there is one."""
+    statement: str = ""
+    """The statement judged; empty: which answer is right."""
+    captured: float = 1.0
+    text: str = ""
+    """The judge's words; of the first reply, where there were several."""
+    calls: tuple[str, ...] = ()
+    """Addresses of the replies behind it."""
+    error: str = ""
+    """Why it could not be read; empty if it could."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotRun:
+    """Why a world was left out on purpose."""
+
+    reason: str
+
+
+@fast_init
+@dataclass(frozen=True)
+class RecordedCell:
+    """One world of one problem in one row, with all that was asked, said and believed in it."""
+
+    place: int
+    """Index in the sweep, from 0."""
+    id: str
+    """16 hex digits, as in `outcomes.jsonl`."""
+    row: int
+    """Number of its row, from 0."""
+    problem: int
+    """Number of its problem, from 0."""
+    side: int
+    """Place of the answer that was argued for, from 0."""
+    draw: int
+    outcome: Verdict | Failure | NotRun
+    """A verdict has its transcript, judgements, measures and redraws."""
+    calls: tuple[RecordedCall, ...] = ()
+    """Every call that it asked, once, in canonical order: by turns heard, role, seat, draw, step
+    and address, never by time."""
+    judgements: tuple[RecordedJudgement, ...] = ()
+    """What judges believed on the way, in the same order."""
+    rewards: str = ""
+    """What each seat earned, as JSON; empty where nothing was computed."""
+    included: bool | None = None
+    """Whether it counts in the tables; None: nobody said."""
+    why: str = ""
+    """Why it is left out, or kept in spite of something."""
+
+    @property
+    def failed(self) -> bool:
+        return isinstance(self.outcome, Failure)

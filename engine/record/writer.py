@@ -1,0 +1,197 @@
+"""The one writer of a record: whole cells in one transaction, each text, call and turn once."""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import orjson
+
+from ...cache.address import value_address
+from ...protocols.question import Problem
+from .capture import CapturedCell
+from .numbering import Numbering, Values
+from .schema import INDEXES, faulty, open_to_write
+from .tables import RecordTables
+from .texts import FIRST_DICTIONARY, TRAINED_ON, Packer, train
+from .values import RecordedCell, RecordedRow
+
+
+class RecordWriter:
+    """Writes a record. What it was given is in the file once `write` returns: kill -9 loses none.
+
+    One thread at a time may use it. RunFolderError for a file that cannot be written or is no
+    record of ours; what a failed `write` was given is not in the file, and may be given again.
+    """
+
+    def __init__(
+        self,
+        file: Path,
+        problems: Sequence[Problem],
+        rows: Sequence[RecordedRow],
+        meta: Mapping[str, str | int | float] = {},
+    ) -> None:
+        """Open the record of a run, or make it; what it is about is recorded where it is not yet.
+
+        meta: more about the run, by name.
+        """
+        self.file = file
+        self._answers = [each.question.answers for each in problems]
+        self._packer = Packer()
+        self._samples: list[tuple[int, bytes]] = []
+        """Texts that a dictionary is to be trained on, with their numbers."""
+        self._sampled = 0
+        self._db = open_to_write(file)
+        try:
+            self._restore()
+            with self._transaction():
+                self._describe(problems, rows, meta)
+        except BaseException:
+            self._db.close()
+            raise
+
+    def close(self) -> None:
+        self._db.close()
+
+    @property
+    def tables(self) -> RecordTables:
+        """What is in the file, to be read in the writer's thread."""
+        return RecordTables(self._db, self.file)
+
+    def write(self, cells: Iterable[RecordedCell | CapturedCell]) -> None:
+        """Record cells, each in place of what was known of it, in one transaction."""
+        numbering = self._numbering
+        with self._transaction():
+            for cell in cells:
+                if isinstance(cell, CapturedCell):
+                    cell = cell.recorded(numbering.calls_of(cell.problem))
+                numbering.add(cell)
+            self._insert()
+
+    def forget(self, places: Iterable[int]) -> None:
+        """Delete cells, so that they are run again. What they asked stays."""
+        with self._transaction():
+            self._db.executemany("DELETE FROM cells WHERE place=?", ((each,) for each in places))
+
+    def set(self, name: str, value: str | int | float) -> None:
+        """Record something about the run."""
+        with self._transaction():
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES(?,?)", (name, value))
+
+    def settle(self) -> None:
+        """Nothing more is to be run: make the indexes that readers use, and empty the log."""
+        with self._transaction():
+            for statement in INDEXES:
+                self._db.execute(statement)
+        try:
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.Error as exc:
+            raise faulty(self.file, exc) from exc
+
+    def _describe(
+        self,
+        problems: Sequence[Problem],
+        rows: Sequence[RecordedRow],
+        meta: Mapping[str, str | int | float],
+    ) -> None:
+        self._db.executemany("INSERT OR REPLACE INTO meta VALUES(?,?)", meta.items())
+        known = self._db.execute("SELECT count(*) FROM problems").fetchone()[0]
+        passages: dict[str, int] = {}
+        described: list[Values] = []
+        for number, each in enumerate(problems[known:], known):
+            question = each.question
+            if question.passage and question.passage not in passages:
+                passages[question.passage] = self._numbering.new_text(question.passage)
+            bare = replace(each, question=question.without_passage())
+            body = self._numbering.new_text(msgspec.json.encode(bare).decode())
+            passage = passages.get(question.passage)
+            digest = bytes.fromhex(value_address(each))
+            described.append((number, each.id, digest, body, passage))
+        self._numbering.rows["problems"] = described
+        self._numbering.rows["rows"] = [_row(number, row) for number, row in enumerate(rows)]
+        self._insert()
+
+    def _insert(self) -> None:
+        """Write the collected rows."""
+        numbering = self._numbering
+        self._db.executemany(
+            "INSERT INTO texts VALUES(?,?)",
+            [(number, self._packer.pack(text)) for number, text in numbering.texts],
+        )
+        for table, rows in numbering.rows.items():
+            if rows:
+                places = ",".join("?" * len(rows[0]))
+                self._db.executemany(f"INSERT OR REPLACE INTO {table} VALUES({places})", rows)
+        if not self._packer.trained:
+            self._sample(numbering.texts)
+        numbering.taken()
+
+    def _sample(self, texts: Iterable[tuple[int, str]]) -> None:
+        """Train a dictionary once there is enough text, and pack all of it again."""
+        for number, text in texts:
+            self._samples.append((number, text.encode()))
+            self._sampled += len(text)
+        if self._sampled < TRAINED_ON:
+            return
+        dictionary = train([text for _, text in self._samples])
+        samples, self._samples, self._sampled = self._samples, [], 0
+        if dictionary is None:
+            return
+        self._db.execute("INSERT INTO dictionaries VALUES(?,?)", (FIRST_DICTIONARY, dictionary))
+        self._packer.use(dictionary, FIRST_DICTIONARY)
+        self._db.executemany(
+            "UPDATE texts SET body=? WHERE text=?",
+            [(self._packer.pack(text.decode()), number) for number, text in samples],
+        )
+
+    def _restore(self) -> None:
+        """Begin from what is in the file."""
+        tables = self.tables
+        try:
+            self._numbering = Numbering(self._db, tables.text, self._answers)
+            newest = self._db.execute(
+                "SELECT * FROM dictionaries ORDER BY dictionary DESC LIMIT 1"
+            ).fetchone()
+            self._samples, self._sampled, self._packer = [], 0, Packer()
+            if newest is None:
+                for number, text in tables.texts():
+                    self._samples.append((number, text.encode()))
+                    self._sampled += len(text)
+            else:
+                self._packer.use(newest[1], newest[0])
+        except sqlite3.Error as exc:
+            raise faulty(self.file, exc) from exc
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            yield
+            self._db.execute("COMMIT")
+        except BaseException as exc:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            # What was numbered for this transaction is not there.
+            self._restore()
+            if isinstance(exc, sqlite3.Error):
+                raise faulty(self.file, exc) from exc
+            raise
+
+
+def _row(number: int, row: RecordedRow) -> Values:
+    digests = [bytes.fromhex(each) or None for each in (row.address, row.code, row.prompts)]
+    return (
+        number,
+        row.kind,
+        row.agent,
+        row.judge,
+        row.label or None,
+        *digests,
+        row.settings or None,
+        row.source or None,
+        bytes.fromhex(row.registration) or None,
+        row.owner or None,
+        orjson.dumps(row.tags).decode() if row.tags else None,
+    )
