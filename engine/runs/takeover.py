@@ -128,10 +128,11 @@ class Takeover:
         grid, ours = RunReader(source).sweep, self.sweep
         numbers = {problem.id: number for number, problem in enumerate(ours.problems)}
         names = [_names(row.kind, row.agent, row.judge) for row in ours.rows]
+        size = grid.size
         # Neighbouring lines are of one problem.
         about = lru_cache(64)(lambda number: joined_digest(settled_address(ours.problems[number])))
         for line, record in recorded_lines(source):
-            if not 0 <= record.place < grid.size or not _lasts(record):
+            if not 0 <= record.place < size or not _lasts(record):
                 continue
             row, number = rows.get(grid.row_at(record.place)), numbers.get(record.problem)
             if row is None or number is None or not 0 <= record.draw < ours.draws:
