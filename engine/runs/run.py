@@ -53,6 +53,8 @@ class RunOptions:
     """Which part of a larger sweep this is, as `3/16`."""
     accept_empty: bool = False
     """Whether to go on, and pay again, where the store has lost replies that the run knew."""
+    keeps_going: bool = False
+    """Whether to go on with rows whose first cells all failed for one cause."""
     changed_code: ChangedCode = "refuse"
     """What becomes of a run that was made with other code."""
     sources: tuple[Path, ...] | None = None
@@ -202,13 +204,20 @@ class Run:
                 paid.dollars + paid.doubtful,
                 folder.path / QUARANTINE,
             ),
-            REPLAY_LANES if options.mode == "replay" else self.loaded.file.top.lanes,
+            self._max_cells(),
             folder.refreshing(int(time.time())) if refresh else None,
             self._keep,
             before,
             self.run_again,
+            options.keeps_going,
             options.batches,
         )
+
+    def _max_cells(self) -> int:
+        if self.options.mode == "replay":
+            return REPLAY_LANES
+        loaded = self.loaded
+        return loaded.file.top.max_cells or loaded.models.cells_at_once(loaded.sweep.models)
 
     def _watermark(self, working: Executor) -> AbstractAsyncContextManager[None]:
         held = len(self.store)

@@ -10,8 +10,6 @@ import click
 from ....cache.cache import Mode
 from ...accounting.prices import listed, load_prices
 from ...batches.terms import BatchTerms, Then
-from ...decisions.sequential import SequentialDesign
-from ...decisions.statement import read_direction, read_precision
 from ...display.quantity import counted
 from ...fleet.executor_choice import Workers, executor_for
 from ...models.router import RunPolicy
@@ -74,6 +72,11 @@ def _seconds(ctx: click.Context, param: click.Parameter, given: str | None) -> f
     "--accept-empty",
     is_flag=True,
     help="Go on although the store has lost replies, and pay for them again.",
+)
+@click.option(
+    "--keep-going",
+    is_flag=True,
+    help="Go on with rows whose first cells all failed for one cause, which are paused otherwise.",
 )
 @click.option(
     "--workers",
@@ -160,6 +163,7 @@ def command(
     max_cost: float | None,
     prices: Path | None,
     accept_empty: bool,
+    keep_going: bool,
     workers: Workers,
     ray: str,
     part: str,
@@ -204,10 +208,13 @@ def command(
     file = read_sweep_file(sweep, overrides, limit)
     opened = load_sweep(SweepPart.read(part).of(file) if part else file)
     design = None
-    if until is not None:
-        design = SequentialDesign(opened.sweep, read_precision(until), score)
-    elif stop_when is not None:
-        design = SequentialDesign(opened.sweep, read_direction(stop_when), score)
+    if until is not None or stop_when is not None:
+        # Imported here, with numpy: nothing before the first request of other runs needs it.
+        from ...decisions.sequential import SequentialDesign
+        from ...decisions.statement import read_direction, read_precision
+
+        aim = read_precision(until) if until is not None else read_direction(str(stop_when))
+        design = SequentialDesign(opened.sweep, aim, score)
     for note in opened.file.notes:
         say(note)
     terms = BatchTerms(batch, not no_wait, patience, then)
@@ -235,6 +242,7 @@ def command(
         load_prices(prices) if prices else None,
         part,
         accept_empty,
+        keep_going,
         "adopt" if adopt_code else "refuse",
         tuple(map(folder_named, sources)) if sources else None,
         verify,
