@@ -116,9 +116,10 @@ class Run:
             asks = not folder.complete or folder.failed
             if options.mode in ("use", "replay") and asks and not options.accept_empty:
                 folder.check_store(len(store), named, store.id)
+            # It may make the record of a new run, so that this comes before that is opened.
+            taken = _take_over(loaded, options, folder, store)
             # Who comes again may have mended what crashed, or what no model would answer.
             dropped = folder.forget_failures(None if options.retry_failed else RETRIED_KINDS)
-            taken = _take_over(loaded, options, folder, store)
             yield cls(loaded, options, folder, store, dropped, taken)
 
     async def execute(
