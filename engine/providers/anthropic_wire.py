@@ -11,7 +11,7 @@ from ..errors import ModelNotFound
 from .capabilities import Abilities, abilities
 from .limit_headers import INPUT_AND_OUTPUT, HeaderLimits, instant_limits
 from .payload import brief, compact, count, foreign, given_json, text
-from .prompt_cache import kept_prefix, leading, parts
+from .prompt_cache import kept_prefix, leading, marked_parts
 from .wire import Headers, Wire
 
 _OUTCOMES: dict[str, Outcome] = {
@@ -69,7 +69,9 @@ class AnthropicWire(Wire):
         if self.version_in_body:
             body["anthropic_version"] = self.version
         if system:
-            blocks: list[dict[str, Any]] = [{"type": "text", "text": part} for part in parts(call)]
+            blocks: list[dict[str, Any]] = [
+                {"type": "text", "text": part} for part in marked_parts(call)
+            ]
             if kept_prefix(call) is not None:
                 # The problem's calls read the first, and those of one protocol the last.
                 for block in (blocks[0], blocks[-1]):

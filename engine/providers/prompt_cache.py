@@ -35,14 +35,14 @@ def kept_prefix(call: Call) -> tuple[tuple[ToolSpec, ...], str] | None:
     if not least:
         return None
     begun = ""
-    for part in parts(call):
+    for part in marked_parts(call):
         begun += part
         if len(begun) >= least:
             return call.tools, begun
     return None
 
 
-def parts(call: Call) -> list[str]:
+def marked_parts(call: Call) -> list[str]:
     """The leading system text, cut behind what all calls about the problem share."""
     texts = [message.text for message in leading(call)]
     if not texts:
