@@ -18,6 +18,7 @@ from ...decisions.statement import read_pair
 from ...display.quantity import counted, short
 from ...display.table import Table, as_text
 from ...planning.estimate import Cost, ModelPlan, Pace, Plan, plan_sweep
+from ...planning.guarantees import guarantee_lines, guarantees
 from ...planning.reasoning import cramped
 from ...providers.catalogue import provider_of
 from ...runs.loaded_sweep import open_sweep
@@ -129,12 +130,14 @@ def command(
                 )
             )
     gate = leak_gate(opened.sweep.problems).line
+    claims = guarantees(row.protocol for row in opened.sweep.rows)
     if as_json:
         told: dict[str, object] = {
             "plan": plan,
             "cost": plan.cost,
             "pace": plan.pace,
             "leak_gate": gate,
+            "guarantees": claims,
             "retirements": opened.models.retirements(opened.sweep.models),
         }
         told |= {"power": power_finding(needs).plain()} if needs else {}
@@ -147,7 +150,7 @@ def command(
     show("")
     ending = [f"{told}: name another" for told in opened.models.retirements(opened.sweep.models)]
     notes = (*_notes(sweep, plan, ending), *cramped(opened.sweep), *opened.file.notes)
-    show("\n".join(notes))
+    show("\n".join((*notes, *guarantee_lines(claims))))
 
 
 def _headline(sweep: Path, plan: Plan, gate: str) -> str:
