@@ -1,28 +1,31 @@
 """Executors in this process: models behind a cache over the store."""
 
-from collections.abc import Awaitable, Iterable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
 
 from ...cache.cache import Cache, CacheStatistics, Mode
 from ...cache.store import Store
 from ...protocols.transcript import Failure
 from ..accounting.ledger import Ledger, UsageTotals
+from ..display.quantity import counted
 from ..errors import Halt
 from ..models.router import Models
 from ..sweeps.sweep import Cell
 from ..system.garbage import YOUNG, gc_relaxed
+from .canaries import CANARIES, ComposedTwice, RowWatch
 from .executor import Assignment, Executor
 from .outcome import LandedCell, line
 from .run_folder import RunFolder
-from .scheduler import CellOutcome, attempt
+from .scheduler import CellOutcome
+from .sources import Sources
+from .stores import hurry_when_interrupted
 from .workers import run_workers
 
 
 class LocalExecutor(Executor):
     """Base of the executors that ask models from this process."""
 
-    def __init__(
-        self, models: Models, store: Store, mode: Mode = "use", refreshed_since: int | None = None
-    ) -> None:
+    def __init__(self, models: Models, store: Store, mode: Mode = "use", run_id: str = "") -> None:
         """models: prepared; `close` closes them."""
         self.models = models
         self.cache = Cache(
@@ -30,11 +33,16 @@ class LocalExecutor(Executor):
             models,
             identity=models.identity_in(store),
             mode=mode,
-            refreshed_since=refreshed_since,
+            origin=models.origin,
+            run_id=run_id,
         )
 
     async def close(self) -> None:
         await self.models.close()
+
+    @property
+    def sources(self) -> Sources:
+        return self.cache.sources
 
     @property
     def statistics(self) -> CacheStatistics:
@@ -44,7 +52,12 @@ class LocalExecutor(Executor):
         return self.models.accounts()
 
     def lines(self) -> tuple[str, ...]:
-        return self.models.lines()
+        held = Counter(self.cache.holders.values())
+        told = (
+            f"{counted(calls, 'call')} waited for: {holder} is paying"
+            for holder, calls in held.items()
+        )
+        return (*self.models.lines(), *told)
 
     @property
     def in_flight(self) -> int:
@@ -58,16 +71,20 @@ class LocalExecutor(Executor):
 class RunSession(LocalExecutor):
     """One session of a run, from its start or resume to its end or its stop."""
 
+    has_canaries = True
+    """Whether each row begins with a few cells; see `RowWatch`."""
+
     young = YOUNG
     """Threshold of the garbage collector's youngest generation, in objects."""
 
     def __init__(self, assignment: Assignment) -> None:
         loaded = assignment.loaded
         loaded.models.prepare(loaded.sweep.roles, assignment.policy)
-        super().__init__(
-            loaded.models, assignment.store, assignment.mode, assignment.refreshed_since
-        )
+        super().__init__(loaded.models, assignment.store, assignment.mode, assignment.run_id)
         self._assignment = assignment
+        hurry_when_interrupted(assignment.store, loaded.stop_token)
+        self._twice = ComposedTwice(self.cache)
+        self._under_way = 0
 
     async def run(self) -> Halt | None:
         assignment, stop_token = self._assignment, self._assignment.loaded.stop_token
@@ -81,18 +98,66 @@ class RunSession(LocalExecutor):
                         break
         return None if folder.complete else stop_token.halt
 
+    @property
+    def max_cells(self) -> int:
+        """Cells that may be under way now."""
+        assignment = self._assignment
+        if assignment.loaded.file.top.max_cells is not None or assignment.mode == "replay":
+            return assignment.lanes
+        # Slots that a server has stated since the run began count too.
+        return self.models.cells_at_once(assignment.loaded.sweep.models)
+
+    def lines(self) -> tuple[str, ...]:
+        lines = super().lines()
+        if self._under_way >= self.max_cells and not self.models.busy:
+            lines = (*lines, f"limited by max_cells {self.max_cells:,}: the models have free slots")
+        return lines
+
     async def _attempt_all(self, cells: Iterable[Cell]) -> None:
-        await run_workers(
+        assignment, stop_token = self._assignment, self._assignment.loaded.stop_token
+        if not self.has_canaries or assignment.mode == "replay":
+            await self._work(cells, self._keep)
+            return
+        watch = RowWatch(
             cells,
-            self._attempt,
-            self._keep,
-            lanes=self._assignment.lanes,
-            stop_token=self._assignment.loaded.stop_token,
-            waits=lambda: self.cache.waits,
+            stop_token,
+            canaries=assignment.loaded.file.top.max_cells or CANARIES,
+            pauses=not assignment.keeps_going,
         )
 
+        def keep(cell: Cell, outcome: CellOutcome) -> None:
+            self._keep(cell, outcome)
+            watch.landed(cell, outcome)
+
+        await self._work(watch, keep, watch.more)
+        if (paused := watch.paused()) is not None:
+            stop_token.stop(paused)
+
+    async def _work(
+        self,
+        cells: Iterable[Cell],
+        keep: Callable[[Cell, CellOutcome], None],
+        more: Callable[[], Awaitable[bool]] | None = None,
+    ) -> None:
+        await run_workers(
+            cells,
+            self._counted,
+            keep,
+            lanes=lambda: self.max_cells,
+            stop_token=self._assignment.loaded.stop_token,
+            waits=lambda: self.cache.waits,
+            more=more,
+        )
+
+    async def _counted(self, cell: Cell) -> CellOutcome:
+        self._under_way += 1
+        try:
+            return await self._attempt(cell)
+        finally:
+            self._under_way -= 1
+
     def _attempt(self, cell: Cell) -> Awaitable[CellOutcome]:
-        return attempt(cell, self.cache)
+        return self._twice(cell)
 
     def _all_missing(self, folder: RunFolder) -> Iterable[Iterable[Cell]]:
         yield (c for c in self._assignment.loaded.sweep.cells() if not folder.has(c.place))

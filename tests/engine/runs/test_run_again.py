@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from oversight.cache.disk import ReadOnlyStore
-from oversight.engine.reports.report import FORMATS
+from oversight.engine.reports.formats import FORMATS
 from oversight.engine.runs.run_folder import outcomes
 from tests.command_line import ROOT, Command
 from tests.disks import read_only
