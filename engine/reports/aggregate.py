@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 
-from ...protocols.judges.logprob import ENOUGH
+from ...protocols.doubts import ENOUGH
 from ...protocols.scores import TIE
 from ...protocols.scoring.arrays import Flags, Floats
 from ...protocols.scoring.sample import Sample
@@ -116,5 +116,6 @@ def _is_doubtful(record: OutcomeRecord) -> bool:
     return (
         record.failure is not None
         or (bool(record.counts) and any(map(record.counts.get, DOUBTS)))
+        or bool(record.bounds)
         or (record.captured is not None and record.captured < ENOUGH)
     )

@@ -9,7 +9,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...protocols.judges.logprob import ENOUGH
+from ...protocols.doubts import ENOUGH
 from ...protocols.scoring.inference import FEW_CLUSTERS, PARTS, Estimate
 from ...protocols.scoring.trend import Configuration, NoSlope, Slope, split_half_trend, trend
 from ...protocols.scoring.worlds import BETAS, beta_name

@@ -19,6 +19,7 @@ from ...decisions.statement import read_pair
 from ...display.quantity import counted, short
 from ...display.table import Table, as_text
 from ...planning.estimate import Cost, ModelPlan, Pace, Plan, plan_sweep
+from ...planning.guarantees import guarantee_lines, guarantees
 from ...planning.reasoning import cramped
 from ...planning.sharing import Sharing, sharing_of
 from ...providers.catalogue import provider_of
@@ -146,12 +147,14 @@ def command(
         asyncio.run(sharing_of(opened.sweep, opened.models.simulated)) if with_sharing else None
     )
     gate = leak_gate(opened.sweep.problems).line
+    claims = guarantees(row.protocol for row in opened.sweep.rows)
     if as_json:
         told: dict[str, object] = {
             "plan": plan,
             "cost": plan.cost,
             "pace": plan.pace,
             "leak_gate": gate,
+            "guarantees": claims,
             "retirements": opened.models.retirements(opened.sweep.models),
         }
         told |= {"power": power_finding(needs).plain()} if needs else {}
@@ -168,7 +171,7 @@ def command(
     show("")
     ending = [f"{told}: name another" for told in opened.models.retirements(opened.sweep.models)]
     notes = (*_notes(sweep, plan, ending), *cramped(opened.sweep), *opened.file.notes)
-    show("\n".join(notes))
+    show("\n".join((*notes, *guarantee_lines(claims))))
 
 
 def _pilot(word: str) -> RunRows | Path:

@@ -96,14 +96,13 @@ def settings(name: str) -> list[dict[str, object]]:
 
 def made(name: str, agent: object, judge: Judge) -> list[Protocol]:
     found = []
+    own = {field.name for field in fields(PROTOCOLS[name])}
+    roles = {"judge": judge} | ({"agent": agent} if "agent" in own else {})
     for each in settings(name):
         try:
-            protocol = plain(PROTOCOLS[name], **each)
+            found.append(replace(plain(PROTOCOLS[name], **each), **roles))
         except ValueError:
             continue  # a combination that the mechanism refuses
-        own = {field.name for field in fields(protocol)}
-        roles = {"judge": judge} | ({"agent": agent} if "agent" in own else {})
-        found.append(replace(protocol, **roles))
     return found
 
 
