@@ -1,6 +1,7 @@
 """Running a sweep under a terminal: progress, signals, the report, and how to go on."""
 
 import asyncio
+import re
 import shlex
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -27,11 +28,13 @@ from ..errors import (
     RunFolderError,
     StoreFailed,
 )
+from ..providers.trust import addresses
 from ..runs.executor import MakeExecutor
 from ..runs.loaded_sweep import LoadedSweep
 from ..runs.observer import Observer, ProgressDisplay
 from ..runs.run import Run, RunOptions
 from ..runs.session import RunSession
+from ..runs.sources import read_sources, source_lines
 from ..runs.stores import shown_name, store_name
 from ..simulation.model import PREFIX
 from ..stop import StopToken
@@ -92,6 +95,10 @@ def _execute(
         verified = f", {counted(taken.verified, 'cell')} verified" if taken.verified else ""
         say(f"taken over from {taken.source}: {counted(taken.cells, 'cell')}{verified}")
     say(_headline(run))
+    models = run.loaded.models
+    real = [model for model in run.loaded.sweep.models if not model.startswith(PREFIX)]
+    for line in addresses(map(models.settings_of, real)):
+        say(line)
     ran = not (run.folder.complete and _has_report(run.folder.path))
     if run.folder.complete:
         say(f"already complete: {counted(run.folder.finished, 'cell')}, all with outcomes")
@@ -145,9 +152,29 @@ def _stopped(halt: Halt, run: Run, shown: Presentation) -> int:
     if run.awaited and not isinstance(halt, BatchesOut):
         say(f"out at the vendors, and staying there: {run.awaited}")
     _why_failed(run)
+    _caveats(run)
     say(f"run folder  {run.folder.path}")
-    say(f"{_when(halt)}: {shown.again}")
+    say(f"{_when(halt)}: {_again(halt, shown.again)}")
     return halt_code(halt)
+
+
+def _again(halt: Halt, typed: str) -> str:
+    """The command that goes on; where the budget was reached, with the cap that it names."""
+    enough = re.search(r"--max-cost ([\d.]+)$", str(halt))
+    if not isinstance(halt, BudgetReached) or enough is None:
+        return typed
+    return re.sub(r"--max-cost[ =]\S+", f"--max-cost {enough[1]}", typed)
+
+
+def _caveats(run: Run) -> None:
+    """What the numbers rest on that the sweep file does not say."""
+    for line in source_lines(read_sources(run.folder.path)):
+        say(f"replies     {line}")
+    if taken := run.calls.taken:
+        say(
+            f"leases      {counted(taken, 'call')} taken over by another run while this one gave "
+            "no sign of life: they may have been paid twice"
+        )
 
 
 def _when(halt: Halt) -> str:
@@ -194,6 +221,7 @@ def _finished(run: Run, shown: Presentation, ran: bool, before: int) -> ExitCode
         paid = read_ledger(folder.path)
         say(f"asked       {asked(sum_usage(paid.values()))}")
         say_latency(paid)
+    _caveats(run)
     first = sweep.problems[0].id
     say(f"look closer {shlex.join(['oversight', 'show', str(folder.path), first])}")
     say(f"again       {shown.again}   (all from the store)")
