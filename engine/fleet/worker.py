@@ -18,7 +18,7 @@ from ..models.router import RunPolicy
 from ..runs.loaded_sweep import load_sweep
 from ..runs.outcome import LandedCell, line
 from ..runs.scheduler import CellOutcome, run_cells
-from ..runs.stores import open_store
+from ..runs.stores import hurry_when_interrupted, open_store
 from ..simulation.model import PREFIX
 from ..sweeps.code import combined, row_codes
 from ..sweeps.sweep import Cell, Sweep
@@ -68,7 +68,8 @@ class Worker:
             self._models,
             identity=self._models.identity_in(self._store),
             mode=setup.mode,
-            refreshed_since=setup.refreshed_since,
+            origin=self._models.origin,
+            run_id=setup.run_id,
         )
         self._budget = self._models.budget
         self._cells = _CellQueue(loaded.sweep, self._begun)
@@ -91,6 +92,7 @@ class Worker:
             self._budget.on_lacking(self._report_if_urgent)
         self.stop_token.listen(self._report_if_urgent)
         self.stop_token.listen(self._work.set)
+        hurry_when_interrupted(self._store, self.stop_token)
         self._running = asyncio.create_task(self._run())
 
     def order(self, orders: Orders) -> Acknowledgement:
@@ -171,6 +173,7 @@ class Worker:
             budget.wants,
             tuple(Pause(model, max(until - now, 0.0)) for model, until in pauses.items()),
             None if reported else self.stop_token.halt,
+            dict(self._cache.sources),
         )
 
     @property

@@ -1,6 +1,5 @@
 """A run: one sweep in its folder, over its store; started or resumed."""
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from .progress_file import ProgressNotes
 from .replay import REPLAY_LANES
 from .run_folder import QUARANTINE, RunFolder, outcomes
 from .session import RunSession
+from .sources import note_sources
 from .stores import open_store, shown_name, store_name
 from .takeover import Taken, Takeover
 from .walk import require_abilities, require_service
@@ -151,12 +151,22 @@ class Run:
                     halt = self._settled()
         finally:
             await working.close()
+            self._note_sources(working)
             if loaded.stop_token.halt is not None:
                 loaded.stop_token.halt.unsaved = working.statistics.unsaved
         if halt is None and isinstance(loaded.stop_token.halt, StoreFailed):
             # The last note in the folder failed, after the last outcome.
             return loaded.stop_token.halt
         return halt
+
+    def _note_sources(self, working: Executor) -> None:
+        models = self.loaded.models
+        try:
+            note_sources(
+                self.folder.path, working.sources, lambda model: models.settings_of(model).base_url
+            )
+        except RunFolderError as fault:
+            self.loaded.stop_token.stop(StoreFailed(str(fault)))
 
     def snapshot(self) -> Snapshot:
         """The current state of the run."""
@@ -193,7 +203,6 @@ class Run:
         """before: what earlier sessions paid; what they may have paid counts towards the cap."""
         options, folder = self.options, self.folder
         paid = sum_usage(before.values())
-        refresh = options.mode == "refresh"
         return Assignment(
             self.loaded,
             folder,
@@ -206,7 +215,7 @@ class Run:
                 folder.path / QUARANTINE,
             ),
             self._max_cells(),
-            folder.refreshing(int(time.time())) if refresh else None,
+            folder.id(),
             self._keep,
             before,
             self.run_again,
@@ -221,13 +230,11 @@ class Run:
         return loaded.file.top.max_cells or loaded.models.cells_at_once(loaded.sweep.models)
 
     def _watermark(self, working: Executor) -> AbstractAsyncContextManager[None]:
-        held = len(self.store)
-
-        def standing() -> int:
+        def added() -> int:
             # A refreshed reply replaces one that was there.
-            return held + (working.statistics.new if self.options.mode == "use" else 0)
+            return working.statistics.new if self.options.mode == "use" else 0
 
-        return store_watermark(self.folder, standing, self.store, self.loaded.stop_token)
+        return store_watermark(self.folder, added, self.store, self.loaded.stop_token)
 
     def _keep(self, cells: Sequence[LandedCell]) -> None:
         self.folder.append(cells)

@@ -1,11 +1,13 @@
 """Executors in this process: models behind a cache over the store."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 
 from ...cache.cache import Cache, CacheStatistics, Mode
 from ...cache.store import Store
 from ...protocols.transcript import Failure
 from ..accounting.ledger import Ledger, UsageTotals
+from ..display.quantity import counted
 from ..errors import Halt
 from ..models.router import Models
 from ..sweeps.sweep import Cell
@@ -15,15 +17,15 @@ from .executor import Assignment, Executor
 from .outcome import LandedCell, line
 from .run_folder import RunFolder
 from .scheduler import CellOutcome
+from .sources import Sources
+from .stores import hurry_when_interrupted
 from .workers import run_workers
 
 
 class LocalExecutor(Executor):
     """Base of the executors that ask models from this process."""
 
-    def __init__(
-        self, models: Models, store: Store, mode: Mode = "use", refreshed_since: int | None = None
-    ) -> None:
+    def __init__(self, models: Models, store: Store, mode: Mode = "use", run_id: str = "") -> None:
         """models: prepared; `close` closes them."""
         self.models = models
         self.cache = Cache(
@@ -31,11 +33,16 @@ class LocalExecutor(Executor):
             models,
             identity=models.identity_in(store),
             mode=mode,
-            refreshed_since=refreshed_since,
+            origin=models.origin,
+            run_id=run_id,
         )
 
     async def close(self) -> None:
         await self.models.close()
+
+    @property
+    def sources(self) -> Sources:
+        return self.cache.sources
 
     @property
     def statistics(self) -> CacheStatistics:
@@ -45,7 +52,12 @@ class LocalExecutor(Executor):
         return self.models.accounts()
 
     def lines(self) -> tuple[str, ...]:
-        return self.models.lines()
+        held = Counter(self.cache.holders.values())
+        told = (
+            f"{counted(calls, 'call')} waited for: {holder} is paying"
+            for holder, calls in held.items()
+        )
+        return (*self.models.lines(), *told)
 
     @property
     def in_flight(self) -> int:
@@ -68,10 +80,9 @@ class RunSession(LocalExecutor):
     def __init__(self, assignment: Assignment) -> None:
         loaded = assignment.loaded
         loaded.models.prepare(loaded.sweep.roles, assignment.policy)
-        super().__init__(
-            loaded.models, assignment.store, assignment.mode, assignment.refreshed_since
-        )
+        super().__init__(loaded.models, assignment.store, assignment.mode, assignment.run_id)
         self._assignment = assignment
+        hurry_when_interrupted(assignment.store, loaded.stop_token)
         self._twice = ComposedTwice(self.cache)
         self._under_way = 0
 
