@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 import orjson
 
-from ...protocols.counts import Counts
+from ...protocols.counts import Counts, unread_by_seat
 from ...protocols.transcript import Failure, Scalar, Verdict
 from ..sweeps.sweep import Cell
 from .scheduler import are_probabilities
@@ -46,6 +46,12 @@ class OutcomeRecord(msgspec.Struct, frozen=True, rename={"side": "at"}):
     """For logprob judges: the least mass that the answer labels had in any elicitation."""
     redraws: tuple[tuple[float, ...], ...] = ()
     """The verdicts of which `probs` is the mean, where the judge was asked several times."""
+    bounds: tuple[tuple[float, float], ...] = ()
+    """For each answer the least and the most that its probability would be, whatever the replies
+    had said that could not be read; empty where all were."""
+    unread: Mapping[str, int] = {}
+    """How many replies of each seat were refused, cut off, empty or unreadable, as
+    `Judge: truncated`; those that a selection left out are counted too."""
 
     @property
     def from_replies(self) -> bool:
@@ -80,6 +86,10 @@ def line(cell: Cell, outcome: Verdict | Failure) -> bytes:
             told["captured"] = min(captured)
         if outcome.redraws:
             told["redraws"] = outcome.redraws
+        if outcome.bounds:
+            told["bounds"] = outcome.bounds
+        if unread := unread_by_seat(outcome):
+            told["unread"] = unread
     return orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)
 
 
