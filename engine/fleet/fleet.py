@@ -27,8 +27,10 @@ from ..errors import (
     UsageError,
 )
 from ..limits.limits import Limits
+from ..record.capture import Capture
 from ..runs.executor import Assignment, Executor
-from ..runs.outcome import LandedCell, line
+from ..runs.outcome import LandedCell, landed
+from ..runs.scheduler import CellEnd
 from ..runs.workers import CRASH
 from ..simulation.model import PREFIX
 from .governor import Governor
@@ -111,7 +113,8 @@ class Fleet(Executor):
         self._unknown = 0.0
         """Dollars that dead workers may have spent after their last reports."""
         self._fruitless_deaths = 0
-        self._finished_at_last_death = assignment.folder.finished
+        self._landed = self._landed_at_last_death = 0
+        """Cells that workers have reported."""
         self._background: set[asyncio.Task[None]] = set()
 
     async def run(self) -> Halt | None:
@@ -133,6 +136,7 @@ class Fleet(Executor):
         for fault in [task.exception() for task in supervisors if not task.cancelled()]:
             if fault is not None:
                 raise fault
+        await self._assignment.flush()
         return None if self._folder.complete else self._stop_token.halt
 
     async def close(self) -> None:
@@ -252,6 +256,7 @@ class Fleet(Executor):
             self._stop_token.stop(BudgetReached(budget.reached(needed)))
 
     def _keep(self, landed: tuple[LandedCell, ...]) -> None:
+        self._landed += len(landed)
         try:
             self._assignment.keep(landed)
         except RunFolderError as fault:
@@ -262,9 +267,9 @@ class Fleet(Executor):
         self._lost += 1
         log.warning("%s; what it had in hand is run again by another", lost)
         if number not in self._workers or not self._queue.bisecting(number):
-            finished, before = self._folder.finished, self._finished_at_last_death
-            self._fruitless_deaths = 0 if finished > before else self._fruitless_deaths + 1
-            self._finished_at_last_death = finished
+            fruitless = self._landed == self._landed_at_last_death
+            self._fruitless_deaths = self._fruitless_deaths + 1 if fruitless else 0
+            self._landed_at_last_death = self._landed
         if number in self._workers:
             guilty = self._queue.lost(number)
             self._unknown += self._governor.lost(number)
@@ -282,8 +287,10 @@ class Fleet(Executor):
         """Give a cell that kills workers its outcome."""
         cells = self._sweep.cells_of(self._sweep.problem_at(index))
         cell = next(cell for cell in cells if cell.place == index)
-        outcome = Failure(CRASH, "the worker that ran it died, each time it was run")
-        self._keep((LandedCell(index, line(cell, outcome), True),))
+        died = Failure(CRASH, "the worker that ran it died, each time it was run")
+        # It asks nothing of which anything is known.
+        unasked = Capture(self._sweep, lambda call: "", self._setup.prices, set())
+        self._keep((landed(cell, CellEnd(died, []), unasked),))
 
     async def _abandon(self, number: int, worker: WorkerHandle) -> None:
         """End a worker now: what had landed is saved, and calls in flight count as cut off."""
