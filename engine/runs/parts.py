@@ -8,6 +8,8 @@ from typing import Self
 
 from ...protocols.question import Problem
 from ..errors import RunFolderError, UsageError
+from ..record.schema import RECORD
+from ..record.tables import RecordTables
 from ..sweeps.sweep import Sweep
 from ..sweeps.sweepfile import SweepFile
 from .code_changes import code_of_run
@@ -109,9 +111,11 @@ def whole_sweep(runs: Sequence[PartRun]) -> LoadedSweep:
 
 
 def outcomes_of(run: PartRun, sweep: Sweep) -> Iterator[LandedCell]:
-    """The outcomes of a part, each at its place in the whole sweep. RunFolderError where some of
-    its cells have none."""
+    """The outcomes of a part, each at its place in the whole sweep, with what its record says.
+    RunFolderError where some of its cells have none."""
     part, count = run.loaded.sweep, 0
+    file = run.folder / RECORD
+    recorded = RecordTables.open(file) if file.exists() else None
     for line in lines(run.folder):
         record = read_outcome(line)
         problem = part.problem_at(record.place)
@@ -120,7 +124,10 @@ def outcomes_of(run: PartRun, sweep: Sweep) -> Iterator[LandedCell]:
         count += 1
         # The rest of the line is the same wherever the cell stands.
         told = line.replace(b'{"place":%d,' % record.place, b'{"place":%d,' % place, 1)
-        yield LandedCell(place, told, record.failure is not None)
+        cell = next(recorded.cells([record.place]), None) if recorded is not None else None
+        if cell is not None:
+            cell = replace(cell, place=place, problem=sweep.problem_at(place))
+        yield LandedCell(place, told, record.failure is not None, cell)
     if count < len(part):
         raise RunFolderError(
             f"{run.folder}: part {run.part} has {count:,} of {len(part):,} outcomes; finish it "
