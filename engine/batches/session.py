@@ -22,8 +22,8 @@ from ..sweeps.sweep import Cell
 from ..throughput import clipped
 from .collector import Collector
 from .dispatch import Dispatch
-from .journal import FOLDER, JOURNAL, BatchJournal
-from .terms import LIVE, MAX_TRIES, BatchTerms
+from .journal import JOURNAL, BatchJournal
+from .terms import FOLDER, LIVE, MAX_TRIES, BatchTerms
 
 MIN_POLL, MAX_POLL = 0.5, 60.0
 """Seconds between two polls of batches."""
@@ -37,6 +37,8 @@ class BatchSession(RunSession):
     young = 5_000
     """Few: most attempts of a walk leave garbage, and no calls in flight make a collection slow."""
 
+    has_canaries = False
+
     def __init__(
         self, assignment: Assignment, *, batched: tuple[str, ...], terms: BatchTerms
     ) -> None:
@@ -46,9 +48,6 @@ class BatchSession(RunSession):
                 f"what comes of a batch goes into the store, which --cache {assignment.mode} does "
                 "not write: leave one of them out"
             )
-        if assignment.mode == "refresh" and assignment.refreshed_since is None:
-            # What a batch has brought is not asked for again in the next wave.
-            assignment = replace(assignment, refreshed_since=int(time.time()))
         self.batched = batched
         super().__init__(assignment)
         loaded, policy = assignment.loaded, assignment.policy
@@ -147,7 +146,7 @@ class BatchSession(RunSession):
                     if next(self._missing(None), None) is None:
                         await self._cancel_rest()
                     return
-                noted = {model: each for model, each in self._collectors.items() if len(each)}
+                noted = {model: each for model, each in self._collectors.items() if each.noted}
                 self.waves += bool(noted)
                 elsewhere = 0
                 for model, collector in noted.items():

@@ -5,11 +5,11 @@ import shlex
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ...protocols.datasets.leak import leak_gate
 from ..accounting.ledger import sum_usage
 from ..accounting.ledger_file import read_ledger
-from ..decisions.sequential import SequentialDesign, save_decision
 from ..display.progress import Snapshot, console
 from ..display.quantity import counted
 from ..errors import (
@@ -20,27 +20,32 @@ from ..errors import (
     Halt,
     Interrupted,
     KeyRepeated,
+    NotReproducible,
     OutOfMemory,
     QuotaExhausted,
+    RowsPaused,
     RunFolderError,
     StoreFailed,
 )
-from ..reports.failures import failure_lines, passing
-from ..reports.report import is_saved, report, save_report
-from ..reports.results import collect
+from ..providers.trust import addresses
 from ..runs.executor import MakeExecutor
 from ..runs.loaded_sweep import LoadedSweep
 from ..runs.observer import Observer, ProgressDisplay
 from ..runs.run import Run, RunOptions
 from ..runs.session import RunSession
+from ..runs.sources import read_sources, source_lines
 from ..runs.stores import shown_name, store_name
 from ..simulation.model import PREFIX
 from ..stop import StopToken
 from ..system.loop import event_loop
 from .exit_codes import ExitCode
 from .faults import halt_code
+from .leak_note import LeakNote
 from .output import asked, say, say_latency, show, width
 from .signals import obey_signals
+
+if TYPE_CHECKING:
+    from ..decisions.sequential import SequentialDesign
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,7 @@ class Presentation:
     """The command that resumes the run, as the user would type it."""
     format: str
     score: str
-    design: SequentialDesign | None = None
+    design: "SequentialDesign | None" = None
     """Set if the run may stop once it is precise enough."""
 
 
@@ -83,15 +88,22 @@ def _execute(
     before = run.folder.finished
     if run.run_again:
         say(f"running {counted(run.run_again, 'failed cell')} again")
+    for taken in run.taken:
+        verified = f", {counted(taken.verified, 'cell')} verified" if taken.verified else ""
+        say(f"taken over from {taken.source}: {counted(taken.cells, 'cell')}{verified}")
     say(_headline(run))
-    if not run.folder.finished:
-        say(f"{leak_gate(run.loaded.sweep.problems).line} (oversight dataset check)")
-    ran = not (run.folder.complete and is_saved(run.folder.path))
+    models = run.loaded.models
+    real = [model for model in run.loaded.sweep.models if not model.startswith(PREFIX)]
+    for line in addresses(map(models.settings_of, real)):
+        say(line)
+    ran = not (run.folder.complete and _has_report(run.folder.path))
     if run.folder.complete:
         say(f"already complete: {counted(run.folder.finished, 'cell')}, all with outcomes")
         if run.options.mode == "refresh":
             say("to ask for all of it again, name a new folder with --run-folder")
-    others = () if run.folder.complete else observers(run)
+    others = [] if run.folder.complete else [*observers(run)]
+    if not run.folder.finished:
+        others.append(LeakNote(run.loaded.sweep.problems))
     halt = under_signals(
         partial(run.execute, ProgressDisplay(console()), *others, executor=executor),
         run.loaded.stop_token,
@@ -135,9 +147,21 @@ def _stopped(halt: Halt, run: Run, shown: Presentation) -> int:
     if run.awaited and not isinstance(halt, BatchesOut):
         say(f"out at the vendors, and staying there: {run.awaited}")
     _why_failed(run)
+    _caveats(run)
     say(f"run folder  {run.folder.path}")
     say(f"{_when(halt)}: {shown.again}")
     return halt_code(halt)
+
+
+def _caveats(run: Run) -> None:
+    """What the numbers rest on that the sweep file does not say."""
+    for line in source_lines(read_sources(run.folder.path)):
+        say(f"replies     {line}")
+    if taken := run.calls.taken:
+        say(
+            f"leases      {counted(taken, 'call')} taken over by another run while this one gave "
+            "no sign of life: they may have been paid twice"
+        )
 
 
 def _when(halt: Halt) -> str:
@@ -152,7 +176,7 @@ def _when(halt: Halt) -> str:
             return "with a higher --max-cost"
         case BatchesOut():
             return "in a while"
-        case StoreFailed() | AllRefused() | OutOfMemory():
+        case StoreFailed() | AllRefused() | OutOfMemory() | RowsPaused() | NotReproducible():
             return "when that is put right"
     return "go on with"
 
@@ -160,6 +184,12 @@ def _when(halt: Halt) -> str:
 def _finished(run: Run, shown: Presentation, ran: bool, before: int) -> ExitCode:
     """ran: whether anything was run now, so that the reports in the folder are old. before: cells
     that had their outcome already."""
+    # Imported here, with numpy: the first request does not wait for what comes after the last.
+    from ..decisions.sequential import save_decision
+    from ..reports.failures import passing
+    from ..reports.report import report, save_report
+    from ..reports.results import collect
+
     sweep, folder = run.loaded.sweep, run.folder
     results = collect(sweep, run.outcomes(), score=shown.score)
     if ran:
@@ -178,6 +208,7 @@ def _finished(run: Run, shown: Presentation, ran: bool, before: int) -> ExitCode
         paid = read_ledger(folder.path)
         say(f"asked       {asked(sum_usage(paid.values()))}")
         say_latency(paid)
+    _caveats(run)
     first = sweep.problems[0].id
     say(f"look closer {shlex.join(['oversight', 'show', str(folder.path), first])}")
     say(f"again       {shown.again}   (all from the store)")
@@ -201,8 +232,16 @@ def _replies(run: Run) -> str:
     return f"{given}   (paid for: keep them)"
 
 
+def _has_report(folder: Path) -> bool:
+    from ..reports.report import is_saved
+
+    return is_saved(folder)
+
+
 def _why_failed(run: Run) -> None:
     if run.folder.failed:
+        from ..reports.failures import failure_lines
+
         say(f"failed      {run.folder.failed:,} of {run.folder.finished:,} cells")
         for line in failure_lines(run.loaded.sweep, run.outcomes()):
             say(f"  {line}")

@@ -1,6 +1,5 @@
 """A run: one sweep in its folder, over its store; started or resumed."""
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
@@ -33,7 +32,9 @@ from .replay import REPLAY_LANES
 from .run_folder import QUARANTINE, RunFolder, outcomes
 from .run_record import RunRecord
 from .session import RunSession
+from .sources import note_sources
 from .stores import open_store, shown_name, store_name
+from .takeover import Taken, Takeover
 from .walk import require_abilities, require_service
 from .watermark import store_watermark
 from .workers import RETRIED_KINDS
@@ -60,8 +61,14 @@ class RunOptions:
     """Which part of a larger sweep this is, as `3/16`."""
     accept_empty: bool = False
     """Whether to go on, and pay again, where the store has lost replies that the run knew."""
+    keeps_going: bool = False
+    """Whether to go on with rows whose first cells all failed for one cause."""
     changed_code: ChangedCode = "refuse"
     """What becomes of a run that was made with other code."""
+    sources: tuple[Path, ...] | None = None
+    """The runs that cells are taken over from; None for the others in `runs/`."""
+    verify: int = 0
+    """How many of the cells that are taken over from a run are replayed first."""
     batches: Batches | None = None
     """Which missing cells are run, and when that is enough; None for all."""
 
@@ -80,6 +87,7 @@ class Run:
         store: Store,
         record: RunRecord | None,
         run_again: int,
+        taken: Sequence[Taken] = (),
     ) -> None:
         self.loaded = loaded
         self.options = options
@@ -88,6 +96,8 @@ class Run:
         self._record = record
         self.run_again = run_again
         """How many cells had failed, and have no outcome any more."""
+        self.taken = taken
+        """What was taken over from other runs."""
         self._executor: Executor | None = None
         self._ledger: LedgerFile | None = None
         self._observers: Sequence[Observer] = ()
@@ -110,11 +120,14 @@ class Run:
                 shown_name(named),
                 options.part,
                 options.changed_code,
+                kept_in=store,
             ) as folder,
         ):
             asks = not folder.complete or folder.failed
             if options.mode in ("use", "replay") and asks and not options.accept_empty:
                 folder.check_store(len(store), named, store.id)
+            # It may make the record of a new run, so that this comes before that is opened.
+            taken = _take_over(loaded, options, folder, store)
             with ExitStack() as stack:
                 record = None
                 # A run that was finished before there were records gets none by being looked at.
@@ -126,7 +139,7 @@ class Run:
                 dropped = folder.forget_failures(kinds)
                 if record is not None:
                     record.forget(dropped)
-                yield cls(loaded, options, folder, store, record, len(dropped))
+                yield cls(loaded, options, folder, store, record, len(dropped), taken)
 
     async def execute(
         self, *observers: Observer, executor: MakeExecutor = RunSession
@@ -162,12 +175,22 @@ class Run:
                     halt = self._settled()
         finally:
             await working.close()
+            self._note_sources(working)
             if loaded.stop_token.halt is not None:
                 loaded.stop_token.halt.unsaved = working.statistics.unsaved
         if halt is None and isinstance(loaded.stop_token.halt, StoreFailed):
             # The last note in the folder failed, after the last outcome.
             return loaded.stop_token.halt
         return halt
+
+    def _note_sources(self, working: Executor) -> None:
+        models = self.loaded.models
+        try:
+            note_sources(
+                self.folder.path, working.sources, lambda model: models.settings_of(model).base_url
+            )
+        except RunFolderError as fault:
+            self.loaded.stop_token.stop(StoreFailed(str(fault)))
 
     def snapshot(self) -> Snapshot:
         """The current state of the run."""
@@ -205,7 +228,6 @@ class Run:
         options, folder = self.options, self.folder
         assert self._record is not None, "a run with cells to run has a record"
         paid = sum_usage(before.values())
-        refresh = options.mode == "refresh"
         return Assignment(
             self.loaded,
             folder,
@@ -217,23 +239,28 @@ class Run:
                 paid.dollars + paid.doubtful,
                 folder.path / QUARANTINE,
             ),
-            REPLAY_LANES if options.mode == "replay" else self.loaded.file.top.lanes,
-            folder.refreshing(int(time.time())) if refresh else None,
+            self._max_cells(),
+            folder.id(),
             self._record.put,
             self._record.flush,
             before,
             self.run_again,
+            options.keeps_going,
             options.batches,
         )
 
+    def _max_cells(self) -> int:
+        if self.options.mode == "replay":
+            return REPLAY_LANES
+        loaded = self.loaded
+        return loaded.file.top.max_cells or loaded.models.cells_at_once(loaded.sweep.models)
+
     def _watermark(self, working: Executor) -> AbstractAsyncContextManager[None]:
-        held = len(self.store)
-
-        def standing() -> int:
+        def added() -> int:
             # A refreshed reply replaces one that was there.
-            return held + (working.statistics.new if self.options.mode == "use" else 0)
+            return working.statistics.new if self.options.mode == "use" else 0
 
-        return store_watermark(self.folder, standing, self.store, self.loaded.stop_token)
+        return store_watermark(self.folder, added, self.store, self.loaded.stop_token)
 
     def _landed(self, cells: Sequence[LandedCell]) -> None:
         for observer in self._observers:
@@ -256,3 +283,16 @@ class Run:
         if cap is not None:
             return f"{dollars(spent)} of {dollars(cap)}"
         return dollars(spent) if spent else ""
+
+
+def _take_over(
+    loaded: LoadedSweep, options: RunOptions, folder: RunFolder, store: Store
+) -> Sequence[Taken]:
+    """Take over what other runs have. In a refresh, and without a store, every call is asked."""
+    if options.mode not in ("use", "replay") or folder.complete:
+        return ()
+    identity = loaded.models.identity_in(store)
+    takeover = Takeover(loaded.sweep, folder, store, identity, options.verify)
+    if options.sources is None:
+        return takeover.from_beside()
+    return takeover.from_runs(options.sources)
