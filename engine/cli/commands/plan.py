@@ -12,12 +12,14 @@ import click
 from ....cache.rows import STORE_FILE
 from ....protocols.datasets.leak import leak_gate
 from ...accounting.prices import listed, load_prices
+from ...decisions.judged import TABLE
 from ...decisions.power import power_finding, power_plan
-from ...decisions.rows import read_rows
+from ...decisions.rows import RunRows, read_rows
 from ...decisions.statement import read_pair
 from ...display.quantity import counted, short
 from ...display.table import Table, as_text
 from ...planning.estimate import Cost, ModelPlan, Pace, Plan, plan_sweep
+from ...planning.guarantees import guarantee_lines, guarantees
 from ...planning.reasoning import cramped
 from ...providers.catalogue import provider_of
 from ...runs.loaded_sweep import open_sweep
@@ -69,7 +71,8 @@ PLAN_HEAD = (
     "--pilot",
     shell_complete=run_names,
     metavar="RUN",
-    help="A run with these rows, from which to take their spread.",
+    help="A run with these rows, or a judgement table with these settings, from which to take "
+    "their spread.",
 )
 @click.option(
     "--power",
@@ -123,18 +126,20 @@ def command(
                     difference,
                     replies,
                     known,
-                    pilot=None if pilot is None else read_rows(run_named(pilot)),
+                    pilot=_pilot(pilot) if pilot else None,
                     score=score,
                     power=power,
                 )
             )
     gate = leak_gate(opened.sweep.problems).line
+    claims = guarantees(row.protocol for row in opened.sweep.rows)
     if as_json:
         told: dict[str, object] = {
             "plan": plan,
             "cost": plan.cost,
             "pace": plan.pace,
             "leak_gate": gate,
+            "guarantees": claims,
             "retirements": opened.models.retirements(opened.sweep.models),
         }
         told |= {"power": power_finding(needs).plain()} if needs else {}
@@ -147,7 +152,13 @@ def command(
     show("")
     ending = [f"{told}: name another" for told in opened.models.retirements(opened.sweep.models)]
     notes = (*_notes(sweep, plan, ending), *cramped(opened.sweep), *opened.file.notes)
-    show("\n".join(notes))
+    show("\n".join((*notes, *guarantee_lines(claims))))
+
+
+def _pilot(word: str) -> RunRows | Path:
+    """A run, or a judgement table."""
+    table = Path(word)
+    return table if table.suffix == TABLE and table.is_file() else read_rows(run_named(word))
 
 
 def _headline(sweep: Path, plan: Plan, gate: str) -> str:

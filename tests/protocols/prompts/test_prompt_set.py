@@ -200,7 +200,7 @@ PINNED = {
     "amplification": "eada3347ba77",
     "recursive_reward_modelling": "22e6feaa635d",
     "doubly_efficient_debate": "47aefa9698bf",
-    "prover_estimator_debate": "6aff511433d2",
+    "prover_estimator_debate": "c76f49ce0e81",
     "debate_feedback": "f4394f749066",
     "weak_to_strong": "85bd8e400160",
 }
