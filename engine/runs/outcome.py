@@ -9,6 +9,7 @@ import orjson
 from ...protocols.counts import Counts
 from ...protocols.transcript import Failure, Scalar, Verdict
 from ..record.capture import Capture, CapturedCell
+from ..record.numbering import unread_in
 from ..record.tables import RecordTables
 from ..record.values import RecordedCell
 from ..record.varints import unpack_floats
@@ -52,6 +53,12 @@ class OutcomeRecord(msgspec.Struct, frozen=True, rename={"side": "at"}):
     """For logprob judges: the least mass that the answer labels had in any elicitation."""
     redraws: tuple[tuple[float, ...], ...] = ()
     """The verdicts of which `probs` is the mean, where the judge was asked several times."""
+    bounds: tuple[tuple[float, float], ...] = ()
+    """For each answer the least and the most that its probability would be, whatever the replies
+    had said that could not be read; empty where all were."""
+    unread: Mapping[str, int] = {}
+    """How many replies of each seat were refused, cut off, empty or unreadable, as
+    `Judge: truncated`; those that a selection left out are counted too."""
 
     @property
     def from_replies(self) -> bool:
@@ -77,6 +84,7 @@ def line(cell: Cell, outcome: Verdict | Failure) -> bytes:
         counts=Counts.of(outcome).as_dict(),
         captured=min(captured, default=1.0),
         redraws=outcome.redraws,
+        more=unread_in(outcome),
     )
 
 
@@ -92,15 +100,16 @@ def projected(record: RecordTables, places: Iterable[int] | None = None) -> Iter
     it does not hold, or that were not run. RunFolderError."""
     query = (
         "SELECT place, cells.id, kind, agent, judge, problem, cells.side, cells.draw, probs,"
-        " measures, counts, captured, redraws, failure, cause FROM cells JOIN rows USING(row)"
-        " LEFT JOIN conversations USING(conversation) WHERE status < 2"
+        " measures, counts, captured, redraws, failure, cause, unread"
+        " FROM cells JOIN rows USING(row) LEFT JOIN conversations USING(conversation)"
+        " WHERE status < 2"
     ).replace(" problem,", " cells.problem,")
     if places is None:
         rows = record.query(f"{query} ORDER BY place")
     else:
         rows = (row for place in places for row in record.query(f"{query} AND place=?", place))
     for place, id, kind, agent, judge, number, side, draw, probs, *more in rows:
-        measures, counts, captured, redraws, failure, cause = more
+        measures, counts, captured, redraws, failure, cause, unread = more
         problem = record.problems[number].problem
         names = (kind, agent, judge, problem.id, problem.question.answers[side].label)
         written = _line(
@@ -115,6 +124,7 @@ def projected(record: RecordTables, places: Iterable[int] | None = None) -> Iter
             counts=orjson.loads(counts or b"{}"),
             captured=1.0 if captured is None else captured,
             redraws=orjson.loads(redraws or b"[]"),
+            more=orjson.loads(unread or b"{}"),
         )
         yield LandedCell(place, written, failure is not None)
 
@@ -132,8 +142,10 @@ def _line(
     counts: Mapping[str, int] = {},
     captured: float = 1.0,
     redraws: Sequence[Sequence[float]] = (),
+    more: Mapping[str, Any] = {},
 ) -> bytes:
-    """names: of protocol, agent and judge, the problem's id and the side's label."""
+    """names: of protocol, agent and judge, the problem's id and the side's label. more: fields that
+    stand as they are, behind the others."""
     told: dict[str, Any] = {
         "place": place,
         "cell": id,
@@ -153,6 +165,7 @@ def _line(
             told["captured"] = captured
         if redraws:
             told["redraws"] = redraws
+        told |= more
     return orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)
 
 
