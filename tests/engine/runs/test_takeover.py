@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -161,6 +163,17 @@ def test_a_verified_cell_that_gives_something_else_stops_the_taking(
     assert "0 of 40 outcomes are equal to the byte" in replay.err
     assert "first difference: cell " in replay.err and " recorded, " in replay.err
     assert "the code of its row is what it was" in replay.err
+
+
+def test_a_replay_compares_what_was_said_with_the_record(
+    command: Command, finished: Finished
+) -> None:
+    assert "40 of 40 outcomes are equal to the byte" in command("replay", finished.folder).err
+    with closing(sqlite3.connect(finished.folder / RECORD)) as record, record:
+        record.execute("UPDATE turns SET flags = coalesce(flags, 0) | 2 WHERE n = 0")
+    replay = command("replay", finished.folder)
+    assert replay.code == 1
+    assert "turn 1, conceded: True recorded, False now" in replay.err
 
 
 @pytest.mark.parametrize("mode", ["refresh", "off"])
