@@ -1,11 +1,13 @@
 """A run: one sweep in its folder, over its store; started or resumed."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from ...cache.cache import LAST_SECONDS as ABANDONED_SECONDS
 from ...cache.cache import CacheStatistics, Mode
 from ...cache.store import Store
 from ..accounting.budget import dollars
@@ -25,7 +27,7 @@ from .replay import REPLAY_LANES
 from .run_folder import QUARANTINE, RunFolder, outcomes
 from .session import RunSession
 from .sources import note_sources
-from .stores import open_store, shown_name, store_name
+from .stores import hurry_when_interrupted, open_store, shown_name, store_name
 from .takeover import Taken, Takeover
 from .walk import require_abilities, require_service
 from .watermark import store_watermark
@@ -146,7 +148,7 @@ class Run:
                 await stack.enter_async_context(ledger.kept(loaded.stop_token, working.ledger))
                 for observer in observers:
                     await stack.enter_async_context(observer.watching(self.snapshot))
-                halt = await working.run()
+                halt = await self._abandoned_in_time(working.run())
                 if halt is None:
                     halt = self._settled()
         finally:
@@ -158,6 +160,15 @@ class Run:
             # The last note in the folder failed, after the last outcome.
             return loaded.stop_token.halt
         return halt
+
+    async def _abandoned_in_time(self, running: Awaitable[Halt | None]) -> Halt | None:
+        """What is run; once it is to be abandoned, a store that hangs is hardly waited for."""
+        hurry_when_interrupted(self.store, self.loaded.stop_token)
+        try:
+            return await running
+        except asyncio.CancelledError:
+            self.store.hurry(ABANDONED_SECONDS)
+            raise
 
     def _note_sources(self, working: Executor) -> None:
         models = self.loaded.models

@@ -18,7 +18,6 @@ from .outcome import LandedCell, line
 from .run_folder import RunFolder
 from .scheduler import CellOutcome
 from .sources import Sources
-from .stores import hurry_when_interrupted
 from .workers import run_workers
 
 
@@ -82,7 +81,6 @@ class RunSession(LocalExecutor):
         loaded.models.prepare(loaded.sweep.roles, assignment.policy)
         super().__init__(loaded.models, assignment.store, assignment.mode, assignment.run_id)
         self._assignment = assignment
-        hurry_when_interrupted(assignment.store, loaded.stop_token)
         self._twice = ComposedTwice(self.cache)
         self._under_way = 0
 

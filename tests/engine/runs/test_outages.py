@@ -43,7 +43,7 @@ def url(postgres: Server, proxy: Proxy) -> str:
 
 
 @pytest.mark.parametrize(
-    ("signals", "most"), [((signal.SIGINT,), 25.0), ((signal.SIGTERM, signal.SIGTERM), 8.0)]
+    ("signals", "most"), [((signal.SIGINT,), 25.0), ((signal.SIGTERM, signal.SIGTERM), 12.0)]
 )
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_run_ends_though_its_database_hangs(
