@@ -238,7 +238,9 @@ class Run:
         if self.options.mode == "replay":
             return REPLAY_LANES
         loaded = self.loaded
-        return loaded.file.top.max_cells or loaded.models.cells_at_once(loaded.sweep.models)
+        cells = loaded.models.cells_at_once(loaded.sweep.models)
+        # While some wait for a store that is far, others keep the models busy.
+        return loaded.file.top.max_cells or cells * self.store.sessions
 
     def _watermark(self, working: Executor) -> AbstractAsyncContextManager[None]:
         def added() -> int:
