@@ -107,6 +107,7 @@ class Cache:
         origin: Callable[[Call], str] = lambda call: "",
         run_id: str = "",
         explained: int = EXPLAINED_MISSES,
+        paid: set[str] | None = None,
     ) -> None:
         """identity: tells the endpoint that answers a call; replies are shared under one alone.
 
@@ -119,6 +120,8 @@ class Cache:
         among thousands.
 
         clock: seconds since 1970; only ever recorded. The caller closes the store.
+
+        paid: gets the address of every call that is paid for; its owner takes them out again.
 
         Raises: TypeError for a Reader that is no Store in a mode that stores replies.
         """
@@ -134,6 +137,7 @@ class Cache:
         """How many replies were handed out, by (model asked, model served, origin); one that is
         asked again soon counts once."""
         self._explained = explained
+        self._paid = paid
         self._writer: Writer | None = None
         self._store_waits = False
         if mode in ("use", "refresh"):
@@ -369,6 +373,8 @@ class Cache:
             if self._mode == "refresh":
                 self._refreshed.add(key)
         self._new += 1
+        if self._paid is not None:
+            self._paid.add(address)
         # If another process stored a reply first, a replay will meet that one: return it here too.
         if older is not None:
             reply = stored_reply(key, older, address)

@@ -208,6 +208,13 @@ def closed_forms(kind: type[Protocol]) -> list[str]:
     ]
 
 
+def shared() -> str:
+    """What pairs of rows share, as Markdown."""
+    from tests.sharing import shared
+
+    return shared()
+
+
 def claimed() -> str:
     """What every mechanism claims at its default settings, as Markdown."""
     lines = [CLAIMED, "|---|---:|---|---|---|"]
@@ -224,7 +231,7 @@ def claimed() -> str:
     return "\n".join(lines)
 
 
-TABLES = {"counted": counted, "claimed": claimed, "known": known}
+TABLES = {"counted": counted, "shared": shared, "claimed": claimed, "known": known}
 
 
 def written(name: str) -> str:

@@ -21,6 +21,7 @@ from ...display.table import Table, as_text
 from ...planning.estimate import Cost, ModelPlan, Pace, Plan, plan_sweep
 from ...planning.guarantees import guarantee_lines, guarantees
 from ...planning.reasoning import cramped
+from ...planning.sharing import Sharing, sharing_of
 from ...providers.catalogue import provider_of
 from ...runs.loaded_sweep import open_sweep
 from ...runs.stores import open_for_reading, store_name
@@ -51,6 +52,8 @@ PLAN_HEAD = (
     "at its limits",
 )
 
+SHARING_HEAD = ("row", "calls alone", "shared with others", "its own")
+
 
 @click.command()
 @click.argument("sweep", type=click.Path(path_type=Path), shell_complete=sweep_files)
@@ -80,6 +83,12 @@ PLAN_HEAD = (
     default=0.8,
     help="Chance of finding a difference of that size.",
 )
+@click.option(
+    "--sharing",
+    "with_sharing",
+    is_flag=True,
+    help="Which calls each row shares with the others, and which rows share none.",
+)
 @score_option
 @json_option
 def command(
@@ -93,6 +102,7 @@ def command(
     difference: float | None,
     pilot: str | None,
     power: float,
+    with_sharing: bool,
     score: str,
     as_json: bool,
 ) -> None:
@@ -105,6 +115,8 @@ def command(
     ASD, and what they cost. The spread comes from the --pilot run; without one, it is the largest
     that the score allows. With judges of the kind `redrawn`, a pilot also shows what more verdicts
     on each transcript are worth.
+
+    --sharing prints the calls of each row, alone and beside the others.
     """
     if (contrast is None) != (difference is None):
         raise click.UsageError("--contrast A,B and --mde X belong together")
@@ -131,6 +143,9 @@ def command(
                     power=power,
                 )
             )
+    shared = (
+        asyncio.run(sharing_of(opened.sweep, opened.models.simulated)) if with_sharing else None
+    )
     gate = leak_gate(opened.sweep.problems).line
     claims = guarantees(row.protocol for row in opened.sweep.rows)
     if as_json:
@@ -143,12 +158,16 @@ def command(
             "retirements": opened.models.retirements(opened.sweep.models),
         }
         told |= {"power": power_finding(needs).plain()} if needs else {}
+        told |= {"sharing": shared} if shared else {}
         show_json(told)
         return
     show(as_text(_table(_headline(sweep, plan, gate), plan)))
     if needs is not None:
         show("")
         show(power_finding(needs).text("text", width()))
+    if shared is not None:
+        show(f"\n{as_text(_sharing_table(shared))}")
+        show("\n".join(_strangers(shared)))
     show("")
     ending = [f"{told}: name another" for told in opened.models.retirements(opened.sweep.models)]
     notes = (*_notes(sweep, plan, ending), *cramped(opened.sweep), *opened.file.notes)
@@ -181,6 +200,31 @@ def _table(headline: str, plan: Plan) -> Table:
     return Table(headline, PLAN_HEAD, tuple(rows), 1)
 
 
+def _sharing_table(shared: Sharing) -> Table:
+    rows = [
+        (each.row, f"{each.alone:,.1f}", f"{each.alone - each.own:,.1f}", f"{each.own:,.1f}")
+        for each in shared.rows
+    ]
+    alone = sum(each.alone for each in shared.rows)
+    saved = alone - shared.together
+    rows.append(("together", f"{alone:,.1f}", f"{saved:,.1f} saved", f"{shared.together:,.1f}"))
+    return Table("calls per problem", SHARING_HEAD, tuple(rows), 1)
+
+
+def _strangers(shared: Sharing) -> list[str]:
+    """The rows that one would expect to share calls, and that share none."""
+    if not shared.strangers:
+        return ["all rows of one mechanism, by the same agent and judge, share calls"]
+    return [
+        "rows of one mechanism, by the same agent and judge, that share no call (docs/protocols.md "
+        "says which settings must differ):",
+        *(
+            f"  {each.one} | {each.other} ({counted(each.pairs, 'pair')} of rows)"
+            for each in shared.strangers
+        ),
+    ]
+
+
 def _row(model: ModelPlan) -> tuple[str, ...]:
     return (
         model.model,
@@ -210,6 +254,12 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str]) -> list[str]:
         notes.append(f"learnt from {plan.learnt:,} stored replies of this sweep")
     else:
         notes.append("no reply of this sweep is stored: lengths are guessed; run a few first")
+    for model in plan.models:
+        if model.cached_tokens:
+            notes.append(
+                f"{model.model}: {short(model.cached_tokens)} of the {short(model.input_tokens)} "
+                "input tokens should come from its prompt cache, at the price of those"
+            )
     notes += ending
     if plan.waves:
         lives = [model.live for model in plan.models if model.live is not None]

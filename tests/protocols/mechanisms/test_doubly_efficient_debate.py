@@ -9,6 +9,7 @@ from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import StatedJudge, VotesJudge
 from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
+from oversight.protocols.prompts.prompt_set import for_side
 from oversight.protocols.question import Answer
 from tests.fakes import ALICE, APPLES, BOB, CRATES, A, B, Scripted, form, held, prompt
 
@@ -197,6 +198,23 @@ async def test_probabilities_that_nobody_contests_count_as_their_product():
     assert prompt(ask.calls[1]).speeches[1] == "[1] 90.0%, [2] 80.0%, [3] 50.0%"
     assert "within 20% of the judge's" in prompt(ask.calls[1]).system
     assert STOCHASTIC.sampling.votes == 67
+
+
+async def test_prover_and_opponent_know_what_their_odds_are_for():
+    """The known truth: a prover who states odds only if it is told what they are for, and an
+    opponent who doubts only if it is told what counts as wrong. Both are; neither is told so where
+    no odds are asked for."""
+    plain = DoublyEfficientDebate(StatedJudge("judge"), ALICE)
+    for protocol, script_of in ((STOCHASTIC, staking(0.9, 0.8)), (plain, script)):
+
+        def answer(call: Call, script_of: Any = script_of) -> str:
+            return held(1) if prompt(call).task == "statement" else script_of(call)
+
+        ask = Scripted(answer)
+        await protocol.run(CRATES, A, ask)
+        for call, block in zip(ask.calls, ("odds", "adversarial_odds"), strict=False):
+            told = for_side(protocol.words.text(f"doubly_efficient_debate.{block}"), "B")
+            assert (told in prompt(call).user) == protocol.probabilities
 
 
 @pytest.mark.parametrize(("found", "stands"), [(0.6, 0.0), (0.7, 1.0), (0.8, 1.0), (1.0, 0.0)])
