@@ -1,13 +1,12 @@
 """Replaying: cells run again from recorded replies alone. No socket is ever opened."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
 import orjson
 
 from ...cache.address import store_key
 from ...cache.cache import EXPLAINED_MISSES, Cache
-from ...cache.call import Ask, Call, Identity
+from ...cache.call import Call, Identity, RecordingAsk
 from ...cache.errors import ReplayMiss
 from ...cache.reply import Reply
 from ...cache.store import Reader
@@ -95,25 +94,11 @@ async def keys_of(
     """
     cache, keys = replay_cache(store, identity), set[str]()
     for cell, from_replies in cells:
-        recorder = CallRecorder(cache)
+        asked = RecordingAsk(cache)
         try:
-            await attempt(cell, recorder)
+            await attempt(cell, asked)
         except ReplayMiss:
             if from_replies:
                 raise
-        keys |= {store_key(at, identity(call)) for at, (call, _) in recorder.answered.items()}
+        keys |= {store_key(at, identity(call)) for at, (call, _) in asked.answered.items()}
     return keys
-
-
-@dataclass(slots=True)
-class CallRecorder:
-    """An `Ask` that records the calls that its inner one answers."""
-
-    inner: Ask
-    answered: dict[str, tuple[Call, Reply]] = field(default_factory=dict)
-    """Address -> call and reply, in the order of the replies."""
-
-    async def __call__(self, call: Call) -> Reply:
-        reply = await self.inner(call)
-        self.answered[call.address] = (call, reply)
-        return reply
