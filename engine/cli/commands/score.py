@@ -58,9 +58,9 @@ def _ways(ctx: click.Context, param: click.Parameter, text: str) -> tuple[str, .
     help="cr1: plain clustered errors without pseudo-clusters, as a check.",
 )
 @click.option(
-    "--model",
-    type=click.Choice(["mixed"]),
-    help="mixed: add a mixed model with judges and texts as random effects, as a check.",
+    "--mixed",
+    is_flag=True,
+    help="Add a mixed model with judges and texts as random effects, as a check.",
 )
 @click.option(
     "--compat",
@@ -86,7 +86,7 @@ def command(
     conditions: tuple[str, ...],
     scores: tuple[str, ...],
     error: ErrorKind,
-    model: str | None,
+    mixed: bool,
     compat: Compat,
     betas: tuple[float, ...],
     format: str,
@@ -115,6 +115,6 @@ def command(
         ways=ways,
         scores=scores or tuple(SCORES),
         error=error,
-        mixed=model is not None,
+        mixed=mixed,
     )
     show(found.text(format, width()))
