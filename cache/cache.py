@@ -107,6 +107,7 @@ class Cache:
         origin: Callable[[Call], str] = lambda call: "",
         run_id: str = "",
         explained: int = EXPLAINED_MISSES,
+        paid: set[str] | None = None,
     ) -> None:
         """identity: tells the endpoint that answers a call; replies are shared under one alone.
 
@@ -119,6 +120,8 @@ class Cache:
         among thousands.
 
         clock: seconds since 1970; only ever recorded. The caller closes the store.
+
+        paid: gets the address of every call that is paid for; its owner takes them out again.
 
         Raises: TypeError for a Reader that is no Store in a mode that stores replies.
         """
@@ -134,11 +137,14 @@ class Cache:
         """How many replies were handed out, by (model asked, model served, origin); one that is
         asked again soon counts once."""
         self._explained = explained
+        self._paid = paid
         self._writer: Writer | None = None
+        self._store_waits = False
         if mode in ("use", "refresh"):
             if not isinstance(store, Store):
                 raise TypeError(f"mode {mode!r} stores replies, and {store!r} only reads them")
             self._writer = Writer(store, replaces=mode == "refresh")
+            self._store_waits = store.waits_for_disk
             self._put = self._writer.put if store.waits_for_disk else self._writer.put_at_once
         self._lookups = GroupedLookups(store, acquires=self._writer is not None)
         self.holders: dict[str, str] = {}
@@ -238,9 +244,9 @@ class Cache:
     @property
     def statistics(self) -> CacheStatistics:
         taken = self._store.lost if isinstance(self._store, Store) else 0
-        return CacheStatistics(
-            self._asked, self._stored, self._shared, self._new, self._unsaved, taken
-        )
+        # Those whose callers were cancelled are known to the writer alone.
+        unsaved = self._unsaved + (self._writer.failed if self._writer else 0)
+        return CacheStatistics(self._asked, self._stored, self._shared, self._new, unsaved, taken)
 
     @property
     def waits(self) -> bool:
@@ -362,11 +368,13 @@ class Cache:
             try:
                 older = await self._put(key, lambda: record.packed().to_bytes(), leased)
             except Exception:
-                self._unsaved += 1
+                self._unsaved += not self._store_waits
                 raise
             if self._mode == "refresh":
                 self._refreshed.add(key)
         self._new += 1
+        if self._paid is not None:
+            self._paid.add(address)
         # If another process stored a reply first, a replay will meet that one: return it here too.
         if older is not None:
             reply = stored_reply(key, older, address)

@@ -48,6 +48,7 @@ class BatchSession(RunSession):
                 f"what comes of a batch goes into the store, which --cache {assignment.mode} does "
                 "not write: leave one of them out"
             )
+        self.batched = batched
         super().__init__(assignment)
         loaded, policy = assignment.loaded, assignment.policy
         self.journal = BatchJournal(assignment.folder.path)
@@ -136,6 +137,7 @@ class BatchSession(RunSession):
             while True:
                 self._begin_walk()
                 await super()._attempt_all(self._missing(group))
+                await self._assignment.flush()
                 # Attempts that ended as Pending leave their conversations in cycles of frames.
                 gc.collect()
                 if self._stop.halt is not None:

@@ -1,12 +1,11 @@
 """Calls of the cells of a run and their cost, found by replaying the cells."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from ...cache.call import Ask, Call
+from ...cache.call import Call, RecordingAsk
 from ...cache.errors import ReplayMiss
 from ...cache.reply import Reply
 from ...protocols.question import Problem
-from ..accounting.prices import PriceList
 from ..decisions.calls import calls_of_run, sample_of
 from ..decisions.costs import spent_by_row
 from ..errors import StoreFailed
@@ -29,23 +28,6 @@ class Asked:
     """None where no price is known."""
 
 
-@dataclass(slots=True)
-class Recorder:
-    """An `Ask` that records each distinct call with its reply, in the order of the replies."""
-
-    inner: Ask
-    prices: PriceList
-    asked: dict[str, Asked] = field(default_factory=dict)
-
-    async def __call__(self, call: Call) -> Reply:
-        reply = await self.inner(call)
-        address = call.address
-        price = self.prices.find(call.model)
-        cost = None if price is None else price.cost(reply.usage)
-        self.asked[address] = Asked(address, call, reply, cost)
-        return reply
-
-
 @dataclass(frozen=True, slots=True)
 class SampledCost:
     """Cost of one row per problem: means over a sample of problems."""
@@ -65,11 +47,11 @@ async def ended(
     run: OpenedRun, row: Row, problem: Problem, place: Place, side: int
 ) -> tuple[CellOutcome | None, str, dict[str, Asked]]:
     """The end of a cell when it is replayed, with its calls, or why it cannot be replayed."""
-    recorder = Recorder(run.cache, run.prices)
+    recording = RecordingAsk(run.cache)
     missing = ""
     outcome: CellOutcome | None = None
     try:
-        outcome = await attempt(Cell(0, row, problem, side, place.draw, ""), recorder)
+        outcome = await attempt(Cell(0, row, problem, side, place.draw, ""), recording)
     except ReplayMiss:
         missing = (
             "The store does not hold every reply of this world: it was not run yet, it was stopped "
@@ -82,7 +64,12 @@ async def ended(
             )
     except StoreFailed as fault:
         missing = str(fault)
-    return outcome, missing, recorder.asked
+    asked = {}
+    for address, (call, reply) in recording.answered.items():
+        price = run.prices.find(call.model)
+        cost = None if price is None else price.cost(reply.usage)
+        asked[address] = Asked(address, call, reply, cost)
+    return outcome, missing, asked
 
 
 async def sampled_costs(run: OpenedRun) -> tuple[int, list[SampledCost]]:

@@ -10,10 +10,14 @@ from ...cache.reply import Reply
 from ...protocols.judges.judge import Reading
 from ...protocols.transcript import Failure, Verdict
 from ..accounting.prices import Price, PriceList
+from ..sweeps.sweep import Cell, Sweep
 from .values import CallCost, NotRun, Origin, RecordedCall, RecordedCell, RecordedJudgement
 
 PERSON = "person/"
 """Prefix of the names of models that are people."""
+
+JUDGE = "judge"
+"""What a judge is asked for that is asked by nobody but the protocol."""
 
 NOTHING: Container[str] = frozenset()
 Noted: TypeAlias = tuple[RecordingAsk, Call, Reply]
@@ -24,6 +28,7 @@ class Capture:
 
     def __init__(
         self,
+        sweep: Sweep,
         identity: Identity,
         prices: PriceList,
         new: set[str],
@@ -34,12 +39,30 @@ class Capture:
         """identity: of the endpoint that answers a call. new: addresses of calls that were paid for
         in this process; each is taken out when it is recorded. batched: models that are asked in
         batches. stored_at: when a reply that is not new was stored, in seconds since 1970."""
+        self._sweep = sweep
+        self._rows = {row.address: number for number, row in enumerate(sweep.rows)}
         self._identity = identity
         self._prices = prices
         self._price: dict[str, Price | None] = {}
         self._new = new
         self._batched = batched
         self._stored_at = stored_at
+
+    def cell(
+        self, cell: Cell, outcome: Verdict | Failure | NotRun, notes: Sequence[Any] = ()
+    ) -> "CapturedCell":
+        """A cell that has ended. notes: of its `RecordingAsk`."""
+        return CapturedCell(
+            self,
+            cell.place,
+            cell.id,
+            self._rows[cell.row.address],
+            self._sweep.problem_at(cell.place),
+            cell.side,
+            cell.draw,
+            outcome,
+            notes,
+        )
 
     def call(self, noted: Noted, known: Container[str]) -> RecordedCall:
         """A call of a cell; of one that is `known` by its address, no more than its part in the
@@ -122,7 +145,10 @@ class CapturedCell:
             believed = {
                 each: None
                 for each in believed
-                if each.statement or each.probs != end.probs or each.calls != calls
+                if each.role != JUDGE
+                or each.statement
+                or each.probs != end.probs
+                or each.calls != calls
             }
         return tuple(sorted(believed, key=_order_of_beliefs))
 
@@ -140,21 +166,23 @@ def _order_of_beliefs(each: RecordedJudgement) -> tuple[object, ...]:
 
 
 def _belief(each: Reading) -> RecordedJudgement:
-    case, verdict, turns = each.case, each.verdict, each.case.floor.turns
-    said = verdict.judgements if verdict else ()
+    asked, judge, case, verdict, fault = each
+    turns, said = case.floor.turns, verdict.judgements if verdict else ()
+    words = said[0].text if said else ""
     calls = tuple([part.call for part in said])
-    if each.fault is not None and each.fault.call:
-        calls = (each.fault.call,)
+    if fault is not None and fault.call:
+        calls = (fault.call,)
+    captured = 1.0 if not said else min([part.captured for part in said])
     return RecordedJudgement(
-        each.asked.role,
-        each.judge,
+        asked.role,
+        judge,
         len(turns),
         verdict.probs if verdict else (),
         turns[-1].call if turns else "",
         case.side.label if case.side else "",
         case.statement,
-        min([part.captured for part in said], default=1.0),
-        said[0].text if said else "",
+        captured,
+        words,
         calls,
-        each.fault.reason if each.fault else "",
+        fault.reason if fault else "",
     )

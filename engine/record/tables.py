@@ -11,6 +11,7 @@ import msgspec
 import orjson
 
 from ...cache.reply import ToolCall
+from ...protocols.doubts import Doubt
 from ...protocols.question import Answer, Problem
 from ...protocols.quotes import Quote
 from ...protocols.transcript import Failure, Judgement, ToolUse, Transcript, Turn, Verdict
@@ -44,7 +45,8 @@ _problems = msgspec.json.Decoder(Problem)
 
 _CELLS = (
     "SELECT place, id, row, problem, side, draw, status, conversation, probs, captured, measures,"
-    " redraws, failure, cause, judgements, readings, calls, rewards, included, why FROM cells"
+    " redraws, failure, cause, judgements, readings, calls, rewards, included, why,"
+    " unread, doubts FROM cells"
 )
 
 
@@ -66,6 +68,12 @@ class RecordTables:
 
     def __exit__(self, *fault: object) -> None:
         self.db.close()
+
+    def setting(self, name: str) -> Any:
+        """What is known of the run under a name; None if nothing is."""
+        return next(
+            (value for (value,) in self.query("SELECT value FROM meta WHERE key=?", name)), None
+        )
 
     @cached_property
     def meta(self) -> dict[str, Any]:
@@ -115,9 +123,11 @@ class RecordTables:
             return self._unpacked(body)
         raise RecordDamaged(self._file, f"text {number} is missing")
 
-    def texts(self) -> Iterator[tuple[int, str]]:
-        """(number, text) of every text, in the order of the numbers."""
-        for number, body in self.query("SELECT text, body FROM texts ORDER BY text"):
+    def texts(self, first: int = 1) -> Iterator[tuple[int, str]]:
+        """(number, text) of every text from the first on, in the order of the numbers."""
+        for number, body in self.query(
+            "SELECT text, body FROM texts WHERE text>=? ORDER BY text", first
+        ):
             yield number, self._unpacked(body)
 
     def places(self) -> Iterator[tuple[int, int]]:
@@ -205,15 +215,18 @@ class RecordTables:
 
     def _cell(self, row: Sequence[Any]) -> RecordedCell:
         place, id, number, problem, side, draw, status, *end, readings, calls = row[:17]
-        rewards, included, why = row[17:]
+        rewards, included, why, unread, doubts = row[17:]
         question = self.problems[problem].problem.question
         asked = unpack_pairs(calls)
         outcome: Verdict | Failure | NotRun
         if status == 0:
-            outcome = self._verdict(end, question)
+            outcome = replace(
+                self._verdict(end, question),
+                bounds=tuple(map(tuple, orjson.loads(unread or "{}").get("bounds", ()))),
+                doubts=msgspec.convert(orjson.loads(doubts or "[]"), tuple[Doubt, ...]),
+            )
         elif status == 1:
-            message, raw, call = orjson.loads(end[6])
-            outcome = Failure(end[5], message, raw, call)
+            outcome = Failure(end[5], *orjson.loads(end[6]))
         else:
             outcome = NotRun(end[6])
         return RecordedCell(
@@ -305,6 +318,7 @@ class RecordTables:
             self.text(reasoning),
             bool(flags & ALOUD),
             bool(flags & AT_ONCE),
+            doubts=msgspec.convert(more.get("doubts", ()), tuple[Doubt, ...]),
         )
 
 

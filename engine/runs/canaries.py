@@ -22,7 +22,7 @@ from ...protocols.transcript import Failure
 from ..errors import NotReproducible, RowsPaused
 from ..stop import StopToken
 from ..sweeps.sweep import Cell
-from .scheduler import CellOutcome, attempt
+from .scheduler import CellEnd, CellOutcome, attempt, attempt_noted
 
 CANARIES = 4
 """Cells of a row under way until one of them has succeeded."""
@@ -222,12 +222,12 @@ class ComposedTwice:
         self._ask = ask
         self._done: set[int] = set()
 
-    def __call__(self, cell: Cell) -> Awaitable[CellOutcome]:
+    def __call__(self, cell: Cell) -> Awaitable[CellEnd]:
         if id(cell.row) in self._done:
-            return attempt(cell, self._ask)
+            return attempt_noted(cell, self._ask)
         return self._twice(cell)
 
-    async def _twice(self, cell: Cell) -> CellOutcome:
+    async def _twice(self, cell: Cell) -> CellEnd:
         """NotReproducible, which names the first field in which two calls differ."""
         heard: list[tuple[Call, Reply]] = []
 
@@ -236,9 +236,9 @@ class ComposedTwice:
             heard.append((call, reply))
             return reply
 
-        outcome = await attempt(cell, listening)
-        if isinstance(outcome, Failure) and outcome.kind not in ("unreadable", "declined"):
-            return outcome
+        end = await attempt_noted(cell, listening)
+        if isinstance(end.outcome, Failure) and end.outcome.kind not in ("unreadable", "declined"):
+            return end
         again = {call.address: reply for call, reply in heard}
         other: list[Call] = []
 
@@ -254,7 +254,7 @@ class ComposedTwice:
         self._done.add(id(cell.row))
         if other:
             raise NotReproducible(_difference(cell, [call for call, _ in heard], other[0]))
-        return outcome
+        return end
 
 
 def _difference(cell: Cell, before: list[Call], now: Call) -> str:

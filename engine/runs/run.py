@@ -1,11 +1,19 @@
 """A run: one sweep in its folder, over its store; started or resumed."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, closing, contextmanager
+import asyncio
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    ExitStack,
+    closing,
+    contextmanager,
+)
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from ...cache.cache import LAST_SECONDS as ABANDONED_SECONDS
 from ...cache.cache import CacheStatistics, Mode
 from ...cache.store import Store
 from ..accounting.budget import dollars
@@ -16,6 +24,7 @@ from ..display.progress import Snapshot
 from ..errors import Halt, RunFolderError, StoreFailed
 from ..models.router import RunPolicy
 from ..providers.retirements import today
+from ..record.schema import RECORD
 from .executor import Assignment, Batches, Executor, MakeExecutor
 from .loaded_sweep import ChangedCode, LoadedSweep, run_folder
 from .observer import Observer
@@ -23,9 +32,10 @@ from .outcome import LandedCell, OutcomeRecord
 from .progress_file import ProgressNotes
 from .replay import REPLAY_LANES
 from .run_folder import QUARANTINE, RunFolder, outcomes
+from .run_record import RunRecord
 from .session import RunSession
 from .sources import note_sources
-from .stores import open_store, shown_name, store_name
+from .stores import hurry_when_interrupted, open_store, shown_name, store_name
 from .takeover import Taken, Takeover
 from .walk import require_abilities, require_service
 from .watermark import store_watermark
@@ -77,6 +87,7 @@ class Run:
         options: RunOptions,
         folder: RunFolder,
         store: Store,
+        record: RunRecord | None,
         run_again: int,
         taken: Sequence[Taken] = (),
     ) -> None:
@@ -84,6 +95,7 @@ class Run:
         self.options = options
         self.folder = folder
         self.store = store
+        self._record = record
         self.run_again = run_again
         """How many cells had failed, and have no outcome any more."""
         self.taken = taken
@@ -118,9 +130,18 @@ class Run:
                 folder.check_store(len(store), named, store.id)
             # It may make the record of a new run, so that this comes before that is opened.
             taken = _take_over(loaded, options, folder, store)
-            # Who comes again may have mended what crashed, or what no model would answer.
-            dropped = folder.forget_failures(None if options.retry_failed else RETRIED_KINDS)
-            yield cls(loaded, options, folder, store, dropped, taken)
+            with ExitStack() as stack:
+                record = None
+                # A run that was finished before there were records gets none by being looked at.
+                if asks or (folder.path / RECORD).exists():
+                    opened = RunRecord.open(folder, loaded.sweep, store.id)
+                    record = stack.enter_context(opened)
+                # Who comes again may have fixed what crashed, or what no model would answer.
+                kinds = None if options.retry_failed else RETRIED_KINDS
+                dropped = folder.forget_failures(kinds)
+                if record is not None:
+                    record.forget(dropped)
+                yield cls(loaded, options, folder, store, record, len(dropped), taken)
 
     async def execute(
         self, *observers: Observer, executor: MakeExecutor = RunSession
@@ -142,11 +163,16 @@ class Run:
         observers = self._observers = (ProgressNotes(self.folder.path), *observers)
         try:
             async with AsyncExitStack() as stack:
+                assert self._record is not None, "a run with cells to run has a record"
+                stack.enter_context(self._record.keeping(self._landed, loaded.stop_token))
                 await stack.enter_async_context(self._watermark(working))
                 await stack.enter_async_context(ledger.kept(loaded.stop_token, working.ledger))
                 for observer in observers:
                     await stack.enter_async_context(observer.watching(self.snapshot))
-                halt = await working.run()
+                try:
+                    halt = await self._abandoned_in_time(working.run())
+                finally:
+                    await self._record.flush()
                 if halt is None:
                     halt = self._settled()
         finally:
@@ -158,6 +184,15 @@ class Run:
             # The last note in the folder failed, after the last outcome.
             return loaded.stop_token.halt
         return halt
+
+    async def _abandoned_in_time(self, running: Awaitable[Halt | None]) -> Halt | None:
+        """What is run; once it is to be abandoned, a store that hangs is hardly waited for."""
+        hurry_when_interrupted(self.store, self.loaded.stop_token)
+        try:
+            return await running
+        except asyncio.CancelledError:
+            self.store.hurry(ABANDONED_SECONDS)
+            raise
 
     def _note_sources(self, working: Executor) -> None:
         models = self.loaded.models
@@ -202,6 +237,7 @@ class Run:
     def _assignment(self, before: Mapping[str, UsageTotals]) -> Assignment:
         """before: what earlier sessions paid; what they may have paid counts towards the cap."""
         options, folder = self.options, self.folder
+        assert self._record is not None, "a run with cells to run has a record"
         paid = sum_usage(before.values())
         return Assignment(
             self.loaded,
@@ -216,7 +252,8 @@ class Run:
             ),
             self._max_cells(),
             folder.id(),
-            self._keep,
+            self._record.put,
+            self._record.flush,
             before,
             self.run_again,
             options.keeps_going,
@@ -227,7 +264,9 @@ class Run:
         if self.options.mode == "replay":
             return REPLAY_LANES
         loaded = self.loaded
-        return loaded.file.top.max_cells or loaded.models.cells_at_once(loaded.sweep.models)
+        cells = loaded.models.cells_at_once(loaded.sweep.models)
+        # While some wait for a store that is far, others keep the models busy.
+        return loaded.file.top.max_cells or cells * self.store.sessions
 
     def _watermark(self, working: Executor) -> AbstractAsyncContextManager[None]:
         def added() -> int:
@@ -236,14 +275,15 @@ class Run:
 
         return store_watermark(self.folder, added, self.store, self.loaded.stop_token)
 
-    def _keep(self, cells: Sequence[LandedCell]) -> None:
-        self.folder.append(cells)
+    def _landed(self, cells: Sequence[LandedCell]) -> None:
         for observer in self._observers:
             observer.landed(cells)
 
     def _settled(self) -> Halt | None:
         try:
             self.folder.settle()
+            if self._record is not None:
+                self._record.settle()
         except RunFolderError as fault:
             return StoreFailed(str(fault))
         return None

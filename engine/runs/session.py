@@ -6,28 +6,34 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from ...cache.cache import Cache, CacheStatistics, Mode
 from ...cache.store import Store
-from ...protocols.transcript import Failure
 from ..accounting.ledger import Ledger, UsageTotals
 from ..display.quantity import counted
 from ..errors import Halt
 from ..models.router import Models
+from ..record.capture import Capture
 from ..sweeps.sweep import Cell
 from ..system.garbage import YOUNG, gc_relaxed
 from .canaries import CANARIES, FREE_PATIENCE, ComposedTwice, RowWatch
 from .executor import Assignment, Executor
-from .outcome import LandedCell, line
+from .outcome import landed
 from .run_folder import RunFolder
-from .scheduler import CellOutcome
+from .scheduler import CellEnd
 from .sources import Sources
-from .stores import hurry_when_interrupted
 from .workers import run_workers
 
 
 class LocalExecutor(Executor):
     """Base of the executors that ask models from this process."""
 
-    def __init__(self, models: Models, store: Store, mode: Mode = "use", run_id: str = "") -> None:
-        """models: prepared; `close` closes them."""
+    def __init__(
+        self,
+        models: Models,
+        store: Store,
+        mode: Mode = "use",
+        run_id: str = "",
+        paid: set[str] | None = None,
+    ) -> None:
+        """models: prepared; `close` closes them. paid: as `Cache` has it."""
         self.models = models
         self.cache = Cache(
             store,
@@ -36,6 +42,7 @@ class LocalExecutor(Executor):
             mode=mode,
             origin=models.origin,
             run_id=run_id,
+            paid=paid,
         )
 
     async def close(self) -> None:
@@ -77,15 +84,24 @@ class RunSession(LocalExecutor):
 
     young = YOUNG
     """Threshold of the garbage collector's youngest generation, in objects."""
+    batched: tuple[str, ...] = ()
+    """Models that are asked in batches."""
 
     def __init__(self, assignment: Assignment) -> None:
         loaded = assignment.loaded
         loaded.models.prepare(loaded.sweep.roles, assignment.policy)
-        super().__init__(loaded.models, assignment.store, assignment.mode, assignment.run_id)
+        paid = set[str]()
+        super().__init__(loaded.models, assignment.store, assignment.mode, assignment.run_id, paid)
         self._assignment = assignment
-        hurry_when_interrupted(assignment.store, loaded.stop_token)
         self._twice = ComposedTwice(self.cache)
         self._under_way = 0
+        self._capture = Capture(
+            loaded.sweep,
+            loaded.models.identity_in(assignment.store),
+            loaded.models.priced(assignment.policy.prices),
+            paid,
+            batched=self.batched,
+        )
 
     async def run(self) -> Halt | None:
         assignment, stop_token = self._assignment, self._assignment.loaded.stop_token
@@ -95,6 +111,7 @@ class RunSession(LocalExecutor):
                 batches = assignment.batches or self._all_missing
                 for cells in batches(folder):
                     await self._attempt_all(cells)
+                    await assignment.flush()
                     if stop_token.halt is not None:
                         break
         return None if folder.complete else stop_token.halt
@@ -129,9 +146,9 @@ class RunSession(LocalExecutor):
             pauses=not assignment.keeps_going,
         )
 
-        def keep(cell: Cell, outcome: CellOutcome) -> None:
-            self._keep(cell, outcome)
-            watch.landed(cell, outcome)
+        def keep(cell: Cell, end: CellEnd) -> None:
+            self._keep(cell, end)
+            watch.landed(cell, end.outcome)
 
         await self._work(watch, keep, watch.more)
         if (paused := watch.paused()) is not None:
@@ -140,7 +157,7 @@ class RunSession(LocalExecutor):
     async def _work(
         self,
         cells: Iterable[Cell],
-        keep: Callable[[Cell, CellOutcome], None],
+        keep: Callable[[Cell, CellEnd], None],
         more: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
         await run_workers(
@@ -153,19 +170,18 @@ class RunSession(LocalExecutor):
             more=more,
         )
 
-    async def _counted(self, cell: Cell) -> CellOutcome:
+    async def _counted(self, cell: Cell) -> CellEnd:
         self._under_way += 1
         try:
             return await self._attempt(cell)
         finally:
             self._under_way -= 1
 
-    def _attempt(self, cell: Cell) -> Awaitable[CellOutcome]:
+    def _attempt(self, cell: Cell) -> Awaitable[CellEnd]:
         return self._twice(cell)
 
     def _all_missing(self, folder: RunFolder) -> Iterable[Iterable[Cell]]:
         yield (c for c in self._assignment.loaded.sweep.cells() if not folder.has(c.place))
 
-    def _keep(self, cell: Cell, outcome: CellOutcome) -> None:
-        landed = LandedCell(cell.place, line(cell, outcome), isinstance(outcome, Failure))
-        self._assignment.keep((landed,))
+    def _keep(self, cell: Cell, end: CellEnd) -> None:
+        self._assignment.keep((landed(cell, end, self._capture),))

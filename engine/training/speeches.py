@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from ...cache.call import Ask, Call
+from ...cache.call import Ask, Call, RecordingAsk
 from ...cache.reply import Reply
 from ...protocols.agents.agent import Speaker
 from ...protocols.transcript import Failure, Verdict
-from ..runs.replay import CallRecorder
 from ..runs.scheduler import attempt
 from ..sweeps.sweep import Cell
 
@@ -79,8 +78,8 @@ async def worlds(cells: Iterable[Cell], ask: Ask) -> list[RecordedWorld]:
     is no fault of a cell passes: ReplayMiss where a reply was never recorded."""
     found = []
     for cell in cells:
-        recorder = CallRecorder(ask)
-        outcome = await attempt(cell, recorder)
+        asked = RecordingAsk(ask)
+        outcome = await attempt(cell, asked)
         if not isinstance(outcome, Failure):
-            found.append(RecordedWorld(cell, outcome, recorder.answered))
+            found.append(RecordedWorld(cell, outcome, asked.answered))
     return found

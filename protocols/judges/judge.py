@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from ...cache.call import Ask, Call, Effort, RecordingAsk, Request, ResponseFormat
 from ...cache.reply import Reply
@@ -96,8 +96,7 @@ class Judge(ABC):
         return verdict
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """What a judge made of a case, as noted by a `RecordingAsk`."""
 
     asked: RecordingAsk
