@@ -10,6 +10,7 @@ from ...cache.call import Call, Identity, RecordingAsk
 from ...cache.errors import ReplayMiss
 from ...cache.reply import Reply
 from ...cache.store import Reader
+from ...protocols.transcript import Verdict
 from ..stop import StopToken
 from ..sweeps.sweep import Cell
 from .outcome import line
@@ -30,9 +31,12 @@ def replay_cache(store: Reader, identity: Identity, *, explained: int = EXPLAINE
 
 
 async def replay_cells(
-    cells: Iterable[Cell], store: Reader, identity: Identity, keep: Callable[[Cell, bytes], None]
+    cells: Iterable[Cell],
+    store: Reader,
+    identity: Identity,
+    keep: Callable[[Cell, bytes, CellOutcome], None],
 ) -> None:
-    """Run cells again, and pass the line of each outcome to `keep`.
+    """Run cells again, and pass each outcome to `keep`, after its line.
 
     ReplayMiss at the first call that was never recorded; StoreFailed at the first record that is
     damaged: a replay of a part must not pass for one of the whole.
@@ -40,7 +44,7 @@ async def replay_cells(
     cache = replay_cache(store, identity)
 
     def kept(cell: Cell, outcome: CellOutcome) -> None:
-        keep(cell, line(cell, outcome))
+        keep(cell, line(cell, outcome), outcome)
 
     stop_token = StopToken()
     await run_cells(cells, cache, kept, lanes=REPLAY_LANES, stop_token=stop_token)
@@ -58,6 +62,25 @@ def difference(recorded: bytes, replayed: bytes) -> str:
                 for each in (then, now)
             )
             return f"{key}: {next(shown)} recorded, {next(shown)} now"
+    return ""
+
+
+SAID = ("speaker", "text", "call", "outcome", "conceded", "cut", "reasoning")
+"""What of a turn is compared."""
+
+
+def difference_in_what_was_said(recorded: object, replayed: CellOutcome) -> str:
+    """What differs between the transcripts of one cell, as `turn 2, text: …`; empty if nothing
+    does, and where one of the two has no verdict: then their lines differ."""
+    if not isinstance(recorded, Verdict) or not isinstance(replayed, Verdict):
+        return ""
+    then, now = recorded.transcript.turns, replayed.transcript.turns
+    for number, (one, other) in enumerate(zip(then, now, strict=False), 1):
+        for part in SAID:
+            if (was := getattr(one, part)) != (came := getattr(other, part)):
+                return f"turn {number}, {part}: {was!r:.200} recorded, {came!r:.200} now"
+    if len(then) != len(now):
+        return f"turns: {len(then)} recorded, {len(now)} now"
     return ""
 
 
