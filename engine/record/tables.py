@@ -12,7 +12,7 @@ import msgspec
 import orjson
 
 from ...cache.reply import ToolCall
-from ...protocols.question import Answer, Problem
+from ...protocols.question import Answer, Problem, Question
 from ...protocols.quotes import Quote
 from ...protocols.transcript import Failure, Judgement, ToolUse, Transcript, Turn, Verdict
 from .errors import RecordDamaged
@@ -108,18 +108,23 @@ class RecordTables:
             for registration, owner, tags in (study,)
         )
 
+    @cached_property
+    def questions(self) -> Sequence[Question]:
+        """By number; a reader that has the problems already sets its own."""
+        return [each.problem.question for each in self.problems]
+
     def text(self, number: int | None) -> str:
         """A text by its number; empty for None."""
         if number is None:
             return ""
         for (body,) in self.query("SELECT body FROM texts WHERE text=?", number):
-            return self._unpacked(body)
+            return self.unpacked(body)
         raise RecordDamaged(self._file, f"text {number} is missing")
 
     def texts(self) -> Iterator[tuple[int, str]]:
         """(number, text) of every text, in the order of the numbers."""
         for number, body in self.query("SELECT text, body FROM texts ORDER BY text"):
-            yield number, self._unpacked(body)
+            yield number, self.unpacked(body)
 
     def places(self) -> Iterator[tuple[int, int]]:
         """(place, status as a number of `STATUSES`) of every recorded cell, in order."""
@@ -188,7 +193,7 @@ class RecordTables:
     def _parts(self) -> dict[int, tuple[str, str, int]]:
         return {n: (*part,) for n, *part in self.query("SELECT part, role, seat, heard FROM parts")}
 
-    def _unpacked(self, body: bytes) -> str:
+    def unpacked(self, body: bytes) -> str:
         try:
             return self._unpacker.unpack(body)
         except ValueError as exc:
@@ -207,7 +212,7 @@ class RecordTables:
     def _cell(self, row: Sequence[Any]) -> RecordedCell:
         place, id, number, problem, side, draw, status, *end, readings, calls = row[:17]
         rewards, included, why = row[17:]
-        question = self.problems[problem].problem.question
+        question = self.questions[problem]
         asked = unpack_pairs(calls)
         outcome: Verdict | Failure | NotRun
         if status == 0:
@@ -232,7 +237,7 @@ class RecordTables:
             why or "",
         )
 
-    def _verdict(self, end: Sequence[Any], question: Any) -> Verdict:
+    def _verdict(self, end: Sequence[Any], question: Question) -> Verdict:
         conversation, probs, _, measures, redraws, _, _, judgements = end
         turns = () if conversation is None else self.turns(conversation, question.answers)
         return Verdict(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ...cache.reply import Outcome, ToolCall
+from ...cache.reply import Outcome, ToolCall, Usage
 from ...protocols.question import Problem
 from ...protocols.transcript import Failure, Verdict
 
@@ -64,6 +64,12 @@ class CallCost:
     at: int | None = None
     """When it was recorded, in seconds since 1970; for a reply from the store, when it was stored,
     or None where that was not looked up."""
+
+    @property
+    def usage(self) -> Usage:
+        return Usage(
+            self.input_tokens, self.output_tokens, self.cache_read_tokens, self.cache_write_tokens
+        )
 
 
 NOT_KNOWN = CallCost()
@@ -128,6 +134,10 @@ class NotRun:
     reason: str
 
 
+CellEnd: TypeAlias = Verdict | Failure | NotRun
+"""What became of a cell."""
+
+
 @dataclass(frozen=True, slots=True)
 class RecordedCell:
     """One world of one problem in one row, with all that was asked, said and believed in it."""
@@ -143,7 +153,7 @@ class RecordedCell:
     side: int
     """Place of the answer that was argued for, from 0."""
     draw: int
-    outcome: Verdict | Failure | NotRun
+    outcome: CellEnd
     """A verdict has its transcript, judgements, measures and redraws."""
     calls: tuple[RecordedCall, ...] = ()
     """Every call that it asked, once, in canonical order: by turns heard, role, seat, draw, step

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from ...cache.address import store_key
 from ...cache.cache import EXPLAINED_MISSES, Cache
 from ...cache.call import Ask, Call, Identity
 from ...cache.errors import ReplayMiss
@@ -12,7 +11,7 @@ from ...cache.store import Reader
 from ..stop import StopToken
 from ..sweeps.sweep import Cell
 from .outcome import line
-from .scheduler import CellOutcome, attempt, run_cells
+from .scheduler import CellOutcome, run_cells
 
 REPLAY_LANES = 1
 """Nothing waits in a replay, and one cell after the other meets the same first miss each time."""
@@ -44,26 +43,6 @@ async def replay_cells(
     stop_token = StopToken()
     await run_cells(cells, cache, kept, lanes=REPLAY_LANES, stop_token=stop_token)
     stop_token.raise_if_stopped()
-
-
-async def keys_of(
-    cells: Iterable[tuple[Cell, bool]], store: Reader, identity: Identity
-) -> set[str]:
-    """The store's keys of every recorded call that cells ask.
-
-    cells: each with whether its outcome followed from replies alone. Of one that failed at its
-    provider, the keys up to there; of any other a missing call is a ReplayMiss.
-    """
-    cache, keys = replay_cache(store, identity), set[str]()
-    for cell, from_replies in cells:
-        recorder = CallRecorder(cache)
-        try:
-            await attempt(cell, recorder)
-        except ReplayMiss:
-            if from_replies:
-                raise
-        keys |= {store_key(at, identity(call)) for at, (call, _) in recorder.answered.items()}
-    return keys
 
 
 @dataclass(slots=True)
