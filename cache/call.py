@@ -208,10 +208,77 @@ Identity: TypeAlias = Callable[[Call], str]
 identities."""
 
 
+class RecordingAsk:
+    """An `Ask` that notes what one piece of work asks: each call with its reply, who is asked, and
+    what for.
+
+    Whoever knows its seat asks through `seated`, and whoever knows better what the replies are for
+    through `used_as`; both hand on to one list of notes. Calls that raise are not noted.
+    """
+
+    __slots__ = ("_inner", "draw", "heard", "notes", "role", "seat")
+
+    def __init__(self, inner: Ask) -> None:
+        self._inner = inner
+        self.notes: list[object] = []
+        """(this, call, reply) of every call, in the order of the replies; and what else askers
+        note."""
+        self.draw: tuple[int, ...] = ()
+        self.role = ""
+        """What the replies are for: `speak`, `draft`, `rate`, `judge`, or the name of a form."""
+        self.seat = ""
+        """Who is asked, as everyone calls it: `Debater A`."""
+        self.heard = 0
+        """How many turns were there to hear."""
+
+    async def __call__(self, call: Call) -> Reply:
+        if self.draw:
+            call = Call(call.request, self.draw + call.draw)
+        reply = await self._inner(call)
+        self.notes.append((self, call, reply))
+        return reply
+
+    def seated(self, role: str, seat: str, heard: int) -> "RecordingAsk":
+        """The `Ask` of a seat. role: stands where nobody around it has named one."""
+        other = self._copy()
+        other.role, other.seat, other.heard = self.role or role, seat, heard
+        return other
+
+    def used_as(self, role: str) -> "RecordingAsk":
+        """The `Ask` whose replies are for this."""
+        other = self._copy()
+        other.role = role
+        return other
+
+    def nth(self, index: int) -> "RecordingAsk":
+        other = self._copy()
+        other.draw = (*self.draw, index)
+        return other
+
+    def _copy(self) -> "RecordingAsk":
+        other = RecordingAsk.__new__(RecordingAsk)
+        other._inner, other.notes, other.draw = self._inner, self.notes, self.draw
+        other.role, other.seat, other.heard = self.role, self.seat, self.heard
+        return other
+
+
 def nth(ask: Ask, index: int) -> Ask:
     """The `Ask` of the repeat number `index`: its calls are draws of their own."""
+    if isinstance(ask, RecordingAsk):
+        return ask.nth(index)
 
     def drawn(call: Call) -> Awaitable[Reply]:
         return ask(call.drawn(index))
 
     return drawn
+
+
+def seated(ask: Ask, role: str, seat: str, heard: int) -> Ask:
+    """The `Ask` of a seat, for who records: its name, what it is asked for unless somebody around
+    it says so, and how many turns it has heard."""
+    return ask.seated(role, seat, heard) if isinstance(ask, RecordingAsk) else ask
+
+
+def used_as(ask: Ask, role: str) -> Ask:
+    """The `Ask` whose replies are for `role`, for who records: a draft, a rating."""
+    return ask.used_as(role) if isinstance(ask, RecordingAsk) else ask

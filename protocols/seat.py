@@ -4,8 +4,8 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
-from ..cache.call import Ask
-from .agents.agent import Brief, Speaker
+from ..cache.call import Ask, seated
+from .agents.agent import Brief, Speaker, called
 from .errors import Unreadable
 from .gather import gather_in_order
 from .prompts.escape import escape_and_count
@@ -53,6 +53,8 @@ class Seat(NamedTuple):
         The plain agent beneath fills in: drafts and rewrites are for speeches.
         """
         base_agent = self.speaker.base_agent
+        title = called(self.brief, self.side)
+        ask = seated(ask, form.format.name, title, len(floor.turns))
         reply = await ask(base_agent.compose(floor, self.side, self.brief, form=form.format))
         return form.of(reply)
 

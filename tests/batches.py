@@ -19,7 +19,7 @@ from oversight.engine.fleet.executor_choice import executor_for
 from oversight.engine.rehearsal import MockServer, Profile
 from oversight.engine.rehearsal.profile import BatchProfile
 from oversight.engine.rehearsal.rehearsed import actors, staged
-from oversight.engine.runs.executor import Assignment, Executor
+from oversight.engine.runs.executor import Assignment, Executor, MakeExecutor
 from oversight.engine.runs.loaded_sweep import LoadedSweep
 from oversight.engine.runs.outcome import OutcomeRecord
 from oversight.engine.runs.run import Run, RunOptions
@@ -109,6 +109,7 @@ class BatchBench:
         terms: BatchTerms = BATCHED,
         loaded: LoadedSweep | None = None,
         store: str = "",
+        executor: MakeExecutor | None = None,
         **options: Any,
     ) -> RunEnd:
         """Start a run, or go on with it. store: its URL; empty for a folder of the run's own."""
@@ -116,7 +117,7 @@ class BatchBench:
         folder = self.folder / name
         made: list[Executor] = []
         store = store or str(self.folder / f"{name}-store")
-        executor = executor_for(1, loaded, store, batch=terms)
+        executor = executor or executor_for(1, loaded, store, batch=terms)
 
         def make(assignment: Assignment) -> Executor:
             made.append(executor(assignment))

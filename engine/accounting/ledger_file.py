@@ -23,6 +23,7 @@ from .ledger import (
     UsageTotals,
     sum_usage,
 )
+from .liabilities import with_liabilities
 
 LEDGER_FILE = "ledger.json"
 
@@ -38,7 +39,7 @@ class LedgerFile:
     def __init__(self, folder: Path, sitting: Callable[[], Mapping[str, UsageTotals]]) -> None:
         """sitting: returns the present accounts of this session by model. Raises RunFolderError."""
         self._file = folder / LEDGER_FILE
-        self._earlier = read_ledger(folder)
+        self._earlier = read_entries(folder)
         self._sitting = sitting
 
     def by_model(self) -> dict[str, UsageTotals]:
@@ -92,7 +93,13 @@ class LedgerFile:
 
 
 def read_ledger(folder: Path) -> dict[str, UsageTotals]:
-    """The accounts in a run folder by model; empty if no real model was asked yet.
+    """The accounts in a run folder by model, with the submissions of unknown fate; empty if no real
+    model was asked yet. RunFolderError if a file cannot be read."""
+    return with_liabilities(folder, read_entries(folder))
+
+
+def read_entries(folder: Path) -> dict[str, UsageTotals]:
+    """The accounts in a run folder by model, without what may yet turn out not to be owed.
 
     Where a killed session left a journal, the account with more requests of file and journal.
     A request whose fate is unknown counts as ambiguous: it may have been billed.

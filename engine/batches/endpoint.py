@@ -1,10 +1,12 @@
 """The port to a vendor's batch endpoint: submit, find, poll, read results, cancel."""
 
+import binascii
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, ClassVar, Literal, TypeAlias
+from typing import BinaryIO, Literal, TypeAlias
 
 from ..providers.fault import ErrorAnswer
 from ..providers.settings import Settings
@@ -13,6 +15,11 @@ from .vendor_http import VendorHttp
 
 Lost: TypeAlias = Literal["Expired", "Cancelled", "Missing"]
 """Why a line has no result. Expired and cancelled lines are not billed; missing ones may be."""
+
+CLOCK_SLACK = 120.0
+"""Seconds that a vendor's own clocks may differ among each other."""
+_DIGEST = 43
+"""Characters of an address in a custom id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,17 @@ class Submission:
     """What it puts into the queue of the model: prompts, about, and all of max_tokens."""
     worst: float = 0.0
     """Maximum cost in dollars."""
+    marked: bool = False
+    """Whether the custom ids of its lines carry the mark; those of older versions do not."""
+    most_bytes: int = 0
+    """Maximum size of its results; 0 if it is not known."""
+
+    def custom_id(self, address: str) -> str:
+        """The id of one line, at most 64 characters: the call's address and the batch's mark, which
+        proves whose batch it is in any result that shows it."""
+        if not self.marked:
+            return address
+        return f"{urlsafe_b64encode(bytes.fromhex(address)).decode().rstrip('=')}-{self.mark}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +66,21 @@ class BatchState:
     ended: bool
     downloads: tuple[str, ...] = ()
     """Paths of the result files, once it has ended."""
+    results: int | None = None
+    """Lines that those files must hold, by the vendor's own counts; None where it has none."""
     absent: Lost = "Missing"
     """Fate of lines that the results do not mention."""
     fault: ErrorAnswer | None = None
     """Why the batch was refused as a whole; then no line was asked."""
+    status: str = ""
+    """As the vendor names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineResult:
     """The result of one line."""
 
-    address: str
+    custom_id: str
     status: int
     """HTTP status, as of a live call."""
     body: bytes
@@ -66,15 +88,28 @@ class LineResult:
     """Why there is neither status nor body; None where there are."""
 
 
-class BatchEndpoint(ABC):
-    """The batch endpoint of one provider. The custom id of a line is its call's address.
+@dataclass(frozen=True, slots=True)
+class ListedBatch:
+    """One entry of the vendor's list."""
 
-    Raises the faults of live calls. A batch may exist although its submission failed: `find` tells.
-    """
+    id: str
+    created: float
+    """Seconds since 1970 by the vendor's clock."""
+    lines: int
+    mark: str = ""
+    """Our mark, where the vendor shows it."""
+    status: str = ""
+    results: int = 0
+    """Lines that have a result, failed ones included."""
+
+
+class BatchEndpoint(ABC):
+    """The batch endpoint of one provider. Raises the faults of live calls, and LookupError,
+    TypeError or ValueError for an answer that is not what was asked for."""
 
     caps: Caps
-    shows_marks: ClassVar[bool] = True
-    """Whether its list of batches shows our marks."""
+    window: float = 24 * 3600.0
+    """Seconds within which the vendor ends a batch, whatever becomes of its lines."""
 
     def __init__(self, settings: Settings, wire: Wire) -> None:
         self.settings = settings
@@ -82,24 +117,24 @@ class BatchEndpoint(ABC):
         self.http = VendorHttp(settings, wire)
 
     @abstractmethod
-    def line(self, address: str, body: bytes) -> bytes:
+    def line(self, custom_id: str, body: bytes) -> bytes:
         """One call in the format of a batch. body: of the live request."""
 
     @abstractmethod
     def write(self, lines: Iterable[bytes], file: BinaryIO) -> None:
         """Write a whole batch as it is uploaded."""
 
-    @abstractmethod
-    async def submit(self, mark: str, file: Path) -> str:
-        """Submit a batch; the vendor's id of it."""
+    async def upload(self, file: Path) -> str:
+        """Whatever precedes `create`, which alone makes a batch; what `create` needs of it."""
+        return ""
 
     @abstractmethod
-    async def find(self, lost: Submission, known: Collection[str]) -> str | None:
-        """The id of a batch whose submission was not answered; None if it does not exist.
+    async def create(self, batch: Submission, file: Path, uploaded: str) -> str:
+        """Make a batch; the vendor's id of it. When this raises, it may have been made."""
 
-        known: ids of other batches. Where the list does not show marks this may be another's batch
-        of the same age and size, which only its results show.
-        """
+    @abstractmethod
+    def listed(self) -> AsyncIterator[ListedBatch]:
+        """The account's batches, the newest first."""
 
     @abstractmethod
     async def state(self, id: str) -> BatchState: ...
@@ -111,3 +146,29 @@ class BatchEndpoint(ABC):
     @abstractmethod
     async def cancel(self, id: str) -> None:
         """Have the vendor begin no more of its lines. Finished ones are billed and have results."""
+
+    async def candidates(self, lost: Submission, since: float) -> list[ListedBatch]:
+        """Batches that may be one whose submission was not answered: the one that shows its mark,
+        or else those without a mark that are as large and not older.
+
+        since: when it was submitted, by the vendor's clock. What shows no mark may be anybody's.
+        """
+        found = []
+        async for batch in self.listed():
+            if batch.mark == lost.mark:
+                return [batch]
+            if batch.created < since - CLOCK_SLACK:
+                break
+            if not batch.mark and batch.lines == lost.lines:
+                found.append(batch)
+        return found
+
+
+def address_in(custom_id: str) -> str:
+    """The address of the call in a custom id; empty if there is none."""
+    if len(custom_id) == 64:
+        return custom_id
+    try:
+        return urlsafe_b64decode(custom_id[:_DIGEST] + "=").hex()
+    except (binascii.Error, ValueError):
+        return ""

@@ -3,8 +3,7 @@
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from secrets import token_hex
 
 from ...cache.call import Call
@@ -13,9 +12,12 @@ from ..accounting.prices import Price
 from ..system.files import sync_folder, unwritable
 from ..tokens import CAUTION, prompt_tokens
 from .endpoint import BatchEndpoint, Caps, Submission
+from .journal import BatchJournal
 
 BODY = ".body"
 """Suffix of the file that is uploaded."""
+_LINE_BYTES, _TOKEN_BYTES, _LOGPROB_BYTES = 2**16, 64, 2**12
+"""Maximum size of a result: of its frame, of a token of the reply, and of one with logprobs."""
 
 
 @dataclass
@@ -24,7 +26,7 @@ class BatchPacker:
 
     model: str
     endpoint: BatchEndpoint
-    folder: Path
+    journal: BatchJournal
     calls: Iterator[Call]
     caps: Caps
     price: Price | None
@@ -51,35 +53,48 @@ class BatchPacker:
         room: tokens that its prompts may have; any room above 0 takes one call. The calls of the
         batch are durable when this returns. RunFolderError.
         """
-        mark = token_hex(8)
-        body, calls = self.folder / f"{mark}{BODY}", self.folder / f"{mark}.calls"
-        lines, size, tokens, worst = 0, 0, 0.0, 0.0
+        if room <= 0:
+            return None
+        batch = Submission(token_hex(8), self.model, 0, 0.0, marked=True)
+        folder = self.journal.folder
+        body, calls = folder / f"{batch.mark}{BODY}", self.journal.calls(batch)
+        lines, size, most_bytes, tokens, worst = 0, 0, 2**20, 0.0, 0.0
 
         def fitting() -> Iterator[bytes]:
-            nonlocal lines, size, tokens, worst
+            nonlocal lines, size, most_bytes, tokens, worst
             while (call := self._next) is not None:
-                line = self.endpoint.line(call.address, self.endpoint.wire.body(call))
+                custom_id = batch.custom_id(call.address)
+                line = self.endpoint.line(custom_id, self.endpoint.wire.body(call))
                 asked, most = prompt_tokens(call), worst_case(call, self.price)
                 if self.budget is not None and not self.budget.fits(worst + most):
                     self.lacked = 0.0 if lines else most
                     return
                 full = lines >= self.caps.lines or size + len(line) > self.caps.bytes
-                if room <= 0 or (lines and (full or tokens + asked > room)):
+                if lines and (full or tokens + asked > room):
                     return
                 lines, size = lines + 1, size + len(line)
+                most_bytes += result_bytes(call)
                 tokens, worst = tokens + asked, worst + most
                 kept.write(call.canonical + b"\n")
                 yield line
                 self._next = next(self.calls, None)
 
+        self.journal.packing(batch.mark)
         try:
             with calls.open("wb") as kept, body.open("wb") as file:
                 self.endpoint.write(fitting(), file)
                 kept.flush()
                 os.fsync(kept.fileno())
-            sync_folder(self.folder)
+            sync_folder(folder)
             if lines:
-                return Submission(mark, self.model, lines, time.time(), tokens, worst)
+                return replace(
+                    batch,
+                    lines=lines,
+                    at=time.time(),
+                    tokens=tokens,
+                    worst=worst,
+                    most_bytes=most_bytes,
+                )
             calls.unlink()
             body.unlink()
         except OSError as exc:
@@ -90,3 +105,9 @@ class BatchPacker:
 def worst_case(call: Call, price: Price | None) -> float:
     """Maximum cost of a call in dollars; 0 if it has no price."""
     return 0.0 if price is None else price.worst(CAUTION * prompt_tokens(call), call.max_tokens)
+
+
+def result_bytes(call: Call) -> int:
+    """Maximum size of a call's line in the results."""
+    token = _LOGPROB_BYTES if call.top_logprobs else _TOKEN_BYTES
+    return _LINE_BYTES + call.max_tokens * token

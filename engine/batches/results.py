@@ -28,7 +28,7 @@ from ..errors import (
 from ..limits.halts import MAX_ALIKE
 from ..providers.provider import keyless
 from .collector import lines_at, offsets
-from .endpoint import BatchEndpoint, BatchState, LineResult, Submission
+from .endpoint import BatchEndpoint, LineResult, Lost, Submission
 from .packing import worst_case
 
 STORED_TOGETHER = 256
@@ -50,6 +50,8 @@ class BatchResults:
     """By address, the answers to calls that can never be served."""
     again: list[str] = field(default_factory=list)
     """Addresses of calls without a reply that may get one next time."""
+    stored: list[str] = field(default_factory=list)
+    """Addresses of calls whose replies are in the store now."""
     halt: Halt | None = None
     """The first reason in any line to ask nothing more."""
 
@@ -58,53 +60,61 @@ class BatchResults:
         """Sums over all lines."""
         self._causes: set[str] = set()
 
-    def are_of(self, calls: Path, results: Path) -> bool:
-        """Whether these are the results of these calls: every custom id is that of one of them.
+    def readable(self, calls: Path, results: Path) -> tuple[int, int]:
+        """(ours, others): how many different lines of the batch the results hold, and how many
+        lines that can be read and are none of it."""
+        ids, ours, others = self._custom_ids(calls), set[str](), 0
+        for result in self._lines(results):
+            if result.custom_id in ids:
+                ours.add(result.custom_id)
+            else:
+                others += 1
+        return len(ours), others
 
-        Results without any readable line cannot tell, and count as such.
-        """
-        ours = offsets(calls)
-        return all(bytes.fromhex(result.address) in ours for result in self._lines(results))
-
-    async def store(self, calls: Path, results: Path, state: BatchState, cache: Cache) -> None:
+    async def store(self, calls: Path, results: Path, absent: Lost, cache: Cache) -> None:
         """Store every reply; durable when this returns. StoreFailed, KeyRepeated.
 
         calls: the file of the batch. results: as downloaded, in any order; lines may be missing or
-        come twice.
+        come twice. absent: fate of those that are missing.
         """
-        left = offsets(calls)
+        left = self._custom_ids(calls)
         with calls.open("rb") as asked:
             lines = self._lines(results)
             while part := list(islice(lines, STORED_TOGETHER)):
                 kept = []
                 for result in part:
-                    offset = left.pop(bytes.fromhex(result.address), None)
+                    offset = left.pop(result.custom_id, None)
                     if offset is None:
                         continue
                     call = _call_at(asked, offset)
-                    if (reply := self._reply(call, result, state)) is not None:
+                    if (reply := self._reply(call, result)) is not None:
                         kept.append((call, reply))
                 await _keep(cache, kept)
-            for offset in left.values():
-                call = _call_at(asked, offset)
-                self._reply(call, LineResult(call.address, 0, b"", state.absent), state)
+            for custom_id, offset in left.items():
+                self._reply(_call_at(asked, offset), LineResult(custom_id, 0, b"", absent))
         self._doubt_all()
 
+    def _custom_ids(self, calls: Path) -> dict[str, int]:
+        """By custom id, where each call of the batch begins in the file."""
+        return {self.batch.custom_id(key.hex()): at for key, at in offsets(calls).items()}
+
     def _lines(self, results: Path) -> Iterator[LineResult]:
+        unread, first = 0, ""
         for _, line in lines_at(results):
             try:
-                result = self.endpoint.read(line)
-                bytes.fromhex(result.address)
+                yield self.endpoint.read(line)
             except (LookupError, TypeError, ValueError, AttributeError) as exc:
                 # Its call counts as missing, unless another line is about it.
-                log.warning("a line of the results of %s cannot be read: %r", self.batch.mark, exc)
-            else:
-                yield result
+                unread, first = unread + 1, first or repr(exc)
+        if unread:
+            log.warning(
+                "%d lines of the results of %s cannot be read: %s", unread, self.batch.mark, first
+            )
 
-    def _reply(self, call: Call, result: LineResult, state: BatchState) -> Reply | None:
+    def _reply(self, call: Call, result: LineResult) -> Reply | None:
         worst = worst_case(call, self.price)
         if result.lost is not None:
-            self.again.append(result.address)
+            self.again.append(call.address)
             missing = result.lost == "Missing"
             self.page.fault("ambiguous" if missing else "failed", result.lost, worst)
             return None
@@ -120,15 +130,16 @@ class BatchResults:
             self.halt = self.halt or halt
         except TransientError as exc:
             self.page.fault(fate(exc), exc.slug, worst)
-            self.again.append(result.address)
+            self.again.append(call.address)
             if isinstance(exc, Malformed) and self.quarantine is not None:
                 self.quarantine.keep(call, exc)
         except InvalidRequest as exc:
             self.page.fault(fate(exc), exc.slug, worst)
-            self.faults[result.address] = result.status, body
+            self.faults[call.address] = result.status, body
             self._causes.add(re.sub(r"\d+", "0", str(exc)))
         else:
             self.page.reply(reply, None)
+            self.stored.append(call.address)
             return reply
         return None
 

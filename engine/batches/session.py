@@ -7,7 +7,8 @@ grow with the cells that wait, and a process that is killed loses nothing but a 
 import asyncio
 import gc
 import time
-from collections.abc import Iterable, Iterator
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -94,10 +95,14 @@ class BatchSession(RunSession):
 
     @property
     def awaited(self) -> str:
-        batches, calls = len(self.journal.out), sum(b.lines for b in self.journal.out.values())
-        if not batches:
-            return ""
-        return f"{counted(batches, 'batch', 'batches')} of {counted(calls, 'call')}"
+        owed = self.journal.liabilities
+        parts = []
+        for kind, batches in (("batch", self.journal.out), ("submission", owed)):
+            if batches:
+                calls = sum(batch.lines for batch in batches.values())
+                plural = "batches" if kind == "batch" else "submissions"
+                parts.append(f"{counted(len(batches), kind, plural)} of {counted(calls, 'call')}")
+        return f"{' and '.join(parts)}{' without an answer' if owed else ''}"
 
     def lines(self) -> tuple[str, ...]:
         told, batched = [], set()
@@ -105,6 +110,13 @@ class BatchSession(RunSession):
             if not self.models.limiter(model).statistics().in_flight:
                 batched.add(clipped(model))
             out = {id: batch for id, batch in self.journal.out.items() if batch.model == model}
+            owed = [b for b in self.journal.liabilities.values() if b.model == model]
+            if owed:
+                calls = sum(batch.lines for batch in owed)
+                told.append(
+                    f"{clipped(model)}  no answer to {counted(len(owed), 'submission')} of "
+                    f"{counted(calls, 'call')}: looked for at the vendor"
+                )
             if out:
                 back = sum(self._dispatch.back.get(id, 0) for id in out)
                 calls = sum(batch.lines for batch in out.values())
@@ -119,8 +131,8 @@ class BatchSession(RunSession):
     async def _attempt_all(self, cells: Iterable[Cell]) -> None:
         group = None if self._assignment.batches is None else tuple(cells)
         with self._halting():
-            await self._dispatch.recover()
-            if self.journal.out:
+            self._dispatch.recover()
+            if self._dispatch.pending:
                 await self._dispatch.poll()
             while True:
                 self._begin_walk()
@@ -169,7 +181,7 @@ class BatchSession(RunSession):
         began = loop.time()
         if not elsewhere:
             self._idle_waits = 0
-        while (self.journal.out or elsewhere) and not await self._dispatch.poll():
+        while (self._dispatch.pending or elsewhere) and not await self._dispatch.poll():
             left = self._left()
             if left <= 0:
                 await self._dispatch.cancel()
@@ -179,7 +191,7 @@ class BatchSession(RunSession):
                     f"{counted(elsewhere, 'call')} of another run's batches" if elsewhere else ""
                 )
                 raise BatchesOut(f"{' and '.join(filter(None, (self.awaited, theirs)))} are out")
-            if elsewhere and not self.journal.out:
+            if elsewhere and not self._dispatch.pending:
                 self._idle_waits += 1
                 pause = min(MIN_POLL * 2**self._idle_waits, MAX_POLL, max(left, MIN_POLL))
                 return await self._stop.sleep(pause)
@@ -208,8 +220,8 @@ class BatchSession(RunSession):
         return self._patience_over or (self._terms.then == "live" and tries >= MAX_TRIES)
 
 
-class BatchCancellation(BatchSession):
-    """Cancels the batches that a run has out, and collects what they were paid for."""
+class _BatchVisit(BatchSession):
+    """Base of the sessions that see to batches alone, and run no cell."""
 
     def __init__(self, assignment: Assignment) -> None:
         super().__init__(assignment, batched=(), terms=LIVE)
@@ -217,9 +229,32 @@ class BatchCancellation(BatchSession):
     async def run(self) -> Halt | None:
         async with self.cache:
             with self._halting():
-                await self._dispatch.recover()
-                await self._cancel_rest()
+                self._dispatch.recover()
+                await self._see_to_batches()
         return self._stop.halt
+
+    @abstractmethod
+    async def _see_to_batches(self) -> None: ...
+
+
+class BatchCancellation(_BatchVisit):
+    """Cancels the batches that a run has out, and collects what they were paid for."""
+
+    async def _see_to_batches(self) -> None:
+        await self._cancel_rest()
+
+
+class BatchRenunciation(_BatchVisit):
+    """Takes what can be had of batches; what is lost of them counts as maybe spent."""
+
+    def __init__(self, assignment: Assignment, names: Sequence[str]) -> None:
+        """names: ids, or marks where the vendor never named one."""
+        super().__init__(assignment)
+        self._names = names
+
+    async def _see_to_batches(self) -> None:
+        for name in self._names:
+            await self._dispatch.give_up(name)
 
 
 def has_batches(run: Path) -> bool:

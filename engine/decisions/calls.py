@@ -73,7 +73,7 @@ def calls_of_run(run: RunReader, problems: frozenset[str] | None = None) -> RunC
         for place, row, problem, pairs in run.record.query(_ASKED):
             ended.discard(place)
             if problem in wanted:
-                asked = {call for call, _ in unpack_pairs(pairs)}
+                asked = {call for _, call in unpack_pairs(pairs)}
                 found.asked[row] += len(asked)
                 for call in asked:
                     calls[call].rows |= 1 << row

@@ -78,7 +78,7 @@ class ChunkReader:
             places.start,
             places.stop,
         ):
-            each_once = dict.fromkeys(call for call, _ in unpack_pairs(calls))
+            each_once = dict.fromkeys(call for _, call in unpack_pairs(calls))
             cells[place] = SaidCell(conversation, unpack_ids(judgements), tuple(each_once))
             if conversation is not None:
                 problems[conversation] = problem

@@ -1,9 +1,8 @@
 """From cells to rows of tables: every text, call, conversation and judgement gets a number once."""
 
 import sqlite3
-import struct
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -24,7 +23,7 @@ from .schema import (
     OUTCOMES,
 )
 from .values import VERDICT, RecordedCall, RecordedCell, RecordedJudgement
-from .varints import pack_ids, pack_pairs, unpack_ids, unpack_pairs
+from .varints import pack_floats, pack_ids, pack_pairs, unpack_ids, unpack_pairs
 
 MAX_KNOWN = 60_000
 """Texts and calls of recent problems whose numbers are kept in memory."""
@@ -101,6 +100,10 @@ class Numbering:
         self.texts.append((number, text))
         return number
 
+    def calls_of(self, problem: int) -> Container[str]:
+        """Addresses of the calls of a problem that have a number."""
+        return self._known_of(problem).calls
+
     def add(self, cell: RecordedCell) -> None:
         """Collect the row of a cell, and those of all that is new in it."""
         known = self._known_of(cell.problem)
@@ -113,7 +116,7 @@ class Numbering:
             status = 0
             if end.transcript.turns:
                 conversation = self._conversation(cell, end, answers, known)
-            probs = floats(end.probs)
+            probs = pack_floats(end.probs)
             least = min((each.captured for each in end.judgements), default=1.0)
             captured = least if least < 1 else None
             measures = _json(dict(end.measures)) if end.measures else None
@@ -247,7 +250,7 @@ class Numbering:
             role=VERDICT,
             judge=model,
             conversation=conversation,
-            probs=floats(part.probs),
+            probs=pack_floats(part.probs),
             captured=part.captured,
             text=part.text,
             calls=pack_ids((call,)) if call else part.call.encode(),
@@ -264,7 +267,7 @@ class Numbering:
             about=known.calls.get(each.about),
             side=labels.index(each.side) if each.side in labels else None,
             statement=self._text(each.statement, known),
-            probs=floats(each.probs),
+            probs=pack_floats(each.probs),
             captured=each.captured,
             text=each.text,
             calls=pack_ids([known.calls[call] for call in each.calls if call in known.calls]),
@@ -393,11 +396,6 @@ class Numbering:
 
 _LATER = (None,) * 4
 """Columns of a judgement that no run of ours fills yet: labels, rater, at, measures."""
-
-
-def floats(values: Sequence[float]) -> bytes:
-    """Probabilities as little-endian float64."""
-    return struct.pack(f"<{len(values)}d", *values)
 
 
 def _json(value: object) -> str:

@@ -1,7 +1,6 @@
 """A record read back: the rows of its tables as the values that were written."""
 
 import sqlite3
-import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -39,7 +38,7 @@ from .values import (
     RecordedProblem,
     RecordedRow,
 )
-from .varints import unpack_ids, unpack_pairs
+from .varints import unpack_floats, unpack_ids, unpack_pairs
 
 _problems = msgspec.json.Decoder(Problem)
 
@@ -241,7 +240,7 @@ class RecordTables:
         conversation, probs, _, measures, redraws, _, _, judgements = end
         turns = () if conversation is None else self.turns(conversation, question.answers)
         return Verdict(
-            floats(probs),
+            unpack_floats(probs),
             Transcript(question, turns),
             tuple(map(self._made_of, unpack_ids(judgements))),
             tuple(orjson.loads(measures or "{}").items()),
@@ -252,7 +251,7 @@ class RecordTables:
         _, _, _, _, _, _, probs, captured, text, calls, _ = self._judgement(number)
         # Of a call that the cell did not ask itself, the address stands there.
         call = calls.decode() if len(calls) == ADDRESS else self._address(unpack_ids(calls))
-        return Judgement(floats(probs), call, self.text(text), captured)
+        return Judgement(unpack_floats(probs), call, self.text(text), captured)
 
     def _reading(self, number: int, answers: Sequence[Answer]) -> RecordedJudgement:
         role, judge, heard, about, side, statement, probs, captured, text, calls, error = (
@@ -262,7 +261,7 @@ class RecordTables:
             self._names[role],
             self._names.get(judge, ""),
             heard,
-            floats(probs),
+            unpack_floats(probs),
             self._address(() if about is None else (about,)),
             "" if side is None else answers[side].label,
             self.text(statement),
@@ -316,11 +315,6 @@ class RecordTables:
 
 ADDRESS = 64
 """Hex digits of an address."""
-
-
-def floats(packed: bytes) -> tuple[float, ...]:
-    """Probabilities from little-endian float64."""
-    return struct.unpack(f"<{len(packed) // 8}d", packed)
 
 
 def _hex(digest: bytes | None) -> str:

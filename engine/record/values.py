@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from ...cache.frozen import fast_init
 from ...cache.reply import Outcome, ToolCall, Usage
 from ...protocols.question import Problem
 from ...protocols.transcript import Failure, Verdict
@@ -45,7 +46,8 @@ class RecordedRow:
     tags: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@fast_init
+@dataclass(frozen=True)
 class CallCost:
     """What a call took. It may differ between two runs of one sweep."""
 
@@ -78,7 +80,8 @@ VERDICT = "verdict"
 """Role of the judgements that a verdict is made of."""
 
 
-@dataclass(frozen=True, slots=True)
+@fast_init
+@dataclass(frozen=True)
 class RecordedCall:
     """A call that a cell asked, and its reply."""
 
@@ -97,7 +100,8 @@ class RecordedCall:
     cost: CallCost = NOT_KNOWN
 
 
-@dataclass(frozen=True, slots=True)
+@fast_init
+@dataclass(frozen=True)
 class RecordedJudgement:
     """What a judge believed on the way to a verdict: after a draft, after a round, of a statement.
 
@@ -138,7 +142,8 @@ CellEnd: TypeAlias = Verdict | Failure | NotRun
 """What became of a cell."""
 
 
-@dataclass(frozen=True, slots=True)
+@fast_init
+@dataclass(frozen=True)
 class RecordedCell:
     """One world of one problem in one row, with all that was asked, said and believed in it."""
 

@@ -1,9 +1,19 @@
-"""Lists of ids in few bytes: each as its difference from the one before, zigzag, seven bits a byte.
+"""Lists of numbers in a column: probabilities as little-endian float64, and ids in few bytes.
 
-A cell's calls are written next to each other: most differences fit one byte.
+An id is stored as its difference from the one before, zigzag, seven bits a byte: a cell's calls are
+written next to each other, so that most differences fit one byte.
 """
 
-from collections.abc import Iterable, Iterator
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+
+
+def pack_floats(values: Sequence[float]) -> bytes:
+    return struct.pack(f"<{len(values)}d", *values)
+
+
+def unpack_floats(packed: bytes) -> tuple[float, ...]:
+    return struct.unpack(f"<{len(packed) // 8}d", packed)
 
 
 def pack_ids(ids: Iterable[int]) -> bytes:

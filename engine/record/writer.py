@@ -9,11 +9,14 @@ from pathlib import Path
 import msgspec
 import orjson
 
+from ...cache.address import value_address
+from ...protocols.question import Problem
+from .capture import CapturedCell
 from .numbering import Numbering, Values
 from .schema import INDEXES, faulty, open_to_write
 from .tables import RecordTables
 from .texts import FIRST_DICTIONARY, TRAINED_ON, Packer, train
-from .values import RecordedCell, RecordedProblem, RecordedRow
+from .values import RecordedCell, RecordedRow
 
 
 class RecordWriter:
@@ -26,7 +29,7 @@ class RecordWriter:
     def __init__(
         self,
         file: Path,
-        problems: Sequence[RecordedProblem],
+        problems: Sequence[Problem],
         rows: Sequence[RecordedRow],
         meta: Mapping[str, str | int | float] = {},
     ) -> None:
@@ -35,7 +38,7 @@ class RecordWriter:
         meta: more about the run, by name.
         """
         self.file = file
-        self._answers = [each.problem.question.answers for each in problems]
+        self._answers = [each.question.answers for each in problems]
         self._packer = Packer()
         self._samples: list[tuple[int, bytes]] = []
         """Texts that a dictionary is to be trained on, with their numbers."""
@@ -57,11 +60,14 @@ class RecordWriter:
         """What is in the file, to be read in the writer's thread."""
         return RecordTables(self._db, self.file)
 
-    def write(self, cells: Iterable[RecordedCell]) -> None:
+    def write(self, cells: Iterable[RecordedCell | CapturedCell]) -> None:
         """Record cells, each in place of what was known of it, in one transaction."""
+        numbering = self._numbering
         with self._transaction():
             for cell in cells:
-                self._numbering.add(cell)
+                if isinstance(cell, CapturedCell):
+                    cell = cell.recorded(numbering.calls_of(cell.problem))
+                numbering.add(cell)
             self._insert()
 
     def forget(self, places: Iterable[int]) -> None:
@@ -86,7 +92,7 @@ class RecordWriter:
 
     def _describe(
         self,
-        problems: Sequence[RecordedProblem],
+        problems: Sequence[Problem],
         rows: Sequence[RecordedRow],
         meta: Mapping[str, str | int | float],
     ) -> None:
@@ -95,14 +101,14 @@ class RecordWriter:
         passages: dict[str, int] = {}
         described: list[Values] = []
         for number, each in enumerate(problems[known:], known):
-            question = each.problem.question
+            question = each.question
             if question.passage and question.passage not in passages:
                 passages[question.passage] = self._numbering.new_text(question.passage)
-            bare = replace(each.problem, question=question.without_passage())
+            bare = replace(each, question=question.without_passage())
             body = self._numbering.new_text(msgspec.json.encode(bare).decode())
             passage = passages.get(question.passage)
-            digest = bytes.fromhex(each.digest)
-            described.append((number, each.problem.id, digest, body, passage))
+            digest = bytes.fromhex(value_address(each))
+            described.append((number, each.id, digest, body, passage))
         self._numbering.rows["problems"] = described
         self._numbering.rows["rows"] = [_row(number, row) for number, row in enumerate(rows)]
         self._insert()

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import struct
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import formatdate
@@ -39,6 +40,8 @@ class Connection(asyncio.Protocol):
         self._buffer = bytearray()
         self._transport: asyncio.Transport | None = None
         self._busy = False
+        self.ahead = 0.0
+        """Seconds by which the server's clock is ahead."""
 
     @property
     def closed(self) -> bool:
@@ -67,7 +70,7 @@ class Connection(asyncio.Protocol):
             headers += "content-type: application/json\r\n"
         head = (
             f"HTTP/1.1 {status} {_REASONS.get(status, 'Unknown')}\r\n"
-            f"date: {formatdate(usegmt=True)}\r\n{headers}\r\n"
+            f"date: {formatdate(time.time() + self.ahead, usegmt=True)}\r\n{headers}\r\n"
         )
         self.write(head.encode() + body)
 

@@ -64,7 +64,7 @@ class BatchProfile:
     """Simulated seconds until a batch ends; vendors take from minutes to a day."""
     expired: Share = 0.0
     missing: Share = 0.0
-    """Share of lines missing from the results."""
+    """Share of lines that the counts include, and the results do not."""
     errored: Share = 0.0
     """Answered with a 400."""
     overloaded: Share = 0.0
@@ -89,6 +89,21 @@ class BatchProfile:
     """Maximum number of tokens in OpenAI's queue; 0: no limit."""
     lines: Count = 0
     """Maximum number of calls in a batch; 0: no limit."""
+    spoiled: Literal["cut", "empty", "html", "error", "no_file", "bomb"] = "cut"
+    """What is wrong with a spoiled download: cut at a line, nothing, a web page or a JSON error in
+    a 200, the name of the file not known yet, 600 MB in 600 KB."""
+    downloads: Count = 0
+    """Downloads of each batch that are spoiled, from the first on."""
+    unlisted: Seconds = 0.0
+    """Simulated seconds until the list shows a batch."""
+    denied: Count = 0
+    """Requests about each batch that are answered with a 404, from the first on."""
+    stale: Count = 0
+    """Requests about each batch that are answered with another's state, from the first on."""
+    endless: bool = False
+    """Whether the list never ends."""
+    ahead: float = 0.0
+    """Seconds by which the server's clock is ahead of this machine's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +185,6 @@ PROFILES: dict[str, Profile] = {
         batch=BatchProfile(
             delay=60.0,
             expired=0.05,
-            missing=0.02,
             overloaded=0.05,
             garbled=0.02,
             expires=0.1,

@@ -1,11 +1,13 @@
 """Both vendors' batch endpoints from the server's side, with their faults."""
 
 import asyncio
+import gzip
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from random import Random
 from typing import Any, Literal, TypeAlias
 from urllib.parse import parse_qs
@@ -70,6 +72,8 @@ class ServerDesk:
         self._held: dict[str, LineFate | None] = {}
         """Custom id -> last result; None while it is pending."""
         self._times: Counter[str] = Counter()
+        self._asked: Counter[tuple[str, str]] = Counter()
+        """(kind of request, batch) -> how often it came."""
         self.counts: Counter[str] = Counter()
 
     @property
@@ -86,6 +90,7 @@ class ServerDesk:
         owner = b"".join(
             re.findall(rb"(?i)\r\n(?:x-api-key|authorization): *([^\r]*)", request.head)
         )
+        connection.ahead = self.profile.ahead
         chance = Random(f"{self._seed} {self.counts['desk_requests']}")
         self.counts["desk_requests"] += 1
         if chance.random() < self.profile.flaky:
@@ -100,7 +105,7 @@ class ServerDesk:
                 self._files[name] = _uploaded(request)
                 connection.answer(200, orjson.dumps({"id": name, "object": "file"}))
             case "GET", "files", id, "content" if id in self._files:
-                connection.answer(200, self._files[id], "content-type: application/jsonl\r\n")
+                self._send(connection, dialect, id.rpartition("-")[0], self._files[id])
             case "POST", "batches", None, None:
                 self._make(connection, request, dialect, vendor, owner)
             case "GET", "batches", None, None:
@@ -108,7 +113,7 @@ class ServerDesk:
             case method, "batches", id, then if (
                 id in self._batches and self._batches[id].owner == owner
             ):
-                self._about(connection, self._batches[id], vendor, method, then)
+                self._about(connection, dialect, self._batches[id], vendor, method, then)
             case _:
                 connection.answer(404, dialect.bad_request("there is no such thing here"))
         return True
@@ -149,7 +154,7 @@ class ServerDesk:
             now + profile.delay / self._speed,
             submitted.get("endpoint", ""),
             mark,
-            datetime.now(UTC).timestamp(),
+            datetime.now(UTC).timestamp() + profile.ahead,
         )
         batch.tokens = sum(len(body) for _, _, body in batch.lines) // 4
         queued = sum(b.tokens for b in self._batches.values() if now < b.ends and not b.refused)
@@ -166,7 +171,7 @@ class ServerDesk:
         if batch.refused:
             self.counts["batches_refused"] += 1
         else:
-            for custom in ids:
+            for custom in map(_call_of, ids):
                 self.counts["lines"] += 1
                 self.counts["lines_twice"] += self._held.get(custom, "expired") in (None, "ok")
                 self._held[custom] = None
@@ -182,17 +187,36 @@ class ServerDesk:
         kind = "batch_" if vendor == "openai" else "msgbatch_"
         ids = sorted((id for id in self._batches if id.startswith(kind)), reverse=True)
         ids = [id for id in ids if self._batches[id].owner == owner]
+        listed_from = self._now() - self.profile.unlisted / self._speed
+        ids = [id for id in ids if self._batches[id].made <= listed_from]
         after = query.get("after", query.get("after_id", [""]))[0]
         start = ids.index(after) + 1 if after else 0
         # Small pages, so that clients need to fetch several.
         page = ids[start : start + min(int(query.get("limit", ["20"])[0]), 5)]
         shown = [self._shown(self._batches[id], vendor) for id in page]
         listed = {"data": shown, "has_more": start + len(page) < len(ids)}
+        if self.profile.endless:
+            self.counts["pages"] += 1
+            listed = {"data": [{"id": f"x{self.counts['pages']}"} | each for each in shown]}
+            listed["has_more"] = True
         connection.answer(200, orjson.dumps(listed))
 
     def _about(
-        self, connection: Connection, batch: _Batch, vendor: Vendor, method: str, then: str | None
+        self,
+        connection: Connection,
+        dialect: ServerWire,
+        batch: _Batch,
+        vendor: Vendor,
+        method: str,
+        then: str | None,
     ) -> None:
+        if method == "GET":
+            self._asked["about", batch.id] += 1
+            if self._asked["about", batch.id] <= self.profile.denied:
+                return connection.answer(404, dialect.bad_request("no such batch"))
+            others = [each for each in self._batches.values() if each is not batch]
+            if then is None and others and self._asked["about", batch.id] <= self.profile.stale:
+                return connection.answer(200, orjson.dumps(self._shown(others[-1], vendor)))
         if then == "cancel" and method == "POST":
             now = self._now()
             if now < batch.ends and not batch.cancelled:
@@ -200,9 +224,26 @@ class ServerDesk:
                 # Lines in progress are finished first.
                 batch.ends = min(batch.ends, now + 0.1 * self.profile.delay / self._speed)
         if then == "results":
-            body = self._results_file(batch, vendor)
-            return connection.answer(200, body, "content-type: application/x-jsonl\r\n")
+            return self._send(connection, dialect, batch.id, self._results_file(batch, vendor))
         connection.answer(200, orjson.dumps(self._shown(batch, vendor)))
+
+    def _send(self, connection: Connection, dialect: ServerWire, batch: str, body: bytes) -> None:
+        """Send results, spoiled where the profile says so."""
+        self._asked["download", batch] += 1
+        if self._asked["download", batch] > self.profile.downloads:
+            return connection.answer(200, body, "content-type: application/x-jsonl\r\n")
+        match self.profile.spoiled:
+            case "cut":
+                body = b"".join(body.splitlines(keepends=True)[:-1])
+            case "empty":
+                body = b""
+            case "html":
+                body = b"<html><body>come back later</body></html>"
+            case "error":
+                body = dialect.bad_request("the file is not ready")
+            case "bomb":
+                return connection.answer(200, _bomb(), "content-encoding: gzip\r\n")
+        connection.answer(200, body)
 
     def _shown(self, batch: _Batch, vendor: Vendor) -> dict[str, Any]:
         now, total = self._now(), len(batch.lines)
@@ -212,10 +253,10 @@ class ServerDesk:
             status = "ended" if ended else "canceling" if batch.cancelled else "in_progress"
             counts = {
                 "processing": 0 if ended else total,
-                "succeeded": fates["ok"] + fates["garbled"],
+                "succeeded": fates["ok"] + fates["garbled"] + fates["missing"],
                 "errored": fates["errored"] + fates["overloaded"],
                 "canceled": fates["cancelled"],
-                "expired": fates["expired"] + fates["missing"],
+                "expired": fates["expired"],
             }
             return {
                 "id": batch.id,
@@ -247,11 +288,21 @@ class ServerDesk:
             done = int(total * (now - batch.made) / max(batch.ends - batch.made, 1e-9))
             described["request_counts"]["completed"] = done
             return described
+        fates = Counter(fate for _, fate, _, _ in self._ended(batch))
+        good = fates["ok"] + fates["garbled"] + fates["missing"]
+        described["request_counts"] |= {
+            "completed": good,
+            "failed": fates["errored"] + fates["overloaded"],
+        }
         described["status"] = (
             "expired" if batch.expires else "cancelled" if batch.cancelled else "completed"
         )
-        for name, good in (("output_file_id", True), ("error_file_id", False)):
-            if body := self._results_file(batch, vendor, good=good):
+        self._asked["shown", batch.id] += 1
+        shown = self._asked["shown", batch.id]
+        if self.profile.spoiled == "no_file" and shown <= self.profile.downloads:
+            return described
+        for name, whole in (("output_file_id", True), ("error_file_id", False)):
+            if body := self._results_file(batch, vendor, good=whole):
                 described[name] = f"{batch.id}-{name[:3]}"
                 self._files[described[name]] = body
         return described
@@ -266,7 +317,7 @@ class ServerDesk:
         share = (batch.cancelled - batch.made) / span if batch.cancelled else 1.0
         done = int(len(batch.lines) * (share if batch.cancelled else 0.5 if batch.expires else 1))
         for n, (custom, path, body) in enumerate(batch.lines):
-            fate = self._fate(custom)
+            fate = self._fate(_call_of(custom))
             if n >= done:
                 fate = "expired" if batch.expires else "cancelled"
             status, said = 0, b""
@@ -275,8 +326,8 @@ class ServerDesk:
             elif fate == "ok":
                 status, said = self._serve_call(path, body)
                 fate = "ok" if status == 200 else "errored"
-            self._times[custom] += 1
-            self._held[custom] = fate
+            self._times[_call_of(custom)] += 1
+            self._held[_call_of(custom)] = fate
             self.counts[f"lines_{fate}"] += 1
             batch.results.append((custom, fate, status, said))
         Random(f"{self._seed} {batch.id}").shuffle(batch.results)
@@ -313,6 +364,16 @@ class ServerDesk:
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
+
+
+def _call_of(custom_id: str) -> str:
+    """What custom ids of one call have in common, whichever batch it is in."""
+    return custom_id.rpartition("-")[0] or custom_id
+
+
+@cache
+def _bomb() -> bytes:
+    return gzip.compress(bytes(600 * 2**20), 9)
 
 
 def _openai_line(custom: str, fate: LineFate, status: int, body: bytes) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def keys_in(run: RunReader) -> set[str]:
         asked = {
             call
             for (calls,) in run.record.query("SELECT calls FROM cells WHERE calls IS NOT NULL")
-            for call, _ in unpack_pairs(calls)
+            for _, call in unpack_pairs(calls)
         }
         return {
             store_key(address.hex(), identity)

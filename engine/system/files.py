@@ -110,6 +110,20 @@ def append_line(path: Path, line: bytes, *, durable: bool = True) -> None:
         raise unwritable(path, exc) from exc
 
 
+def refuse_links(folder: Path) -> None:
+    """RunFolderError if a folder is a symbolic link, or holds one: what is read or written there
+    may lie anywhere. A folder that is not there is fine. OSError."""
+    linked = folder if folder.is_symlink() else None
+    if linked is None and folder.is_dir():
+        with os.scandir(folder) as entries:
+            linked = next((Path(each.path) for each in entries if each.is_symlink()), None)
+    if linked is not None:
+        raise RunFolderError(
+            f"{linked} is a symbolic link to {os.readlink(linked)}: nothing is read or written "
+            "through links in a run folder; put the files themselves there"
+        )
+
+
 def unwritable(path: Path, exc: OSError) -> RunFolderError:
     """What the system says of a file or a folder that it does not let us write."""
     full = exc.errno in NO_ROOM

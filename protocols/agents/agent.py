@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ...cache.call import Ask, Call, Effort, Request, ResponseFormat
+from ...cache.call import Ask, Call, Effort, Request, ResponseFormat, seated
 from ...cache.memo import memoized
 from ...cache.reply import Reply
 from ..prompts.escape import escape_and_count, escape_tags
@@ -205,6 +205,7 @@ class Agent(Speaker):
         self, call: Call, floor: Transcript, side: Answer | None, ask: Ask, brief: Brief
     ) -> Turn:
         """The turn behind a composed call, or behind a draw of it."""
+        ask = seated(ask, brief.act, called(brief, side), len(floor.turns))
         reply, used = await ask_with_tools(call, ask, self.tools)
         turn = self.read(reply, used, side, brief)
         if not self.quotes:
@@ -220,11 +221,16 @@ class Agent(Speaker):
         if SPEECH in brief.stance and (spoken := _SPEECH.findall(said)):
             said = spoken[-1]
         text, forged, cut, concedes = _heard(said, self.words)
-        title = f"{brief.title} {side.label}" if side else brief.title
         conceded = side is not None and concedes
+        title = called(brief, side)
         return Turn(
             title, text, side, reply.call, used, reply.outcome, forged, cut, conceded=conceded
         )
+
+
+def called(brief: Brief, side: Answer | None) -> str:
+    """What everyone calls a seat: `Debater A`, or `Client` for one without a side."""
+    return f"{brief.title} {side.label}" if side else brief.title
 
 
 @lru_cache(maxsize=512)  # both worlds and several judges hear the same reply

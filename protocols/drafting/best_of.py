@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from ...cache.call import Ask, nth
+from ...cache.call import Ask, nth, used_as
 from ..agents.agent import Agent, Brief
 from ..gather import gather_in_order
 from ..judges.judge import Judge
@@ -39,11 +39,12 @@ class BestOf(Wrapper):
         """The best draft after which the judge can be read; Unreadable if there is none."""
         drafter = self._drafter()
         call = drafter.compose(floor, side, brief)
+        drafting, rating = used_as(ask, "draft"), used_as(ask, "rate")
         turns = await gather_in_order(
-            *(drafter.deliver(call.drawn(n), floor, side, ask, brief) for n in range(self.n))
+            *(drafter.deliver(call.drawn(n), floor, side, drafting, brief) for n in range(self.n))
         )
         beliefs = await readable_ones(
-            *(self.judge.belief(floor.then(turn), side, ask, heard_as(brief)) for turn in turns)
+            *(self.judge.belief(floor.then(turn), side, rating, heard_as(brief)) for turn in turns)
         )
         return turns[max(beliefs, key=beliefs.__getitem__)]
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from ...cache.call import Ask, nth
+from ...cache.call import Ask, nth, used_as
 from ..agents.agent import Brief, Speaker
 from ..errors import Unreadable
 from ..gather import gather_in_order
@@ -43,7 +43,7 @@ class Refine(Wrapper):
 
     async def speak_for(self, side: Answer, floor: Transcript, ask: Ask, brief: Brief) -> Turn:
         """The rewrite, or the draft where that is no better."""
-        draft = await self.agent.speak(floor, side, ask, brief)
+        draft = await self.agent.speak(floor, side, used_as(ask, "draft"), brief)
         if draft.outcome != "ok" or draft.conceded:
             return draft
         drafted = floor.then(replace(draft, speaker="Draft"))
@@ -52,14 +52,16 @@ class Refine(Wrapper):
             rewriting = replace(
                 brief, stance=f"{brief.stance}\n{brief.words.text('agent.rewrite')}"
             )
-            rewrite = await self.base_agent.speak(drafted.then(critique), side, ask, rewriting)
+            heard = drafted.then(critique)
+            rewrite = await self.base_agent.speak(heard, side, used_as(ask, "rewrite"), rewriting)
             if rewrite.outcome != "ok" or rewrite.conceded or not rewrite.text:
                 return draft
             # The rewrite may rest on what the draft computed.
             rewrite = replace(rewrite, tools=draft.tools + rewrite.tools)
+            rating = used_as(ask, "rate")
             before, after = await gather_in_order(
                 *(
-                    self.judge.belief(floor.then(turn), side, ask, heard_as(brief))
+                    self.judge.belief(floor.then(turn), side, rating, heard_as(brief))
                     for turn in (draft, rewrite)
                 )
             )

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from ...cache.call import Ask, Call, Effort, Request, ResponseFormat
+from ...cache.call import Ask, Call, Effort, RecordingAsk, Request, ResponseFormat
 from ...cache.reply import Reply
 from ..agents.agent import Agent, Brief, without_thoughts
-from ..errors import unreadable
+from ..errors import Unreadable, unreadable
 from ..gather import gather_in_order
 from ..prompts.escape import escape_tags
 from ..prompts.forms import REASONING_ROOM, Reason, check_reason, with_reasoning
@@ -52,7 +52,7 @@ class Judge(ABC):
 
         brief: the rules that the speakers read too, and the judge's part in them.
         """
-        return await self.decide(Case(floor, brief), ask)
+        return await self._decided(Case(floor, brief), ask)
 
     async def belief(
         self, floor: Transcript, side: Answer, ask: Ask, brief: Brief | None = None
@@ -75,8 +75,36 @@ class Judge(ABC):
         A statement is a question with two answers, so every kind of judge elicits it in its own
         way. side: the answer that the statement supports, marked for programs that read prompts.
         """
-        verdict = await self.decide(Case(floor, brief, statement, side), ask)
+        verdict = await self._decided(Case(floor, brief, statement, side), ask)
         return Belief(verdict.probs[0], verdict.judgements)
+
+    async def _decided(self, case: Case, ask: Ask) -> Verdict:
+        """`decide`; what the judge believes, or why it cannot be read, is noted for who records."""
+        if not isinstance(ask, RecordingAsk):
+            return await self.decide(case, ask)
+        ask = ask.seated("judge", "Judge", len(case.floor.turns))
+        name = getattr(self, "model", "") or self.name
+        try:
+            verdict = await self.decide(case, ask)
+        except Unreadable as fault:
+            ask.notes.append(Reading(ask, name, case, None, fault))
+            raise
+        ask.notes.append(Reading(ask, name, case, verdict))
+        return verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a judge made of a case, as noted by a `RecordingAsk`."""
+
+    asked: RecordingAsk
+    """Knows what it was for."""
+    judge: str
+    """Its model, or its name where it has several."""
+    case: Case
+    verdict: Verdict | None
+    """None if nothing could be read."""
+    fault: Unreadable | None = None
 
 
 @dataclass(frozen=True)

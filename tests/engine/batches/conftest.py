@@ -12,6 +12,8 @@ from tests.batches import BatchBench
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Vendors take hours; this server takes none."""
     monkeypatch.setattr(dispatch, "SETTLE", 0.05)
+    monkeypatch.setattr(dispatch, "NOT_FOUND_SECONDS", 0.3)
+    monkeypatch.setattr(dispatch, "LAST_SECONDS", 0.3)
     monkeypatch.setattr(session, "MIN_POLL", 0.01)
     monkeypatch.setattr(retrying, "MAX_WAIT", 0.05)
 

@@ -1,18 +1,22 @@
 """The journal of batches, and the rehearsal server's endpoints under the vendors' own clients."""
 
 import copy
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from oversight.engine.accounting.ledger import sum_usage
+from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.batches.endpoint import Submission
 from oversight.engine.batches.journal import BatchJournal
 from oversight.engine.errors import RunFolderError
 
-FIRST = Submission("a1", "openai/gpt-4o", 3, 100.0, 30.0, 0.5)
-SECOND = Submission("b2", "openai/gpt-4o", 2, 200.0, 20.0, 0.4)
+A, B = "a1" * 8, "b2" * 8
+FIRST = Submission(A, "openai/gpt-4o", 3, 100.0, 30.0, 0.5, marked=True)
+SECOND = Submission(B, "openai/gpt-4o", 2, 200.0, 20.0, 0.4, marked=True)
 
 
 def standing(journal: BatchJournal) -> Any:
@@ -23,12 +27,16 @@ def test_every_prefix_of_the_book_is_where_the_run_stood_then(tmp_path: Path) ->
     journal = BatchJournal(tmp_path)
     file, stood = tmp_path / "batches" / "book.jsonl", {0: standing(journal)}
     steps = [
+        journal.begin,
+        lambda: journal.packing(A),
         lambda: journal.intend(FIRST),
-        lambda: journal.submitted("a1", "batch_1"),
-        lambda: journal.foreign("batch_1"),
-        lambda: journal.submitted("a1", "batch_2", guessed=True),
+        lambda: journal.send(A, 101.0),
+        lambda: journal.deny(A),
+        lambda: journal.foreign(A, "batch_1"),
+        lambda: journal.submitted(A, "batch_2"),
         lambda: journal.intend(SECOND),
-        lambda: journal.dropped("b2"),
+        lambda: journal.dropped(B),
+        lambda: journal.give_up("batch_2"),
         lambda: journal.learn("openai/gpt-4o", 15.0),
         lambda: journal.land("batch_2", sum_usage([]), {"00": (400, b"no")}, ["11", "22"]),
         lambda: journal.forgive(),
@@ -39,9 +47,9 @@ def test_every_prefix_of_the_book_is_where_the_run_stood_then(tmp_path: Path) ->
         if step is steps[-2]:
             assert journal.faults == {"00": (400, b"no")}
     assert (journal.intended, journal.out, journal.faults) == ({}, {}, {})
-    assert (journal.began, journal.guessed, journal.tries) == (
+    assert (journal.began, journal.others, journal.tries) == (
         100.0,
-        {"batch_2"},
+        {(A, "batch_1")},
         {"11": 1, "22": 1},
     )
     whole, last = file.read_bytes(), stood[0]
@@ -64,11 +72,50 @@ def test_a_book_of_another_version_is_not_guessed_at(tmp_path: Path) -> None:
         BatchJournal(tmp_path)
 
 
-def test_files_that_belong_to_no_batch_that_is_out_are_taken_away(tmp_path: Path) -> None:
+def test_nothing_is_deleted_that_the_journal_did_not_make(tmp_path: Path) -> None:
     journal = BatchJournal(tmp_path)
     journal.intend(FIRST)
-    for name in ("a1.calls", "a1.body", "zz.calls", "x.noted", "a1.results"):
-        (tmp_path / "batches" / name).write_bytes(b"")
+    folder = tmp_path / "batches"
+    ours = (f"{A}.calls", f"{A}.body", f"{'0' * 16}.noted", f"{A}.results")
+    theirs = ("book.jsonl.bak", "thesis.tex", f"{B}.calls")
+    for name in (*ours, *theirs):
+        (folder / name).write_bytes(b"")
     BatchJournal(tmp_path)
-    kept = sorted(file.name for file in (tmp_path / "batches").iterdir())
-    assert kept == ["a1.calls", "book.jsonl"]
+    kept = {file.name for file in folder.iterdir()}
+    assert kept == {f"{A}.calls", "book.jsonl", *theirs}
+    # Renamed, by whatever advice: its open batches are not submitted again.
+    (folder / "book.jsonl").rename(folder / "book.jsonl.old")
+    with pytest.raises(RunFolderError, match="bring the journal back under its name"):
+        BatchJournal(tmp_path)
+    assert {file.name for file in folder.iterdir()} == (kept - {"book.jsonl"}) | {"book.jsonl.old"}
+
+
+@pytest.mark.parametrize("link", ["batches", f"batches/{A}.calls"])
+def test_no_link_is_followed(tmp_path: Path, link: str) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+    (target / "thesis.tex").write_bytes(b"years of work")
+    (tmp_path / link).parent.mkdir(exist_ok=True)
+    (tmp_path / link).symlink_to(target)
+    for reads_only in (True, False):
+        with pytest.raises(RunFolderError, match=f"{A if '/' in link else 'batches'}.* is a symb"):
+            BatchJournal(tmp_path, reads_only=reads_only)
+    assert (target / "thesis.tex").exists()
+
+
+def test_a_batch_that_an_older_version_guessed_to_be_ours_is_one_of_unknown_fate(
+    tmp_path: Path,
+) -> None:
+    old = asdict(FIRST)
+    del old["marked"], old["most_bytes"]
+    steps = [{"intend": old}, {"submitted": A, "id": "msgbatch_1", "guessed": True}]
+    file = tmp_path / "batches" / "book.jsonl"
+    file.parent.mkdir()
+    file.write_bytes(b"".join(orjson.dumps(step) + b"\n" for step in steps))
+    journal = BatchJournal(tmp_path)
+    assert (journal.out, list(journal.liabilities)) == ({}, [A])
+    (account,) = read_ledger(tmp_path).values()
+    assert (account.count("ambiguous"), account.doubtful) == (3, 0.5)
+    journal.land("msgbatch_1", sum_usage([]), {}, [])
+    assert not journal.intended
+    assert not read_ledger(tmp_path)

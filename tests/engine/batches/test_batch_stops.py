@@ -115,30 +115,6 @@ async def test_a_batch_that_was_not_made_is_handed_in_again(bench: BatchBench) -
     assert seen["lines"] == seen["lines_ok"] == went.account.sent
 
 
-@pytest.mark.parametrize("shared", [0, 1])
-async def test_another_batch_of_the_same_size_is_not_taken_for_one_that_was_never_made(
-    tmp_path: Path, shared: int
-) -> None:
-    """shared: calls that both batches have."""
-    bench = BatchBench(tmp_path, "anthropic", problems=2)
-    async with bench.server(delay=0.3) as server:
-        stopped = await stopped_once_out(bench, server)
-        # As a kill leaves it between the intention and the request.
-        journal = stopped.folder / "batches" / "book.jsonl"
-        journal.write_bytes(journal.read_bytes().splitlines(keepends=True)[0])
-        mark = stopped.marks("intend")[0]["intend"]["mark"]
-        calls = journal.with_name(f"{mark}.calls")
-        theirs = calls.read_bytes().splitlines(keepends=True)
-        # What stands at the vendor is of other calls, as many: ours are those of other draws.
-        ours = [line.replace(b'"draw":[0', b'"draw":[7') for line in theirs[shared:]]
-        calls.write_bytes(b"".join([*theirs[:shared], *ours]))
-        went = await bench.run(server)
-    assert went.marks("foreign")
-    assert went.marks("dropped")
-    assert went.halt is None
-    assert not any(record.failure for record in went.records)
-
-
 async def test_what_was_landed_and_not_entered_is_entered_once(bench: BatchBench) -> None:
     async with bench.server(delay=60.0) as server:
         await bench.run(server, terms=NO_WAIT)

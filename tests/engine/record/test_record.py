@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from oversight.cache.address import value_address
 from oversight.cache.reply import ToolCall
 from oversight.engine.errors import RunFolderError
 from oversight.engine.record.schema import RECORD
@@ -17,7 +18,6 @@ from oversight.engine.record.values import (
     RecordedCall,
     RecordedCell,
     RecordedJudgement,
-    RecordedProblem,
     RecordedRow,
 )
 from oversight.engine.record.writer import RecordWriter
@@ -36,7 +36,7 @@ from tests.shipments import shipments
 
 pytestmark = pytest.mark.unit
 
-PROBLEMS = [RecordedProblem(each, f"{n:064x}") for n, each in enumerate(shipments(3))]
+PROBLEMS = shipments(3)
 ROWS = [
     RecordedRow("debate simultaneous 2", "a/strong", "a/weak stated", "ab" * 32),
     RecordedRow("naive judge", "", "a/weak stated", "cd" * 32, "naive", tags=("base",)),
@@ -49,7 +49,7 @@ def address(n: int) -> str:
 
 def spoken(place: int, words: str = "so it is") -> RecordedCell:
     """A cell in which everything occurs that a cell can hold."""
-    question = PROBLEMS[place // 4 % 3].problem.question
+    question = PROBLEMS[place // 4 % 3].question
     a, b = question.answers[:2]
     n = place // 2 * 10
     calls = (
@@ -123,7 +123,9 @@ def test_a_record_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     written(file, cells[2:], cells[:2])
     assert read(file) == cells
     with RecordTables.open(file) as tables:
-        assert (list(tables.problems), list(tables.rows)) == (PROBLEMS, ROWS)
+        assert [each.problem for each in tables.problems] == list(PROBLEMS)
+        assert [each.digest for each in tables.problems] == list(map(value_address, PROBLEMS))
+        assert list(tables.rows) == ROWS
         assert tables.meta["name"] == "s"
         assert list(tables.places()) == [(0, 0), (1, 1), (4, 2), (5, 0)]
         assert [cell.place for cell in tables.cells([5, 3, 0])] == [5, 0]

@@ -1,0 +1,160 @@
+"""What a cell asked and came to, as a row of the record: taken from the notes of its `Ask`."""
+
+import time
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from ...cache.call import Call, Identity, RecordingAsk
+from ...cache.reply import Reply
+from ...protocols.judges.judge import Reading
+from ...protocols.transcript import Failure, Verdict
+from ..accounting.prices import Price, PriceList
+from .values import CallCost, NotRun, Origin, RecordedCall, RecordedCell, RecordedJudgement
+
+PERSON = "person/"
+"""Prefix of the names of models that are people."""
+
+NOTHING: Container[str] = frozenset()
+Noted: TypeAlias = tuple[RecordingAsk, Call, Reply]
+
+
+class Capture:
+    """Makes rows of cells, for one run in one process."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        prices: PriceList,
+        new: set[str],
+        *,
+        batched: Container[str] = NOTHING,
+        stored_at: Callable[[Call], int | None] = lambda call: None,
+    ) -> None:
+        """identity: of the endpoint that answers a call. new: addresses of calls that were paid for
+        in this process; each is taken out when it is recorded. batched: models that are asked in
+        batches. stored_at: when a reply that is not new was stored, in seconds since 1970."""
+        self._identity = identity
+        self._prices = prices
+        self._price: dict[str, Price | None] = {}
+        self._new = new
+        self._batched = batched
+        self._stored_at = stored_at
+
+    def call(self, noted: Noted, known: Container[str]) -> RecordedCall:
+        """A call of a cell; of one that is `known` by its address, no more than its part in the
+        cell."""
+        asked, call, reply = noted
+        part = (call.address, call.model, asked.role, asked.seat, asked.heard, call.draw)
+        if call.address in known:
+            return RecordedCall(*part)
+        return RecordedCall(
+            *part, reply.text, reply.outcome, reply.tool_calls, self._cost(call, reply)
+        )
+
+    def _cost(self, call: Call, reply: Reply) -> CallCost:
+        model, usage = call.model, reply.usage
+        if model not in self._price:
+            self._price[model] = self._prices.find(model)
+        price = self._price[model]
+        origin: Origin = "stored"
+        if call.address in self._new:
+            self._new.discard(call.address)
+            at: int | None = int(time.time())
+            origin = "person" if model.startswith(PERSON) else "new"
+            if model in self._batched:
+                origin, price = "batch", price and price.batched()
+        else:
+            at = self._stored_at(call)
+        return CallCost(
+            self._identity(call),
+            reply.served_model,
+            reply.stop_reason,
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cache_read_tokens,
+            usage.cache_write_tokens,
+            None if price is None else price.cost(usage),
+            origin,
+            at,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedCell:
+    """A cell that has ended, with what its `Ask` noted; its row is made where it is written."""
+
+    capture: Capture
+    place: int
+    id: str
+    row: int
+    problem: int
+    side: int
+    draw: int
+    outcome: Verdict | Failure | NotRun
+    notes: Sequence[Any] = ()
+    """Of its `RecordingAsk`."""
+
+    def recorded(self, known: Container[str] = NOTHING) -> RecordedCell:
+        """The row of the cell. known: addresses of calls that are recorded of its problem."""
+        asked: dict[str, Noted] = {}
+        for each in sorted([each for each in self.notes if type(each) is tuple], key=_order):
+            asked.setdefault(each[1].address, each)
+        return RecordedCell(
+            self.place,
+            self.id,
+            self.row,
+            self.problem,
+            self.side,
+            self.draw,
+            self.outcome,
+            tuple([self.capture.call(each, known) for each in asked.values()]),
+            self._judgements(),
+        )
+
+    def _judgements(self) -> tuple[RecordedJudgement, ...]:
+        """What was believed on the way, each once."""
+        believed = {_belief(each): None for each in self.notes if type(each) is Reading}
+        if isinstance(self.outcome, Verdict):
+            end = self.outcome
+            calls = tuple([each.call for each in end.judgements])
+            # What the verdict is made of stands in the verdict.
+            believed = {
+                each: None
+                for each in believed
+                if each.statement or each.probs != end.probs or each.calls != calls
+            }
+        return tuple(sorted(believed, key=_order_of_beliefs))
+
+
+def _order(noted: Noted) -> tuple[object, ...]:
+    """Canonical: by nothing that depends on how long a reply took."""
+    asked, call, _ = noted
+    # A loop of tools makes longer calls, step by step.
+    steps = len(call.request.messages)
+    return asked.heard, asked.role, asked.seat, call.draw, steps, call.address
+
+
+def _order_of_beliefs(each: RecordedJudgement) -> tuple[object, ...]:
+    return each.heard, each.role, each.judge, each.calls, each.about, each.statement, each.error
+
+
+def _belief(each: Reading) -> RecordedJudgement:
+    case, verdict, turns = each.case, each.verdict, each.case.floor.turns
+    said = verdict.judgements if verdict else ()
+    calls = tuple([part.call for part in said])
+    if each.fault is not None and each.fault.call:
+        calls = (each.fault.call,)
+    return RecordedJudgement(
+        each.asked.role,
+        each.judge,
+        len(turns),
+        verdict.probs if verdict else (),
+        turns[-1].call if turns else "",
+        case.side.label if case.side else "",
+        case.statement,
+        min([part.captured for part in said], default=1.0),
+        said[0].text if said else "",
+        calls,
+        each.fault.reason if each.fault else "",
+    )
