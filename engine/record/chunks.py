@@ -9,8 +9,8 @@ import orjson
 
 from ...cache.reply import Outcome, Usage
 from .schema import CHECK_BIT, CHECKS, CONCEDED, CUT, OUTCOME_BIT, OUTCOMES
-from .tables import ADDRESS, RecordTables, floats
-from .varints import unpack_ids, unpack_pairs
+from .tables import ADDRESS, RecordTables
+from .varints import unpack_floats, unpack_ids, unpack_pairs
 
 IDS = 500
 """Numbers in one query."""
@@ -119,7 +119,7 @@ class ChunkReader:
             call = behind[made]
             address = asked[call][0].lower() if isinstance(call, int) else call
             certain = 1.0 if captured is None else captured
-            made_of[made] = (floats(probs), certain, self._texts[text or 0], address or None)
+            made_of[made] = (unpack_floats(probs), certain, self._texts[text or 0], address or None)
         return RecordedChunk(
             cells, said, made_of, {call: self._call(*asked[call]) for call in wanted}
         )

@@ -22,6 +22,7 @@ from ..sweeps.sweepfile import SweepFile, checked_sweep, read_sweep_file
 from .listing import RUNS
 from .manifest import Manifest, read_manifest
 from .run_folder import REPORT, SWEEP, RunFolder, read_problems
+from .trust import is_own
 
 DISTRIBUTION_NAME = "oversight-bench"
 
@@ -49,6 +50,11 @@ def open_run(folder: Path, overrides: Iterable[str] = ()) -> LoadedSweep:
     if document.text.startswith(PYTHON_MARK):
         return _open_python_run(folder, document.text, problems, tuple(overrides), manifest.apis)
     document.folder = folder / manifest.sweep_folder
+    if not is_own(folder):
+        document.inert = (
+            f"{folder} was not made here by you; to look at its code and trust it: oversight pack "
+            f"trust {folder}"
+        )
     for assignment in (*manifest.overrides, *overrides):
         document.set(assignment)
     document.value.setdefault("name", manifest.name)

@@ -195,7 +195,7 @@ def inert_sweep(folder: Path, problems: tuple[Problem, ...], manifest: Manifest)
     document = Document.read(folder / SWEEP)
     if document.text.startswith(PYTHON_MARK):
         return read_python_sweep(document.text, problems)
-    document.inert = True
+    document.inert = "a run is read as data"
     for assignment in manifest.overrides:
         document.set(assignment)
     document.value.setdefault("name", manifest.name)

@@ -16,15 +16,20 @@ from ..system.settings import STORE_VARIABLE, is_url, store_path
 from .manifest import read_manifest
 from .reader import RunReader, damage_named
 from .stores import open_for_reading
+from .trust import is_own
+
+REPLIES = "replies.bundle"
+"""The replies of a run, in its folder, where it was taken from a pack."""
 
 
 @contextmanager
 def recorded(run: Path, given: Path | str | None) -> Iterator[Reader]:
-    """The store given, else the one that the run was made with, else the user's; read-only.
+    """The store given, else the one that the run was made with, if it was made here, or the replies
+    that came with it, else the user's; read-only.
 
     A file is a bundle. RunFolderError, with the next step, if there is none.
     """
-    told = str(given or read_manifest(run).store)
+    told = str(given or _named_by(run))
     if is_url(told):
         with closing(open_for_reading(told)) as store:
             yield store
@@ -38,6 +43,15 @@ def recorded(run: Path, given: Path | str | None) -> Iterator[Reader]:
         )
     with closing(BundleStore(path) if path.is_file() else ReadOnlyStore(path)) as store:
         yield store
+
+
+def _named_by(run: Path) -> str:
+    """The store that a run folder names, if it may be opened: whoever handed a folder on may have
+    written anything into it."""
+    if is_own(run) and (store := read_manifest(run).store):
+        return store
+    replies = run / REPLIES
+    return str(replies) if replies.is_file() and not replies.is_symlink() else ""
 
 
 @contextmanager

@@ -27,6 +27,9 @@ GRID = "grid.json"
 
 REPORT, QUARANTINE = "report", "quarantine"
 
+MAX_SWEEP = 2**26
+"""Bytes of a sweep file at most."""
+
 MAX_PROBLEMS = 2**33
 """Bytes of the problems of a run at most."""
 
@@ -233,14 +236,27 @@ class RunFolder:
                     f"{self.path} belongs to another sweep ({known.name}, {known.cells} cells); "
                     "choose another folder with --run-folder"
                 )
-            self.manifest = known
             if not (self.path / GRID).exists():
                 replace_file(self.path / GRID, [self._begin_with[GRID]])
+            # A folder from elsewhere may name other code or another store than this run does.
+            named = [(m.overrides, m.sweep_folder, m.store) for m in (known, self.manifest)]
+            same = read_bounded(self.path / SWEEP, MAX_SWEEP) == self._begin_with[SWEEP]
+            self.manifest = known
+            if same and named[0] == named[1]:
+                self._seal()
             return
         for name, content in self._begin_with.items():
             replace_file(self.path / name, [content])
         # Written last: a folder that has a manifest is whole.
         write_manifest(self.path, self.manifest)
+        self._seal()
+
+    def _seal(self) -> None:
+        """Mark the folder as the user's own: who runs a sweep file in it knows its code."""
+        from .trust import is_own, seal
+
+        if not is_own(self.path):
+            seal(self.path)
 
     def _recover(self) -> None:
         """Mark what is done, and nothing else; cut a torn tail."""
