@@ -99,6 +99,7 @@ class Cache:
         clock: Callable[[], float] = time.time,
         refreshed_since: int | None = None,
         explained: int = EXPLAINED_MISSES,
+        paid: set[str] | None = None,
     ) -> None:
         """identity: tells the endpoint that answers a call; replies are shared under one alone.
 
@@ -110,6 +111,8 @@ class Cache:
 
         clock: seconds since 1970; only ever recorded. The caller closes the store.
 
+        paid: gets the address of every call that is paid for; its owner takes them out again.
+
         Raises: TypeError for a Reader that is no Store in a mode that stores replies.
         """
         self._store = store
@@ -119,6 +122,7 @@ class Cache:
         self._clock = clock
         self._refreshed_since = refreshed_since
         self._explained = explained
+        self._paid = paid
         self._writer: Writer | None = None
         self._claims: Writer | None = None
         """Claims calls, if other processes share the store; else None."""
@@ -312,6 +316,8 @@ class Cache:
             if self._mode == "refresh":
                 self._refreshed.add(key)
         self._new += 1
+        if self._paid is not None:
+            self._paid.add(address)
         # If another process stored a reply first, a replay will meet that one: return it here too.
         reply = replace(reply, call=address) if older is None else stored_reply(key, older, address)
         if self._writer is not None:

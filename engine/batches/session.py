@@ -49,6 +49,7 @@ class BatchSession(RunSession):
         if assignment.mode == "refresh" and assignment.refreshed_since is None:
             # What a batch has brought is not asked for again in the next wave.
             assignment = replace(assignment, refreshed_since=int(time.time()))
+        self.batched = batched
         super().__init__(assignment)
         loaded, policy = assignment.loaded, assignment.policy
         self.journal = BatchJournal(assignment.folder.path)
@@ -137,6 +138,7 @@ class BatchSession(RunSession):
             while True:
                 self._begin_walk()
                 await super()._attempt_all(self._missing(group))
+                await self._assignment.flush()
                 # Attempts that ended as Pending leave their conversations in cycles of frames.
                 gc.collect()
                 if self._stop.halt is not None:

@@ -21,9 +21,10 @@ LINGER = 5.0
 class RaterPages(Observer):
     """Serves a desk as long as a run is watched."""
 
-    def __init__(self, desk: Desk, host: str, port: int) -> None:
+    def __init__(self, desk: Desk, host: str, port: int, url: str = "") -> None:
+        """url: as `RaterServer` has it."""
         self.desk = desk
-        self._server = RaterServer(desk, host)
+        self._server = RaterServer(desk, host, url)
         self._port = port
 
     def watching(self, snapshot: Callable[[], Snapshot]) -> AbstractAsyncContextManager[None]:

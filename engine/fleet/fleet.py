@@ -27,8 +27,10 @@ from ..errors import (
     UsageError,
 )
 from ..limits.limits import Limits
+from ..record.capture import Capture
 from ..runs.executor import Assignment, Executor
-from ..runs.outcome import LandedCell, line
+from ..runs.outcome import LandedCell, landed
+from ..runs.scheduler import CellEnd
 from ..runs.workers import CRASH
 from ..simulation.model import PREFIX
 from .governor import Governor
@@ -196,14 +198,14 @@ class Fleet(Executor):
                 self._queue.join(number)
                 self._governor.joined(number)
                 await self._drive(number, worker)
-                self._receive(number, await worker.close(abandon=False))
+                await self._receive(number, await worker.close(abandon=False))
                 self._queue.leave(number)
                 self._governor.left(number)
                 self._forget(number)
                 return
             except WorkerLost as lost:
                 await worker.kill()
-                self._died(number, lost)
+                await self._died(number, lost)
             except BaseException:
                 await self._abandon(number, worker)
                 raise
@@ -213,7 +215,7 @@ class Fleet(Executor):
         await self._order(number, worker)
         while True:
             report = await worker.report(REPORT_INTERVAL)
-            self._receive(number, report)
+            await self._receive(number, report)
             if self._queue.done:
                 # Workers that wait for jobs learn that there are none any more.
                 self._broadcast(Orders(final=True), but=number)
@@ -237,11 +239,11 @@ class Fleet(Executor):
         acknowledgement = await worker.order(orders)
         self._governor.acknowledged(number, grants, dollars, acknowledgement)
 
-    def _receive(self, number: int, report: WorkerReport) -> None:
+    async def _receive(self, number: int, report: WorkerReport) -> None:
         self._usage.update(number, report)
         self._governor.reported(number, report)
         if report.landed:
-            self._keep(report.landed)
+            await self._keep(report.landed)
         self._queue.landed(number, report)
         if report.pauses:
             self._broadcast(Orders(pauses=report.pauses), but=number)
@@ -251,13 +253,15 @@ class Fleet(Executor):
             budget = Budget(self._cap, self._governor.spent)
             self._stop_token.stop(BudgetReached(budget.reached(needed)))
 
-    def _keep(self, landed: tuple[LandedCell, ...]) -> None:
+    async def _keep(self, landed: tuple[LandedCell, ...]) -> None:
         try:
             self._assignment.keep(landed)
+            # Which cells are missing, and which batch comes next, is read off the folder.
+            await self._assignment.flush()
         except RunFolderError as fault:
             self._stop_token.stop(StoreFailed(str(fault)))
 
-    def _died(self, number: int, lost: WorkerLost) -> None:
+    async def _died(self, number: int, lost: WorkerLost) -> None:
         """Take back the jobs of a dead worker; stop if workers keep dying."""
         self._lost += 1
         log.warning("%s; what it had in hand is run again by another", lost)
@@ -270,7 +274,7 @@ class Fleet(Executor):
             self._unknown += self._governor.lost(number)
             self._forget(number)
             if guilty is not None:
-                self._fail(guilty)
+                await self._fail(guilty)
         if self._fruitless_deaths > MAX_FRUITLESS_DEATHS:
             self._stop_token.stop(
                 ProviderDown(
@@ -278,12 +282,14 @@ class Fleet(Executor):
                 )
             )
 
-    def _fail(self, index: int) -> None:
+    async def _fail(self, index: int) -> None:
         """Give a cell that kills workers its outcome."""
         cells = self._sweep.cells_of(self._sweep.problem_at(index))
         cell = next(cell for cell in cells if cell.place == index)
-        outcome = Failure(CRASH, "the worker that ran it died, each time it was run")
-        self._keep((LandedCell(index, line(cell, outcome), True),))
+        died = Failure(CRASH, "the worker that ran it died, each time it was run")
+        # It asks nothing of which anything is known.
+        unasked = Capture(self._sweep, lambda call: "", self._setup.prices, set())
+        await self._keep((landed(cell, CellEnd(died, []), unasked),))
 
     async def _abandon(self, number: int, worker: WorkerHandle) -> None:
         """End a worker now: what had landed is saved, and calls in flight count as cut off."""
@@ -291,7 +297,7 @@ class Fleet(Executor):
             # If it does not answer, its last report says what it had in flight.
             with suppress(WorkerLost, TimeoutError):
                 async with asyncio.timeout(ABANDON_TIMEOUT):
-                    self._receive(number, await worker.close(abandon=True))
+                    await self._receive(number, await worker.close(abandon=True))
         await worker.kill()
         if number in self._workers:
             self._queue.leave(number)

@@ -11,14 +11,15 @@ from functools import partial
 from pathlib import Path
 
 from ...cache.cache import Cache
-from ...protocols.transcript import Failure
 from ..accounting.budget import LeasedBudget
 from ..errors import UsageError
 from ..models.router import RunPolicy
+from ..record.capture import Capture
 from ..runs.loaded_sweep import load_sweep
-from ..runs.outcome import LandedCell, line
-from ..runs.scheduler import CellOutcome, run_cells
+from ..runs.outcome import LandedCell, landed
+from ..runs.scheduler import CellEnd, attempt_noted
 from ..runs.stores import open_store
+from ..runs.workers import run_workers
 from ..simulation.model import PREFIX
 from ..sweeps.sweep import Cell, Sweep
 from ..system.garbage import gc_relaxed
@@ -62,13 +63,18 @@ class Worker:
         self._models.servers.update(setup.servers)
         self._models.prepare(loaded.sweep.roles, policy)
         self._store = open_store(setup.store)
+        identity, paid = self._models.identity_in(self._store), set[str]()
         self._cache = Cache(
             self._store,
             self._models,
-            identity=self._models.identity_in(self._store),
+            identity=identity,
             mode=setup.mode,
             refreshed_since=setup.refreshed_since,
+            paid=paid,
         )
+        self._capture = Capture(loaded.sweep, identity, self._models.priced(setup.prices), paid)
+        self._reported: dict[int, set[str]] = {}
+        """By problem, addresses of the calls whose replies were reported with a cell of it."""
         self._budget = self._models.budget
         self._cells = _CellQueue(loaded.sweep, self._begun)
         self._unfinished: dict[int, int] = {}
@@ -193,9 +199,9 @@ class Worker:
         """Run jobs as they come, until no more will come or everything is to stop."""
         try:
             with gc_relaxed():
-                await run_cells(
+                await run_workers(
                     self._cells,
-                    self._cache,
+                    lambda cell: attempt_noted(cell, self._cache),
                     self._keep,
                     lanes=self._lanes,
                     stop_token=self.stop_token,
@@ -218,14 +224,16 @@ class Worker:
         if self._backlog == self._low_water - 1:
             self._news.set()
 
-    def _keep(self, cell: Cell, outcome: CellOutcome) -> None:
-        failed = isinstance(outcome, Failure)
-        self._landed.append(LandedCell(cell.place, line(cell, outcome), failed))
-        self._in_progress -= 1
+    def _keep(self, cell: Cell, end: CellEnd) -> None:
         problem = self._sweep.problem_at(cell.place)
+        known = self._reported.setdefault(problem, set())
+        recorded = self._capture.cell(cell, end.outcome, end.notes).recorded(known)
+        known.update([call.address for call in recorded.calls])
+        self._landed.append(landed(cell, end, self._capture)._replace(recorded=recorded))
+        self._in_progress -= 1
         self._unfinished[problem] -= 1
         if not self._unfinished[problem]:
-            del self._unfinished[problem]
+            del self._unfinished[problem], self._reported[problem]
             self._finished.append(problem)
         if len(self._landed) >= MAX_UNREPORTED or not self._unfinished:
             self._news.set()

@@ -14,6 +14,9 @@ Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 COOKIE = "oversight_token"
 
+EVERYWHERE = ("0.0.0.0", "::")
+"""Hosts that stand for every address of this machine; nobody can open them."""
+
 TOKEN = web.RequestKey("token", str)
 """Key of a request's token; empty if none is needed."""
 
@@ -49,6 +52,9 @@ class AccessRules:
     cookie: str = COOKIE
     """Cookie of the token. Cookies ignore ports, so servers on one host need different names."""
     methods: tuple[str, ...] = ("GET", "HEAD")
+    public_url: str = ""
+    """Origin under which people reach the server through a proxy or a tunnel that ends TLS, as
+    `https://study.example.org`; empty where they reach it directly."""
 
 
 def guard(
@@ -65,22 +71,36 @@ def guard(
     async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.method not in access.methods:
             raise web.HTTPMethodNotAllowed(request.method, access.methods)
-        if not _called_right(request.host, access.host, port()):
+        proxied = access.public_url.partition("://")[2] == request.host
+        if not proxied and not _called_right(request.host, access.host, port()):
             raise web.HTTPMisdirectedRequest(text=f"this server is not called {request.host!r}\n")
         origin = request.headers.get("Origin")
         changes = request.method not in ("GET", "HEAD")
-        if (changes or origin is not None) and origin != f"http://{request.host}":
+        ours = (f"http://{request.host}", access.public_url or None)
+        if (changes or origin is not None) and origin not in ours:
             raise web.HTTPForbidden(text="pages of other origins may not ask here\n")
         request[TOKEN] = known = _known(request, access)
         if access.tokens and not known:
-            raise web.HTTPForbidden(text="open the address with ?token=… that the server printed\n")
+            raise web.HTTPForbidden(
+                text="Open the link that you were sent, with all that follows ?token= in it. "
+                "What you typed is still on the page that you came from: go back to it.\n"
+            )
         if not access.tokens or "token" not in request.query:
             return await handler(request)
         # Redirect without the token, which would stay in histories and be sent as referrer.
         clean = str(request.rel_url.without_query_params("token"))
         # One slash: `//host` would lead to another server.
         answer = web.Response(status=303, headers={"Location": "/" + clean.lstrip("/\\")})
-        answer.set_cookie(access.cookie, known, httponly=True, samesite="Strict", path="/")
+        # Lax: a link in a mail leads here from another site, and the redirect must find the
+        # cookie. What changes anything is held to our own origin above.
+        answer.set_cookie(
+            access.cookie,
+            known,
+            httponly=True,
+            samesite="Lax",
+            secure=access.public_url.startswith("https://"),
+            path="/",
+        )
         return answer
 
     return guarded
@@ -113,7 +133,7 @@ def _called_right(called: str, host: str, port: int) -> bool:
         return True
     if is_loopback(host):
         return False
-    if host in ("0.0.0.0", "::"):
+    if host in EVERYWHERE:
         # Everywhere: by whatever address, but by no name that somebody else may own.
         try:
             ipaddress.ip_address(name.strip("[]"))

@@ -1,6 +1,7 @@
 """The raters' pages: a rater's current task, and the handling of answers."""
 
 import asyncio
+import hashlib
 import hmac
 import logging
 import re
@@ -12,6 +13,7 @@ from aiohttp import web
 from ..errors import EngineError
 from ..persons.desk import Desk, NotReady, NotTheirs
 from ..persons.panel import Rater
+from ..persons.task import CONFIRMED, DoubtfulPercentage
 from .addresses import AtDesk
 from .environment import page
 from .guard import TOKEN, AccessRules
@@ -20,9 +22,10 @@ from .serving import Server, html
 log = logging.getLogger(__name__)
 
 COOKIE = "oversight_rater"
-"""Name of the cookie with a rater's key; it differs from that of the run viewer."""
+"""Beginning of the name of the cookie with a rater's key; a digest of the study's keys follows, so
+that two studies on one host do not overwrite each other's."""
 
-FIELD_NAMES = re.compile(r"p\d{1,4}|f-.{1,200}|reason|text|choice")
+FIELD_NAMES = re.compile(rf"p\d{{1,4}}|f-.{{1,200}}|reason|text|choice|{CONFIRMED}")
 """Names of the fields of an answer; any other field is dropped."""
 
 SCRIPT_HEADER = "X-Script"
@@ -36,7 +39,7 @@ RETRY_AFTER = 2
 
 NOTICES = {
     "saved": "Saved.",
-    "late": "The time for that one was over. It counts as no answer.",
+    "late": "The time for that one was over. It counts as no answer; what you wrote is kept.",
     "none": "Kept as no answer.",
 }
 
@@ -44,9 +47,12 @@ NOTICES = {
 class RaterServer(Server):
     """Serves a desk to its raters, each by a link of their own."""
 
-    def __init__(self, desk: Desk, host: str = "127.0.0.1") -> None:
+    def __init__(self, desk: Desk, host: str = "127.0.0.1", url: str = "") -> None:
+        """url: address under which raters reach the pages, where it is not the server's own."""
         keys = tuple(rater.key for rater in desk.raters.values())
-        super().__init__(AccessRules(host, keys, COOKIE, ("GET", "HEAD", "POST")))
+        super().__init__(
+            AccessRules(host, keys, cookie_name(keys), ("GET", "HEAD", "POST"), public_url=url)
+        )
         self.desk = desk
         self._here: set[str] = set()
         """Raters whose page does not show the end yet."""
@@ -92,7 +98,7 @@ class RaterServer(Server):
         rater: Rater,
         *,
         said: str = "",
-        fault: str = "",
+        fault: ValueError | None = None,
         posted: Mapping[str, str] | None = None,
     ) -> web.Response:
         """The page of a rater's current task. fault: why the last answer was not accepted."""
@@ -124,7 +130,8 @@ class RaterServer(Server):
             before=offer.stage == "before",
             progress=progress,
             said=said,
-            fault=fault,
+            fault=str(fault or ""),
+            doubtful=isinstance(fault, DoubtfulPercentage),
             posted=defaultdict(str, posted or {}),
         )
         return html(shown, 422 if fault else 200)
@@ -154,19 +161,19 @@ class RaterServer(Server):
                     return _back(request, "")
                 case "/abstain":
                     late = form.get("why") == "time"
-                    await desk.abstain(rater, ticket, "time" if late else "asked")
+                    await desk.abstain(rater, ticket, "time" if late else "asked", sent)
                     return _back(request, "late" if late else "none")
             return _back(request, "saved" if await desk.answer(rater, ticket, sent) else "late")
         except ValueError as fault:
-            return await self._shown(rater, fault=str(fault), posted=sent)
+            return await self._shown(rater, fault=fault, posted=sent)
         except NotTheirs as fault:
-            return refusal(str(fault), 409)
+            return refusal(str(fault), 409, sent)
         except NotReady as fault:
-            answer = refusal(f"{fault} Send it again in a moment.", 503)
+            answer = refusal(f"{fault} Send it again in a moment.", 503, sent)
             answer.headers["Retry-After"] = str(RETRY_AFTER)
             return answer
         except EngineError as fault:
-            return _unsaved(rater, fault)
+            return _unsaved(rater, fault, sent)
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         """One event as soon as there is something for the rater."""
@@ -188,15 +195,24 @@ def rater_page(stage: str, title: str, **values: object) -> str:
     return page("rating", AtDesk(), title=title, stage=stage, **values)
 
 
-def refusal(said: str, status: int) -> web.Response:
-    """The page shown when an answer was not saved."""
-    return html(rater_page("refused", "This was not saved", said=said), status)
+def cookie_name(keys: Iterable[str]) -> str:
+    """Name of the cookie of the study whose raters have these keys."""
+    return f"{COOKIE}_{hashlib.sha256(chr(0).join(keys).encode()).hexdigest()[:12]}"
 
 
-def _unsaved(rater: Rater, fault: EngineError) -> web.Response:
+def refusal(said: str, status: int, posted: Mapping[str, str] | None = None) -> web.Response:
+    """The page shown when an answer was not saved, with what was typed: nobody types it twice."""
+    typed = [text for name, text in (posted or {}).items() if text and name != CONFIRMED]
+    return html(rater_page("refused", "This was not saved", said=said, typed=typed), status)
+
+
+def _unsaved(
+    rater: Rater, fault: EngineError, posted: Mapping[str, str] | None = None
+) -> web.Response:
     # The fault names files of the study, so it is logged for the researcher only.
     log.error("what %s sent is not saved: %s", rater.name, fault)
-    return refusal("It could not be written down. Please tell whoever sent you the link.", 500)
+    said = "It could not be written down. Please tell whoever sent you the link."
+    return refusal(said, 500, posted)
 
 
 def _back(request: web.Request, said: str) -> web.Response:

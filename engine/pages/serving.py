@@ -1,6 +1,7 @@
 """What the viewer and the raters' pages share: access control, errors as pages, a clean end."""
 
 import logging
+import socket
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -9,7 +10,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
 
 from ..errors import EngineError
-from .guard import AccessRules, Handler, guard, headed
+from .guard import EVERYWHERE, AccessRules, Handler, guard, headed
 from .runs import fault_page
 
 
@@ -42,10 +43,30 @@ class Server(ABC):
             site = web.TCPSite(runner, host, port)
             await site.start()
             self.port = runner.addresses[0][1]
+            if host in EVERYWHERE:
+                host = own_address(host)
             name = f"[{host}]" if ":" in host else host
-            yield f"http://{name}:{self.port}/{self._opening}"
+            root = self.access.public_url or f"http://{name}:{self.port}"
+            yield f"{root}/{self._opening}"
         finally:
             await runner.cleanup()
+
+
+def own_address(everywhere: str) -> str:
+    """An address by which others reach this machine; loopback where it has no other.
+
+    everywhere: `0.0.0.0` or `::`, on which a server listens.
+    """
+    family, elsewhere = (
+        (socket.AF_INET6, "2001:db8::1") if ":" in everywhere else (socket.AF_INET, "192.0.2.1")
+    )
+    try:
+        # To connect a datagram socket sends nothing; it chooses the address to send from.
+        with socket.socket(family, socket.SOCK_DGRAM) as chosen:
+            chosen.connect((elsewhere, 9))
+            return str(chosen.getsockname()[0])
+    except OSError:
+        return "::1" if family == socket.AF_INET6 else "127.0.0.1"
 
 
 def html(text: str, status: int = 200) -> web.Response:

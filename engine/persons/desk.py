@@ -222,7 +222,7 @@ class Desk(Provider):
             if address not in self.pool.waiting:
                 await self._keep(self._items.answered(rater.name, address, answer, seconds, now))
             elif budget is not None and seconds > budget + GRACE:
-                await self._abstain(rater, task, "time")
+                await self._abstain(rater, task, "time", sent)
                 return False
             else:
                 event = TaskAnswered(
@@ -241,24 +241,38 @@ class Desk(Provider):
                 self._land(address, task.reply(answer, rater.name))
             return True
 
-    async def abstain(self, rater: Rater, ticket: str, why: Literal["asked", "time"]) -> None:
-        """The rater gives no answer: a refusal, which is kept and stored. Raises as `believe`."""
+    async def abstain(
+        self,
+        rater: Rater,
+        ticket: str,
+        why: Literal["asked", "time"],
+        posted: Mapping[str, str] | None = None,
+    ) -> None:
+        """The rater gives no answer: a refusal, which is kept and stored, with what the form held.
+        Raises as `believe`."""
         async with self._lock:
             if _is_saved(self.history.of[rater.name], ticket, None):
                 return
             address, task = self._theirs(rater, ticket)
             if address in self.pool.waiting:
-                await self._abstain(rater, task, why)
+                await self._abstain(rater, task, why, posted or {})
             else:
                 seconds, now = self._seconds(rater, address), int(time.time())
                 await self._keep(self._items.answered(rater.name, address, None, seconds, now))
 
-    async def _abstain(self, rater: Rater, task: PersonTask, why: Literal["asked", "time"]) -> None:
+    async def _abstain(
+        self,
+        rater: Rater,
+        task: PersonTask,
+        why: Literal["asked", "time"],
+        posted: Mapping[str, str],
+    ) -> None:
         address, now = task.call.address, int(time.time())
         seconds = self._seconds(rater, address)
-        await self._keep(
-            TaskAbstained(rater.name, address, task.request, task.problem, why, seconds, now)
+        event = TaskAbstained(
+            rater.name, address, task.request, task.problem, why, seconds, now, dict(posted)
         )
+        await self._keep(event)
         self._land(address, task.reply(None, rater.name))
 
     async def _keep(self, event: RaterEvent) -> None:

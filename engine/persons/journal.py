@@ -79,6 +79,8 @@ class TaskAbstained:
     why: Literal["asked", "time"]
     seconds: float
     at: int
+    posted: dict[str, str] = field(default_factory=dict)
+    """What the form held when the time was over: kept for the record, and in no score."""
 
 
 @dataclass(frozen=True, slots=True)

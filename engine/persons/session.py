@@ -9,7 +9,7 @@ from collections.abc import Awaitable
 from ...cache.call import Ask, Call
 from ...cache.reply import Reply
 from ..runs.executor import Assignment
-from ..runs.scheduler import CellOutcome, attempt
+from ..runs.scheduler import CellEnd, attempt_noted
 from ..runs.session import RunSession
 from ..sweeps.sweep import Cell
 from .panel import PERSON
@@ -23,8 +23,8 @@ class PersonsSession(RunSession):
         super().__init__(assignment)
         self._pool = pool
 
-    def _attempt(self, cell: Cell) -> Awaitable[CellOutcome]:
-        return attempt(cell, expecting(cell, self._pool, self.cache))
+    def _attempt(self, cell: Cell) -> Awaitable[CellEnd]:
+        return attempt_noted(cell, expecting(cell, self._pool, self.cache))
 
 
 def expecting(cell: Cell, pool: TaskPool, ask: Ask) -> Ask:

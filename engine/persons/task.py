@@ -41,6 +41,9 @@ FieldKind: TypeAlias = Literal["text", "texts", "number", "whole", "choice", "fl
 PERCENT_TOLERANCE = 0.5
 """Maximum distance of the sum of percentages from 100."""
 
+CONFIRMED = "sure"
+"""Field of a form with which a person confirms a percentage of at most 1."""
+
 MAX_ANSWER_TEXT = 50_000
 """Maximum length of a person's text, in characters."""
 
@@ -49,6 +52,10 @@ _MARKED = re.compile(
     r"|<(?P<kind>verified|unverified)>(?P<quote>.*?)</(?P=kind)>",
     re.DOTALL,
 )
+
+
+_TAG = re.compile(r"</?([a-z_]+)(?: [^<>]*)?>")
+"""A mark in the words of an instruction, as `<turn>`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +76,11 @@ class FormField:
     """Of `texts`: what each line has, between bars; empty where a line is one text."""
     is_whole: bool = False
     """Of `choice`: whether the options are whole numbers."""
+
+
+class DoubtfulPercentage(ValueError):
+    """A percentage of at most one, which a person who thinks in parts of one would write for up to
+    a hundred. It is taken only when the person says that it is meant so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +128,15 @@ class PersonTask:
     @property
     def todo(self) -> Todo:
         return read_instructions(self.user) or Todo("", "", self.user)
+
+    @property
+    def asked(self) -> str:
+        """What the seat is asked, for a person to read: without the marks that a model is told of.
+        Empty where the page asks in its own words: which of the answers is right, or how likely
+        each is."""
+        if self.way != "form" and self.way != "text" and not self.todo.options:
+            return ""
+        return _TAG.sub(r"\1", self.todo.told)
 
     @property
     def rules(self) -> str:
@@ -262,8 +283,9 @@ class PersonTask:
         return None if form is None else orjson.loads(form.schema)
 
     def probabilities(self, posted: Mapping[str, str]) -> tuple[float, ...]:
-        """One an option, as stated in percent. ValueError as in `read`."""
-        stated = []
+        """One an option, as stated in percent. ValueError as in `read`; DoubtfulPercentage where
+        one is at most 1 and `CONFIRMED` was not sent."""
+        stated: list[float] = []
         for place, label in enumerate(self.options):
             said = posted.get(f"p{place}", "").strip().rstrip("%").replace(",", ".")
             try:
@@ -273,6 +295,15 @@ class PersonTask:
             if not 0 <= percent <= 100:
                 raise ValueError(f"({label}) has {said}%: give 0 to 100.")
             stated.append(percent)
+        if math.isclose(sum(stated), 1, abs_tol=PERCENT_TOLERANCE / 100):
+            raise ValueError("These add up to 1. Write them in percent: 70 for 0.7.")
+        for label, percent in zip(self.options, stated, strict=True):
+            if not 0 < percent <= 1 or CONFIRMED in posted:
+                continue
+            raise DoubtfulPercentage(
+                f"({label}) has {percent:g}%. If you mean {100 * percent:g}%, write "
+                f"{100 * percent:g}; if you mean {percent:g} in a hundred, tick the box below."
+            )
         if not math.isclose(sum(stated), 100, abs_tol=PERCENT_TOLERANCE):
             raise ValueError(f"The percentages add up to {sum(stated):g}, and not to 100.")
         return tuple(percent / sum(stated) for percent in stated)

@@ -10,6 +10,7 @@ from ...cache.reply import Reply
 from ...protocols.judges.judge import Reading
 from ...protocols.transcript import Failure, Verdict
 from ..accounting.prices import Price, PriceList
+from ..sweeps.sweep import Cell, Sweep
 from .values import CallCost, NotRun, Origin, RecordedCall, RecordedCell, RecordedJudgement
 
 PERSON = "person/"
@@ -24,6 +25,7 @@ class Capture:
 
     def __init__(
         self,
+        sweep: Sweep,
         identity: Identity,
         prices: PriceList,
         new: set[str],
@@ -34,12 +36,30 @@ class Capture:
         """identity: of the endpoint that answers a call. new: addresses of calls that were paid for
         in this process; each is taken out when it is recorded. batched: models that are asked in
         batches. stored_at: when a reply that is not new was stored, in seconds since 1970."""
+        self._sweep = sweep
+        self._rows = {row.address: number for number, row in enumerate(sweep.rows)}
         self._identity = identity
         self._prices = prices
         self._price: dict[str, Price | None] = {}
         self._new = new
         self._batched = batched
         self._stored_at = stored_at
+
+    def cell(
+        self, cell: Cell, outcome: Verdict | Failure | NotRun, notes: Sequence[Any] = ()
+    ) -> "CapturedCell":
+        """A cell that has ended. notes: of its `RecordingAsk`."""
+        return CapturedCell(
+            self,
+            cell.place,
+            cell.id,
+            self._rows[cell.row.address],
+            self._sweep.problem_at(cell.place),
+            cell.side,
+            cell.draw,
+            outcome,
+            notes,
+        )
 
     def call(self, noted: Noted, known: Container[str]) -> RecordedCall:
         """A call of a cell; of one that is `known` by its address, no more than its part in the

@@ -1,7 +1,7 @@
 """Executors: the seam between a run and the processes that run its missing cells."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -35,7 +35,9 @@ class Assignment:
     """In a refresh, replies stored at or after this time are not asked for again; seconds since
     1970."""
     keep: Callable[[Sequence[LandedCell]], None]
-    """Takes outcomes as they land. RunFolderError if the disk takes no more."""
+    """Takes outcomes as they land; they are in the folder once `flush` has returned, or before.
+    RunFolderError if the disk takes no more."""
+    flush: Callable[[], Awaitable[None]]
     before: Mapping[str, UsageTotals] = field(default_factory=dict)
     """What earlier sessions of the run asked and paid, by model."""
     run_again: int = 0

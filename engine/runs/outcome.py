@@ -1,6 +1,6 @@
 """One line of `outcomes.jsonl`: the outcome of a cell, and nothing that differs between reruns."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -8,8 +8,12 @@ import orjson
 
 from ...protocols.counts import Counts
 from ...protocols.transcript import Failure, Scalar, Verdict
+from ..record.capture import Capture, CapturedCell
+from ..record.tables import RecordTables
+from ..record.values import RecordedCell
+from ..record.varints import unpack_floats
 from ..sweeps.sweep import Cell
-from .scheduler import are_probabilities
+from .scheduler import CellEnd, are_probabilities
 
 FAILURE_MARK = b',"failure":{'
 """Occurs in the lines of failures only: within a text the quotes would be escaped."""
@@ -24,6 +28,8 @@ class LandedCell(NamedTuple):
     """The line of its outcome, with the newline."""
     failed: bool
     """Whether the outcome is a Failure."""
+    recorded: RecordedCell | CapturedCell | None = None
+    """What was asked and said in it; None where that is not known, or in the record already."""
 
 
 class OutcomeRecord(msgspec.Struct, frozen=True, rename={"side": "at"}):
@@ -55,31 +61,98 @@ class OutcomeRecord(msgspec.Struct, frozen=True, rename={"side": "at"}):
 
 def line(cell: Cell, outcome: Verdict | Failure) -> bytes:
     """The line of a cell, with its newline; equal bytes for equal outcomes."""
-    question = cell.problem.question
-    told: dict[str, Any] = {
-        "place": cell.place,
-        "cell": cell.id,
-        "protocol": cell.row.kind,
-        "agent": cell.row.agent,
-        "judge": cell.row.judge,
-        "problem": cell.problem.id,
-        "side": question.answers[cell.side].label,
-        "at": cell.side,
-        "draw": cell.draw,
-    }
+    row, side = cell.row, cell.problem.question.answers[cell.side].label
+    names = (row.kind, row.agent, row.judge, cell.problem.id, side)
     if isinstance(outcome, Failure):
-        told["failure"] = outcome
+        return _line(cell.place, cell.id, names, cell.side, cell.draw, failure=outcome)
+    captured = [judgement.captured for judgement in outcome.judgements]
+    return _line(
+        cell.place,
+        cell.id,
+        names,
+        cell.side,
+        cell.draw,
+        probs=outcome.probs,
+        measures=dict(outcome.measures),
+        counts=Counts.of(outcome).as_dict(),
+        captured=min(captured, default=1.0),
+        redraws=outcome.redraws,
+    )
+
+
+def landed(cell: Cell, end: CellEnd, capture: Capture) -> LandedCell:
+    """A cell that has ended, for the record and the run folder."""
+    recorded = capture.cell(cell, end.outcome, end.notes)
+    failed = isinstance(end.outcome, Failure)
+    return LandedCell(cell.place, line(cell, end.outcome), failed, recorded)
+
+
+def projected(record: RecordTables, places: Iterable[int] | None = None) -> Iterator[LandedCell]:
+    """The lines of cells from the record of their run, of all without `places`; none for cells that
+    it does not hold, or that were not run. RunFolderError."""
+    query = (
+        "SELECT place, cells.id, kind, agent, judge, problem, cells.side, cells.draw, probs,"
+        " measures, counts, captured, redraws, failure, cause FROM cells JOIN rows USING(row)"
+        " LEFT JOIN conversations USING(conversation) WHERE status < 2"
+    ).replace(" problem,", " cells.problem,")
+    if places is None:
+        rows = record.query(f"{query} ORDER BY place")
     else:
-        told["probs"] = outcome.probs
-        if outcome.measures:
-            told["measures"] = dict(outcome.measures)
-        if counts := Counts.of(outcome).as_dict():
+        rows = (row for place in places for row in record.query(f"{query} AND place=?", place))
+    for place, id, kind, agent, judge, number, side, draw, probs, *more in rows:
+        measures, counts, captured, redraws, failure, cause = more
+        problem = record.problems[number].problem
+        names = (kind, agent, judge, problem.id, problem.question.answers[side].label)
+        written = _line(
+            place,
+            id.hex(),
+            names,
+            side,
+            draw,
+            failure=None if failure is None else Failure(failure, *orjson.loads(cause)),
+            probs=() if probs is None else unpack_floats(probs),
+            measures=orjson.loads(measures or b"{}"),
+            counts=orjson.loads(counts or b"{}"),
+            captured=1.0 if captured is None else captured,
+            redraws=orjson.loads(redraws or b"[]"),
+        )
+        yield LandedCell(place, written, failure is not None)
+
+
+def _line(
+    place: int,
+    id: str,
+    names: tuple[str, str, str, str, str],
+    side: int,
+    draw: int,
+    *,
+    failure: Failure | None = None,
+    probs: Sequence[float] = (),
+    measures: Mapping[str, Scalar] = {},
+    counts: Mapping[str, int] = {},
+    captured: float = 1.0,
+    redraws: Sequence[Sequence[float]] = (),
+) -> bytes:
+    """names: of protocol, agent and judge, the problem's id and the side's label."""
+    told: dict[str, Any] = {
+        "place": place,
+        "cell": id,
+        **dict(zip(("protocol", "agent", "judge", "problem", "side"), names, strict=True)),
+        "at": side,
+        "draw": draw,
+    }
+    if failure is not None:
+        told["failure"] = failure
+    else:
+        told["probs"] = probs
+        if measures:
+            told["measures"] = measures
+        if counts:
             told["counts"] = counts
-        captured = [judgement.captured for judgement in outcome.judgements]
-        if captured and min(captured) < 1:
-            told["captured"] = min(captured)
-        if outcome.redraws:
-            told["redraws"] = outcome.redraws
+        if captured < 1:
+            told["captured"] = captured
+        if redraws:
+            told["redraws"] = redraws
     return orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)
 
 

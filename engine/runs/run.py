@@ -2,7 +2,13 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, closing, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    ExitStack,
+    closing,
+    contextmanager,
+)
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -17,6 +23,7 @@ from ..display.progress import Snapshot
 from ..errors import Halt, RunFolderError, StoreFailed
 from ..models.router import RunPolicy
 from ..providers.retirements import today
+from ..record.schema import RECORD
 from .executor import Assignment, Batches, Executor, MakeExecutor
 from .loaded_sweep import LoadedSweep, run_folder
 from .observer import Observer
@@ -24,6 +31,7 @@ from .outcome import LandedCell, OutcomeRecord
 from .progress_file import ProgressNotes
 from .replay import REPLAY_LANES
 from .run_folder import QUARANTINE, RunFolder, outcomes
+from .run_record import RunRecord
 from .session import RunSession
 from .stores import open_store, shown_name, store_name
 from .walk import require_abilities, require_service
@@ -68,12 +76,14 @@ class Run:
         options: RunOptions,
         folder: RunFolder,
         store: Store,
+        record: RunRecord | None,
         run_again: int,
     ) -> None:
         self.loaded = loaded
         self.options = options
         self.folder = folder
         self.store = store
+        self._record = record
         self.run_again = run_again
         """How many cells had failed, and have no outcome any more."""
         self._executor: Executor | None = None
@@ -98,9 +108,18 @@ class Run:
             asks = not folder.complete or folder.failed
             if options.mode in ("use", "replay") and asks and not options.accept_empty:
                 folder.check_store(len(store), named, store.id)
-            # Who comes again may have mended what crashed, or what no model would answer.
-            dropped = folder.forget_failures(None if options.retry_failed else RETRIED_KINDS)
-            yield cls(loaded, options, folder, store, dropped)
+            with ExitStack() as stack:
+                record = None
+                # A run that was finished before there were records gets none by being looked at.
+                if asks or (folder.path / RECORD).exists():
+                    opened = RunRecord.open(folder, loaded.sweep, store.id)
+                    record = stack.enter_context(opened)
+                # Who comes again may have fixed what crashed, or what no model would answer.
+                kinds = None if options.retry_failed else RETRIED_KINDS
+                dropped = folder.forget_failures(kinds)
+                if record is not None:
+                    record.forget(dropped)
+                yield cls(loaded, options, folder, store, record, len(dropped))
 
     async def execute(
         self, *observers: Observer, executor: MakeExecutor = RunSession
@@ -122,11 +141,16 @@ class Run:
         observers = self._observers = (ProgressNotes(self.folder.path), *observers)
         try:
             async with AsyncExitStack() as stack:
+                assert self._record is not None, "a run with cells to run has a record"
+                stack.enter_context(self._record.keeping(self._landed, loaded.stop_token))
                 await stack.enter_async_context(self._watermark(working))
                 await stack.enter_async_context(ledger.kept(loaded.stop_token, working.ledger))
                 for observer in observers:
                     await stack.enter_async_context(observer.watching(self.snapshot))
-                halt = await working.run()
+                try:
+                    halt = await working.run()
+                finally:
+                    await self._record.flush()
                 if halt is None:
                     halt = self._settled()
         finally:
@@ -172,6 +196,7 @@ class Run:
     def _assignment(self, before: Mapping[str, UsageTotals]) -> Assignment:
         """before: what earlier sessions paid; what they may have paid counts towards the cap."""
         options, folder = self.options, self.folder
+        assert self._record is not None, "a run with cells to run has a record"
         paid = sum_usage(before.values())
         refresh = options.mode == "refresh"
         return Assignment(
@@ -187,7 +212,8 @@ class Run:
             ),
             REPLAY_LANES if options.mode == "replay" else self.loaded.file.top.lanes,
             folder.refreshing(int(time.time())) if refresh else None,
-            self._keep,
+            self._record.put,
+            self._record.flush,
             before,
             self.run_again,
             options.batches,
@@ -202,14 +228,15 @@ class Run:
 
         return store_watermark(self.folder, standing, self.store, self.loaded.stop_token)
 
-    def _keep(self, cells: Sequence[LandedCell]) -> None:
-        self.folder.append(cells)
+    def _landed(self, cells: Sequence[LandedCell]) -> None:
         for observer in self._observers:
             observer.landed(cells)
 
     def _settled(self) -> Halt | None:
         try:
             self.folder.settle()
+            if self._record is not None:
+                self._record.settle()
         except RunFolderError as fault:
             return StoreFailed(str(fault))
         return None

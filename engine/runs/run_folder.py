@@ -144,8 +144,8 @@ class RunFolder:
         for cell in cells:
             self._mark(cell.place, len(cell.line), cell.failed)
 
-    def forget_failures(self, kinds: Collection[str] | None = None) -> int:
-        """Drop every outcome that is a failure, so that its cell runs again; how many.
+    def forget_failures(self, kinds: Collection[str] | None = None) -> tuple[int, ...]:
+        """Drop every outcome that is a failure, so that its cell runs again; the cells' places.
 
         kinds: only failures of these kinds; None for all.
         """
@@ -153,7 +153,8 @@ class RunFolder:
         def goes(record: OutcomeRecord) -> bool:
             return record.failure is not None and (kinds is None or record.failure.kind in kinds)
 
-        dropped = sum(goes(record) for _, record in self._lines()) if self.failed else 0
+        lines = self._lines() if self.failed else ()
+        dropped = tuple(record.place for _, record in lines if goes(record))
         if dropped:
             self._replace(line for line, record in self._lines() if not goes(record))
             self._recover()

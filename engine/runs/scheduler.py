@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ...cache.address import value_address
-from ...cache.call import Ask, nth
+from ...cache.call import Ask, RecordingAsk, nth
 from ...protocols.question import Question
 from ...protocols.transcript import Failure, Verdict
 from ..stop import StopToken
@@ -15,6 +15,15 @@ from .workers import failure, run_workers
 
 CellOutcome: TypeAlias = Verdict | Failure
 Keep: TypeAlias = Callable[[Cell, CellOutcome], None]
+
+
+class CellEnd(NamedTuple):
+    """How a cell ended."""
+
+    outcome: CellOutcome
+    notes: list[Any]
+    """Of its `RecordingAsk`."""
+
 
 ROUNDING = 1e-6
 """By how much probabilities may be off."""
@@ -56,6 +65,12 @@ async def attempt(cell: Cell, ask: Ask) -> CellOutcome:
         return replace(verdict, measures=(*verdict.measures, *more)) if more else verdict
     except Exception as exc:
         return failure(f"cell {cell.id}", exc)
+
+
+async def attempt_noted(cell: Cell, ask: Ask) -> CellEnd:
+    """One cell's outcome, with what it asked and believed on the way."""
+    recording = RecordingAsk(ask)
+    return CellEnd(await attempt(cell, recording), recording.notes)
 
 
 def are_probabilities(probs: tuple[float, ...]) -> bool:

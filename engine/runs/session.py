@@ -4,16 +4,16 @@ from collections.abc import Awaitable, Iterable
 
 from ...cache.cache import Cache, CacheStatistics, Mode
 from ...cache.store import Store
-from ...protocols.transcript import Failure
 from ..accounting.ledger import Ledger, UsageTotals
 from ..errors import Halt
 from ..models.router import Models
+from ..record.capture import Capture
 from ..sweeps.sweep import Cell
 from ..system.garbage import YOUNG, gc_relaxed
 from .executor import Assignment, Executor
-from .outcome import LandedCell, line
+from .outcome import landed
 from .run_folder import RunFolder
-from .scheduler import CellOutcome, attempt
+from .scheduler import CellEnd, attempt_noted
 from .workers import run_workers
 
 
@@ -21,9 +21,14 @@ class LocalExecutor(Executor):
     """Base of the executors that ask models from this process."""
 
     def __init__(
-        self, models: Models, store: Store, mode: Mode = "use", refreshed_since: int | None = None
+        self,
+        models: Models,
+        store: Store,
+        mode: Mode = "use",
+        refreshed_since: int | None = None,
+        paid: set[str] | None = None,
     ) -> None:
-        """models: prepared; `close` closes them."""
+        """models: prepared; `close` closes them. paid: as `Cache` has it."""
         self.models = models
         self.cache = Cache(
             store,
@@ -31,6 +36,7 @@ class LocalExecutor(Executor):
             identity=models.identity_in(store),
             mode=mode,
             refreshed_since=refreshed_since,
+            paid=paid,
         )
 
     async def close(self) -> None:
@@ -60,14 +66,24 @@ class RunSession(LocalExecutor):
 
     young = YOUNG
     """Threshold of the garbage collector's youngest generation, in objects."""
+    batched: tuple[str, ...] = ()
+    """Models that are asked in batches."""
 
     def __init__(self, assignment: Assignment) -> None:
         loaded = assignment.loaded
         loaded.models.prepare(loaded.sweep.roles, assignment.policy)
+        paid = set[str]()
         super().__init__(
-            loaded.models, assignment.store, assignment.mode, assignment.refreshed_since
+            loaded.models, assignment.store, assignment.mode, assignment.refreshed_since, paid
         )
         self._assignment = assignment
+        self._capture = Capture(
+            loaded.sweep,
+            loaded.models.identity_in(assignment.store),
+            loaded.models.priced(assignment.policy.prices),
+            paid,
+            batched=self.batched,
+        )
 
     async def run(self) -> Halt | None:
         assignment, stop_token = self._assignment, self._assignment.loaded.stop_token
@@ -77,6 +93,7 @@ class RunSession(LocalExecutor):
                 batches = assignment.batches or self._all_missing
                 for cells in batches(folder):
                     await self._attempt_all(cells)
+                    await assignment.flush()
                     if stop_token.halt is not None:
                         break
         return None if folder.complete else stop_token.halt
@@ -91,12 +108,11 @@ class RunSession(LocalExecutor):
             waits=lambda: self.cache.waits,
         )
 
-    def _attempt(self, cell: Cell) -> Awaitable[CellOutcome]:
-        return attempt(cell, self.cache)
+    def _attempt(self, cell: Cell) -> Awaitable[CellEnd]:
+        return attempt_noted(cell, self.cache)
 
     def _all_missing(self, folder: RunFolder) -> Iterable[Iterable[Cell]]:
         yield (c for c in self._assignment.loaded.sweep.cells() if not folder.has(c.place))
 
-    def _keep(self, cell: Cell, outcome: CellOutcome) -> None:
-        landed = LandedCell(cell.place, line(cell, outcome), isinstance(outcome, Failure))
-        self._assignment.keep((landed,))
+    def _keep(self, cell: Cell, end: CellEnd) -> None:
+        self._assignment.keep((landed(cell, end, self._capture),))

@@ -166,17 +166,62 @@ def test_the_clock_runs_down_to_no_answer(page: Any, tmp_path: Path) -> None:
         page.clock.install()
         begin(page, links[0])
         page.locator("#p0").fill("80")
-        page.locator("#p1").fill("20")
         page.clock.fast_forward(601_000)
         page.get_by_text("The time for that one was over").wait_for()
-    why = [each.why for each in read_journal(tmp_path) if isinstance(each, TaskAbstained)]
-    assert why == ["time"]
+    kept = [each for each in read_journal(tmp_path) if isinstance(each, TaskAbstained)]
+    assert [(each.why, each.posted) for each in kept] == [("time", {"p0": "80", "p1": "20"})]
+
+
+def test_what_is_typed_survives_until_it_is_saved_and_a_part_of_one_is_questioned(
+    page: Any, tmp_path: Path
+) -> None:
+    with at_desk(tmp_path, [TASKS["two answers"]]) as (_, links):
+        begin(page, links[0])
+        assert "<" not in page.locator(".asked").inner_text(), "no marks for models"
+        page.locator(".slide").first.click()
+        assert page.locator("#p0").input_value() == "50", "a click in the middle is an answer"
+        page.locator("#p0").fill("62")
+        page.get_by_text("Your reasons, if you like").click()
+        page.locator("#reason").fill("The second step is off.")
+        page.goto(links[0])
+        assert page.locator("#p0").input_value() == "62"
+        assert page.locator("#reason").input_value() == "The second step is off."
+        page.locator("#p0").fill("0.7")
+        assert page.locator("#sum").inner_text() == "Write percentages: 70 for 0.7."
+        assert page.locator("#p1").input_value() == ""
+        page.locator("#p1").fill("99.3")
+        save(page)
+        page.get_by_role("alert").filter(has_text="If you mean 70%, write 70").wait_for()
+        page.get_by_role("checkbox", name="no more than one in a hundred").check()
+        save(page)
+        page.get_by_text("Saved.").wait_for()
+        assert page.evaluate("Object.keys(localStorage).filter(k => k.startsWith('draft'))") == []
+    assert [each.probs for each in answered(tmp_path)] == [pytest.approx((0.007, 0.993))]
+
+
+def test_two_studies_on_one_host_and_a_link_from_another_site(page: Any, tmp_path: Path) -> None:
+    with (
+        at_desk(tmp_path / "a", [TASKS["two answers"]]) as (_, first),
+        at_desk(tmp_path / "b", [TASKS["four answers"]]) as (_, second),
+    ):
+        begin(page, first[0])
+        page.locator("#p0").fill("70")
+        other = page.context.new_page()
+        # A page elsewhere (another site: an address, not a name) with the link of the second study.
+        other.set_content(f'<a href="{second[0].replace("127.0.0.1", "localhost")}">begin</a>')
+        other.get_by_role("link").click()
+        other.get_by_role("button", name="I agree, and begin").click()
+        other.locator("#p0").wait_for()
+        save(page)
+        page.get_by_text("Saved.").wait_for()
+    assert [each.probs for each in answered(tmp_path / "a")] == [(0.7, 0.3)]
 
 
 def test_no_answer_is_an_answer(page: Any, tmp_path: Path) -> None:
     with at_desk(tmp_path, [TASKS["a speech"]]) as (_, links):
         begin(page, links[0])
-        page.get_by_role("button", name="No answer").click()
+        page.get_by_text("I cannot answer this one").click()
+        page.get_by_role("button", name="Give no answer").click()
         page.get_by_text("Kept as no answer").wait_for()
 
 

@@ -159,7 +159,7 @@ async def test_beyond_loopback_a_token_opens_it_and_leaves_the_address(
         elsewhere = f"{root}/evil.example/?token={TOKEN}"
         async with client.get(elsewhere, allow_redirects=False) as answer:
             assert not answer.headers.get("Location", "/x").startswith(("//", "http"))
-        assert "HttpOnly" in cookie and "SameSite=Strict" in cookie
+        assert "HttpOnly" in cookie and "SameSite=Lax" in cookie
         headers = {"Cookie": f"oversight_token={TOKEN}"}
         assert (await got(client, root, headers=headers))[0] == 200
         headers["Host"] = "rebound.example"

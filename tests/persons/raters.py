@@ -69,23 +69,28 @@ class ScriptedRater:
     def __init__(self, link: str, session: aiohttp.ClientSession) -> None:
         self.root, _, self.token = link.partition("?token=")
         self.session = session
+        self.cookie = ""
         self.sent: list[bytes] = []
         """Every body that the server sent, and its headers."""
         self.answered: list[Page] = []
 
-    @property
-    def headers(self) -> dict[str, str]:
-        return {"Cookie": f"oversight_rater={self.token}", "Origin": self.root.rstrip("/")}
+    async def headers(self) -> dict[str, str]:
+        """What a browser sends after it opened the link."""
+        if not self.cookie:
+            link = f"{self.root}?token={self.token}"
+            async with self.session.get(link, allow_redirects=False) as answer:
+                self.cookie = answer.headers["Set-Cookie"].partition(";")[0]
+        return {"Cookie": self.cookie, "Origin": self.root.rstrip("/")}
 
     async def get(self) -> Page:
-        async with self.session.get(self.root, headers=self.headers) as answer:
+        async with self.session.get(self.root, headers=await self.headers()) as answer:
             body = await answer.read()
             self.sent += [body, str(answer.headers).encode()]
             return Page(body.decode())
 
     async def post(self, path: str, fields: dict[str, str]) -> tuple[int, str]:
         async with self.session.post(
-            f"{self.root}{path}", data=fields, headers=self.headers, allow_redirects=False
+            f"{self.root}{path}", data=fields, headers=await self.headers(), allow_redirects=False
         ) as answer:
             body = await answer.read()
             self.sent += [body, str(answer.headers).encode()]
@@ -117,7 +122,7 @@ class ScriptedRater:
         """Wait as the page does."""
         async with (
             asyncio.timeout(PATIENCE),
-            self.session.get(f"{self.root}events", headers=self.headers) as stream,
+            self.session.get(f"{self.root}events", headers=await self.headers()) as stream,
         ):
             async for line in stream.content:
                 self.sent.append(line)

@@ -44,7 +44,7 @@ async def test_an_answer_that_the_disk_refuses_is_told_so_and_taken_later(
             async with session.post(
                 f"{rater.root}answer",
                 data=b"--x",
-                headers=rater.headers | {"Content-Type": "multipart/form-data; boundary=y"},
+                headers=await rater.headers() | {"Content-Type": "multipart/form-data; boundary=y"},
             ) as no_form:
                 assert no_form.status == 400
             assert await rater.post("answer", fields) == (303, "/?said=saved")

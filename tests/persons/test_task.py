@@ -10,6 +10,7 @@ from oversight.engine.persons.task import FormField, PersonTask, answer_digests
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.judges import DistributionJudge, Judge
+from oversight.protocols.judges.case import Case
 from oversight.protocols.prompts.render import instructions, messages
 from oversight.protocols.question import Question
 from oversight.protocols.quotes import Quote
@@ -178,6 +179,40 @@ async def test_what_is_not_whole_is_told_to_the_person(fields: dict[str, str], s
     with pytest.raises(ValueError) as fault:
         person.tasks[0].read(fields)
     assert said in str(fault.value)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "recorded"),
+    [
+        ("70", "30", 0.7), ("70%", "30%", 0.7), ("70,5", "29,5", 0.705), ("0", "100", 0.0),
+        ("100", "0", 1.0), ("99.5", "0.5", None), ("0.7", "99.3", None), ("0.7", "0.3", None),
+        ("1", "99", None), ("1", "0", None), (".5", ".5", None), ("0,7", "0,3", None),
+        ("0.999", "0.001", None), ("0.5", "99.5", None), ("50", "50", 0.5), ("2", "98", 0.02),
+        ("1.5", "98.5", 0.015), ("33", "67", 0.33), ("0.25", "0.75", None), ("99", "1", None),
+    ],
+)  # fmt: skip
+def test_a_percentage_that_looks_like_a_part_of_one_is_questioned(
+    first: str, second: str, recorded: float | None
+) -> None:
+    """What is recorded is what was meant, in whichever unit a person thinks: None where the page
+    asks first."""
+    judge = DistributionJudge("person/lay")
+    task = PersonTask(Call(judge.compose(judge.shown(Case(FLOOR), range(2))).request, (0,)))
+    typed = {"p0": first, "p1": second}
+    if recorded is not None:
+        assert task.probabilities(typed)[0] == pytest.approx(recorded)
+        return
+    with pytest.raises(ValueError, match=r"in percent: 70 for 0\.7|If you mean"):
+        task.probabilities(typed)
+
+
+def test_a_percentage_of_at_most_one_is_taken_once_it_is_confirmed() -> None:
+    judge = DistributionJudge("person/lay")
+    task = PersonTask(Call(judge.compose(judge.shown(Case(FLOOR), range(2))).request, (0,)))
+    confirmed = {"p0": "0.7", "p1": "99.3", "sure": "1"}
+    assert task.probabilities(confirmed) == pytest.approx((0.007, 0.993))
+    with pytest.raises(ValueError, match="Write them in percent"):
+        task.probabilities({"p0": "0.7", "p1": "0.3", "sure": "1"})
 
 
 async def test_an_abstention_is_a_refusal_and_never_a_default() -> None:

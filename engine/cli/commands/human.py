@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 
@@ -52,6 +53,19 @@ MOST_LANES = 5_000
 @click.group(cls=NamedGroup)
 def command() -> None:
     """Seat people in a sweep, or have them judge its transcripts; print how well they agree."""
+
+
+def public_url(ctx: click.Context, param: click.Parameter, given: str) -> str:
+    """An origin, without a path: the pages lie at its root."""
+    parts = urlsplit(given)
+    if given and (parts.scheme not in ("http", "https") or not parts.netloc):
+        raise click.BadParameter(f"{given!r} is no address; write it as https://study.example.org")
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        raise click.BadParameter(
+            f"{given!r} has more than a host; have the proxy serve the pages at the root of one, "
+            f"as {parts.scheme}://{parts.netloc}"
+        )
+    return f"{parts.scheme}://{parts.netloc}" if given else ""
 
 
 @command.command()
@@ -102,6 +116,14 @@ def command() -> None:
 @seed_option
 @port_option(PORT)
 @host_option
+@click.option(
+    "--url",
+    metavar="URL",
+    default="",
+    callback=public_url,
+    help="Address under which raters open the pages, as https://study.example.org, where a proxy "
+    "or a tunnel stands before them.",
+)
 @click.option("--problems", type=click.IntRange(1), metavar="N", help="Only the first N problems.")
 @row_options
 @set_option
@@ -121,6 +143,7 @@ def serve(
     seed: int,
     port: int,
     host: str,
+    url: str,
     problems: int | None,
     parts: Parts,
     overrides: tuple[str, ...],
@@ -140,7 +163,7 @@ def serve(
     Exit codes are those of `oversight run`.
     """
     settings = DeskSettings(seed, budget, before, attention, 60 * return_after, repeat)
-    seating = Seating(settings, raters, host, port)
+    seating = Seating(settings, raters, host, port, url)
     path = Path(what)
     if path.is_file() and not is_run(path):
         if parts != Parts() or problems is not None or each > 1:
@@ -162,6 +185,7 @@ class Seating:
     raters: int
     host: str
     port: int
+    url: str = ""
 
 
 def _run_with_persons(sweep: Path, limit: int | None, options: RunOptions, seating: Seating) -> int:
@@ -195,7 +219,7 @@ def _run_with_persons(sweep: Path, limit: int | None, options: RunOptions, seati
         take_lock(persons)
         desk = seated_desk(loaded.models, persons, panels, seating.raters, seating.settings)
         desks.append(desk)
-        return (RaterPages(desk, seating.host, seating.port),)
+        return (RaterPages(desk, seating.host, seating.port, seating.url),)
 
     def session(assignment: Assignment) -> RunSession:
         return PersonsSession(assignment, desks[0].pool) if desks else RunSession(assignment)
@@ -251,7 +275,8 @@ def _judged_by_persons(
 
             async def work(ask: Ask) -> None:
                 nonlocal answered
-                async with RaterPages(desk, seating.host, seating.port).open():
+                pages = RaterPages(desk, seating.host, seating.port, seating.url)
+                async with pages.open():
                     calls = [call for call, _ in tasks.values()]
                     answered = await ask_persons(calls, ask, stop_token=opened.stop_token)
 

@@ -10,6 +10,10 @@ import pytest
 
 from oversight.cache.disk import ReadOnlyStore
 from oversight.cache.errors import StoreError
+from oversight.engine.record.export import what_was_said
+from oversight.engine.record.schema import RECORD
+from oversight.engine.record.tables import RecordTables
+from oversight.engine.runs.outcome import projected
 from oversight.engine.runs.run_folder import outcomes
 from tests.command_line import ROOT, calls, environment, oversight
 from tests.conftest import Campaign
@@ -63,8 +67,17 @@ def finished(place: Path) -> dict[str, bytes]:
     return {
         str(file.relative_to(folder)): file.read_bytes()
         for file in sorted(folder.rglob("*"))
-        if file.is_file() and file.name not in ("lock", "manifest.json", "progress.json")
+        if file.is_file() and file.name not in ("lock", "manifest.json", "progress.json", RECORD)
     }
+
+
+def recorded(place: Path) -> list[bytes]:
+    """What was said in a finished run, and its outcomes as its record has them."""
+    (folder,) = (place / "runs").iterdir()
+    with RecordTables.open(folder / RECORD) as record:
+        lines = [cell.line for cell in projected(record)]
+        assert b"".join(lines) == (folder / "outcomes.jsonl").read_bytes()
+        return [*what_was_said(record), *lines]
 
 
 @pytest.mark.campaign
@@ -99,3 +112,4 @@ def test_a_run_killed_at_any_line_loses_nothing_and_asks_for_nothing_again(
         (folder,) = (place / "runs").iterdir()
         assert landed <= {record.cell for record in outcomes(folder)}
         assert finished(place) == finished(calm), f"killed at line {point} of {lines}"
+        assert recorded(place) == recorded(calm), f"killed at line {point} of {lines}"

@@ -9,6 +9,7 @@ import pytest
 from oversight import run as run_from_python
 from oversight.engine.display.progress import Snapshot
 from oversight.engine.errors import Halt, UsageError
+from oversight.engine.record import group_commit
 from oversight.engine.runs.executor import Assignment
 from oversight.engine.runs.loaded_sweep import LoadedSweep, open_sweep
 from oversight.engine.runs.observer import Observer
@@ -97,7 +98,10 @@ async def test_observers_see_each_cell_once_and_when_it_is_in_the_folder(
 
 async def test_an_observer_stops_the_run_by_its_token_and_the_same_command_goes_on(
     loaded: LoadedSweep,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(group_commit, "MAX_GROUP", 1)
+    monkeypatch.setattr(group_commit, "MAX_GROUPS", 0)
     with Run.open(loaded, options()) as run:
         halt = await run.execute(Until(5, loaded.stop_token))
         assert isinstance(halt, EnoughIsEnough)

@@ -218,6 +218,7 @@ def test_a_store_that_lost_replies_is_told_and_not_paid_again_in_silence(
     place: Path, command: Command, finished: Finished
 ) -> None:
     (finished.folder / "outcomes.jsonl").write_bytes(b"")
+    (finished.folder / "record.db").unlink()
     shutil.rmtree(place / "store")
     words = ("run", "small.yaml")
     refused = command(*words)

@@ -1,0 +1,109 @@
+"""The record of a run that is under way: written before its outcomes, which follow from it."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Self
+
+from ..errors import RunFolderError, StoreFailed
+from ..record.group_commit import GroupCommit
+from ..record.schema import RECORD
+from ..record.values import RecordedRow
+from ..record.writer import RecordWriter
+from ..stop import StopToken
+from ..sweeps.sweep import Sweep
+from .outcome import LandedCell, projected
+from .run_folder import RunFolder
+
+
+class RunRecord:
+    """Takes cells as they land: into the record first, a group at a time, and then their outcomes
+    into the run folder."""
+
+    def __init__(self, folder: RunFolder, writer: RecordWriter) -> None:
+        self._folder = folder
+        self._writer = writer
+        self._group: GroupCommit[LandedCell] | None = None
+
+    @classmethod
+    @contextmanager
+    def open(cls, folder: RunFolder, sweep: Sweep, store_id: str = "") -> Iterator[Self]:
+        """The record of a folder that this process has locked, made where there is none.
+
+        Outcomes that a killed process had recorded, and no more, are written to the folder.
+        RunFolderError.
+        """
+        about: dict[str, str | int] = {
+            "name": sweep.name,
+            "identity": sweep.identity,
+            "seed": sweep.seed,
+            "draws": sweep.draws,
+            "version": folder.manifest.version,
+            "store": folder.manifest.store,
+            "store_id": store_id,
+        }
+        rows = [RecordedRow(row.kind, row.agent, row.judge, row.address) for row in sweep.rows]
+        writer = RecordWriter(folder.path / RECORD, sweep.problems, rows, about)
+        try:
+            record = cls(folder, writer)
+            record._complete_outcomes()
+            yield record
+        finally:
+            writer.close()
+
+    @contextmanager
+    def keeping(
+        self, landed: Callable[[Sequence[LandedCell]], None], stop_token: StopToken
+    ) -> Iterator[None]:
+        """Take cells, on this event loop, while the body runs; end it with `flush`.
+
+        landed: called with cells once they are in record and folder. The token is stopped where
+        either takes no more.
+        """
+
+        def written(cells: Sequence[LandedCell]) -> None:
+            self._folder.append(cells)
+            landed(cells)
+
+        self._group = GroupCommit(
+            self._write, written, lambda fault: stop_token.stop(StoreFailed(str(fault)))
+        )
+        try:
+            yield
+        finally:
+            self._group.close()
+            self._group = None
+
+    def put(self, cells: Sequence[LandedCell]) -> None:
+        """Have cells recorded soon. RunFolderError if that failed before."""
+        assert self._group is not None, "cells are taken while a run is kept"
+        self._group.put(cells)
+
+    async def flush(self) -> None:
+        """Wait until everything that was put is in the folder. RunFolderError."""
+        if self._group is not None:
+            await self._group.flush()
+
+    def forget(self, places: Iterable[int]) -> None:
+        """Delete cells that are run again."""
+        self._writer.forget(places)
+
+    def settle(self) -> None:
+        """Nothing more is to be run. RunFolderError."""
+        self._writer.settle()
+
+    def _write(self, cells: Sequence[LandedCell]) -> None:
+        self._writer.write([cell.recorded for cell in cells if cell.recorded is not None])
+
+    def _complete_outcomes(self) -> None:
+        tables = self._writer.tables
+        lacking = [place for place, status in tables.places() if self._lacks(place, status)]
+        if lacking:
+            self._folder.append(list(projected(tables, lacking)))
+
+    def _lacks(self, place: int, status: int) -> bool:
+        if not 0 <= place < len(self._folder):
+            raise RunFolderError(
+                f"{self._writer.file}: cell {place} is none of this sweep; move the file away, and "
+                f"make it again with oversight record {self._folder.path}"
+            )
+        return status < 2 and not self._folder.has(place)
